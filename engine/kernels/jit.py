@@ -1,0 +1,138 @@
+"""The one place that knows numba: the decorator, its cache, host features and the thread pool.
+
+Every compiled function of the project, operator or cost model, takes its decorator from here::
+
+    from engine.kernels.jit import kernel
+
+    @kernel
+    def fma(a, b, c): ...
+
+Why a wrapper at all: numba's own ``cache=True`` keys an entry by the *defining file only*, so an edit to a
+callee or to an imported constant keeps serving stale machine code. Here the cache directory is named by a
+digest of all engine sources, hence an entry is never older than the code it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
+
+import numba
+from numba.core import types
+from numba.extending import intrinsic
+
+__all__ = [
+    "CACHE_DIR",
+    "JIT_ENABLED",
+    "host_features",
+    "inner",
+    "intrinsic",
+    "kernel",
+    "pool",
+    "pool_size",
+    "run_chunks",
+    "source_digest",
+    "types",
+]
+
+_ENGINE = Path(__file__).resolve().parents[1]
+JIT_ENABLED = not numba.config.DISABLE_JIT
+
+
+@cache
+def source_digest() -> str:
+    """Digest of every engine source and of numba's version: the key of the compiled-code cache. [-]"""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for file in sorted(_ENGINE.rglob("*.py")):
+        digest.update(file.relative_to(_ENGINE).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_dir() -> Path | None:
+    """A writable private directory for this digest, filled from a baked copy where there is one; else None."""
+    baked = os.environ.get("INFERSCAPE_NUMBA_BAKED")  # read-only, made when an image is built
+    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(tempfile.gettempdir()) / f"inferscape-numba-{os.getuid()}")
+    target = base / source_digest()
+    try:
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if base.stat().st_uid != os.getuid():  # entries are pickles: never read another user's
+            return None
+        if baked and not target.exists() and (source := Path(baked) / target.name).is_dir():
+            staging = Path(tempfile.mkdtemp(dir=base))
+            shutil.copytree(source, staging / target.name)
+            (staging / target.name).rename(target)
+            staging.rmdir()
+        target.mkdir(exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=target):
+            return target
+    except OSError:
+        return None  # run uncached instead of failing at import
+
+
+CACHE_DIR = _cache_dir()
+if CACHE_DIR is not None:
+    numba.config.CACHE_DIR = str(CACHE_DIR)
+
+kernel: Callable[..., Any] = partial(numba.njit, nogil=True, cache=CACHE_DIR is not None, error_model="numpy")
+"""Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
+
+inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy")
+"""Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Instruction-set features numba will generate code for on this host, e.g. ``avx512vnni``; obeys NUMBA_CPU_NAME."""
+    import llvmlite.binding as llvm
+
+    if numba.config.CPU_FEATURES is not None:
+        listed = numba.config.CPU_FEATURES.split(",")
+        return frozenset(f[1:] for f in listed if f.startswith("+"))
+    if numba.config.CPU_NAME not in (None, "host") and numba.config.CPU_NAME != llvm.get_host_cpu_name():
+        return frozenset()  # a foreign target: nothing beyond its baseline may be assumed
+    return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+
+
+@cache
+def pool_size() -> int:
+    """Threads of the process-wide pool: ``INFERSCAPE_THREADS`` or the cores this process may use. [-]"""
+    wanted = os.environ.get("INFERSCAPE_THREADS")
+    return max(1, int(wanted)) if wanted else len(os.sched_getaffinity(0))
+
+
+@cache
+def pool() -> ThreadPoolExecutor:
+    """The process-wide thread pool on which range kernels run in chunks."""
+    return ThreadPoolExecutor(pool_size(), thread_name_prefix="inferscape")
+
+
+def run_chunks(
+    fn: Callable[[Any], Any], chunks: Iterable[Any], executor: Executor | None = None, window: int | None = None
+) -> Iterator[Any]:
+    """Results of ``fn`` over ``chunks`` in order, with at most ``window`` submitted: fair to others, cancellable.
+
+    A caller that stops iterating (a closed generator, an exception) cancels what has not started.
+    """
+    executor = executor or pool()
+    window = window or 2 * pool_size()
+    waiting = iter(chunks)
+    pending = deque(executor.submit(fn, chunk) for chunk in islice(waiting, window))
+    try:
+        while pending:
+            yield pending.popleft().result()
+            for chunk in islice(waiting, 1):
+                pending.append(executor.submit(fn, chunk))
+    finally:
+        for future in pending:
+            future.cancel()
