@@ -1,0 +1,135 @@
+"""The spec catalog: one YAML an entry, found by its id, read when first asked for."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from hardware_specs.quantity import SpecError
+from hardware_specs.schema import Device, Link, Nic, System
+
+__all__ = ["Catalog", "default_catalog", "read_spec"]
+
+_ROOT = Path(__file__).resolve().parent
+_SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
+_MAX_BYTES = 256 * 1024
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def one_sentence(error: ValidationError) -> str:
+    """First complaint of pydantic as `field: what is wrong`, without echoing whole inputs."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or "document"
+    return f"{field}: {first['msg'].removeprefix('Value error, ')}"
+
+
+def read_spec(path: Path, schema: type[BaseModel]) -> Any:
+    """One YAML as an object of ``schema``; raises SpecError with one sentence naming file, field and reason."""
+    try:
+        raw = path.read_bytes()
+        if len(raw) > _MAX_BYTES:
+            raise SpecError(f"{path.name}: {len(raw)} bytes is more than the {_MAX_BYTES} a spec may have")
+        data = yaml.load(raw, _LOADER)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SpecError(f"{path.name}: not readable as YAML ({str(error).splitlines()[0]})") from None
+    try:
+        spec: Any = schema.model_validate(data)
+    except ValidationError as error:
+        raise SpecError(f"{path.name}: {one_sentence(error)}") from None
+    if spec.id != path.stem:
+        raise SpecError(f"{path.name}: id is {spec.id!r}; it must equal the file's name {path.stem!r}")
+    used = {q.source for q in _quantities(spec) if q.source} - set(spec.sources)
+    if used:
+        raise SpecError(f"{path.name}: source {sorted(used)[0]!r} is not listed under `sources`")
+    return spec
+
+
+def _quantities(node: Any) -> list[Any]:
+    """Every Quantity below a spec."""
+    from hardware_specs.quantity import Quantity
+
+    if isinstance(node, Quantity):
+        return [node]
+    if isinstance(node, BaseModel):
+        return [q for name in type(node).model_fields for q in _quantities(getattr(node, name))]
+    if isinstance(node, dict):
+        return [q for value in node.values() for q in _quantities(value)]
+    if isinstance(node, tuple | list):
+        return [q for value in node for q in _quantities(value)]
+    return []
+
+
+class Catalog:
+    """Specs under one or more folders; later folders add entries and may not redefine an id."""
+
+    def __init__(self, *roots: Path) -> None:
+        self.roots = roots or (_ROOT,)
+        self._read: dict[tuple[str, str], Any] = {}
+
+    @cached_property
+    def _paths(self) -> dict[str, dict[str, Path]]:
+        found: dict[str, dict[str, Path]] = {section: {} for section in _SCHEMAS}
+        for root in self.roots:
+            for section, paths in found.items():
+                for path in sorted((root / section).rglob("*.yaml")):
+                    if path.stem in paths:
+                        raise SpecError(f"{path.name}: id {path.stem!r} is already taken in {section}")
+                    paths[path.stem] = path
+        return found
+
+    def ids(self, section: str) -> tuple[str, ...]:
+        """Ids of ``devices``, ``links``, ``nics`` or ``systems``, sorted."""
+        return tuple(sorted(self._paths[section]))
+
+    def path(self, section: str, id: str) -> Path:
+        """File an entry is read from."""
+        self._get(section, id)
+        return self._paths[section][id]
+
+    def _get(self, section: str, id: str) -> Any:
+        paths = self._paths[section]
+        if id not in paths:
+            near = difflib.get_close_matches(id[:80], paths, 1, 0.3)
+            hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(paths))}"
+            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{hint}")
+        key = (section, id)
+        if key not in self._read:
+            self._read[key] = read_spec(paths[id], _SCHEMAS[section])
+        return self._read[key]
+
+    def device(self, id: str) -> Device:
+        """Device of that id; SpecError names the nearest one when there is none."""
+        return self._get("devices", id)
+
+    def link(self, id: str) -> Link:
+        """Link of that id."""
+        return self._get("links", id)
+
+    def nic(self, id: str) -> Nic:
+        """NIC of that id."""
+        return self._get("nics", id)
+
+    def system(self, id: str) -> System:
+        """System of that id."""
+        return self._get("systems", id)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of every file's bytes: changes when any number does. [-]"""
+        state = hashlib.sha256()
+        for section, paths in sorted(self._paths.items()):
+            for id, path in sorted(paths.items()):
+                state.update(f"{section}/{id}\0".encode() + path.read_bytes())
+        return state.hexdigest()[:12]
+
+
+@cache
+def default_catalog() -> Catalog:
+    """The catalog that ships with the project."""
+    return Catalog()

@@ -1,0 +1,153 @@
+"""Numbers as their source prints them, and the one conversion to SI.
+
+``parse("3.35 TB/s")`` is ``(3.35e12, "B/s")``. GB is 1e9 byte and GiB is 2**30; B is a byte and b (or bit) is a bit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+
+__all__ = ["Quantity", "SpecError", "parse", "quantity"]
+
+
+class SpecError(ValueError):
+    """A specification that can't be read: one sentence naming the field, the value and what is allowed."""
+
+
+# unit -> (SI dimension, factor, takes SI prefixes)
+_UNITS: dict[str, tuple[str, float, bool]] = {
+    "B/s": ("B/s", 1.0, True),
+    "bit/s": ("B/s", 1 / 8, True),
+    "b/s": ("B/s", 1 / 8, True),
+    "B": ("B", 1.0, True),
+    "bit": ("B", 1 / 8, True),
+    "b": ("B", 1 / 8, True),
+    "FLOP/s": ("FLOP/s", 1.0, True),
+    "FLOPS": ("FLOP/s", 1.0, True),
+    "OP/s": ("FLOP/s", 1.0, True),
+    "OPS": ("FLOP/s", 1.0, True),
+    "FLOP/cycle": ("FLOP/cycle", 1.0, False),
+    "OP/cycle": ("FLOP/cycle", 1.0, False),
+    "MAC/cycle": ("FLOP/cycle", 2.0, False),
+    "cycle": ("cycle", 1.0, False),
+    "cycles": ("cycle", 1.0, False),
+    "FLOP": ("FLOP", 1.0, True),
+    "MAC": ("FLOP", 2.0, True),
+    "Hz": ("Hz", 1.0, True),
+    "T/s": ("Hz", 1.0, True),
+    "s": ("s", 1.0, True),
+    "min": ("s", 60.0, False),
+    "h": ("s", 3600.0, False),
+    "year": ("s", 365.25 * 86400, False),
+    "W": ("W", 1.0, True),
+    "J": ("J", 1.0, True),
+    "USD": ("USD", 1.0, True),
+    "USD/kWh": ("USD/J", 1 / 3.6e6, False),
+    "m": ("m", 1.0, True),
+    "%": ("1", 0.01, False),
+    "": ("1", 1.0, False),
+}
+_PREFIXES = {"": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIXES["P"] = 1e15
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_NUMBER = re.compile(r"\s*([+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ%/]*)\s*")
+
+
+def _unit(text: str) -> tuple[str, float]:
+    """Dimension and factor to SI of a printed unit such as ``GiB`` or ``TFLOP/s``."""
+    if text in _UNITS:
+        dimension, factor, _ = _UNITS[text]
+        return dimension, factor
+    for prefix, scale in _BINARY.items():
+        rest = text[len(prefix) :]
+        if text.startswith(prefix) and rest in _UNITS and _UNITS[rest][0] in ("B", "B/s"):
+            return _UNITS[rest][0], scale * _UNITS[rest][1]
+    for prefix, scale in _PREFIXES.items():
+        rest = text[len(prefix) :]
+        if prefix and text.startswith(prefix) and rest in _UNITS and _UNITS[rest][2]:
+            return _UNITS[rest][0], scale * _UNITS[rest][1]
+    known = ", ".join(sorted(u for u in _UNITS if u))
+    raise SpecError(f"unit {text!r} is not known: use one of {known}, with an SI prefix (Ki, Mi, Gi for bytes and bits)")
+
+
+def parse(text: str | float) -> tuple[float, str]:
+    """Value in SI and its dimension, e.g. ``("40 Gbit/s")`` -> ``(5e9, "B/s")``.
+
+    A bare number is dimensionless. Raises SpecError for anything else.
+    """
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise SpecError(f"quantity {text!r} must be a number or a number with a unit, as '3.35 TB/s'")
+    if not isinstance(text, str):
+        if not math.isfinite(text):
+            raise SpecError(f"quantity {text!r} must be finite")
+        return float(text), "1"
+    match = _NUMBER.fullmatch(text)
+    if not match:
+        raise SpecError(f"quantity {text!r} must be a number and a unit, as '3.35 TB/s'")
+    dimension, factor = _unit(match[2])
+    value = float(match[1].replace(",", "")) * factor
+    if not math.isfinite(value):
+        raise SpecError(f"quantity {text!r} must be finite")
+    return value, dimension
+
+
+Basis = Literal["measured", "published", "calibrated", "assumed"]
+
+
+class Quantity(BaseModel):
+    """A number with its unit as printed, where it was printed, and what kind of evidence it is.
+
+    `published` (the default) and `measured` need `source`; `assumed` needs a `note`; `calibrated` names its `claims`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    value: str | int | float
+    source: str | None = None
+    where: str | None = None
+    basis: Basis = "published"
+    note: str | None = None
+    claims: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _evidence(self) -> Quantity:
+        parse(self.value)
+        if self.basis in ("published", "measured") and not (self.source and self.where):
+            raise SpecError(f"value {self.value!r} is {self.basis}: it needs `source` and `where`")
+        if self.basis == "assumed" and not self.note:
+            raise SpecError(f"value {self.value!r} is assumed: it needs a `note` that says why")
+        if self.basis == "calibrated" and not self.claims:
+            raise SpecError(f"value {self.value!r} is calibrated: it needs the `claims` it was fitted on")
+        return self
+
+    @property
+    def si(self) -> float:
+        """The value in SI units."""
+        return parse(self.value)[0]
+
+    @property
+    def dimension(self) -> str:
+        """SI dimension, e.g. ``B/s``; ``1`` for a plain count or ratio."""
+        return parse(self.value)[1]
+
+    def __float__(self) -> float:
+        return self.si
+
+
+def quantity(dimension: str, low: float = 0.0, high: float = math.inf, positive: bool = True) -> Any:
+    """Annotated Quantity type that accepts one dimension and a range in SI."""
+
+    def check(q: Quantity) -> Quantity:
+        if q.dimension != dimension:
+            raise SpecError(f"value {q.value!r} is in {q.dimension!r}; this field needs {dimension!r}")
+        if not low <= q.si <= high or (positive and q.si <= 0):
+            least = "more than 0" if positive and low <= 0 else f"at least {low:g}"
+            most = "" if math.isinf(high) else f" and at most {high:g}"
+            raise SpecError(f"value {q.value!r} is out of range: {least}{most} {dimension} is allowed")
+        return q
+
+    return Annotated[Quantity, AfterValidator(check)]

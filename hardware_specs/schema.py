@@ -1,0 +1,264 @@
+"""What a hardware YAML may say. Unknown key = error; physics that is missing stays missing (None), never a default."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from hardware_specs.quantity import Quantity, SpecError, quantity
+
+Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4", "ms-fp9", "ms-fp8", "binary"]
+FORMATS: tuple[str, ...] = get_args(Format)
+Kind = Literal["cpu", "gpu", "card", "npu", "dfx", "smartnic"]
+KINDS: tuple[str, ...] = get_args(Kind)
+Scheme = Literal["single", "replicas", "tensor", "tables", "pinned", "split", "on-path"]
+SCHEMES: tuple[str, ...] = get_args(Scheme)
+
+Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
+
+Bytes = quantity("B")
+BytesPerS = quantity("B/s")
+FlopPerS = quantity("FLOP/s")
+FlopPerCycle = quantity("FLOP/cycle")
+Hertz = quantity("Hz")
+Seconds = quantity("s")
+SecondsOrZero = quantity("s", positive=False)
+Cycles = quantity("cycle", positive=False)
+Watts = quantity("W", positive=False)
+Usd = quantity("USD", positive=False)
+Count = quantity("1")
+CountOrZero = quantity("1", positive=False)
+Ratio = quantity("1", 0.0, 1.0)
+
+
+class Record(BaseModel):
+    """Base of every spec: immutable, unknown keys refused, no inf or nan."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Source(Record):
+    title: Text
+    publisher: Text | None = None
+    url: Text | None = None
+    dated: Text | None = None
+    accessed: Text | None = None
+    note: Text | None = None
+
+
+class MemoryLevel(Record):
+    """One level of memory of a device, or of each of its cores when `per` is core."""
+
+    name: Id
+    role: Literal["offchip", "onchip"]
+    per: Literal["device", "core"] = "device"
+    capacity: Bytes
+    bandwidth: BytesPerS | None = None  # reads and writes together, of the whole level (per core where `per` is core)
+    latency: Seconds | None = None
+    holds: tuple[Literal["weights", "state", "activations", "tables"], ...] = ("weights", "state", "activations", "tables")
+
+
+class Power(Record):
+    max: Watts | None = None  # board or package limit
+    idle: Watts | None = None
+    loaded: Watts | None = None  # measured on the workload `loaded.where` names
+
+
+class Clock(Record):
+    max: Hertz
+    min: Hertz | None = None
+
+
+class Cpu(Record):
+    """A multicore CPU socket (or several): SIMD rate per core and cycle, sustained clocks, stream bandwidth."""
+
+    cores: Count
+    sockets: Count | None = None
+    clock: Hertz  # sustained with all cores busy on scalar or light vector code
+    vector_clock: dict[Format, Hertz] = {}  # sustained all-core clock on the widest units of that format
+    flop_per_cycle: dict[Format, FlopPerCycle]  # of one core
+    popcount_bits_per_cycle: Count | None = None  # xor + popcount + add of one core
+    core_bandwidth: BytesPerS | None = None  # what one core draws from DRAM
+    issue_width: Count | None = None  # instructions a cycle
+
+
+class Gpu(Record):
+    """A throughput accelerator driven by a host that launches operators (GPU, TPU and their like)."""
+
+    kernel_launch: Seconds | None = None  # an empty kernel
+    op_overhead: Seconds | None = None  # an operator issued by an eager framework
+    achieved_peak: dict[Format, FlopPerS] = {}  # largest matmul rate anyone measured on it
+    units: Count | None = None  # SMs, CUs, cores
+
+
+class Card(Record):
+    """A many-core inference card: matrix engine and vector unit per core, shared cache, LPDDR."""
+
+    cores: Count
+    mac_per_cycle: dict[Format, Count]  # matrix engine of one core
+    vector_bits: Count  # vector unit of one core
+    clock: Clock
+
+
+class Npu(Record):
+    """A soft vector processor with weights pinned on chip (Brainwave-like)."""
+
+    native_dim: Count  # side of the native matrix tile
+    lanes: Count  # multipliers per dot-product engine
+    tiles: Count  # matrix-vector tile engines
+    mfus: Count  # multifunction units in the chain
+    mfu_lanes: Count | None = None  # elements a cycle of a multifunction unit
+    clock: Hertz
+    weight_bits: Count  # stored bits per weight, shared exponent included
+    depths: dict[str, Cycles] = {}  # named pipeline depths
+
+
+class Dfx(Record):
+    """A transformer core with its own instruction set, one core a card, cards on a ring."""
+
+    cores: Count  # per card
+    d: Count  # product-tree width
+    l: Count  # lanes
+    clock: Hertz
+    channels: Count  # off-chip channels the DMA reads at once
+    channel_bits: Count
+    depths: dict[str, Cycles] = {}  # named operator latencies
+    vector_lanes: Count | None = None
+
+
+class SmartNic(Record):
+    """A network processor: many multithreaded engines beside the packet path."""
+
+    engines: Count
+    threads_per_engine: Count
+    clock: Hertz
+    executors: Count  # threads set aside for inference
+    ports: Count
+    port_rate: BytesPerS
+    depths: dict[str, Cycles] = {}  # named cycle costs
+
+
+class Fpga(Record):
+    """Fabric resources of the part."""
+
+    lut: Count | None = None
+    ff: Count | None = None
+    alm: Count | None = None
+    dsp: Count | None = None
+    bram36: Count | None = None
+    uram: Count | None = None
+    m20k: Count | None = None
+    used: dict[Literal["lut", "ff", "alm", "dsp", "bram36", "uram", "m20k"], Ratio] = {}
+
+
+class Check(Record):
+    """A figure the source derives from the same numbers; tests re-derive it."""
+
+    metric: Id
+    value: Quantity
+    tolerance: float = Field(default=0.01, ge=0, le=1)
+    explained: Text | None = None
+
+
+class Device(Record):
+    schema_version: Literal[1]
+    id: Id
+    name: Name
+    vendor: Name
+    kind: Kind
+    summary: Text
+    launched: CountOrZero | None = None  # year
+    sources: dict[str, Source]
+    peak: dict[Format, FlopPerS]  # dense, at the highest sustained clock
+    peak_low: dict[Format, FlopPerS] = {}  # at the lowest clock, where the source gives a range
+    sparse_peak: dict[Format, FlopPerS] = {}
+    memory: tuple[MemoryLevel, ...]
+    power: Power
+    price: Usd | None = None
+    host_link: Id | None = None
+    cpu: Cpu | None = None
+    gpu: Gpu | None = None
+    card: Card | None = None
+    npu: Npu | None = None
+    dfx: Dfx | None = None
+    smartnic: SmartNic | None = None
+    fpga: Fpga | None = None
+    model: dict[str, Quantity] = {}  # model parameters of the family that this part sets for itself
+    checks: tuple[Check, ...] = ()
+    notes: tuple[Text, ...] = ()
+
+    @model_validator(mode="after")
+    def _family_block(self) -> Device:
+        if getattr(self, self.kind) is None:
+            raise SpecError(f"kind is {self.kind!r}, so the block `{self.kind}:` is required")
+        extra = [k for k in KINDS if k != self.kind and getattr(self, k) is not None]
+        if extra:
+            raise SpecError(f"kind is {self.kind!r}, so the block `{extra[0]}:` is not allowed")
+        return self
+
+
+class Link(Record):
+    schema_version: Literal[1]
+    id: Id
+    name: Name
+    summary: Text
+    sources: dict[str, Source]
+    bandwidth: BytesPerS  # raw, one direction
+    payload: Ratio | None = None  # share of the raw rate left for data after encoding and headers
+    latency: SecondsOrZero  # one message, one way, one hop
+    per_transfer: SecondsOrZero | None = None  # host cost of starting a transfer
+    duplex: bool = True
+    power: Watts | None = None
+    price: Usd | None = None
+
+
+class Nic(Record):
+    schema_version: Literal[1]
+    id: Id
+    name: Name
+    summary: Text
+    sources: dict[str, Source]
+    ports: Count
+    port_rate: BytesPerS
+    latency: SecondsOrZero | None = None
+    shared_by: Count | None = None  # nodes that share it
+    power: Watts | None = None
+    price: Usd | None = None
+
+
+class DeviceGroup(Record):
+    device: Id
+    count: int = Field(ge=1, le=100_000)
+    counts: tuple[int, ...] = ()  # counts a user may choose; empty: only `count`
+
+
+class LinkUse(Record):
+    link: Id
+    role: Literal["host", "peer", "network", "switch"]
+    hops: int = Field(default=1, ge=1, le=64)
+
+
+class System(Record):
+    """Devices, a host and the wires between them."""
+
+    schema_version: Literal[1]
+    id: Id
+    name: Name
+    summary: Text
+    document: Literal["000", "001", "002", "003", "004"] | None = None
+    sources: dict[str, Source] = {}
+    topology: Literal["single", "switch", "ring", "all-to-all", "network", "pair", "on-path"]
+    devices: tuple[DeviceGroup, ...] = Field(min_length=1)
+    host: DeviceGroup | None = None
+    links: tuple[LinkUse, ...] = ()
+    nic: Id | None = None
+    schemes: tuple[Scheme, ...] = ("single",)
+    extra_power: Watts | None = None  # switch, fans, chassis: drawn at any load
+    extra_price: Usd | None = None
+    host_power_counted: bool = False  # whether the published power and perf/W include the host
+    rival: Id | None = None  # system it was compared with
+    checks: tuple[Check, ...] = ()
+    notes: tuple[Text, ...] = ()
