@@ -1,0 +1,175 @@
+"""The op vocabulary: what an operator does, in exact counts, as a function of batch and length.
+
+Every count is a `Dim`: ``coef * B**b * S**s * C**c`` with exponents 0 or 1, where B is the batch, S the tokens (steps,
+frames) of one pass and C the context they attend to. Counts are facts about the mathematics; what they cost is the
+engine's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["KINDS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "dim"]
+
+KINDS: tuple[str, ...] = (
+    # contractions: G independent products of (M x K) by (K x N)
+    "Gemm",  # matrix of weights times activations (also a 1-row matrix-vector product)
+    "MatMul",  # activations times activations (attention, interaction)
+    "Conv",  # any dimension and grouping: M = output pixels, N = filters a group, K = window x channels a group
+    "BinaryGemm",  # +-1 weights and activations: xor and popcount
+    # lookups
+    "Gather",  # one row each
+    "EmbeddingBag",  # many rows summed
+    # element-wise and reductions
+    "Add", "Mul", "Relu", "Gelu", "Silu", "Sigmoid", "Tanh", "HardSwish", "Swish", "Sign", "Clip", "Div",
+    "Softmax", "LayerNormalization", "RMSNormalization", "BatchNormalization", "LRN", "RotaryEmbedding",
+    "MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax", "TopK", "ArgMax",
+    # data movement
+    "Transpose", "Concat", "Split", "Reshape", "Tile", "Resize", "QuantizeLinear", "DequantizeLinear", "Cast", "Pad",
+    # composite, priced by work and bytes
+    "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """``coef * B**b * S**s * C**c``: a count that is linear in batch, pass length and context. [-]"""
+
+    coef: float
+    b: int = 0
+    s: int = 0
+    c: int = 0
+
+    def at(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
+        """Value for a batch, a pass length and a context. [-]"""
+        return self.coef * (batch if self.b else 1) * (length if self.s else 1) * (context if self.c else 1)
+
+    def __mul__(self, other: Dim | float) -> Dim:
+        if not isinstance(other, Dim):
+            return Dim(self.coef * other, self.b, self.s, self.c)
+        b, s, c = self.b + other.b, self.s + other.s, self.c + other.c
+        if max(b, s, c) > 1:
+            raise ValueError(f"{self} * {other} is not linear in batch, length and context")
+        return Dim(self.coef * other.coef, b, s, c)
+
+    __rmul__ = __mul__
+
+
+ZERO = Dim(0.0)
+ONE = Dim(1.0)
+
+
+def dim(coef: float, symbols: str = "") -> Dim:
+    """Short form: ``dim(4096, "bs")`` is 4096 * batch * length. Symbols are b, s and c."""
+    return Dim(float(coef), int("b" in symbols), int("s" in symbols), int("c" in symbols))
+
+
+Shard = Literal["n", "g", "k", "elements", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator of a pass; `layers` identical copies of it exist, each runs `steps` times a pass.
+
+    Counts are per execution of one copy. `stored` is the parameters a copy keeps (0 where another op owns them);
+    `weights` is the parameters an execution reads, which differs for lookups (rows touched) and tied matrices.
+    `gather_rows` counts random row accesses of an execution and `row_elements` their length.
+    """
+
+    name: str
+    kind: str
+    group: str
+    inputs: tuple[str, ...] = ()
+    layers: int = 1
+    steps: Dim = ONE
+    g: Dim = ONE
+    m: Dim = ZERO
+    n: Dim = ZERO
+    k: Dim = ZERO
+    flops: Dim = ZERO
+    stored: float = 0.0
+    weights: Dim = ZERO
+    reads: Dim = ZERO
+    writes: Dim = ZERO
+    state_reads: Dim = ZERO
+    state_writes: Dim = ZERO
+    gather_rows: Dim = ZERO
+    row_elements: float = 0.0
+    shard: Shard = "none"
+    sequential: bool = False  # an execution waits for the one before it (recurrence)
+    quantisable: bool = True  # may run in the scenario's low precision; otherwise in the device's wide one
+    attributes: tuple[tuple[str, float], ...] = field(default=())  # e.g. (("kernel", 3.0), ("stride", 2.0))
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"op {self.name!r} has kind {self.kind!r}, which is not in the vocabulary")
+        if self.layers < 1:
+            raise ValueError(f"op {self.name!r} has {self.layers} layers; at least 1 is needed")
+
+    def attribute(self, name: str, default: float = 0.0) -> float:
+        """Value of a named attribute, e.g. the kernel size of a convolution."""
+        return dict(self.attributes).get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """``const + i * I + o * O`` of a request's input length I and output length O."""
+
+    const: float = 0.0
+    i: float = 0.0
+    o: float = 0.0
+
+    def at(self, inputs: float, outputs: float) -> float:
+        """Value for a request of those lengths. [-]"""
+        return self.const + self.i * inputs + self.o * outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A kind of pass through the network, `repeat` times a request, each over S tokens with context C.
+
+    Decoding O tokens is one pass over the I input tokens and O - 1 passes of one token whose context grows from
+    I + 1 to I + O - 1; because every count is linear in C, its mean I + O / 2 stands for all of them exactly in work
+    and bytes, and to first order in time.
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    length: Linear = Linear(1.0)
+    context: Linear = Linear(1.0)
+    repeat: Linear = Linear(1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A workload lowered to ops: its phases, and what a request of it is."""
+
+    phases: tuple[Phase, ...]
+    unit: str  # what is counted in throughput: token, image, sample, sentence, inference ...
+    units_per_request: Linear = Linear(1.0)  # times the batch
+    causal: bool = False
+    state_elements: Dim = ZERO  # resident state (KV cache, recurrent state) at context C
+    input_elements: Dim = ONE  # of one request, what enters
+    output_elements: Dim = ONE  # of one request, what leaves
+
+    @property
+    def parameters(self) -> float:
+        """Parameters stored, each counted once. [-]"""
+        return sum(op.stored * op.layers for op in self._distinct())
+
+    def _distinct(self) -> list[Op]:
+        seen: dict[str, Op] = {}
+        for phase in self.phases:
+            for op in phase.ops:
+                seen.setdefault(op.name, op)
+        return list(seen.values())
+
+    def flops(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
+        """FLOPs of one request, a multiply-add counted as two. [FLOP]"""
+        total = 0.0
+        for phase in self.phases:
+            s, c = phase.length.at(inputs, outputs), phase.context.at(inputs, outputs)
+            one = sum(op.flops.at(batch, s, c) * op.layers * op.steps.at(batch, s, c) for op in phase.ops)
+            total += one * phase.repeat.at(inputs, outputs)
+        return total

@@ -1,0 +1,83 @@
+"""What a workload YAML may say: a family, that family's parameters with their sources, and figures to re-derive."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
+Basis = Literal["measured", "published", "calibrated", "assumed"]
+
+
+class WorkloadError(ValueError):
+    """A workload that can't be read or built: one sentence naming the field, the value and what is allowed."""
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Source(Record):
+    title: Text
+    publisher: Text | None = None
+    url: Text | None = None
+    dated: Text | None = None
+    accessed: Text | None = None
+    note: Text | None = None
+
+
+class Number(Record):
+    """A plain count, ratio, list of counts or word, with its evidence (the same rules as for hardware)."""
+
+    value: int | float | str | tuple[int, ...] | tuple[tuple[int, ...], ...]
+    source: str | None = None
+    where: str | None = None
+    basis: Basis = "published"
+    note: str | None = None
+    claims: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _evidence(self) -> Number:
+        if self.basis in ("published", "measured") and not (self.source and self.where):
+            raise WorkloadError(f"value {self.value!r} is {self.basis}: it needs `source` and `where`")
+        if self.basis == "assumed" and not self.note:
+            raise WorkloadError(f"value {self.value!r} is assumed: it needs a `note` that says why")
+        if self.basis == "calibrated" and not self.claims:
+            raise WorkloadError(f"value {self.value!r} is calibrated: it needs the `claims` it was fitted on")
+        return self
+
+
+class Request(Record):
+    """What one request looks like unless the user turns it."""
+
+    batch: int = Field(default=1, ge=1, le=65536)
+    inputs: int = Field(default=1, ge=1, le=1_048_576)  # tokens, steps or frames that enter
+    outputs: int = Field(default=1, ge=1, le=1_048_576)  # tokens generated
+
+
+class Check(Record):
+    """A published figure that tests re-derive: parameters, flops (one request, MAC = 2), macs, bytes."""
+
+    metric: Literal["parameters", "flops", "macs", "activations"]
+    value: Number
+    tolerance: float = Field(default=0.01, ge=0, le=0.5)
+    explained: Text | None = None  # required where the figure is missed by more than 1%
+
+
+class Workload(Record):
+    schema_version: Literal[1]
+    id: Id
+    name: Name
+    family: Id
+    document: Literal["000", "001", "002", "003", "004"] | None = None
+    summary: Text
+    sources: dict[str, Source]
+    params: dict[Key, Number]
+    request: Request = Request()
+    precision: str | None = None  # the one its document ran it in
+    checks: tuple[Check, ...] = ()
+    notes: tuple[Text, ...] = ()
