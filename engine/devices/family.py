@@ -1,0 +1,215 @@
+"""What every device family offers: the contract between a family's physics and the rest of the engine.
+
+A family is one module of this package that exports ``FAMILY: DeviceFamily``; `engine.devices` lists them. Adding one
+is a YAML, a module and a line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardware_specs.schema import Device, Link
+from model_zoo.ops import Graph, Op, Phase
+
+__all__ = [
+    "RESOURCES",
+    "DeviceFamily",
+    "Fit",
+    "Job",
+    "Knob",
+    "Parameter",
+    "PhaseCost",
+    "Span",
+    "Switch",
+    "Unsupported",
+]
+
+RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
+"""Columns of every time breakdown: the resource that an op's time is spent on, after overlap."""
+
+
+class Unsupported(ValueError):
+    """This device can't run that workload: one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A constant of a cost model that no data sheet prints.
+
+    `basis` is ``calibrated`` (then `claims` names the published figures it was fitted on), ``published`` (then
+    `source` says where) or ``assumed`` (then `note` says why).
+    """
+
+    name: str
+    value: float
+    unit: str
+    basis: str
+    note: str
+    claims: tuple[str, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.basis not in ("calibrated", "published", "assumed", "derived"):
+            raise ValueError(f"parameter {self.name!r}: basis {self.basis!r} is not known")
+        if self.basis == "calibrated" and not self.claims:
+            raise ValueError(f"parameter {self.name!r} is calibrated: it names no claims")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """An optimisation a user may turn on or off."""
+
+    name: str
+    label: str
+    help: str
+    default: bool = True
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A tiling choice: its name, its label and the values it may take."""
+
+    name: str
+    label: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one device is asked to run: a phase of a network, or its share of one.
+
+    `ways` devices split every shardable op between them; `streams` jobs like this run on the device at once.
+    `ops` is the part of the phase this device holds (all of it unless the network is cut). `resident` is the
+    device-resident parameters of the *whole* network on this device, which decides where weights live. `link` is the
+    wire to its peers. `model` holds the family's parameters by name, already overridden.
+    """
+
+    device: Device
+    phase: Phase
+    ops: tuple[Op, ...]
+    graph: Graph
+    batch: int
+    length: float
+    context: float
+    max_context: float
+    ways: int
+    streams: int
+    format: str
+    tile: tuple[int, ...]
+    switches: Mapping[str, bool]
+    model: Mapping[str, float]
+    link: Link | None = None
+    link_hops: int = 1
+
+
+@dataclass(frozen=True)
+class Span:
+    """One bar of a timeline: a unit busy with something. Times in seconds from the start of the shown piece."""
+
+    unit: str
+    name: str
+    start_s: float
+    duration_s: float
+    resource: str
+
+
+@dataclass(frozen=True)
+class PhaseCost:
+    """What one pass of a job costs; layers and steps are already multiplied in.
+
+    Attributes
+    ----------
+    seconds : (n_ops, 6) array
+        Time of each op by resource, after overlap, so that everything sums to the pass. [s]
+    flops, peak : (n_ops,) arrays
+        Work done by *this* device, and the dense peak it is held against. [FLOP], [FLOP/s]
+    offchip, onchip : (n_ops,) arrays
+        Bytes this device moved at that level. [B]
+    other : tuple of (name, resource, seconds)
+        Time of a pass that belongs to no op: pipeline fill, synchronisation between devices.
+    link_bytes : float
+        Bytes this device sent to its peers in a pass. [B]
+    """
+
+    seconds: np.ndarray
+    flops: np.ndarray
+    peak: np.ndarray
+    offchip: np.ndarray
+    onchip: np.ndarray
+    other: tuple[tuple[str, str, float], ...] = ()
+    link_bytes: float = 0.0
+    timeline: tuple[Span, ...] = ()
+    timeline_of: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_s(self) -> float:
+        """Time of the pass. [s]"""
+        return float(self.seconds.sum()) + sum(seconds for _, _, seconds in self.other)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Demand on one memory level of one device against its capacity."""
+
+    level: str
+    role: str  # offchip, onchip
+    need_bytes: float
+    capacity_bytes: float
+    holds: str  # what lies there, in words
+    required: bool = True  # False: a cache, which may be smaller than what passes through it
+
+    @property
+    def fits(self) -> bool:
+        """Whether the level holds what must lie there."""
+        return not self.required or self.need_bytes <= self.capacity_bytes
+
+
+@dataclass(frozen=True)
+class DeviceFamily:
+    """The functions and lists a family provides.
+
+    Attributes
+    ----------
+    kind : name of the spec's `kind`.
+    formats : device -> formats its units run, best first; these are what a user may pick.
+    peak : (device, format) -> dense peak of one device, derived from the block a user may override. [FLOP/s]
+    supports : (device, graph, format) -> None, or a sentence why it can't run.
+    place : job -> demand on each memory level, for capacity and for where weights are read from.
+    price : job -> cost of one pass.
+    request : (device, graph, batch, model) -> fixed costs a request pays once, as (name, resource, seconds).
+    knobs : device -> tiling knobs, in the order of `Scenario.tile`.
+    parameters, switches, assumptions : what the model rests on.
+    """
+
+    kind: str
+    title: str
+    formats: Callable[[Device], tuple[str, ...]]
+    peak: Callable[[Device, str], float]
+    supports: Callable[[Device, Graph, str], str | None]
+    place: Callable[[Job], tuple[Fit, ...]]
+    price: Callable[[Job], PhaseCost]
+    parameters: tuple[Parameter, ...]
+    assumptions: tuple[str, ...]
+    request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+    knobs: Callable[[Device], tuple[Knob, ...]] | None = None
+    switches: tuple[Switch, ...] = field(default=())
+    power: Callable[[Job, float], float] | None = None  # (job, share of time busy) -> W; None: spec's loaded or max
+    collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
+    max_streams: Callable[[Device], int] | None = None
+
+    def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Model parameters for a device: the family's, then the part's own, then the scenario's."""
+        values = {p.name: p.value for p in self.parameters}
+        for name, given in device.model.items():
+            if name not in values:
+                raise ValueError(f"device {device.id!r} sets model parameter {name!r}, which {self.kind} does not have")
+            values[name] = given.si
+        for name, value in (overrides or {}).items():
+            if name not in values:
+                raise ValueError(f"model.{name}: {self.kind} has no such parameter; it has {', '.join(sorted(values))}")
+            values[name] = value
+        return values

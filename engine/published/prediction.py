@@ -1,0 +1,34 @@
+"""How one published figure is predicted: the shape that the modules doc000 ... doc004 fill in.
+
+Each of those modules exports ``PREDICTIONS: dict[str, Prediction]`` and ``REASONS: dict[str, str]``; together they
+name every claim of their document exactly once. A claim without a prediction stays in the list with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.scenario import Scenario
+
+__all__ = ["Prediction"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A prediction of one claim.
+
+    Attributes
+    ----------
+    value : called without arguments; returns the prediction in the claim's printed unit (a number, a (low, high)
+        pair for a published range of a range-valued figure, or True/False for a claim about an order).
+    scenario : the scenario a reader may open to see it, where there is one.
+    family : device family whose error band this figure informs, where it is a performance figure.
+    note : the assumption a reader must know, or what is inconsistent in the source.
+    """
+
+    value: Callable[[], Any]
+    scenario: Callable[[], Scenario] | None = None
+    family: str | None = None
+    note: str = ""
