@@ -1,0 +1,240 @@
+"""How numbers are written. The only module of the app that leaves SI; everything else hands it SI and prints what it returns.
+
+Three significant digits, an SI prefix that keeps the mantissa in 1..999, one prefix for everything that is compared.
+Unknown is an em dash, never 0. Scientific notation is never used.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+__all__ = [
+    "UNKNOWN",
+    "Scale",
+    "band",
+    "compared",
+    "count",
+    "csv_text",
+    "digits3",
+    "file_name",
+    "of",
+    "percent",
+    "plain",
+    "scale",
+    "seconds",
+    "signed",
+    "si",
+    "times",
+    "usd",
+    "words",
+]
+
+UNKNOWN = "—"
+MINUS = "−"
+_PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_WHOLE = ("B", "FLOP", "FLOP/B")  # units that are never divided further: 0.25 B, not 250 mB
+_FORMULA = ("=", "+", "-", "@")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One prefix for a column, an axis or a comparison: ``shown = si * factor``."""
+
+    factor: float
+    unit: str
+
+    def __call__(self, value: float) -> float:
+        """The number to plot or to put in a cell."""
+        return value * self.factor
+
+    def text(self, value: float | None) -> str:
+        """The number with three digits, without its unit."""
+        return UNKNOWN if _unknown(value) else digits3(value * self.factor)  # type: ignore[operator]  # _unknown rules None out
+
+
+def _unknown(value: float | None) -> bool:
+    return value is None or not math.isfinite(value)
+
+
+def _round3(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def digits3(value: float) -> str:
+    """Three significant digits, trailing zeros kept, thousands with a comma: 2.00, 13.8, 920, 1,340."""
+    if _unknown(value):
+        return UNKNOWN
+    if value == 0:
+        return "0"
+    size = _round3(abs(value))
+    decimals = max(0, 2 - math.floor(math.log10(size)))
+    return (MINUS if value < 0 else "") + f"{size:,.{decimals}f}"
+
+
+def _exponent(value: float, unit: str) -> int:
+    """Power of ten, a multiple of three, that leaves the rounded value a mantissa in 1..999."""
+    size = _round3(abs(value))
+    if size == 0 or not math.isfinite(size):
+        return 0
+    exponent = 3 * math.floor(math.log10(size) / 3 + 1e-12)
+    if size >= 10.0 ** (exponent + 3):  # log10 rounds down just below a power of ten
+        exponent += 3
+    low = 0 if unit.removesuffix("/s") in _WHOLE else min(_PREFIXES)
+    high = 0 if unit == "s" else max(_PREFIXES)
+    return min(max(exponent, low), high)
+
+
+def _joined(exponent: int, unit: str) -> str:
+    """Unit with its prefix; words (tok/s, samples/s) keep the prefix with the number: `1.21 M samples/s`."""
+    prefix = _PREFIXES[exponent]
+    head = unit.split("/")[0]
+    worded = len(head) > 4 or head in ("tok", "req", "FC")
+    if not unit:
+        return prefix
+    return f"{prefix} {unit}" if worded and prefix else f"{prefix}{unit}"
+
+
+def scale(values: Iterable[float | None], unit: str) -> Scale:
+    """The prefix that suits the largest of some SI values."""
+    known = [abs(v) for v in values if v is not None and math.isfinite(v)]
+    exponent = _exponent(max(known, default=0.0), unit)
+    return Scale(10.0**-exponent, _joined(exponent, unit))
+
+
+def si(value: float | None, unit: str = "") -> str:
+    """`13.8 ms`, `920 GB/s`, `72.7 tok/s`: value, space, prefixed unit. Unknown is an em dash."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    found = scale([value], unit)
+    return f"{found.text(value)} {found.unit}".rstrip()
+
+
+def seconds(value: float | None) -> str:
+    """A time: ns, µs, ms or s, three digits."""
+    return si(value, "s")
+
+
+def percent(ratio: float | None) -> str:
+    """`54%`; a share that is there but below 1% is `<1%`."""
+    if ratio is None or not math.isfinite(ratio):
+        return UNKNOWN
+    if 0 < abs(ratio) < 0.01:
+        return "<1%"
+    return f"{ratio * 100:,.0f}%".replace("-", MINUS)
+
+
+def times(ratio: float | None) -> str:
+    """`3.48×`; ratios below 0.01 as `1/120`."""
+    if ratio is None or not math.isfinite(ratio) or ratio < 0:
+        return UNKNOWN
+    if 0 < ratio < 0.01:
+        return f"1/{count(1 / ratio)}"
+    return f"{digits3(ratio)}×"
+
+
+def count(value: float | None) -> str:
+    """`9,024` exactly below 10,000, then `1.05 M`; a count that is not whole keeps three digits."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if abs(value) < 10_000 and float(value).is_integer():
+        return f"{int(value):,}".replace("-", MINUS)
+    return si(value) if abs(value) >= 1 else digits3(value)
+
+
+def usd(value: float | None) -> str:
+    """`$31.1 k`, `$0.120`."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if value == 0:
+        return "$0"
+    text = si(abs(value)) if abs(value) >= 1 else digits3(abs(value))
+    return (MINUS if value < 0 else "") + "$" + text
+
+
+def band(relative: float | None) -> str:
+    """`±5%`, or `unvalidated` where nothing published was compared."""
+    if relative is None or not math.isfinite(relative):
+        return "unvalidated"
+    return "±<1%" if relative < 0.01 else f"±{percent(relative)}"
+
+
+def of(part: float, whole: float, unit: str = "B") -> str:
+    """`3.11 of 8.00 GB`, or `3.11 > 2.00 GB` where the part is larger; one prefix for both."""
+    common = scale([part, whole], unit)
+    if part and whole and max(part, whole) / max(min(part, whole), 1e-300) > 1e4:
+        return f"{si(part, unit)} {'>' if part > whole else 'of'} {si(whole, unit)}"
+    return f"{common.text(part)} {'>' if part > whole else 'of'} {common.text(whole)} {common.unit}"
+
+
+def compared(value: float | None, baseline: float | None, more: str, less: str) -> str | None:
+    """`3.48× more`, `12% less`, `same`: how a value stands against a baseline, in words; None where either is unknown."""
+    if value is None or baseline is None or not (value > 0 and baseline > 0):
+        return None
+    ratio = value / baseline
+    if not math.isfinite(ratio) or ratio == 0:
+        return None
+    word = more if ratio > 1 else less
+    big = max(ratio, 1 / ratio)
+    if big < 1.005:
+        return "same"
+    if big < 1.5:
+        return f"{abs(ratio - 1) * 100:.0f}% {word}"
+    return f"{digits3(big)}× {word}" if big < 10_000 else f"{count(big)}× {word}"
+
+
+def signed(relative: float | None) -> str:
+    """A signed error: `+3.2%`, `−11%`."""
+    if relative is None or not math.isfinite(relative):
+        return UNKNOWN
+    shown = relative * 100
+    digits = f"{abs(shown):,.1f}" if abs(shown) < 10 else f"{abs(shown):,.0f}"
+    return ("+" if shown >= 0 else MINUS) + digits + "%"
+
+
+def words(parts: Sequence[str], limit: int = 80) -> tuple[str, tuple[str, ...]]:
+    """Parts joined by ` · ` up to `limit` characters, and the parts that were left out."""
+    shown: list[str] = []
+    for at, part in enumerate(parts):
+        if shown and len(" · ".join([*shown, part])) > limit:
+            return " · ".join(shown), tuple(parts[at:])
+        shown.append(part)
+    return " · ".join(shown), ()
+
+
+def plain(text: str) -> str:
+    """Text that a Markdown renderer shows as it is: no links, images, directives or formulas from somebody's URL."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def _safe(cell: Any) -> Any:
+    """A cell no spreadsheet runs: one line of text, and an apostrophe before what would begin a formula."""
+    if not isinstance(cell, str):
+        return cell
+    line = " ".join(cell.split())
+    return "'" + line if line.startswith(_FORMULA) else line
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """CSV of some rows; columns in the order they first appear, cells safe to open in a spreadsheet."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_safe(c) for c in columns])
+    for row in rows:
+        writer.writerow(["" if row.get(c) is None else _safe(row[c]) for c in columns])
+    return out.getvalue()
+
+
+def file_name(page: str, parts: Sequence[str], kind: str, day: date) -> str:
+    """`inferscape_<page>_<parts>_<yyyymmdd>.<kind>`: lower case, safe everywhere, at most 80 characters."""
+    middle = "_".join(re.sub(r"[^a-z0-9-]+", "-", part.lower()).strip("-") for part in (page, *parts))
+    tail = f"_{day:%Y%m%d}.{kind}"
+    return f"inferscape_{middle}"[: 80 - len(tail)].rstrip("_-") + tail
