@@ -23,6 +23,7 @@ _UNITS: dict[str, tuple[str, float, bool]] = {
     "B/s": ("B/s", 1.0, True),
     "bit/s": ("B/s", 1 / 8, True),
     "b/s": ("B/s", 1 / 8, True),
+    "bps": ("B/s", 1 / 8, True),
     "B": ("B", 1.0, True),
     "bit": ("B", 1 / 8, True),
     "b": ("B", 1 / 8, True),
