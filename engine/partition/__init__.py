@@ -1,0 +1,198 @@
+"""(workload, system, mapping) -> Plan: which part runs where, and what crosses which wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.bind import Bound, Wire
+from engine.devices import family
+from engine.devices.family import Unsupported
+from engine.formats import BITS
+from engine.scenario import ScenarioError
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op
+
+__all__ = ["Hop", "Plan", "Stage", "make_plan"]
+
+LOOKUPS = ("EmbeddingBag", "Gather")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A share of the network on one kind of device. `ways` devices split every op of it between them."""
+
+    name: str
+    device: Device
+    ways: int
+    ops: frozenset[str]  # names of the ops it runs
+    format: str
+    wire: Wire | None = None  # to the peers that share its ops
+    copies: int = 1  # stages like this that serve different batches at once
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A message over a wire, once a request or once a pass."""
+
+    name: str
+    wire: Wire
+    bytes_per_message: float
+    messages: float  # a request
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the workload lies on the system.
+
+    A request visits the stages in order. When `pipelined`, a stage starts the next batch while later stages still
+    work on this one; the slowest stage then sets the throughput.
+    """
+
+    stages: tuple[Stage, ...]
+    hops: tuple[Hop, ...]
+    replicas: int
+    devices_used: tuple[int, ...]  # of each group of the system
+    pipelined: bool
+    notes: tuple[str, ...] = ()
+
+
+def _all(graph: Graph) -> frozenset[str]:
+    return frozenset(op.name for phase in graph.phases for op in phase.ops)
+
+
+def _io(bound: Bound) -> tuple[Hop, ...]:
+    """What enters and leaves over the host's wire, once a request."""
+    wire = bound.wire("host") or bound.wire("network")
+    if wire is None:
+        return ()
+    s = bound.scenario
+    element = max(BITS[s.precision], 8.0) / 8
+    into = bound.graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
+    out = bound.graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
+    return (Hop("input", wire, into, 1.0), Hop("output", wire, out, 1.0))
+
+
+def _single(bound: Bound) -> Plan:
+    stage = Stage("network", bound.device, 1, _all(bound.graph), bound.scenario.precision)
+    return Plan((stage,), _io(bound), 1, (1,), False)
+
+
+def _replicas(bound: Bound) -> Plan:
+    plan = _single(bound)
+    count = bound.scenario.devices
+    return replace(plan, replicas=count, devices_used=(count,))
+
+
+def _tensor(bound: Bound) -> Plan:
+    count = bound.scenario.devices
+    wire = bound.wire("peer") or bound.wire("switch") or bound.wire("network")
+    if count > 1 and wire is None:
+        raise ScenarioError(f"scheme is 'tensor': {bound.system.name} has no link between its devices")
+    stage = Stage("network", bound.device, count, _all(bound.graph), bound.scenario.precision, wire)
+    return Plan((stage,), _io(bound), 1, (count,), False)
+
+
+def _tables(bound: Bound) -> Plan:
+    """Embedding tables sharded over all devices; the dense part copied to each, one batch a device."""
+    graph, count = bound.graph, bound.scenario.devices
+    ops = [op for phase in graph.phases for op in phase.ops]
+    sparse = frozenset(op.name for op in ops if op.kind in LOOKUPS)
+    if not sparse:
+        raise Unsupported(f"{bound.workload.name} has no embedding tables to shard; use single, replicas or tensor.")
+    wire = bound.wire("peer") or bound.wire("switch")
+    s = bound.scenario
+    first = Stage("sparse", bound.device, count, sparse, s.precision)
+    second = Stage("dense", bound.device, 1, _all(graph) - sparse, s.precision, copies=count)
+    hops = _io(bound)
+    if wire is not None and count > 1:
+        pooled = sum(op.writes.at(s.batch, s.inputs, s.inputs) * op.layers for op in ops if op.kind in LOOKUPS)
+        moved = pooled * max(BITS[s.precision], 16.0) / 8 * (count - 1) / count
+        hops += (Hop("pooled embeddings", wire, moved / max(count - 1, 1), count - 1.0),)
+    return Plan((first, second), hops, 1, (count,), True)
+
+
+def _cut(bound: Bound, ops: list[Op], at: int) -> float:
+    """Elements that cross a cut before op number ``at``: every producer's output that a later op reads."""
+    s = bound.scenario
+    before = {op.name: op for op in ops[:at]}
+    needed = {name for op in ops[at:] for name in op.inputs if name in before}
+    if not needed and before:
+        needed = {ops[at - 1].name}
+    length = float(s.inputs)
+    return sum(before[name].writes.at(s.batch, length, length) for name in needed)
+
+
+def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
+    """The first phase's ops cut into consecutive stages."""
+    ops = list(bound.graph.phases[0].ops)
+    edges = [0, *cuts, len(ops)]
+    stages, hops = [], list(_io(bound))
+    s = bound.scenario
+    for i, (low, high) in enumerate(zip(edges[:-1], edges[1:])):
+        names = frozenset(op.name for op in ops[low:high])
+        if names:
+            stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
+        if 0 < high < len(ops) and wire is not None:
+            passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
+            crossing = _cut(bound, ops, high) * max(BITS[formats[i]], 8.0) / 8
+            hops.append(Hop(f"cut after {ops[high - 1].name}", wire, crossing, passes))
+    return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1)
+
+
+def _split(bound: Bound) -> Plan:
+    """First `split` ops on the first executor, the rest on the second."""
+    ops = bound.graph.phases[0].ops
+    at = bound.scenario.split
+    if at > len(ops):
+        raise ScenarioError(f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed")
+    second = bound.devices[1] if len(bound.devices) > 1 else bound.device
+    if bound.system.topology == "on-path" and bound.host is not None:
+        second = bound.host
+    wire = bound.wire("peer") or bound.wire("host") or bound.wire("network")
+    if wire is None:
+        raise ScenarioError(f"scheme is 'split': {bound.system.name} has no link between two executors")
+    reason = family(second.kind).supports(second, bound.graph, bound.scenario.precision)
+    if reason:
+        raise Unsupported(reason)
+    formats = [bound.scenario.precision, bound.scenario.precision]
+    plan = _chain(bound, [at], [bound.device, second], formats, wire)
+    same = len(bound.devices) == 1
+    return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
+
+
+def _pinned(bound: Bound) -> Plan:
+    """Weights pinned over k devices, depth first: each takes ops in order until its share is full."""
+    ops = list(bound.graph.phases[0].ops)
+    count = bound.scenario.devices
+    total = sum(op.stored * op.layers for op in ops)
+    cuts, filled = [], 0.0
+    for i, op in enumerate(ops):
+        if len(cuts) < count - 1 and filled > 0 and filled + op.stored * op.layers > total * (len(cuts) + 1) / count * 1.0001:
+            cuts.append(i)
+        filled += op.stored * op.layers
+    used = len(cuts) + 1
+    plan = _chain(bound, cuts, [bound.device] * used, [bound.scenario.precision] * used, bound.wire("network") or bound.wire("peer"))
+    idle = "" if used == count else f"{count - used} of {count} devices hold nothing: the network has too few operators to cut."
+    return replace(plan, devices_used=(count,), notes=(idle,) if idle else ())
+
+
+def _on_path(bound: Bound) -> Plan:
+    """The NIC answers while packets pass: nothing crosses the host's bus."""
+    return replace(_single(bound), hops=())
+
+
+_SCHEMES: dict[str, Callable[[Bound], Plan]] = {
+    "single": _single,
+    "replicas": _replicas,
+    "tensor": _tensor,
+    "tables": _tables,
+    "pinned": _pinned,
+    "split": _split,
+    "on-path": _on_path,
+}
+
+
+def make_plan(bound: Bound) -> Plan:
+    """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""
+    return _SCHEMES[bound.scenario.scheme](bound)

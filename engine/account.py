@@ -1,0 +1,79 @@
+"""Power, energy, price and total cost of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.bind import Bound
+from engine.partition import Plan
+from engine.schedule import Schedule
+from hardware_specs.schema import Device
+
+__all__ = ["Account", "account", "device_power"]
+
+_YEAR = 365.25 * 86400.0
+
+
+@dataclass(frozen=True)
+class Account:
+    """Power and money; None where a price or a power is not published."""
+
+    power_w: float | None
+    capex_usd: float | None
+    usd_per_unit: float | None
+    notes: tuple[tuple[str, str], ...]  # (text, basis)
+
+
+def device_power(device: Device) -> tuple[float | None, str]:
+    """Power of one busy device and where the figure comes from: measured under load, else the board's limit. [W]"""
+    if device.power.loaded is not None:
+        return device.power.loaded.si, f"{device.name}: power measured under load"
+    if device.power.max is not None:
+        return device.power.max.si, f"{device.name}: power limit of the board, an upper bound"
+    return None, f"{device.name}: no power is published"
+
+
+def account(bound: Bound, plan: Plan, times: Schedule, units_per_s: float) -> Account:
+    """Power at full load, purchase price of the devices in use, and cost of a unit of work.
+
+    Power is that of the devices in use, plus switch and chassis where the system lists them, plus the host only
+    where its document counted it. Cost of a unit spreads the price over `Costs.years` at `Costs.utilisation` and adds
+    energy at `Costs.pue`. An estimate; power limits make it an upper bound.
+    """
+    notes: list[tuple[str, str]] = []
+    power: float | None = 0.0
+    price: float | None = 0.0
+    busy = {p.stage.device.id: p for p in times.priced}
+    used = list(zip(bound.devices, plan.devices_used, strict=False))
+    for device, count in used:
+        watts, why = device_power(device)
+        owner = busy.get(device.id)
+        if owner is not None and owner.family.power is not None and owner.runs:
+            watts = owner.family.power(owner.runs[0].job, min(1.0, owner.time_s / max(times.latency_s, 1e-30)))
+            why = f"{device.name}: power from its family's model at this load"
+        notes.append((why, "published" if watts is not None else "assumed"))
+        power = None if power is None or watts is None else power + count * watts
+        if device.price is None:
+            notes.append((f"{device.name}: no price is published, so there is no capital cost", "assumed"))
+            price = None
+        elif price is not None:
+            price += count * device.price.si
+            if device.price.basis == "assumed":
+                notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
+    system = bound.system
+    if power is not None and system.extra_power is not None:
+        power += system.extra_power.si
+    if power is not None and system.host_power_counted and bound.host is not None:
+        watts, why = device_power(bound.host)
+        power = None if watts is None else power + watts
+        notes.append((f"host counted: {why}", "published"))
+    elif bound.host is not None:
+        notes.append(("power and price leave the host out, as the document does", "published"))
+    if price is not None and system.extra_price is not None:
+        price += system.extra_price.si
+    cost = None
+    if price is not None and power is not None and units_per_s > 0:
+        c = bound.scenario.costs
+        made = units_per_s * c.utilisation
+        cost = price / (c.years * _YEAR * made) + power * c.pue * c.energy_usd_per_kwh / 3.6e6 / made
+    return Account(power, price, cost, tuple(notes))

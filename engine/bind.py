@@ -1,0 +1,237 @@
+"""From names to things: a scenario's system, devices and graph, with every what-if applied and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from engine.devices import family
+from engine.devices.family import DeviceFamily, Unsupported
+from engine.scenario import Scenario, ScenarioError
+from hardware_specs.catalog import Catalog, default_catalog
+from hardware_specs.quantity import Quantity, SpecError
+from hardware_specs.schema import Device, Link, LinkUse, System
+from model_zoo.catalog import Zoo, default_zoo
+from model_zoo.ops import Graph
+from model_zoo.schema import Workload, WorkloadError
+
+__all__ = ["Bound", "Wire", "bind", "set_path"]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A link of a system in its role, with the number of hops a message takes."""
+
+    link: Link
+    role: str
+    hops: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A scenario with everything it names at hand."""
+
+    scenario: Scenario
+    system: System
+    devices: tuple[Device, ...]  # one for each group of the system
+    host: Device | None
+    wires: tuple[Wire, ...]
+    workload: Workload
+    graph: Graph
+    model: Mapping[str, float]  # scenario's overrides of model parameters
+    catalog_digest: str
+    zoo_digest: str
+
+    @property
+    def device(self) -> Device:
+        """The first group's device: the accelerator the scenario is about."""
+        return self.devices[0]
+
+    @property
+    def family(self) -> DeviceFamily:
+        """Family of that device."""
+        return family(self.device.kind)
+
+    def wire(self, role: str) -> Wire | None:
+        """The link in that role, or None."""
+        return next((w for w in self.wires if w.role == role), None)
+
+
+def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
+    """A copy of a spec with the quantity at ``path`` replaced and validated; ScenarioError names what is wrong.
+
+    Lists are entered by position or by an entry's name (``memory.hbm.bandwidth``). The new value keeps the field's
+    dimension: a bare number is SI, a printed one carries its unit.
+    """
+    data = spec.model_dump()
+    node, quantity = data, spec
+    for step in path:
+        quantity = _enter(quantity, step, shown)
+    if not isinstance(quantity, Quantity):
+        raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
+    printed: str | float = value
+    if not isinstance(value, str) and quantity.dimension != "1":
+        printed = f"{value!r} {quantity.dimension}"
+    replacement = {"value": printed, "basis": "assumed", "note": f"what-if of the scenario; the catalog says {quantity.value}"}
+    node = data
+    walked = spec
+    for step in path[:-1]:
+        node = node[_key(walked, step)]
+        walked = _enter(walked, step, shown)
+    if isinstance(node, tuple):
+        raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
+    node[_key(walked, path[-1])] = replacement
+    try:
+        return type(spec).model_validate(data)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ScenarioError(f"{shown} = {str(value)[:40]}: {message}") from None
+
+
+def _enter(node: Any, step: str, shown: str) -> Any:
+    """The child of a spec node that a path step names."""
+    key = _key(node, step)
+    try:
+        child = node[key] if isinstance(node, dict | tuple) else getattr(node, key)
+    except (KeyError, IndexError, AttributeError, TypeError):
+        child = None
+    if child is None or (isinstance(node, BaseModel) and step not in type(node).model_fields):
+        raise ScenarioError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
+    return child
+
+
+def _key(node: Any, step: str) -> Any:
+    """Position or key that a step means in a node: lists also take an entry's name."""
+    if isinstance(node, tuple):
+        if step.isdigit():
+            return int(step)
+        return next((i for i, item in enumerate(node) if getattr(item, "name", None) == step), len(node))
+    return step
+
+
+def _names(node: Any) -> list[str]:
+    if isinstance(node, BaseModel):
+        return [name for name in type(node).model_fields if getattr(node, name) is not None]
+    if isinstance(node, dict):
+        return [str(k) for k in node]
+    return [str(getattr(item, "name", i)) for i, item in enumerate(node)] if isinstance(node, tuple) else []
+
+
+def _override(
+    scenario: Scenario, devices: list[Device], host: Device | None, wires: list[Wire]
+) -> tuple[list[Device], Device | None, list[Wire], dict[str, float]]:
+    """Specs after the scenario's overrides, and its model-parameter overrides."""
+    model: dict[str, float] = {}
+    for shown, value in scenario.overrides.items():
+        head, *path = shown.removeprefix("system.").split(".")
+        if head == "model" and len(path) == 1:
+            if isinstance(value, str):
+                try:
+                    value = float(value)
+                except ValueError:
+                    raise ScenarioError(f"{shown} = {value!r}: a model parameter is a plain number in SI") from None
+            model[path[0]] = value
+        elif head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < len(devices):
+            at = int(path[0])
+            devices[at] = set_path(devices[at], path[1:], value, shown)
+        elif head == "host" and path and host is not None:
+            host = set_path(host, path, value, shown)
+        elif head == "links" and len(path) >= 2 and any(w.role == path[0] for w in wires):
+            at = next(i for i, w in enumerate(wires) if w.role == path[0])
+            wires[at] = Wire(set_path(wires[at].link, path[1:], value, shown), wires[at].role, wires[at].hops)
+        else:
+            roles = "|".join(w.role for w in wires) or "-"
+            raise ScenarioError(
+                f"{shown} is not a hardware path: use devices.0..{len(devices) - 1}.<field>, host.<field>, "
+                f"links.<{roles}>.<field> or model.<parameter>"
+            )
+    return devices, host, wires, model
+
+
+def _params(scenario: Scenario, workload: Workload) -> dict[str, Any]:
+    """Workload parameters the scenario turns, checked against what the family lets a user turn."""
+    from model_zoo.families import FAMILIES
+
+    entry = FAMILIES[workload.family]
+    for name, value in scenario.params.items():
+        if name not in entry.adjustable:
+            allowed = ", ".join(sorted(entry.adjustable)) or "none"
+            raise ScenarioError(f"params.{name} = {value}: not adjustable for {workload.id}; adjustable: {allowed}")
+        label, low, high = entry.adjustable[name]
+        if not low <= value <= high:
+            raise ScenarioError(f"params.{name} ({label}) = {value:g}: {low:g} to {high:g} is allowed")
+    return {name: int(value) if float(value).is_integer() else value for name, value in scenario.params.items()}
+
+
+def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
+    """Everything a scenario names, overrides applied; ScenarioError or Unsupported in one sentence otherwise."""
+    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    try:
+        system = catalog.system(scenario.system)
+        devices = [catalog.device(group.device) for group in system.devices]
+        host = catalog.device(system.host.device) if system.host else None
+        wires = [_wire(catalog, use) for use in system.links]
+        workload = zoo.workload(scenario.workload)
+        if scenario.overrides:
+            devices, host, wires, model = _override(scenario, devices, host, wires)
+        else:
+            model = {}
+        graph = zoo.graph(scenario.workload, _params(scenario, workload))
+    except (SpecError, WorkloadError) as error:
+        raise ScenarioError(str(error)) from None
+    _check(scenario, system, devices[0], graph)
+    return Bound(
+        scenario, system, tuple(devices), host, tuple(wires), workload, graph, model, catalog.digest, zoo.digest
+    )
+
+
+def _wire(catalog: Catalog, use: LinkUse) -> Wire:
+    return Wire(catalog.link(use.link), use.role, use.hops)
+
+
+def _check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:
+    """Scheme, device count, precision and tile against what this system offers."""
+    group = system.devices[0]
+    counts = group.counts or (group.count,)
+    if scenario.scheme not in system.schemes:
+        raise ScenarioError(
+            f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}"
+        )
+    if scenario.devices not in counts:
+        raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}")
+    fam = family(device.kind)
+    reason = fam.supports(device, graph, scenario.precision)
+    if reason:
+        raise Unsupported(reason)
+    formats = fam.formats(device)
+    if scenario.precision not in formats:
+        raise ScenarioError(
+            f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}"
+        )
+    if scenario.tile:
+        knobs = fam.knobs(device) if fam.knobs else ()
+        if len(scenario.tile) != len(knobs):
+            names = ", ".join(k.name for k in knobs) or "no tiling knob"
+            raise ScenarioError(f"tile has {len(scenario.tile)} numbers: {device.name} has {names}")
+        for value, knob in zip(scenario.tile, knobs, strict=True):
+            if value not in knob.values:
+                raise ScenarioError(f"tile.{knob.name} is {value}: {', '.join(map(str, knob.values))} are allowed")
+    known = {s.name for s in fam.switches}
+    for name in scenario.switches:
+        if name not in known:
+            raise ScenarioError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
+    most = fam.max_streams(device) if fam.max_streams else 1
+    if scenario.streams > most:
+        raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once")
+
+
+@lru_cache(maxsize=1)
+def engine_version() -> str:
+    """Digest of the engine's sources, short. [-]"""
+    from engine.kernels.jit import source_digest
+
+    return source_digest()[:8]

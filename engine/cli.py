@@ -1,0 +1,189 @@
+"""The headless face: ``python -m engine list | evaluate | validate | ...``. Errors: one sentence on stderr, exit 2."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.devices.family import Unsupported
+from engine.scenario import Scenario, ScenarioError, decode, make, token_in
+from engine.settings import apply_all
+from hardware_specs.catalog import default_catalog
+from hardware_specs.quantity import SpecError
+from model_zoo.catalog import default_zoo
+from model_zoo.schema import WorkloadError
+
+__all__ = ["main", "scenario_of"]
+
+_KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
+
+
+def scenario_of(target: str | None, system: str | None = None, workload: str | None = None) -> Scenario:
+    """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload."""
+    from engine.choices import default_scenario
+    from engine.presets import preset
+
+    if target is None:
+        if not system or not workload:
+            raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
+        return default_scenario(system, workload)
+    if target.startswith("preset:"):
+        return preset(target.removeprefix("preset:")).scenario
+    path = Path(target)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return _from_file(path)
+    return decode(token_in(target))
+
+
+def _from_file(path: Path) -> Scenario:
+    """A scenario file: system, workload, and any field; fields left out take the pair's defaults."""
+    import yaml
+
+    from engine.choices import default_scenario
+
+    try:
+        data = yaml.safe_load(path.read_text()[: 256 * 1024])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{path.name}: not readable ({str(error).splitlines()[0]})") from None
+    if isinstance(data, dict) and "scenario" in data and "token" in data:
+        data = data["scenario"]  # a report as exported
+    if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
+        raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
+    known = {key: value for key, value in data.items() if key in Scenario.model_fields}
+    strange = sorted(str(key) for key in data.keys() - known.keys())
+    if strange:
+        raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
+    base = default_scenario(str(known["system"]), str(known["workload"]))
+    if "switches" in known and isinstance(known["switches"], dict):
+        known["switches"] = base.switches | known["switches"]
+    return make(base.model_dump() | known)
+
+
+def _emit(data: Any, as_json: bool, rows: Callable[[], list[str]]) -> None:
+    if as_json:
+        json.dump(data, sys.stdout, indent=1, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write("\n".join(rows()) + "\n")
+
+
+def _list(args: argparse.Namespace) -> int:
+    from engine.devices import FAMILIES, family
+    from engine.presets import PRESETS
+
+    catalog, zoo = default_catalog(), default_zoo()
+    data: list[dict[str, Any]]
+    if args.what == "presets":
+        data = [
+            {"id": p.id, "name": p.title, "document": p.document, "headline": p.headline, "system": p.system,
+             "workload": p.workload} for p in PRESETS.values()
+        ]  # fmt: skip
+    elif args.what == "workloads":
+        found = [zoo.workload(id) for id in zoo.ids()]
+        data = [{"id": w.id, "name": w.name, "family": w.family, "document": w.document} for w in found]
+    elif args.what == "families":
+        data = [{"id": kind, "name": family(kind).title} for kind in FAMILIES]
+    else:
+        get = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}[args.what]
+        specs = [get(id) for id in catalog.ids(args.what)]
+        data = [
+            {"id": s.id, "name": s.name}
+            | ({"document": s.document} if args.what == "systems" else {})
+            | ({"kind": s.kind} if args.what == "devices" else {})
+            for s in specs
+        ]
+    _emit(data, args.json, lambda: [f"{row['id']:36} {row['name']}" for row in data])
+    return 0
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from engine.evaluate import evaluate
+
+    scenario = scenario_of(args.scenario, args.system, args.workload)
+    fields = {k: getattr(args, k) for k in ("batch", "streams", "inputs", "outputs", "precision", "scheme", "devices", "split")}
+    changes = [f"{k}={v}" for k, v in fields.items() if v is not None]
+    if args.tile:
+        changes.append(f"tile={args.tile}")
+    report = evaluate(apply_all(scenario, changes + args.set))
+    if args.csv:
+        writer = csv.DictWriter(sys.stdout, list(report.csv_row()))
+        writer.writeheader()
+        writer.writerow(report.csv_row())
+        return 0
+    _emit(report.to_dict(), args.json, lambda: _told(report))
+    return 0
+
+
+def _told(report: Any) -> list[str]:
+    from engine.words import amount, percent
+
+    band = report.error_band
+    lines = [
+        f"{report.system_name} · {report.workload_name}",
+        report.verdict.replace("**", ""),
+        f"latency     {amount(report.latency_s, 's')}",
+        f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
+        f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
+        f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else 'not published'}",
+        f"error band  {'±' + percent(band.relative) if band.relative is not None else band.label}",
+    ]
+    for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
+        lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")
+    for row in sorted(report.other, key=lambda o: -o.time_s)[:6]:
+        lines.append(f"  {row.name[:34]:34} {amount(row.time_s, 's'):>10} {percent(row.time_s / report.latency_s):>5}  {row.resource}")
+    return [*lines, f"token       {report.token}"]
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from engine.published import summary, validate, write_residuals
+
+    rows = validate()
+    if args.write:
+        write_residuals(rows)
+    _emit(rows, args.json, lambda: summary(rows))
+    return 0
+
+
+def _add_scenario(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", help="token, URL, preset:ID, or a YAML/JSON file")
+    parser.add_argument("--system")
+    parser.add_argument("--workload")
+    for name in ("batch", "streams", "inputs", "outputs", "devices", "split", "precision", "scheme", "tile"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser with every subcommand."""
+    parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    p = commands.add_parser("list", help="ids of systems, devices, links, nics, workloads, presets or families")
+    p.add_argument("what", choices=_KINDS)
+    p.set_defaults(run=_list)
+    p = commands.add_parser("evaluate", help="one scenario: latency, throughput, power, cost, and why")
+    _add_scenario(p)
+    p.add_argument("--csv", action="store_true")
+    p.set_defaults(run=_evaluate)
+    p = commands.add_parser("validate", help="every published figure beside its prediction")
+    p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
+    p.set_defaults(run=_validate)
+    for sub in commands.choices.values():
+        sub.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except (ScenarioError, Unsupported, SpecError, WorkloadError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except BrokenPipeError:
+        return 0

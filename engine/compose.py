@@ -1,0 +1,266 @@
+"""Report from what the main path found: rows, breakdown, problems and the sentence on top."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from engine.account import Account
+from engine.bind import Bound, engine_version
+from engine.devices.family import RESOURCES, Parameter, Span
+from engine.partition import Plan
+from engine.published.bands import error_band
+from engine.report import (
+    RESOURCE_NAMES,
+    Assumption,
+    LinkRow,
+    MemoryRow,
+    OpRow,
+    Other,
+    Report,
+    Roofline,
+)
+from engine.scenario import encode
+from engine.schedule import Priced, Schedule
+from engine.words import amount, bytes_, percent
+from hardware_specs.catalog import _quantities
+
+__all__ = ["compose"]
+
+
+def _ops(times: Schedule) -> tuple[OpRow, ...]:
+    rows = []
+    for priced in times.priced:
+        for run in priced.runs:
+            seconds = run.cost.seconds * run.passes
+            totals = seconds.sum(axis=1)
+            winners = seconds.argmax(axis=1)
+            job, cost = run.job, run.cost
+            for i, op in enumerate(job.ops):
+                rows.append(
+                    OpRow(
+                        name=op.name,
+                        kind=op.kind,
+                        group=op.group,
+                        phase=job.phase.name,
+                        device=job.device.id,
+                        count=op.layers * op.steps.at(job.batch, job.length, job.context) * run.passes,
+                        time_s=float(totals[i]),
+                        share=float(totals[i]) / times.latency_s if times.latency_s else 0.0,
+                        bound=RESOURCES[winners[i]],
+                        flops=float(cost.flops[i]) * run.passes,
+                        offchip_bytes=float(cost.offchip[i]) * run.passes,
+                        onchip_bytes=float(cost.onchip[i]) * run.passes,
+                        peak_flops_per_s=float(cost.peak[i]),
+                        resources=dict(zip(RESOURCES, map(float, seconds[i]), strict=True)),
+                    )
+                )
+    return tuple(rows)
+
+
+def _other(times: Schedule) -> tuple[Other, ...]:
+    rows: dict[tuple[str, str], float] = {}
+    for priced in times.priced:
+        for run in priced.runs:
+            for name, resource, seconds in run.cost.other:
+                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes
+        for name, resource, seconds in priced.fixed:
+            rows[name, resource] = rows.get((name, resource), 0.0) + seconds
+    for hop, seconds in times.hops:
+        rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
+    return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
+
+
+def _memory(bound: Bound, times: Schedule) -> tuple[MemoryRow, ...]:
+    return tuple(
+        MemoryRow(
+            f"{p.stage.device.name}" + (f" ({p.stage.name})" if len(times.priced) > 1 else ""),
+            fit.level, fit.role, fit.need_bytes, fit.capacity_bytes, fit.holds, fit.required, fit.fits,
+        )
+        for p in times.priced
+        for fit in p.fits
+    )  # fmt: skip
+
+
+def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow, ...]:
+    moved: Counter[tuple[str, str]] = Counter()
+    spent: Counter[tuple[str, str]] = Counter()
+    rates: dict[tuple[str, str], float] = {}
+    for hop, seconds in times.hops:
+        key = (hop.wire.link.name, hop.wire.role)
+        moved[key] += hop.bytes_per_message * hop.messages
+        spent[key] += seconds
+        rates[key] = hop.wire.link.bandwidth.si * (hop.wire.link.payload.si if hop.wire.link.payload else 1.0)
+    for priced in times.priced:
+        wire = priced.stage.wire
+        if wire is None:
+            continue
+        key = (wire.link.name, wire.role)
+        rates[key] = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+        for run in priced.runs:
+            moved[key] += run.cost.link_bytes * run.passes
+            spent[key] += sum(t for _, r, t in run.cost.other if r == "links") * run.passes
+            spent[key] += float(run.cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
+    per_wire = requests_per_s / max(plan.replicas, 1)
+    return tuple(
+        LinkRow(name, role, moved[name, role], rate, spent[name, role], min(1.0, moved[name, role] * per_wire / rate))
+        for (name, role), rate in rates.items()
+    )
+
+
+def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
+    """The family's own timeline of the slowest phase, else its ops one after the other."""
+    runs = [run for p in times.priced for run in p.runs]
+    slowest = max(runs, key=lambda r: r.cost.total_s * r.passes)
+    if slowest.cost.timeline:
+        return slowest.cost.timeline, slowest.cost.timeline_of
+    spans, clock = [], 0.0
+    job = slowest.job
+    most = max(op.layers for op in job.ops)
+    for i, op in enumerate(job.ops):
+        if op.layers != most:
+            continue
+        row = slowest.cost.seconds[i] / (op.layers * max(op.steps.at(job.batch, job.length, job.context), 1e-30))
+        spans.append(Span(RESOURCE_NAMES[RESOURCES[row.argmax()]], op.name, clock, float(row.sum()), RESOURCES[row.argmax()]))
+        clock += float(row.sum())
+    kept = sorted(spans, key=lambda s: -s.duration_s)[:32]
+    return tuple(s for s in spans if s in kept), f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
+
+
+def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
+    found: dict[str, Roofline] = {}
+    for p in sorted(times.priced, key=lambda p: -p.time_s):
+        device = p.stage.device
+        levels = tuple((m.name, m.role, m.bandwidth.si) for m in device.memory if m.bandwidth is not None)
+        found.setdefault(device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels))
+    return tuple(found.values())
+
+
+def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> tuple[Assumption, ...]:
+    found: dict[str, str] = {}
+    for p in times.priced:
+        for text in p.family.assumptions:
+            found[text] = "derived"
+        for parameter in p.family.parameters:
+            found[_tell(parameter, p)] = parameter.basis
+        for run in p.runs:
+            for note in run.cost.notes:
+                found[note] = "derived"
+        for q in _quantities(p.stage.device):
+            if q.basis == "assumed":
+                found[f"{p.stage.device.name}: {q.value} ({q.note})"] = "assumed"
+    for number in bound.workload.params.items():
+        if number[1].basis == "assumed":
+            found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = "assumed"
+    for text, basis in money.notes:
+        found[text] = basis
+    for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
+        found[text] = "published"
+    return tuple(Assumption(text, basis) for text, basis in found.items())
+
+
+def _tell(parameter: Parameter, priced: Priced) -> str:
+    value = priced.runs[0].job.model[parameter.name] if priced.runs else parameter.value
+    where = f"; fitted on {', '.join(parameter.claims)}" if parameter.claims else ""
+    return f"{parameter.name} = {value:.4g} {parameter.unit}: {parameter.note}{where}"
+
+
+def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money: Account) -> tuple[str, ...]:
+    found = []
+    for row in memory:
+        if not row.fits:
+            ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
+            short = amount(row.need_bytes - row.capacity_bytes, "B")
+            found.append(
+                f"Does not fit: {row.level} on {row.device} is {short} short; {row.holds} need {ratio} {unit} "
+                f"({100 * row.need_bytes / row.capacity_bytes:.0f}%)."
+            )
+    limits = bound.scenario.limits
+    if limits.latency_s is not None and latency > limits.latency_s:
+        found.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
+    if limits.power_w is not None and money.power_w is not None and money.power_w > limits.power_w:
+        found.append(f"Power limit exceeded: {amount(money.power_w, 'W')} > {amount(limits.power_w, 'W')}.")
+    if limits.capex_usd is not None and money.capex_usd is not None and money.capex_usd > limits.capex_usd:
+        found.append(f"Budget exceeded: ${money.capex_usd:,.0f} > ${limits.capex_usd:,.0f}.")
+    return tuple(found)
+
+
+def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str, ...]) -> str:
+    """The sentence on top: headline, binding resource with its share, fit, power."""
+    if problems:
+        return problems[0]
+    per, share = report_of["headline"], report_of["share"]
+    text = f"**{per}**, limited by **{RESOURCE_NAMES[report_of['bound']]}** for {percent(share)} of the time."
+    tight = max((m for m in memory if m.required), key=lambda m: m.need_bytes / m.capacity_bytes, default=None)
+    if tight is not None:
+        ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
+        text += f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {tight.level} a device."
+    if report_of["power"] is not None:
+        text += f" {amount(report_of['power'], 'W')}."
+    return text
+
+
+def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, rate: float) -> Report:
+    """The report of a schedule and an account."""
+    s, graph = bound.scenario, bound.graph
+    units = graph.units_per_request.at(s.inputs, s.outputs)
+    ops, other = _ops(times), _other(times)
+    breakdown = dict.fromkeys(RESOURCES, 0.0)
+    for op in ops:
+        for name, seconds in op.resources.items():
+            breakdown[name] += seconds
+    for row in other:
+        breakdown[row.resource] += row.time_s
+    latency = sum(op.time_s for op in ops) + sum(row.time_s for row in other)
+    decodes = [run for p in times.priced for run in p.runs if run.job.phase.repeat.o]
+    tpot = sum(run.cost.total_s for run in decodes) if decodes else None
+    ttft = latency - sum(run.cost.total_s * run.passes for run in decodes) if graph.causal else None
+    memory = _memory(bound, times)
+    problems = _problems(bound, memory, latency, money)
+    bound_by = max(breakdown, key=lambda name: breakdown[name])
+    timeline, timeline_of = _timeline(times)
+    first = times.priced[0]
+    knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
+    per_unit = latency / units if graph.causal else latency
+    what = f"per output {graph.unit}" if graph.causal and s.outputs > 1 else f"per batch of {s.batch}" if s.batch > 1 else f"per {graph.unit}"
+    facts = {
+        "headline": f"{amount(per_unit, 's')} {what}",
+        "share": breakdown[bound_by] / latency if latency else 0.0,
+        "bound": bound_by,
+        "power": money.power_w,
+    }
+    power = money.power_w
+    return Report(
+        scenario=s,
+        token=encode(s),
+        system_name=bound.system.name,
+        workload_name=bound.workload.name,
+        unit=graph.unit,
+        latency_s=latency,
+        ttft_s=ttft,
+        tpot_s=tpot,
+        latency_per_unit_s=per_unit,
+        throughput_per_s=rate,
+        power_w=power,
+        energy_per_unit_j=power / rate if power is not None and rate else None,
+        throughput_per_w=rate / power if power else None,
+        capex_usd=money.capex_usd,
+        throughput_per_usd=rate / money.capex_usd if money.capex_usd else None,
+        usd_per_million=money.usd_per_unit * 1e6 if money.usd_per_unit is not None else None,
+        bound=bound_by,
+        breakdown=breakdown,
+        ops=ops,
+        other=other,
+        fits=all(row.fits for row in memory),
+        memory=memory,
+        links=_links(plan, times, rate / (units * s.batch) if units else 0.0),
+        timeline=timeline,
+        timeline_of=timeline_of,
+        rooflines=_rooflines(times),
+        tile=tuple((k.name, v) for k, v in zip(knobs, s.tile)) if s.tile else (),
+        devices_used=sum(plan.devices_used),
+        assumptions=_assumptions(bound, plan, times, money),
+        error_band=error_band(first.family.kind),
+        problems=problems,
+        verdict=_verdict(facts, memory, problems),
+        versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
+    )

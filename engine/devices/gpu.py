@@ -1,0 +1,246 @@
+"""Throughput accelerators that a host drives operator by operator: GPUs, TPUs and their like.
+
+An op takes the slower of arithmetic and memory traffic, each at the share of its peak that such parts reach, plus
+what launching it costs. The launch is hidden behind device work only when operators are issued eagerly by a host
+that runs ahead; a host that can't keep up sets the pace itself. Estimates, for one device of a homogeneous group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.family import DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
+from engine.devices.footprint import footprint
+from engine.formats import BITS
+from engine.kernels.jit import kernel
+from hardware_specs.schema import Device
+from model_zoo import table as T
+from model_zoo.ops import Graph
+
+_FIELDS = (
+    "peak", "wide_peak", "vector_peak", "bandwidth", "matmul_efficiency", "memory_efficiency", "launch", "issue",
+    "units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse", "eager",
+)  # fmt: skip
+(
+    PEAK, WIDE_PEAK, VECTOR_PEAK, BANDWIDTH, MATMUL_EFF, MEMORY_EFF, LAUNCH, ISSUE,
+    UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE, EAGER,
+) = range(15)  # fmt: skip
+
+# columns of the detail array
+COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR = range(10)
+
+
+@kernel
+def _at(table, j, col, batch, length, context):
+    """A count of op j: coef * B^b * S^s * C^c, exponents 0 or 1."""
+    return (
+        table[j, col]
+        * (1.0 + table[j, col + 1] * (batch - 1.0))
+        * (1.0 + table[j, col + 2] * (length - 1.0))
+        * (1.0 + table[j, col + 3] * (context - 1.0))
+    )
+
+
+@kernel
+def _wave_share(g, m, n, k, units):
+    """Share of a matmul's issue slots that do useful work: partial tiles, partial last wave; K splits to fill units."""
+    side_m = min(128.0, max(16.0, 16.0 * np.ceil(m / 16.0)))
+    side_n = min(128.0, max(16.0, 16.0 * np.ceil(n / 16.0)))
+    tiles = g * np.ceil(m / side_m) * np.ceil(n / side_n)
+    inside = (g * m * n) / (tiles * side_m * side_n)
+    blocks = min(tiles * max(1.0, np.floor(k / 256.0)), max(tiles, units))
+    return inside * blocks / (np.ceil(blocks / units) * units)
+
+
+@kernel
+def price_ops(table, batch, length, context, ways, rec, out):
+    """Price every op of a phase; fills ``out`` (n_ops, 10), layers and steps multiplied in."""
+    for j in range(table.shape[0]):
+        shard = table[j, T.SHARD]
+        g = _at(table, j, T.G, batch, length, context)
+        m = _at(table, j, T.M, batch, length, context)
+        n = _at(table, j, T.N, batch, length, context)
+        k = _at(table, j, T.K, batch, length, context)
+        flops = _at(table, j, T.FLOPS, batch, length, context)
+        weights = _at(table, j, T.WEIGHTS, batch, length, context)
+        reads = _at(table, j, T.READS, batch, length, context)
+        writes = _at(table, j, T.WRITES, batch, length, context)
+        state = _at(table, j, T.STATE_READS, batch, length, context)
+        state += _at(table, j, T.STATE_WRITES, batch, length, context)
+        part_n = np.ceil(n / ways) / max(n, 1.0) if shard == 1.0 and n > 0 else (1.0 / ways if shard == 1.0 else 1.0)
+        part_g = np.ceil(g / ways) / max(g, 1.0) if shard == 2.0 else 1.0
+        part_k = 1.0 / ways if shard == 3.0 else 1.0
+        part_e = 1.0 / ways if shard == 4.0 else 1.0
+        share = part_n * part_g * part_k * part_e
+        flops *= share
+        weights *= share
+        state *= share
+        reads *= part_g * part_k * part_e
+        writes *= part_n * part_g * part_e
+        n *= part_n
+        g *= part_g
+        k *= part_k
+        klass = table[j, T.CLASS]
+        low = table[j, T.QUANTISABLE] > 0.0
+        act_bytes = rec[ACT_BYTES] if low else rec[WIDE_BYTES]
+        weight_bytes = rec[WEIGHT_BYTES] if low else rec[WIDE_BYTES]
+        fused = rec[FUSE] > 0.0
+        grows = table[j, T.WRITES + 3] + table[j, T.READS + 3] > 0.0  # score-like: as wide as the context
+        if fused and grows and state == 0.0 and klass == T.REDUCTION:
+            reads = 0.0
+            writes = 0.0
+        if fused and table[j, T.WRITES + 3] > 0.0:
+            writes = 0.0
+        if fused and table[j, T.READS + 3] > 0.0:
+            reads = 0.0
+        inline = fused and (klass == T.ELEMENTWISE)
+        if inline:
+            reads = max(reads - writes, 0.0)
+            writes = 0.0
+        near = 0.0
+        activations = (reads + writes) * act_bytes
+        if activations <= 0.5 * rec[CACHE]:  # produced and consumed inside the last-level cache
+            near = activations
+            activations = 0.0
+        moved = weights * weight_bytes + state * act_bytes + activations
+        if klass == T.CONTRACTION:
+            roof = rec[PEAK] if low else rec[WIDE_PEAK]
+            useful = _wave_share(g, m, n, k, rec[UNITS])
+            compute = flops / (roof * rec[MATMUL_EFF] * useful) if flops > 0 else 0.0
+        else:
+            roof = rec[VECTOR_PEAK]
+            compute = flops / roof if flops > 0 else 0.0
+        memory = moved / (rec[BANDWIDTH] * rec[MEMORY_EFF])
+        runs = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
+        busy = max(compute, memory)
+        launch = 0.0 if inline else rec[LAUNCH]
+        issue = 0.0 if inline else rec[ISSUE]
+        # eager: the host issues ahead, so an op lasts as long as the slower of issuing it and running it
+        wait = max(issue - busy - launch, 0.0) if rec[EAGER] > 0.0 else 0.0
+        bound = 1.0 if compute >= memory else 0.0
+        out[j, COMPUTE] = runs * busy * bound
+        out[j, OFFCHIP] = runs * busy * (1.0 - bound)
+        out[j, ONCHIP] = 0.0
+        out[j, LINKS] = 0.0
+        out[j, HOST] = runs * wait
+        out[j, OVERHEAD] = runs * launch
+        out[j, WORK] = runs * flops
+        out[j, ROOF] = roof
+        out[j, MOVED] = runs * moved
+        out[j, NEAR] = runs * near
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """Formats with a dense peak on this part, widest throughput last to first."""
+    order = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
+    return tuple(f for f in order if f in device.peak)
+
+
+def peak(device: Device, format: str) -> float:
+    """Dense peak of one device in a format. [FLOP/s] A bound."""
+    return device.peak[format].si
+
+
+def wide_format(device: Device, format: str) -> str:
+    """Format of ops that may not run in the scenario's one: 16-bit where the part has it, else its widest."""
+    if BITS[format] >= 16:
+        return format
+    return next((f for f in ("bf16", "fp16", "fp32") if f in device.peak), format)
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this device can't run the graph, or None."""
+    for phase in graph.phases:
+        for op in phase.ops:
+            if op.kind == "BinaryGemm":
+                return f"{device.name} has no model of binary layers; use a CPU or the SmartNIC for {op.name}."
+    return None
+
+
+def _offchip(device: Device):
+    """The level that holds the network: the largest off-chip memory, or the on-chip one of a part without any."""
+    levels = [m for m in device.memory if m.role == "offchip"] or list(device.memory)
+    return max(levels, key=lambda m: m.capacity.si)
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Demand on the memory that holds the network."""
+    level = _offchip(job.device)
+    need = footprint(job, wide=wide_format(job.device, job.format))
+    holds = "weights, state and activations" if need.state else "weights and activations"
+    return (Fit(level.name, level.role, need.total, level.capacity.si, holds),)
+
+
+def record(job: Job) -> np.ndarray:
+    """Flat record of the device for the compiled model, in SI, in the order of `_FIELDS`."""
+    device, model = job.device, job.model
+    gpu = device.gpu
+    assert gpu is not None
+    level = _offchip(device)
+    roof = peak(device, job.format)
+    wide = wide_format(device, job.format)
+    achieved = gpu.achieved_peak.get(job.format)  # type: ignore[call-overload]  # a plain str is a Format here
+    cache = max((m.capacity.si for m in device.memory if m.role == "onchip"), default=0.0)
+    values = {
+        "peak": roof,
+        "wide_peak": peak(device, wide),
+        "vector_peak": device.peak["fp32"].si if "fp32" in device.peak else peak(device, wide) * model["vector_share"],
+        "bandwidth": level.bandwidth.si if level.bandwidth else float("inf"),
+        "matmul_efficiency": min(1.0, achieved.si / roof) if achieved else model["matmul_efficiency"],
+        "memory_efficiency": model["memory_efficiency"],
+        "launch": model["op_latency"],
+        "issue": gpu.op_overhead.si if gpu.op_overhead else model["op_issue"],
+        "units": gpu.units.si if gpu.units else model["units"],
+        "weight_bytes": BITS[job.format] / 8,
+        "act_bytes": BITS[job.format] / 8,
+        "wide_bytes": BITS[wide] / 8,
+        "cache": cache if level.role == "offchip" else 0.0,
+        "fuse": float(job.switches["fuse"]),
+        "eager": float(not job.switches["graph"]),
+    }
+    return np.array([values[name] for name in _FIELDS])
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass on one device. An estimate."""
+    rows = np.array([job.phase.ops.index(op) for op in job.ops]) if len(job.ops) != len(job.phase.ops) else slice(None)
+    table = T.lower(job.phase)[rows]
+    out = np.zeros((table.shape[0], 10))
+    price_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    return PhaseCost(out[:, :6], out[:, WORK], out[:, ROOF], out[:, MOVED], out[:, NEAR])
+
+
+FAMILY = DeviceFamily(
+    kind="gpu",
+    title="GPU or TPU",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    parameters=(
+        Parameter("matmul_efficiency", 0.80, "1", "published",
+                  "Largest matmul rate measured on A100, H100, B200, MI300X and Gaudi over their dense peak: 0.72 to 0.87.",
+                  source="public matmul-FLOPS finder tables of the ml-engineering handbook; a part's own figure wins"),
+        Parameter("memory_efficiency", 0.85, "1", "assumed",
+                  "Streams reach 0.8 to 0.93 of the HBM or GDDR peak on every part we have seen measured."),
+        Parameter("op_latency", 3e-6, "s", "published", "Constant time of a small memory-bound operator in a captured graph.",
+                  source="empirical constant of NVIDIA's serving-configuration tables"),
+        Parameter("op_issue", 20e-6, "s", "published", "One operator issued by an eager framework.",
+                  source="vendor figure for an element-wise launch from PyTorch"),
+        Parameter("collective_latency", 10e-6, "s", "published", "One collective step between neighbours on the same board.",
+                  source="empirical constant of NVIDIA's serving-configuration tables"),
+        Parameter("collective_issue", 0.0, "s", "assumed",
+                  "Extra host time of a collective in eager mode; 0 where a graph is captured."),
+        Parameter("vector_share", 1 / 16, "1", "assumed", "Vector FP32 rate over the matrix rate where no FP32 peak is printed."),
+        Parameter("units", 108.0, "1", "assumed", "Streaming multiprocessors or their like where the spec lists none."),
+    ),
+    assumptions=(
+        "Arithmetic and memory traffic of an operator overlap; operators do not overlap each other.",
+        "Activations that fit in half of the last-level cache never reach off-chip memory.",
+    ),
+    switches=(
+        Switch("graph", "Captured graph", "Operators are launched as one graph, not one by one from a framework."),
+        Switch("fuse", "Fused operators", "Element-wise operators ride in their producer; attention scores stay on chip."),
+    ),
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""The main path: a scenario in, a report out. Read this first."""
+
+from __future__ import annotations
+
+from engine.account import account
+from engine.bind import bind
+from engine.compose import compose
+from engine.partition import make_plan
+from engine.report import Report
+from engine.scenario import Scenario
+from engine.schedule import schedule
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["evaluate"]
+
+
+def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Report:
+    """Latency, throughput, power, cost of a scenario, and why.
+
+    Parameters
+    ----------
+    scenario : the whole choice; see `engine.scenario.Scenario`.
+    catalog, zoo : where names are looked up; the shipped ones when left out.
+
+    Returns
+    -------
+    report : every figure in SI with its breakdown. An estimate unless an entry says it is a bound.
+
+    Raises
+    ------
+    ScenarioError
+        A field that names nothing, is out of range or is not offered here: one sentence.
+    Unsupported
+        The devices can't run that network: one sentence why.
+    """
+    # 1. names become specs; what-ifs are applied; everything is checked
+    bound = bind(scenario, catalog, zoo)
+    # 2. which part runs where, and what crosses which wire
+    plan = make_plan(bound)
+    # 3. each device family prices its part; stages and wires become latency and pace
+    times = schedule(bound, plan)
+    # 4. power, price, cost
+    units = bound.graph.units_per_request.at(scenario.inputs, scenario.outputs) * scenario.batch
+    rate = units * plan.replicas * scenario.streams / times.interval_s
+    money = account(bound, plan, times, rate)
+    # 5. the report, with the reason for each number
+    return compose(bound, plan, times, money, rate)

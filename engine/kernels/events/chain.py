@@ -1,0 +1,214 @@
+"""Event engine for a chain of stations: queues by bucket, batching, finite buffers, hops. One binary heap.
+
+Every request visits the stations in order. At a station it joins the queue of its bucket, or is dropped when the
+waiting places are taken; a free server takes the head of the ready queue whose head has waited longest, and up to
+``max_batch - 1`` behind it. A queue is ready when ``max_batch`` wait in it or its head is ``timeout`` old.
+The batch is padded to its longest member. Ties: arrivals, then servers becoming free, then timers.
+"""
+
+import math
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+
+__all__ = ["chain"]
+
+# an event's code, in order of precedence among ties: kind | station | request or queue
+_KIND_BIT, _STAGE_BIT = 60, 44
+_STAGE_MASK, _ITEM_MASK = (1 << 16) - 1, (1 << 44) - 1
+_ARRIVE, _FREE, _TIMER = 0, 1, 2
+
+
+@kernel
+def _push(times, codes, count, time, code):
+    """Add an event to the heap of ``count`` events ordered by (time, code)."""
+    hole = count
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if times[parent] < time or (times[parent] == time and codes[parent] <= code):
+            break
+        times[hole] = times[parent]
+        codes[hole] = codes[parent]
+        hole = parent
+    times[hole] = time
+    codes[hole] = code
+
+
+@kernel
+def _drop_top(times, codes, count):
+    """Remove the first of ``count`` events."""
+    last = count - 1
+    time = times[last]
+    code = codes[last]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= last:
+            break
+        right = child + 1
+        if right < last and (
+            times[right] < times[child] or (times[right] == times[child] and codes[right] < codes[child])
+        ):
+            child = right
+        if times[child] > time or (times[child] == time and codes[child] >= code):
+            break
+        times[hole] = times[child]
+        codes[hole] = codes[child]
+        hole = child
+    times[hole] = time
+    codes[hole] = code
+
+
+@kernel
+def chain(
+    arrive, size, scale, servers, max_batch, timeout, places, hop, bucket, buckets, hold, latency, launches, start, done
+):
+    """Run the chain to the last answer; returns the number of events processed.
+
+    Parameters
+    ----------
+    arrive : (n,)
+        Arrival instants at the door, increasing. [s]
+    size, scale : (n,) or empty
+        Row of each request in the service tables and factor on the service time of the batch it heads.
+    servers, max_batch, timeout, places, buckets : (stages,)
+        Of each station; ``places`` are waiting places (a negative number: unlimited).
+    hop : (stages + 1,)
+        Delay before each station, and after the last one. [s]
+    bucket : (stages, rows)
+        Queue a request of that row joins.
+    hold, latency : (stages, batch, rows)
+        Seconds a launch holds its server and takes to answer.
+    launches : (stages, batch, rows)
+        Receives the number of launches.
+    start : (stages, n)
+        Receives the start of service at each station, nan if never reached. [s]
+    done : (n,)
+        Receives the instant of the answer, nan if dropped. [s]
+    """
+    n = arrive.shape[0]
+    stages = servers.shape[0]
+    most = 1
+    heap_room = n + 1
+    for s in range(stages):
+        most = max(most, buckets[s])
+        heap_room += servers[s] + buckets[s]
+    times = np.empty(heap_room)
+    codes = np.empty(heap_room, np.int64)
+    pending = 0
+    idle = servers.copy()
+    waiting = np.zeros(stages, np.int64)
+    head = np.full((stages, most), -1, np.int64)
+    tail = np.full((stages, most), -1, np.int64)
+    queued = np.zeros((stages, most), np.int64)
+    armed = np.zeros((stages, most), np.bool_)
+    link = np.empty(n, np.int64)  # behind whom: queue order, then order inside a launched batch
+    entered = np.empty(n)
+    members = np.empty(n, np.int64)  # size of the batch a request heads
+    sized = size.shape[0] > 0
+    scaled = scale.shape[0] > 0
+    events = 0
+    upcoming = 0
+    for i in range(n):
+        done[i] = math.nan
+    while True:
+        first = math.inf
+        if pending > 0:
+            first = times[0]
+        external = upcoming < n and arrive[upcoming] + hop[0] <= first
+        if not external and pending == 0:
+            break
+        events += 1
+        kind = _ARRIVE
+        s = 0
+        i = upcoming
+        group = 1
+        if external:
+            now = arrive[upcoming] + hop[0]
+            upcoming += 1
+        else:
+            now = first
+            code = codes[0]
+            _drop_top(times, codes, pending)
+            pending -= 1
+            kind = code >> _KIND_BIT
+            s = (code >> _STAGE_BIT) & _STAGE_MASK
+            i = code & _ITEM_MASK
+            if kind == _ARRIVE:
+                group = members[i]
+        if kind == _ARRIVE:
+            for _ in range(group):
+                behind = link[i]
+                room = places[s] < 0 or waiting[s] < places[s] + (idle[s] if max_batch[s] == 1 else 0)
+                if room:
+                    q = 0
+                    if sized:
+                        q = bucket[s, size[i]]
+                    entered[i] = now
+                    link[i] = -1
+                    if queued[s, q] == 0:
+                        head[s, q] = i
+                    else:
+                        link[tail[s, q]] = i
+                    tail[s, q] = i
+                    queued[s, q] += 1
+                    waiting[s] += 1
+                i = behind
+            if external:  # all who arrive at this instant are seen before a server chooses
+                if upcoming < n and arrive[upcoming] + hop[0] == now:
+                    continue
+            elif pending > 0 and times[0] == now and codes[0] >> _STAGE_BIT == s:
+                continue
+        elif kind == _FREE:
+            idle[s] += 1
+        else:
+            armed[s, i] = False
+        while idle[s] > 0 and waiting[s] > 0:
+            chosen = -1
+            oldest = math.inf
+            for q in range(buckets[s]):
+                if queued[s, q] > 0:
+                    since = entered[head[s, q]]
+                    if (queued[s, q] >= max_batch[s] or now >= since + timeout[s]) and (
+                        since < oldest or (since == oldest and head[s, q] < head[s, chosen])
+                    ):
+                        chosen = q
+                        oldest = since
+            if chosen < 0:
+                for q in range(buckets[s]):
+                    if queued[s, q] > 0 and not armed[s, q]:
+                        armed[s, q] = True
+                        code = (_TIMER << _KIND_BIT) | (s << _STAGE_BIT) | q
+                        _push(times, codes, pending, entered[head[s, q]] + timeout[s], code)
+                        pending += 1
+                break
+            lead = head[s, chosen]
+            count = min(queued[s, chosen], max_batch[s])
+            row = 0
+            i = lead
+            for _ in range(count):
+                if sized:
+                    row = max(row, size[i])
+                start[s, i] = now
+                i = link[i]
+            head[s, chosen] = i
+            queued[s, chosen] -= count
+            waiting[s] -= count
+            idle[s] -= 1
+            factor = scale[lead] if scaled else 1.0
+            launches[s, count - 1, row] += 1
+            after = now + latency[s, count - 1, row] * factor
+            if s + 1 < stages:
+                members[lead] = count
+                _push(times, codes, pending, after + hop[s + 1], ((s + 1) << _STAGE_BIT) | lead)
+                pending += 1
+            else:
+                i = lead
+                for _ in range(count):
+                    done[i] = after + hop[s + 1]
+                    i = link[i]
+            code = (_FREE << _KIND_BIT) | (s << _STAGE_BIT)
+            _push(times, codes, pending, now + hold[s, count - 1, row] * factor, code)
+            pending += 1
+    return events

@@ -1,0 +1,216 @@
+"""Convolution of any rank over channels-last float32: implicit GEMM, grouped, strided, dilated, 1-D to 3-D.
+
+Channels-last makes a whole kernel row one contiguous run of ``KW * C`` values, so nothing is unfolded: a tile reads
+its pixels where they lie. Padding is one copy into a zeroed border. [FLOP] = 2 * pixels * OC * (C / groups) * taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.kernels.jit import inner, kernel
+from engine.kernels.operators.lanes import lanes
+from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.tile_ir import BLOCK_VECTORS, tile, tile_rows
+
+__all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial"]
+
+RELU, LINEAR = np.float32(0), np.float32(-np.inf)
+WEIGHT_SEGMENT_BYTES = 384 * 1024
+"""Packed weights one pass over the pixels may hold: under half of a 1 MiB L2. [B]"""
+
+
+@dataclass(frozen=True)
+class PackedConv:
+    """Weights of a convolution in tile order, with the geometry they were packed for."""
+
+    data: np.ndarray
+    bias: np.ndarray
+    blocks: np.ndarray
+    """``[blocks, 6]``: vectors, first output channel, channels, first weight, first bias, group."""
+    channels_in: int
+    channels_out: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def merged(self) -> bool:
+        """Whether the innermost kernel axis joins the channels into one contiguous run."""
+        return self.groups == 1 and self.dilation[-1] == 1
+
+
+def _per_axis(name: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:
+    values = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
+    require(len(values) == rank, f"{name} has {len(values)} entries; allowed: {rank}, one per spatial axis")
+    require(min(values) >= least, f"{name} is {values}; allowed: {least} or more")
+    return values
+
+
+def pack_conv(
+    weights: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> PackedConv:
+    """Pack ONNX-ordered weights ``[OC, C / groups, *kernel]`` (float32) for :func:`conv`."""
+    require(isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5, "weights must be [OC, C/groups, *kernel] with 1 to 3 spatial axes")
+    require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
+    rank, channels_out, per_group = weights.ndim - 2, weights.shape[0], weights.shape[1]
+    require(groups >= 1 and channels_out % groups == 0, f"groups is {groups}; allowed: divisors of {channels_out} output channels")
+    require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
+    if bias is None:
+        bias = np.zeros(channels_out, np.float32)
+    require(whole("bias", bias, np.float32, 1).size == channels_out, f"bias has {bias.size} values; allowed: {channels_out}")
+    shape = tuple(weights.shape[2:])
+    group_out, width = channels_out // groups, lanes()
+    blocks, pieces, shifts, at_weight, at_bias = [], [], [], 0, 0
+    for g in range(groups):
+        done = 0
+        while done < group_out:
+            vectors = next((v for v in BLOCK_VECTORS if v * width <= group_out - done), 1)
+            columns = vectors * width
+            take = min(columns, group_out - done)
+            first = g * group_out + done
+            piece = np.zeros((int(np.prod(shape)) * per_group, columns), np.float32)
+            piece[:, :take] = np.moveaxis(weights[first : first + take], 1, -1).reshape(take, -1).T
+            shift = np.zeros(columns, np.float32)
+            shift[:take] = bias[first : first + take]
+            blocks.append((vectors, first, take, at_weight, at_bias, g))
+            pieces.append(piece.reshape(-1))
+            shifts.append(shift)
+            at_weight, at_bias, done = at_weight + piece.size, at_bias + columns, done + take
+    return PackedConv(
+        np.concatenate(pieces), np.concatenate(shifts), np.array(blocks, np.int64), per_group * groups, channels_out, shape,
+        _per_axis("stride", stride, rank, 1), _per_axis("padding", padding, rank, 0),
+        _per_axis("dilation", dilation, rank, 1), groups,
+    )  # fmt: skip
+
+
+def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
+    """Spatial output shape. [-]"""
+    return tuple(
+        max(0, (n + 2 * p - d * (k - 1) - 1) // s + 1)
+        for n, k, s, p, d in zip(spatial, packed.kernel, packed.stride, packed.padding, packed.dilation, strict=True)
+    )
+
+
+def pad_spatial(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
+    """``x`` ``[N, *spatial, C]`` with a zero border; ``x`` itself where there is none."""
+    if not any(padding):
+        return x
+    spatial = tuple(n + 2 * p for n, p in zip(x.shape[1:-1], padding, strict=True))
+    out = np.zeros((x.shape[0], *spatial, x.shape[-1]), x.dtype)
+    middle = tuple(slice(p, p + n) for n, p in zip(x.shape[1:-1], padding, strict=True))
+    out[(slice(None), *middle)] = x
+    return out
+
+
+def corner_offsets(batch: int, padded: Sequence[int], channels: int, out: Sequence[int], stride: Sequence[int]) -> np.ndarray:
+    """Flat offset of the first input value under each output pixel, in output order. [elements]"""
+    offsets = np.arange(batch, dtype=np.int64) * (int(np.prod(padded)) * channels)
+    step = int(np.prod(padded)) * channels
+    for size, count, jump in zip(padded, out, stride, strict=True):
+        step //= max(1, size)
+        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * (jump * step)).reshape(-1)
+    return offsets
+
+
+def tap_offsets(padded: Sequence[int], channels: int, packed: PackedConv) -> tuple[np.ndarray, int]:
+    """Displacement of each kernel tap and how many contiguous values it multiplies. [elements]"""
+    merged = packed.merged
+    offsets, step = np.zeros(1, np.int64), int(np.prod(padded)) * channels
+    for axis, size in enumerate(padded):
+        step //= max(1, size)
+        count = 1 if merged and axis == len(padded) - 1 else packed.kernel[axis]
+        offsets = (offsets[:, None] + np.arange(count, dtype=np.int64) * (packed.dilation[axis] * step)).reshape(-1)
+    return offsets, packed.kernel[-1] * channels if merged else channels // packed.groups
+
+
+def _sweep(vectors: int):  # noqa: ANN202 (a compiled closure has no useful annotation)
+    rows = tile_rows(vectors)
+    columns = vectors * lanes()
+    full, single = tile(rows, vectors), tile(1, vectors)
+
+    @inner
+    def sweep(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take):
+        spill = np.empty(columns, np.float32)
+        here = np.zeros(1, np.int64)
+        if take < columns:  # a ragged block: one pixel at a time through a spill of whole vectors
+            for p in range(lo, hi):
+                single(x, pixels, p, base, taps, 0, taps.size, run, weights, at_weight, bias, at_bias, True, floor, spill, here, 0, 0)
+                for c in range(take):
+                    out[slots[p] + first + c] = spill[c]
+            return
+        tap = 0
+        while tap < taps.size:
+            end = min(tap + per_pass, taps.size)
+            bottom = floor if end == taps.size else LINEAR
+            at = at_weight + tap * run * columns
+            p = lo
+            while p + rows <= hi:
+                full(x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, tap == 0, bottom, out, slots, p, first)
+                p += rows
+            while p < hi:
+                single(x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, tap == 0, bottom, out, slots, p, first)
+                p += 1
+            tap = end
+
+    return sweep
+
+
+_sweep_4, _sweep_2, _sweep_1 = (_sweep(vectors) for vectors in BLOCK_VECTORS)
+
+
+@kernel
+def conv_pixels(lo, hi, x, pixels, taps, run, group_in, weights, bias, blocks, segment, floor, out, slots):
+    """Output pixels ``[lo, hi)`` of a convolution, every block of output channels."""
+    for b in range(blocks.shape[0]):
+        vectors, first, take, at_weight, at_bias = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3], blocks[b, 4]
+        base = blocks[b, 5] * group_in
+        per_pass = max(1, segment // (vectors * run))
+        if vectors == 4:
+            _sweep_4(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take)
+        elif vectors == 2:
+            _sweep_2(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take)
+        else:
+            _sweep_1(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take)
+
+
+def conv(
+    x: np.ndarray,
+    packed: PackedConv,
+    *,
+    relu: bool = False,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``x`` ``[N, *spatial, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU."""
+    rank = len(packed.kernel)
+    whole("x", x, np.float32, rank + 2)
+    require(x.shape[-1] == packed.channels_in, f"x has {x.shape[-1]} channels; the weights take {packed.channels_in}")
+    spatial = conv_shape(x.shape[1:-1], packed)
+    shape = (x.shape[0], *spatial, packed.channels_out)
+    if out is None:
+        out = np.empty(shape, np.float32)
+    require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
+    if out.size == 0:
+        return out
+    padded = pad_spatial(x, packed.padding)
+    pixels = corner_offsets(x.shape[0], padded.shape[1:-1], x.shape[-1], spatial, packed.stride)
+    taps, run = tap_offsets(padded.shape[1:-1], x.shape[-1], packed)
+    slots = np.arange(pixels.size, dtype=np.int64) * packed.channels_out
+    over_range(
+        conv_pixels, pixels.size, padded.reshape(-1), pixels, taps, run, packed.channels_in // packed.groups,
+        packed.data, packed.bias, packed.blocks, WEIGHT_SEGMENT_BYTES // (4 * lanes()), RELU if relu else LINEAR,
+        out.reshape(-1), slots, threads=threads, grain=4 * tile_rows(BLOCK_VECTORS[0]),
+    )  # fmt: skip
+    return out

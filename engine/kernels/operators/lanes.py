@@ -1,0 +1,107 @@
+"""Vector width of the target, and the few scalar primitives numba has no name for: prefetch, fp16 <-> fp32.
+
+``INFERSCAPE_ISA`` narrows the vector width (``avx2``: 8 floats, ``portable``: 4) without changing any result
+beyond fused multiply-add; it can never widen it past what the host executes.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, types
+
+__all__ = ["HALF", "float_to_half", "half_to_float", "half_vector", "has_f16c", "lanes", "prefetch"]
+
+HALF = ir.HalfType()
+_BYTE = ir.IntType(8)
+_I32 = ir.IntType(32)
+_LANES_OF = {"avx512": 16, "avx2": 8, "portable": 4}
+
+
+@cache
+def lanes() -> int:
+    """FP32 lanes of one vector register of the target: 16 (AVX-512), 8 (AVX2) or 4. [-]"""
+    features = host_features()
+    best = 16 if "avx512f" in features else 8 if "avx2" in features else 4
+    wanted = os.environ.get("INFERSCAPE_ISA", "").lower()
+    forced = [width for name, width in _LANES_OF.items() if wanted.startswith(name)]
+    return min(best, *forced) if forced else best
+
+
+@cache
+def has_f16c() -> bool:
+    """Whether the fp16 <-> fp32 conversion instructions may be emitted (never when ``portable`` is forced). [-]"""
+    return "f16c" in host_features() and lanes() > 4
+
+
+def half_vector(builder: Any, bits: Any, width: int) -> Any:
+    """IR: ``width`` fp16 bit patterns (``<width x i16>``) to ``<width x float>``, exact for every pattern.
+
+    Without the conversion instruction: shift exponent and mantissa into place and rescale by 2^112, which is
+    exact for normals and subnormals alike; infinities and NaNs get the full exponent.
+    """
+    floats = ir.VectorType(ir.FloatType(), width)
+    if has_f16c():
+        return builder.fpext(builder.bitcast(bits, ir.VectorType(HALF, width)), floats)
+    ints = ir.VectorType(_I32, width)
+
+    def splat(value: int) -> Any:
+        return ir.Constant(ints, [value] * width)
+
+    wide = builder.zext(bits, ints)
+    magnitude = builder.shl(builder.and_(wide, splat(0x7FFF)), splat(13))
+    scale = builder.bitcast(splat((127 + 112) << 23), floats)
+    finite = builder.bitcast(builder.fmul(builder.bitcast(magnitude, floats), scale), ints)
+    special = builder.icmp_unsigned(">=", magnitude, splat(0x7C00 << 13))
+    value = builder.select(special, builder.or_(magnitude, splat(0x7F800000)), finite)
+    sign = builder.shl(builder.and_(wide, splat(0x8000)), splat(16))
+    return builder.bitcast(builder.or_(value, sign), floats)
+
+
+if JIT_ENABLED:
+
+    @intrinsic
+    def prefetch(typingctx: Any, array: Any, offset: Any) -> Any:
+        """Ask for the cache line at flat ``offset`` [elements] of ``array``: a hint, never a fault."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            pointer = builder.bitcast(builder.gep(data, [args[1]]), _BYTE.as_pointer())
+            hint = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
+            name = "llvm.prefetch.p0"
+            function = builder.module.globals.get(name) or ir.Function(builder.module, hint, name)
+            builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp), codegen
+
+    @intrinsic
+    def half_to_float(typingctx: Any, bits: Any) -> Any:
+        """The float32 equal to the fp16 whose bit pattern is ``bits`` (uint16): exact."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            one = ir.VectorType(ir.IntType(16), 1)
+            vector = half_vector(builder, builder.bitcast(args[0], one), 1)
+            return builder.extract_element(vector, _I32(0))
+
+        return types.float32(types.uint16), codegen
+
+else:
+
+    def prefetch(array: Any, offset: Any) -> None:
+        """Nothing to hint without a compiler."""
+
+    def half_to_float(bits: Any) -> Any:
+        """The float32 equal to the fp16 whose bit pattern is ``bits``: exact."""
+        return np.float32(np.uint16(bits).view(np.float16))
+
+
+def float_to_half(values: np.ndarray) -> np.ndarray:
+    """Bit patterns (uint16) of ``values`` rounded to fp16, nearest even, overflow to infinity."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float32).astype(np.float16).view(np.uint16)

@@ -1,0 +1,49 @@
+"""How an operator is spread over the thread pool: one range kernel, contiguous chunks, one clear refusal."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from engine.kernels import jit
+
+__all__ = ["KernelError", "over_range", "require", "whole"]
+
+
+class KernelError(ValueError):
+    """An operator was given shapes, types or values it does not define; the message names the argument."""
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise :class:`KernelError` with ``message`` unless ``holds``."""
+    if not holds:
+        raise KernelError(message)
+
+
+def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
+    """``array`` if it is C-contiguous with this type and rank (never a silent copy), else a refusal."""
+    require(isinstance(array, np.ndarray), f"{name} must be a numpy array, not {type(array).__name__}")
+    require(array.dtype == dtype, f"{name} has type {array.dtype}; allowed: {np.dtype(dtype)}")
+    require(array.ndim == ndim, f"{name} has {array.ndim} dimensions; allowed: {ndim}")
+    require(array.flags.c_contiguous, f"{name} must be C-contiguous")
+    return array
+
+
+def over_range(
+    kernel: Callable[..., Any], count: int, *args: Any, threads: int | None = None, grain: int = 1
+) -> None:
+    """Run ``kernel(lo, hi, *args)`` over ``[0, count)`` in at most ``threads`` chunks of at least ``grain``.
+
+    Every kernel writes only what belongs to its own range and computes each element in an order that does not
+    depend on the range, so the result is bit-identical for every number of threads. [-]
+    """
+    chunks = min(threads or jit.pool_size(), -(-count // max(1, grain)))
+    if chunks <= 1:
+        kernel(0, count, *args)
+        return
+    edges = [count * i // chunks for i in range(chunks + 1)]
+    ranges = list(zip(edges[:-1], edges[1:], strict=True))
+    deque(jit.run_chunks(lambda pair: kernel(*pair, *args), ranges, window=chunks), maxlen=0)

@@ -1,0 +1,101 @@
+"""``path=value`` settings: how the command line, a sweep axis and a table editor reach into a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.scenario import Scenario, ScenarioError, make
+
+__all__ = ["apply", "apply_all", "parse_setting"]
+
+_PLAIN = {"system", "workload", "precision", "scheme"}
+_WHOLE = {"batch", "streams", "inputs", "outputs", "devices", "split"}
+_HARDWARE = ("devices", "host", "links", "model")
+_ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
+
+
+def parse_setting(text: str) -> tuple[str, str]:
+    """``"devices.0.npu.tiles=6"`` as path and value; ScenarioError otherwise."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip() or not value.strip():
+        raise ScenarioError(f"setting {text[:60]!r} must be path=value, as batch=8 or devices.0.npu.tiles=6")
+    return path.strip(), value.strip()
+
+
+def _number(path: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ScenarioError(f"{path} is {str(value)[:40]!r}: a number is needed") from None
+
+
+def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
+    """A copy of a scenario with one path set.
+
+    Paths: a field (``batch``), ``tile.0`` or ``tile`` (``64x16``, ``auto``), ``params.<name>``, ``switches.<name>``,
+    ``costs.<name>``, ``limits.<name>``, or hardware: ``devices.<n>.<field>``, ``host.<field>``, ``links.<role>.<field>``,
+    ``model.<parameter>``, each also behind ``system.``.
+    """
+    fields = scenario.model_dump()
+    head, _, rest = path.partition(".")
+    if path.startswith("system.") or (head in _HARDWARE and rest):
+        fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(value)}
+    elif path in _PLAIN:
+        fields[path] = value
+    elif path in _WHOLE:
+        number = _number(path, value)
+        fields[path] = int(number) if number.is_integer() else number
+    elif path == "tile":
+        fields["tile"] = _tile(value)
+    elif head == "tile" and rest.isdigit():
+        tile = list(scenario.tile)
+        if int(rest) >= len(tile):
+            raise ScenarioError(f"{path}: the tile has {len(tile)} numbers; set all of it first, as tile=64x16")
+        tile[int(rest)] = int(_number(path, value))
+        fields["tile"] = tuple(tile)
+    elif head == "params" and rest:
+        fields["params"] = fields["params"] | {rest: _number(path, value)}
+    elif head == "switches" and rest:
+        on = value if isinstance(value, bool) else _ON.get(str(value).lower())
+        if on is None:
+            raise ScenarioError(f"{path} is {str(value)[:40]!r}: on or off is allowed")
+        fields["switches"] = fields["switches"] | {rest: on}
+    elif head in ("costs", "limits") and rest:
+        if rest not in fields[head]:
+            raise ScenarioError(f"{path}: {head} has {', '.join(fields[head])}")
+        fields[head] = fields[head] | {rest: _number(path, value)}
+    else:
+        raise ScenarioError(
+            f"{path[:60]!r} is not a setting: use a field ({', '.join(sorted(_PLAIN | _WHOLE))}, tile), params.*, "
+            "switches.*, costs.*, limits.*, or hardware as devices.0.*, host.*, links.*, model.*"
+        )
+    return make(fields)
+
+
+def _printed(value: Any) -> Any:
+    """A number where the text is one, else the printed quantity."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return float(value)
+
+
+def _tile(value: Any) -> tuple[int, ...]:
+    if isinstance(value, tuple | list):
+        return tuple(int(v) for v in value)
+    text = str(value).lower()
+    if text in ("auto", "()", ""):
+        return ()
+    parts = text.replace("×", "x").split("x")
+    if not all(part.strip().isdigit() for part in parts):
+        raise ScenarioError(f"tile is {text[:40]!r}: whole numbers joined by x are allowed, as 64x16, or auto")
+    return tuple(int(part) for part in parts)
+
+
+def apply_all(scenario: Scenario, settings: list[str]) -> Scenario:
+    """A scenario with every ``path=value`` of a list applied in order."""
+    for text in settings:
+        scenario = apply(scenario, *parse_setting(text))
+    return scenario

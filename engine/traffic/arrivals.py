@@ -1,0 +1,277 @@
+"""When requests arrive. Each process gives n increasing instants for (seed, replication) and can change its rate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.events.rng import stream_key
+from engine.kernels.events.streams import gamma_times, mmpp_times, poisson_times
+from engine.traffic.service import TrafficError, positive
+from engine.traffic.sizes import Listed
+
+__all__ = ["Arrivals", "Bursty", "Deterministic", "Diurnal", "Gamma", "Poisson", "Trace", "read_trace"]
+
+_STREAM = 1  # arrivals draw from this stream; sizes and service times from others
+_TRACE_ROWS_MAX = 20_000_000
+
+
+def _key(seed: int, replication: int) -> np.uint64:
+    return stream_key(seed, _STREAM, replication)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Independent exponential gaps: coefficient of variation 1. ``qps`` [1/s]."""
+
+    qps: float
+
+    def __post_init__(self) -> None:
+        positive("qps", self.qps)
+
+    @property
+    def cv(self) -> float:
+        """Coefficient of variation of the gaps. [-]"""
+        return 1.0
+
+    def at(self, qps: float) -> Poisson:
+        """The same process at another mean rate. [1/s]"""
+        return replace(self, qps=qps)
+
+    def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+        """Arrival instants 0..n-1. [s]"""
+        out = np.empty(n)
+        poisson_times(_key(seed, replication), self.qps, out)
+        return out
+
+
+@dataclass(frozen=True)
+class Deterministic:
+    """Equal gaps. ``qps`` [1/s]."""
+
+    qps: float
+
+    def __post_init__(self) -> None:
+        positive("qps", self.qps)
+
+    @property
+    def cv(self) -> float:
+        """Coefficient of variation of the gaps. [-]"""
+        return 0.0
+
+    def at(self, qps: float) -> Deterministic:
+        """The same process at another mean rate. [1/s]"""
+        return replace(self, qps=qps)
+
+    def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+        """Arrival instants 0..n-1. [s]"""
+        return np.arange(1, n + 1) / self.qps
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Independent gamma gaps of the stated coefficient of variation: smooth below 1, clumped above. ``qps`` [1/s]."""
+
+    qps: float
+    cv: float
+
+    def __post_init__(self) -> None:
+        positive("qps", self.qps)
+        positive("cv", self.cv)
+
+    def at(self, qps: float) -> Gamma:
+        """The same process at another mean rate. [1/s]"""
+        return replace(self, qps=qps)
+
+    def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+        """Arrival instants 0..n-1. [s]"""
+        out = np.empty(n)
+        gamma_times(_key(seed, replication), self.qps, self.cv**-2, out)
+        return out
+
+
+@dataclass(frozen=True)
+class Bursty:
+    """Two-state Markov-modulated Poisson process: calm, and bursts of ``peak`` times the mean rate.
+
+    Attributes
+    ----------
+    qps : float
+        Mean rate. [1/s]
+    peak : float
+        Rate inside a burst over the mean rate, above 1. [-]
+    share : float
+        Share of time spent in bursts; ``peak * share`` may not exceed 1. [-]
+    burst_s : float
+        Mean length of a burst. [s]
+    """
+
+    qps: float
+    peak: float
+    share: float
+    burst_s: float
+
+    def __post_init__(self) -> None:
+        positive("qps", self.qps)
+        positive("burst_s", self.burst_s)
+        if not 0.0 < self.share < 1.0:
+            raise TrafficError(f"share is {self.share!r}; it must lie strictly between 0 and 1")
+        if not 1.0 < self.peak <= 1.0 / self.share:
+            raise TrafficError(f"peak is {self.peak!r}; it must lie above 1 and up to 1/share, {1 / self.share:g}")
+
+    @property
+    def rates(self) -> tuple[float, float, float, float]:
+        """Rate in bursts and between them, rate of leaving a burst and of entering one. [1/s]"""
+        calm = self.qps * max(0.0, 1.0 - self.peak * self.share) / (1.0 - self.share)
+        leave = 1.0 / self.burst_s
+        return self.peak * self.qps, calm, leave, leave * self.share / (1.0 - self.share)
+
+    @property
+    def cv(self) -> float:
+        """Coefficient of variation of the gaps (Heffes and Lucantoni, IEEE JSAC 4(6), 1986). [-]"""
+        a, b, leave_a, leave_b = self.rates
+        excess = 2.0 * leave_a * leave_b * (a - b) ** 2
+        return math.sqrt(1.0 + excess / ((leave_a + leave_b) ** 2 * (a * b + a * leave_b + b * leave_a)))
+
+    def at(self, qps: float) -> Bursty:
+        """The same process at another mean rate; bursts keep their length. [1/s]"""
+        return replace(self, qps=qps)
+
+    def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+        """Arrival instants 0..n-1. [s]"""
+        out = np.empty(n)
+        mmpp_times(_key(seed, replication), *self.rates, out)
+        return out
+
+
+@dataclass(frozen=True)
+class Diurnal:
+    """Poisson arrivals whose rate follows a repeating curve, linear between equally spaced ``shape`` values.
+
+    Attributes
+    ----------
+    qps : float
+        Rate averaged over a period. [1/s]
+    shape : tuple of float
+        Relative rates at equal steps of a period; scaled to a mean of 1. [-]
+    period_s : float
+        Length of a period. [s]
+    """
+
+    qps: float
+    shape: tuple[float, ...]
+    period_s: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        positive("qps", self.qps)
+        positive("period_s", self.period_s)
+        if len(self.shape) < 2 or any(not math.isfinite(s) or s < 0 for s in self.shape) or sum(self.shape) <= 0:
+            raise TrafficError(f"shape is {self.shape}; it needs two or more finite rates of at least 0, not all 0")
+
+    @property
+    def peak_qps(self) -> float:
+        """Highest rate of the curve. [1/s]"""
+        return self.qps * max(self.shape) * len(self.shape) / sum(self.shape)
+
+    def at(self, qps: float) -> Diurnal:
+        """The same curve at another mean rate. [1/s]"""
+        return replace(self, qps=qps)
+
+    def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+        """Arrival instants 0..n-1, by inverting the integral of the rate. [s]"""
+        unit = np.empty(n)
+        poisson_times(_key(seed, replication), 1.0, unit)
+        knots = len(self.shape)
+        step = self.period_s / knots
+        rate = np.array([*self.shape, self.shape[0]]) * (self.qps * knots / sum(self.shape))
+        area = np.concatenate(([0.0], np.cumsum((rate[:-1] + rate[1:]) * (step / 2))))
+        days, rest = np.divmod(unit, area[-1])
+        k = np.minimum(np.searchsorted(area, rest, side="right") - 1, knots - 1)
+        rest -= area[k]
+        slope = (rate[k + 1] - rate[k]) / step  # rate[k] t + slope t^2 / 2 = rest, solved without cancellation
+        t = 2 * rest / (rate[k] + np.sqrt(np.maximum(rate[k] ** 2 + 2 * slope * rest, 0.0)))
+        return np.maximum.accumulate(days * self.period_s + k * step + t)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Recorded arrival instants, replayed; another rate stretches time. Beyond its end it starts again."""
+
+    instants: NDArray[np.float64]
+    qps: float
+
+    @classmethod
+    def of(cls, instants: Iterable[float] | NDArray[np.float64]) -> Trace:
+        """A trace at its own mean rate, from instants in increasing order. [s]"""
+        times = np.asarray(instants, np.float64)
+        if times.ndim != 1 or times.size < 2 or not np.isfinite(times).all() or (np.diff(times) < 0).any():
+            raise TrafficError("instants must hold two or more finite times in increasing order")
+        if times[-1] <= times[0]:
+            raise TrafficError("instants are all the same; a trace needs a duration")
+        return cls(times - times[0], (times.size - 1) / float(times[-1] - times[0]))
+
+    def at(self, qps: float) -> Trace:
+        """The same trace with time stretched to another mean rate. [1/s]"""
+        return Trace(self.instants * (self.qps / positive("qps", qps)), qps)
+
+    def times(self, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+        """Arrival instants 0..n-1; the seed has no say. [s]"""
+        rounds, index = np.divmod(np.arange(n), self.instants.size)
+        return self.instants[index] + rounds * (self.instants[-1] + 1.0 / self.qps)
+
+
+Arrivals = Poisson | Deterministic | Gamma | Bursty | Diurnal | Trace
+
+
+def read_trace(source: str | Path | io.TextIOBase) -> tuple[Trace, Listed | None, Listed | None]:
+    """A CSV trace: column ``time_s`` (increasing) and, if wanted, ``size`` and ``output`` (whole, from 1 on).
+
+    Returns the arrivals, the sizes and the output lengths. The first bad cell is named by its line.
+    """
+    if isinstance(source, io.TextIOBase):
+        return _parse_trace(source)
+    try:
+        with open(source, newline="", encoding="utf-8-sig") as file:
+            return _parse_trace(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TrafficError(f"trace {str(source)!r} can't be read: {error}") from error
+
+
+def _parse_trace(file: Iterable[str]) -> tuple[Trace, Listed | None, Listed | None]:
+    rows = csv.reader(file)
+    header = [name.strip().lower() for name in next(rows, [])]
+    unknown = [name for name in header if name not in ("time_s", "size", "output")]
+    if "time_s" not in header or unknown or len(set(header)) < len(header):
+        raise TrafficError(f"trace has columns {header}; time_s is needed, size and output are allowed")
+    columns: dict[str, list[float]] = {name: [] for name in header}
+    times = columns["time_s"]
+    for row in rows:
+        if not row:
+            continue
+        line = rows.line_num
+        if len(row) != len(header):
+            raise TrafficError(f"trace line {line} has {len(row)} cells; the header has {len(header)}")
+        for name, cell in zip(header, row):
+            try:
+                value = float(cell)
+            except ValueError:
+                raise TrafficError(f"trace line {line}: {name} is {cell!r}; it must be a number") from None
+            if not math.isfinite(value) or (name != "time_s" and (value < 1 or value != int(value))):
+                allowed = "a finite number" if name == "time_s" else "a whole number of at least 1"
+                raise TrafficError(f"trace line {line}: {name} is {cell!r}; it must be {allowed}")
+            columns[name].append(value)
+        if len(times) > 1 and times[-1] < times[-2]:
+            raise TrafficError(f"trace line {line}: time_s is {times[-1]!r}, before the line above; sort the trace")
+        if len(times) > _TRACE_ROWS_MAX:
+            raise TrafficError(f"trace has more than {_TRACE_ROWS_MAX} rows; cut it")
+    if len(times) < 2:
+        raise TrafficError(f"trace has {len(times)} arrivals; it needs two or more")
+    listed = {name: Listed(np.array(columns[name])) if name in columns else None for name in ("size", "output")}
+    return Trace.of(times), listed["size"], listed["output"]

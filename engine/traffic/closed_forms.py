@@ -1,0 +1,233 @@
+"""Queues whose law is known: instant answers, and the oracles the simulation is held to.
+
+All are exact for Poisson arrivals at ``rate`` [1/s] in the steady state, first come first served, unless the name says
+otherwise. ``Law.quantile`` is of the time in the system [s]. A load at or above capacity raises `TrafficError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.traffic.service import TrafficError, positive, whole
+
+__all__ = ["Law", "mean_in_system", "md1", "mdc", "mg1", "mgc", "mm1", "mm1n", "mmc"]
+
+_CERTAIN = 1e-12  # a tail this small is taken as none
+
+
+@dataclass(frozen=True)
+class Law:
+    """Time in the system of a queue in its steady state.
+
+    Attributes
+    ----------
+    mean : float
+        Mean time in the system of those served. [s]
+    wait : float
+        Mean wait of those served. [s]
+    tail : callable
+        Share of those served who stay longer than t [s]. [-]
+    rho : float
+        Offered load per server. [-]
+    blocked : float
+        Share of arrivals turned away. [-]
+    kind : str
+        ``exact`` or ``estimate``.
+    """
+
+    name: str
+    mean: float
+    wait: float
+    tail: Callable[[float], float]
+    rho: float
+    blocked: float = 0.0
+    kind: str = "exact"
+
+    def quantile(self, p: float) -> float:
+        """Least t that a share ``p`` of those served do not exceed. [s]"""
+        if not 0.0 < p < 1.0:
+            raise TrafficError(f"p is {p!r}; it must lie strictly between 0 and 1")
+        lo, hi = 0.0, max(self.mean, 1e-300)
+        while self.tail(hi) > 1.0 - p:
+            lo, hi = hi, 2.0 * hi
+        while hi - lo > 1e-13 * hi:
+            mid = 0.5 * (lo + hi)
+            if mid in (lo, hi):
+                break
+            if self.tail(mid) > 1.0 - p:
+                lo = mid
+            else:
+                hi = mid
+        return hi
+
+
+def _load(rate: float, service_s: float, servers: int = 1) -> float:
+    rho = positive("rate", rate) * positive("service_s", service_s) / whole("servers", servers)
+    if rho >= 1.0:
+        raise TrafficError(
+            f"Offered load {rate:g} QPS is above capacity {servers / service_s:g} QPS: "
+            "the queue grows without limit, so there is no p99."
+        )
+    return rho
+
+
+def mean_in_system(rate: float, mean_s: float) -> float:
+    """Little's law: mean number in a system whose guests come at ``rate`` [1/s] and stay ``mean_s`` [s]. [-]"""
+    return rate * mean_s
+
+
+def mm1(rate: float, service_s: float) -> Law:
+    """Exponential service, one server: the stay is exponential. Kleinrock I, 3.2 and 5.119."""
+    rho = _load(rate, service_s)
+    mean = service_s / (1.0 - rho)
+    return Law("M/M/1", mean, rho * mean, lambda t: math.exp(-t / mean), rho)
+
+
+def _must_wait(load: float, servers: int) -> float:
+    """Erlang's C: share of arrivals that wait, from the stable recursion for B. [-]"""
+    blocked = 1.0
+    for k in range(1, servers + 1):
+        blocked = load * blocked / (k + load * blocked)
+    rho = load / servers
+    return blocked / (1.0 - rho * (1.0 - blocked))
+
+
+def mmc(rate: float, service_s: float, servers: int) -> Law:
+    """Exponential service, c servers. Wait: P(W > t) = C exp(-(c mu - lambda) t). Kleinrock I, 3.5."""
+    rho = _load(rate, service_s, servers)
+    c = _must_wait(rate * service_s, servers)
+    mu = 1.0 / service_s
+    drain = servers * mu - rate
+    wait = c / drain
+
+    def tail(t: float) -> float:
+        alone = math.exp(-mu * t)
+        if abs(drain - mu) < 1e-9 * mu:  # the two exponentials of wait + service coincide: Erlang of order 2
+            both = alone * (1.0 + mu * t)
+        else:
+            both = (drain * alone - mu * math.exp(-drain * t)) / (drain - mu)
+        return (1.0 - c) * alone + c * both
+
+    return Law(f"M/M/{servers}", wait + service_s, wait, tail, rho)
+
+
+def _arrivals_in_service(load: float) -> list[float]:
+    """P(A > j), j = 0.., of a Poisson number A of mean ``load``, summed from the far end so no digit is lost. [-]"""
+    terms = []
+    j, p = 0, math.exp(-load)
+    while j < load or p > 1e-18:
+        terms.append(p)
+        j += 1
+        p *= load / j
+    tails = [0.0] * len(terms)
+    for k in range(len(terms) - 2, -1, -1):
+        tails[k] = tails[k + 1] + terms[k + 1]
+    return tails
+
+
+def md1(rate: float, service_s: float) -> Law:
+    """Constant service, one server; whole distribution, by sums of positive terms (no cancellation).
+
+    Number in system: level crossings of the embedded chain (Ramaswami 1988). Wait: Franx, Oper. Res. Lett. 29(5),
+    2001: P(W <= kD - u) = sum_j Q(k-1-j) e^(-lambda u) (lambda u)^j / j!, Q(m) = P(at most m+1 in system).
+    """
+    rho = _load(rate, service_s)
+    wait = rho * service_s / (2.0 * (1.0 - rho))
+    above = _arrivals_in_service(rho)
+    pi = [1.0 - rho]
+    reach = [1.0 - rho]  # P(at most m in system)
+
+    def extend(m: int) -> None:
+        while len(pi) <= m and 1.0 - reach[-1] > _CERTAIN * 1e-3:
+            j = len(pi) - 1
+            flow = pi[0] * (above[j] if j < len(above) else 0.0)
+            for i in range(max(1, j + 1 - len(above) + 1), j + 1):
+                flow += pi[i] * above[j + 1 - i]
+            pi.append(flow * math.exp(rho))
+            reach.append(reach[-1] + pi[-1])
+
+    def tail(t: float) -> float:
+        x = t - service_s
+        if x < 0.0:
+            return 1.0
+        k = int(x // service_s) + 1
+        u = rate * max(0.0, k * service_s - x)
+        extend(k)
+        total, weight = 0.0, math.exp(-u)
+        for j in range(k):
+            m = k - j  # at most m in system
+            total += weight * (reach[m] if m < len(reach) else 1.0)
+            weight *= u / (j + 1)
+            if weight < 1e-18 and j > u:
+                break
+        return max(0.0, 1.0 - total)
+
+    return Law("M/D/1", wait + service_s, wait, tail, rho)
+
+
+def _heavy_tail(wait: float, waits: float, service_s: float) -> Callable[[float], float]:
+    """Tail of wait + a constant service, the wait exponential for the share ``waits`` that has one."""
+    decay = wait / waits if waits > 0 else 0.0
+
+    def tail(t: float) -> float:
+        if t < service_s:
+            return 1.0
+        return waits * math.exp(-(t - service_s) / decay) if decay > 0 else 0.0
+
+    return tail
+
+
+def mg1(rate: float, service_s: float, cv: float) -> Law:
+    """General service, one server. Mean exact (Pollaczek-Khinchine); the tail is an estimate.
+
+    The tail takes the wait as exponential given that there is one, the heavy-traffic limit, and service at its mean.
+    """
+    rho = _load(rate, service_s)
+    wait = rho * service_s * (1.0 + positive("cv", cv, zero=True) ** 2) / (2.0 * (1.0 - rho))
+    return Law("M/G/1", wait + service_s, wait, _heavy_tail(wait, rho, service_s), rho, kind="estimate")
+
+
+def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: float = 1.0) -> Law:
+    """General arrivals and service, c servers: Allen and Cunneen's estimate, (ca^2 + cs^2)/2 times the M/M/c wait."""
+    rho = _load(rate, service_s, servers)
+    factor = (positive("arrivals_cv", arrivals_cv, zero=True) ** 2 + positive("cv", cv, zero=True) ** 2) / 2.0
+    c = _must_wait(rate * service_s, servers)
+    wait = factor * c / (servers / service_s - rate)
+    return Law(f"G/G/{servers}", wait + service_s, wait, _heavy_tail(wait, c, service_s), rho, kind="estimate")
+
+
+def mdc(rate: float, service_s: float, servers: int) -> Law:
+    """Constant service, c servers: M/D/1 exact for one, else Allen and Cunneen's estimate."""
+    return md1(rate, service_s) if servers == 1 else mgc(rate, service_s, servers, 0.0)
+
+
+def mm1n(rate: float, service_s: float, capacity: int) -> Law:
+    """Exponential service, one server, at most ``capacity`` in the system; any load. Kleinrock I, 3.6.
+
+    An accepted arrival that finds k stays for k + 1 exponential services (Erlang).
+    """
+    n = whole("capacity", capacity)
+    rho = positive("rate", rate) * positive("service_s", service_s)
+    weights = [1.0]
+    for _ in range(n):  # unnormalised rho^k, scaled so that the largest is 1
+        weights.append(weights[-1] * rho)
+    if rho > 1.0:
+        weights = [rho ** (k - n) for k in range(n + 1)]
+    total = math.fsum(weights)
+    blocked = weights[n] / total
+    accepted = math.fsum(weights[:n])
+    found = [w / accepted for w in weights[:n]]
+    mean = service_s * math.fsum((k + 1) * p for k, p in enumerate(found))
+
+    def tail(t: float) -> float:
+        term = cumulative = math.exp(-t / service_s)
+        left = found[0] * cumulative
+        for k in range(1, n):
+            term *= t / service_s / k
+            cumulative += term
+            left += found[k] * cumulative
+        return left
+
+    return Law(f"M/M/1/{n}", mean, mean - service_s, tail, rho, blocked)

@@ -1,0 +1,200 @@
+"""Service times as data: what a queue needs to know of a system, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["DecoderService", "Resource", "Service", "TrafficError", "positive", "whole"]
+
+
+class TrafficError(ValueError):
+    """A load, policy, service or plan that can't be simulated; the message names the field and what is allowed."""
+
+
+def positive(name: str, value: float, *, zero: bool = False) -> float:
+    """``value`` as a finite float above zero (or from zero on), else a `TrafficError`."""
+    if not np.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise TrafficError(f"{name} is {value!r}; it must be a finite number {'of at least' if zero else 'above'} 0")
+    return float(value)
+
+
+def whole(name: str, value: int, least: int = 1) -> int:
+    """``value`` as an integer of at least ``least``, else a `TrafficError`."""
+    if value != int(value) or value < least:
+        raise TrafficError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+    return int(value)
+
+
+def _table(name: str, values: ArrayLike, *, zero: bool = False) -> NDArray[np.float64]:
+    table = np.atleast_2d(np.array(values, dtype=np.float64))
+    if table.ndim != 2 or table.size == 0 or not np.isfinite(table).all() or (table < 0).any():
+        raise TrafficError(f"{name} must be a table (batch, size) of finite seconds")
+    if not zero and (table <= 0).any():
+        raise TrafficError(f"{name} has an entry of 0 s; every launch takes time")
+    table.setflags(write=False)
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """Something a launch keeps busy: a link, a card, the host.
+
+    Attributes
+    ----------
+    busy_s : (batches, rows)
+        Seconds one launch keeps it busy. [s]
+    copies : int
+        How many of it the station has in all (a shared link: 1).
+    """
+
+    busy_s: NDArray[np.float64]
+    copies: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Service:
+    """Service times of a station of identical servers, by batch and padded size.
+
+    Attributes
+    ----------
+    hold_s : (batches, rows)
+        Seconds a launch of b+1 requests padded to ``sizes[k]`` keeps its server from the next launch. [s]
+    latency_s : (batches, rows)
+        Seconds from launch to answer; more than ``hold_s`` where the server is a pipeline. Default ``hold_s``. [s]
+    sizes : tuple of int
+        The sizes (items, tokens, lookups) of the rows, increasing; a request is padded up to the next. [items]
+    cv : float
+        Coefficient of variation of a gamma-distributed factor of mean 1 on each launch: 0 constant, 1 exponential.
+    resources : mapping
+        What a launch keeps busy, by name; decides which limit is named.
+    """
+
+    hold_s: NDArray[np.float64]
+    latency_s: NDArray[np.float64] | None = None
+    servers: int = 1
+    sizes: tuple[int, ...] = (1,)
+    cv: float = 0.0
+    resources: Mapping[str, Resource] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hold = _table("hold_s", self.hold_s)
+        latency = hold if self.latency_s is None else _table("latency_s", self.latency_s)
+        if latency.shape != hold.shape:
+            raise TrafficError(f"latency_s has shape {latency.shape}, hold_s {hold.shape}; they must be equal")
+        sizes = tuple(int(s) for s in self.sizes)
+        if len(sizes) != hold.shape[1] or any(b <= a for a, b in zip(sizes, sizes[1:])):
+            raise TrafficError(f"sizes is {sizes}; it must hold {hold.shape[1]} increasing numbers, one per column")
+        whole("servers", self.servers)
+        positive("cv", self.cv, zero=True)
+        for name, resource in self.resources.items():
+            if _table(f"resources[{name!r}]", resource.busy_s, zero=True).shape != hold.shape:
+                raise TrafficError(f"resources[{name!r}] must have the shape of hold_s, {hold.shape}")
+            whole(f"resources[{name!r}].copies", resource.copies)
+        object.__setattr__(self, "hold_s", hold)
+        object.__setattr__(self, "latency_s", latency)
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def max_batch(self) -> int:
+        """Largest batch the table holds. [-]"""
+        return self.hold_s.shape[0]
+
+    @classmethod
+    def constant(cls, seconds: float, servers: int = 1, cv: float = 0.0) -> Service:
+        """One request at a time, always ``seconds`` on average. [s]"""
+        return cls(np.array([[positive("seconds", seconds)]]), servers=servers, cv=cv)
+
+    @classmethod
+    def affine(cls, fixed_s: float, per_item_s: float, max_batch: int, servers: int = 1) -> Service:
+        """A launch of b requests takes ``fixed_s + b * per_item_s``. [s]"""
+        batches = np.arange(1, whole("max_batch", max_batch) + 1)
+        return cls((positive("fixed_s", fixed_s, zero=True) + batches * per_item_s)[:, None], servers=servers)
+
+    @classmethod
+    def from_points(
+        cls,
+        batches: Sequence[int],
+        hold_s: ArrayLike,
+        latency_s: ArrayLike | None = None,
+        *,
+        servers: int = 1,
+        sizes: Sequence[int] = (1,),
+        resources: Mapping[str, tuple[ArrayLike, int]] | None = None,
+        cv: float = 0.0,
+    ) -> Service:
+        """A table evaluated at some batch sizes, linear between them (an estimate there, exact at the points).
+
+        Parameters
+        ----------
+        batches : increasing, from 1
+        hold_s, latency_s : (len(batches), len(sizes)) [s]
+        resources : name -> (busy seconds in the same shape [s], copies)
+        """
+        known = np.asarray(batches)
+        if known.size == 0 or known[0] != 1 or (np.diff(known) <= 0).any():
+            raise TrafficError(f"batches is {tuple(batches)}; it must increase and start at 1")
+        every = np.arange(1, known[-1] + 1)
+
+        def fill(values: ArrayLike) -> NDArray[np.float64]:
+            table = np.asarray(values, dtype=np.float64).reshape(len(known), len(sizes))
+            return np.stack([np.interp(every, known, column) for column in table.T], axis=1)
+
+        return cls(
+            fill(hold_s),
+            None if latency_s is None else fill(latency_s),
+            servers,
+            tuple(sizes),
+            cv,
+            {name: Resource(fill(busy), copies) for name, (busy, copies) in (resources or {}).items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DecoderService:
+    """Service times of a token generator: prefill by prompt length, decode step by batch and mean context.
+
+    Attributes
+    ----------
+    contexts : tuple of int
+        Lengths of the tables' columns, increasing; linear between them. [tokens]
+    prefill_s : (points,)
+        Taking in one prompt of that length, first output token included. [s]
+    step_s : (batches, points)
+        One more token for each of b+1 sequences of that mean context. [s]
+    replicas : int
+        Copies of the whole model, each with a batch of its own.
+    cache_tokens : int or None
+        Tokens the cache of one replica holds; None: not a limit.
+    resources : mapping of name -> (prefill busy (points,), step busy (batches, points), copies)
+    """
+
+    contexts: tuple[int, ...]
+    prefill_s: NDArray[np.float64]
+    step_s: NDArray[np.float64]
+    replicas: int = 1
+    cache_tokens: int | None = None
+    resources: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64], int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        step = _table("step_s", self.step_s)
+        prefill = _table("prefill_s", self.prefill_s)
+        contexts = tuple(int(c) for c in self.contexts)
+        if prefill.shape != (1, len(contexts)) or step.shape[1] != len(contexts):
+            raise TrafficError(f"prefill_s and step_s must have one column per context, {len(contexts)}")
+        if contexts[0] < 0 or any(b <= a for a, b in zip(contexts, contexts[1:])):
+            raise TrafficError(f"contexts is {contexts}; it must increase")
+        whole("replicas", self.replicas)
+        if self.cache_tokens is not None:
+            whole("cache_tokens", self.cache_tokens)
+        object.__setattr__(self, "contexts", contexts)
+        object.__setattr__(self, "prefill_s", prefill[0])
+        object.__setattr__(self, "step_s", step)
+
+    @property
+    def max_batch(self) -> int:
+        """Largest batch the table holds. [-]"""
+        return self.step_s.shape[0]

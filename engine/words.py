@@ -1,0 +1,40 @@
+"""Numbers and sentences for people: three digits, an SI prefix, a unit. Used by verdicts and by the command line."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["amount", "bytes_", "percent"]
+
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+
+
+def digits(value: float) -> str:
+    """Three significant digits, trailing zeros kept, for 1 <= |value| < 1000."""
+    if value == 0:
+        return "0"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 1
+    return f"{value:.{max(0, 3 - whole)}f}"
+
+
+def amount(value: float, unit: str) -> str:
+    """``amount(0.0138, "s")`` is ``13.8 ms``."""
+    if not math.isfinite(value):
+        return f"no finite {unit}"
+    for factor, prefix in _PREFIXES:
+        if abs(value) >= 0.9995 * factor:
+            return f"{digits(value / factor)} {prefix}{unit}"
+    return f"0 {unit}" if value == 0 else f"{digits(value / 1e-9)} n{unit}"
+
+
+def bytes_(need: float, capacity: float) -> tuple[str, str]:
+    """Demand and capacity with one shared prefix, as numbers and the unit: ``("3.11 of 8.00", "GB")``."""
+    for factor, prefix in _PREFIXES:
+        if capacity >= factor:
+            return f"{need / factor:.2f} of {capacity / factor:.2f}", f"{prefix}B"
+    return f"{need:.0f} of {capacity:.0f}", "B"
+
+
+def percent(share: float) -> str:
+    """``54%``; below one percent ``<1%``."""
+    return "<1%" if 0 < share < 0.01 else f"{100 * share:.0f}%"
