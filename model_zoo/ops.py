@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["KINDS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "dim"]
+__all__ = ["CONTRACTIONS", "KINDS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "Shard", "dim"]
 
 KINDS: tuple[str, ...] = (
     # contractions: G independent products of (M x K) by (K x N)
@@ -30,6 +30,8 @@ KINDS: tuple[str, ...] = (
     # composite, priced by work and bytes
     "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess",
 )  # fmt: skip
+
+CONTRACTIONS: frozenset[str] = frozenset({"Gemm", "MatMul", "Conv", "BinaryGemm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class Op:
     """One operator of a pass; `layers` identical copies of it exist, each runs `steps` times a pass.
 
     Counts are per execution of one copy. `stored` is the parameters a copy keeps (0 where another op owns them);
-    `weights` is the parameters an execution reads, which differs for lookups (rows touched) and tied matrices.
+    `weights` is the parameters an execution reads, which differs for lookups (rows touched), experts and tied matrices;
+    an execution never reads a parameter it stores twice, so `weights_read` caps it at `stored`.
     `gather_rows` counts random row accesses of an execution and `row_elements` their length.
     """
 
@@ -106,6 +109,26 @@ class Op:
             raise ValueError(f"op {self.name!r} has kind {self.kind!r}, which is not in the vocabulary")
         if self.layers < 1:
             raise ValueError(f"op {self.name!r} has {self.layers} layers; at least 1 is needed")
+
+    @property
+    def contraction(self) -> bool:
+        """Whether the op is a product of matrices (its work is G * M * N * K multiply-adds)."""
+        return self.kind in CONTRACTIONS
+
+    def macs(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
+        """Multiply-adds of one execution of one copy; 0 for an op that isn't a contraction. [-]"""
+        if not self.contraction:
+            return 0.0
+        at = (batch, length, context)
+        return self.g.at(*at) * self.m.at(*at) * self.n.at(*at) * self.k.at(*at)
+
+    def weights_read(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
+        """Distinct parameters one execution reads. [elements]
+
+        An upper bound where rows or experts are chosen by the data (no two choices coincide until all are in use).
+        """
+        read = self.weights.at(batch, length, context)
+        return min(read, self.stored) if self.stored else read
 
     def attribute(self, name: str, default: float = 0.0) -> float:
         """Value of a named attribute, e.g. the kernel size of a convolution."""
@@ -150,8 +173,8 @@ class Graph:
     units_per_request: Linear = Linear(1.0)  # times the batch
     causal: bool = False
     state_elements: Dim = ZERO  # resident state (KV cache, recurrent state) at context C
-    input_elements: Dim = ONE  # of one request, what enters
-    output_elements: Dim = ONE  # of one request, what leaves
+    input_elements: Dim = ONE  # of one request, what enters, with S the request's input length
+    output_elements: Dim = ONE  # of one request, what leaves, with S the request's output length
 
     @property
     def parameters(self) -> float:
@@ -164,6 +187,15 @@ class Graph:
             for op in phase.ops:
                 seen.setdefault(op.name, op)
         return list(seen.values())
+
+    def macs(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
+        """Multiply-adds of the contractions of one request: what papers print as MACs or half of the FLOPs. [-]"""
+        total = 0.0
+        for phase in self.phases:
+            at = (batch, phase.length.at(inputs, outputs), phase.context.at(inputs, outputs))
+            one = sum(op.macs(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
+            total += one * phase.repeat.at(inputs, outputs)
+        return total
 
     def flops(self, batch: float = 1, inputs: float = 1, outputs: float = 1) -> float:
         """FLOPs of one request, a multiply-add counted as two. [FLOP]"""

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
+from model_zoo.families import (
+    binary_net,
+    cnn,
+    cnn3d,
+    dlrm,
+    mlp,
+    rnn,
+    transformer_decoder,
+    transformer_encoder,
+    wide_and_deep,
+)
+from model_zoo.families.family import Family
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
 __all__ = ["FAMILIES", "Family", "build"]
 
-
-@dataclass(frozen=True)
-class Family:
-    """How to build a network and which of its parameters a user may turn in a scenario.
-
-    `defaults` lists every parameter that may be left out; a parameter that is neither there nor in `required` is
-    an error. `adjustable` maps a parameter to its label and allowed range. `input_label` and `output_label` name the
-    request's lengths (None: the family has no such length).
-    """
-
-    name: str
-    build: Callable[[Mapping[str, Any]], Graph]
-    required: tuple[str, ...]
-    defaults: Mapping[str, Any]
-    adjustable: Mapping[str, tuple[str, float, float]]
-    input_label: str | None = None
-    output_label: str | None = None
-
-
-FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        binary_net.FAMILY,
+        cnn.FAMILY,
+        cnn3d.FAMILY,
+        dlrm.FAMILY,
+        mlp.FAMILY,
+        rnn.FAMILY,
+        transformer_decoder.FAMILY,
+        transformer_encoder.FAMILY,
+        wide_and_deep.FAMILY,
+    )
+}
 
 
 def build(family: str, params: Mapping[str, Any]) -> Graph:
@@ -45,4 +50,10 @@ def build(family: str, params: Mapping[str, Any]) -> Graph:
     for key in entry.required:
         if key not in params:
             raise WorkloadError(f"family {family!r} needs the parameter {key!r}")
+    for key, (label, low, high) in entry.adjustable.items():
+        value = params.get(key, low)  # a family's own default need not lie in the range a user may turn
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise WorkloadError(
+                f"parameter {key!r} ({label}) is {str(value)[:60]!r}; a number from {low:g} to {high:g} is allowed"
+            )
     return entry.build({**entry.defaults, **params})

@@ -1,0 +1,253 @@
+"""Constructors of ops that every family shares, so that a count is written once.
+
+Counting rules: a contraction is 2 * G * M * N * K FLOP and its bias rides along (papers count it so too); an
+element-wise op is OPERATIONS[kind] per element, where exp, tanh, a division or a root is one operation. Reads and
+writes are activation elements; weights and state are counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from model_zoo.ops import ONE, ZERO, Dim, Op, Shard
+
+__all__ = ["OPERATIONS", "bag", "elementwise", "gather", "linear", "matmul", "mlp_chain", "move"]
+
+OPERATIONS: dict[str, float] = {
+    "Add": 1,
+    "Mul": 1,
+    "Div": 1,
+    "Relu": 1,
+    "Clip": 2,
+    "Sign": 1,  # compare with a threshold
+    "Tanh": 1,
+    "Sigmoid": 4,  # negate, exp, add, divide
+    "Silu": 5,  # sigmoid, multiply
+    "Swish": 5,
+    "HardSwish": 5,  # add, two clips, two multiplies
+    "Gelu": 9,  # 0.5 x (1 + tanh(a (x + b x^3)))
+    "Softmax": 5,  # maximum, subtract, exp, sum, divide
+    "LayerNormalization": 7,  # sum, subtract, square, sum, normalise, scale, shift
+    "RMSNormalization": 4,  # square, sum, normalise, scale
+    "BatchNormalization": 2,  # scale and shift, statistics folded
+    "RotaryEmbedding": 3,  # two multiplies and an add
+    "ReduceSum": 1,
+    "ReduceMax": 1,
+    "ArgMax": 1,
+    "TopK": 1,
+}
+_WIDE = frozenset({"Softmax", "LayerNormalization", "RMSNormalization", "Gelu", "Silu", "Swish", "Sigmoid", "Tanh",
+                   "RotaryEmbedding", "LRN"})  # fmt: skip
+
+
+def linear(
+    name: str,
+    rows: Dim,
+    k: float,
+    n: float,
+    *,
+    group: str,
+    inputs: Sequence[str] = (),
+    kind: str = "Gemm",
+    layers: int = 1,
+    steps: Dim = ONE,
+    bias: bool = True,
+    stored: float | None = None,
+    shard: Shard = "n",
+    sequential: bool = False,
+    state_reads: Dim = ZERO,
+    quantisable: bool = True,
+    attributes: tuple[tuple[str, float], ...] = (),
+) -> Op:
+    """Rows of activations (rows x k) times a k x n matrix of weights."""
+    own = k * n + (n if bias else 0)
+    return Op(
+        name=name,
+        kind=kind,
+        group=group,
+        inputs=tuple(inputs),
+        layers=layers,
+        steps=steps,
+        m=rows,
+        n=Dim(float(n)),
+        k=Dim(float(k)),
+        flops=rows * (2.0 * k * n),
+        stored=own if stored is None else stored,
+        weights=Dim(float(own)),
+        reads=ZERO if state_reads.coef else rows * k,
+        writes=rows * n,
+        state_reads=state_reads,
+        shard=shard,
+        sequential=sequential,
+        quantisable=quantisable,
+        attributes=attributes,
+    )
+
+
+def matmul(
+    name: str,
+    g: Dim,
+    m: Dim,
+    n: Dim,
+    k: Dim,
+    *,
+    group: str,
+    reads: Dim,
+    state_reads: Dim = ZERO,
+    inputs: Sequence[str] = (),
+    layers: int = 1,
+    shard: Shard = "g",
+) -> Op:
+    """G products of (m x k) by (k x n), both sides computed: `reads` covers those that aren't kept state."""
+    return Op(
+        name=name,
+        kind="MatMul",
+        group=group,
+        inputs=tuple(inputs),
+        layers=layers,
+        g=g,
+        m=m,
+        n=n,
+        k=k,
+        flops=g * m * n * k * 2.0,
+        reads=reads,
+        writes=g * m * n,
+        state_reads=state_reads,
+        shard=shard,
+    )
+
+
+def elementwise(
+    name: str,
+    kind: str,
+    elements: Dim,
+    *,
+    group: str,
+    inputs: Sequence[str] = (),
+    operands: float = 1,
+    operations: float | None = None,
+    written: Dim | None = None,
+    layers: int = 1,
+    steps: Dim = ONE,
+    stored: float = 0.0,
+    state_reads: Dim = ZERO,
+    state_writes: Dim = ZERO,
+    shard: Shard = "elements",
+    sequential: bool = False,
+    attributes: tuple[tuple[str, float], ...] = (),
+) -> Op:
+    """An element-wise op or a reduction over `elements` of `operands` inputs each."""
+    return Op(
+        name=name,
+        kind=kind,
+        group=group,
+        inputs=tuple(inputs),
+        layers=layers,
+        steps=steps,
+        flops=elements * (OPERATIONS[kind] if operations is None else operations),
+        stored=stored,
+        weights=Dim(float(stored)),
+        reads=elements * operands,
+        writes=elements if written is None else written,
+        state_reads=state_reads,
+        state_writes=state_writes,
+        shard=shard,
+        sequential=sequential,
+        quantisable=kind not in _WIDE,
+        attributes=attributes,
+    )
+
+
+def move(
+    name: str,
+    kind: str,
+    elements: Dim,
+    *,
+    group: str,
+    inputs: Sequence[str] = (),
+    written: Dim | None = None,
+    layers: int = 1,
+    state_writes: Dim = ZERO,
+    shard: Shard = "elements",
+) -> Op:
+    """Data movement: elements read and written, no arithmetic."""
+    return Op(
+        name=name,
+        kind=kind,
+        group=group,
+        inputs=tuple(inputs),
+        layers=layers,
+        reads=elements,
+        writes=elements if written is None else written,
+        state_writes=state_writes,
+        shard=shard,
+    )
+
+
+def gather(
+    name: str, lookups: Dim, table_rows: float, width: float, *, group: str, inputs: Sequence[str] = (), layers: int = 1
+) -> Op:
+    """One row of `width` elements for each index."""
+    return Op(
+        name=name,
+        kind="Gather",
+        group=group,
+        inputs=tuple(inputs),
+        layers=layers,
+        stored=float(table_rows) * width,
+        weights=lookups * width,
+        reads=lookups,
+        writes=lookups * width,
+        gather_rows=lookups,
+        row_elements=float(width),
+        shard="n",
+    )
+
+
+def bag(
+    name: str, bags: Dim, lookups: float, table_rows: float, width: float, *, group: str, inputs: Sequence[str] = (),
+    layers: int = 1,
+) -> Op:  # fmt: skip
+    """`lookups` rows summed into each bag (SparseLengthsSum); `layers` tables of `table_rows` rows exist."""
+    rows = bags * lookups
+    return Op(
+        name=name,
+        kind="EmbeddingBag",
+        group=group,
+        inputs=tuple(inputs),
+        layers=layers,
+        flops=rows * width,
+        stored=float(table_rows) * width,
+        weights=rows * width,
+        reads=rows,
+        writes=bags * width,
+        gather_rows=rows,
+        row_elements=float(width),
+        shard="g",
+        attributes=(("lookups", float(lookups)), ("rows", float(table_rows))),
+    )
+
+
+def mlp_chain(
+    prefix: str,
+    rows: Dim,
+    widths: Sequence[int],
+    *,
+    group: str,
+    inputs: Sequence[str] = (),
+    activation: str | None = "Relu",
+    last: str | None = None,
+) -> list[Op]:
+    """Fully connected layers width[0] -> width[1] -> ..., an activation between them and `last` at the end."""
+    ops: list[Op] = []
+    previous = tuple(inputs)
+    for index, (k, n) in enumerate(pairwise(widths), 1):
+        name = f"{prefix}{index}"
+        ops.append(linear(name, rows, k, n, group=group, inputs=previous))
+        previous = (name,)
+        kind = activation if index < len(widths) - 1 else last
+        if kind:
+            ops.append(elementwise(f"{name}-{kind.lower()}", kind, rows * n, group=group, inputs=previous))
+            previous = (ops[-1].name,)
+    return ops

@@ -1,0 +1,156 @@
+"""Convolutional networks on images: the classic architectures layer by layer, and the door to the mobile ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from model_zoo.families import mobile
+from model_zoo.families.binary_net import binary_layers
+from model_zoo.families.family import Family, Params
+from model_zoo.families.images import Net, Tensor
+from model_zoo.ops import Graph, Phase, dim
+
+__all__ = ["ARCHITECTURES", "FAMILY"]
+
+
+def _square(params: Params) -> Net:
+    image = params.whole("image", 1, 16384)
+    return Net(3, image, image)
+
+
+def alexnet(params: Params) -> Net:
+    """AlexNet as Caffe's deploy.prototxt has it: two groups in conv2, conv4 and conv5, LRN before the pools."""
+    net = _square(params)
+    net.stage = "convolution"
+    x = net.conv("conv1", net.input, 96, 11, 4, pad=0)
+    x = net.pool("pool1", net.lrn("norm1", x), 3, 2, ceil=True)
+    x = net.conv("conv2", x, 256, 5, groups=2)
+    x = net.pool("pool2", net.lrn("norm2", x), 3, 2, ceil=True)
+    x = net.conv("conv3", x, 384, 3)
+    x = net.conv("conv4", x, 384, 3, groups=2)
+    x = net.conv("conv5", x, 256, 3, groups=2)
+    x = net.pool("pool5", x, 3, 2, ceil=True)
+    net.stage = "fully-connected"
+    x = net.dense("fc6", x, 4096, act="Relu")
+    x = net.dense("fc7", x, 4096, act="Relu")
+    net.softmax("prob", net.dense("fc8", x, params.whole("classes", 1, 1_048_576)))
+    return net
+
+
+def vgg(params: Params) -> Net:
+    """VGG: `depths` 3 x 3 convolutions of `widths` filters, a 2 x 2 pool after each stage, `hidden` wide layers."""
+    net = _square(params)
+    x = net.input
+    for stage, (depth, width) in enumerate(zip(params.sizes("depths", 1), params.sizes("widths", 1)), 1):
+        net.stage = f"stage{stage}"
+        for index in range(1, depth + 1):
+            x = net.conv(f"conv{stage}-{index}", x, width, 3, normalised=False)
+        x = net.pool(f"pool{stage}", x, 2, 2)
+    net.stage = "fully-connected"
+    hidden, classes = params.sizes("hidden"), params.whole("classes", 1, 1_048_576)
+    if params.word("binary_head", ("no", "yes")) == "yes":
+        widths = (x.elements, *hidden, classes)
+        net.ops += binary_layers(dim(1, "b"), widths, group="binary-fc", source=(x.name,))
+        return net
+    for index, width in enumerate(hidden, 1):
+        x = net.dense(f"fc{index}", x, width, act="Relu")
+    net.dense("classifier", x, classes)
+    return net
+
+
+def resnet(params: Params) -> Net:
+    """Bottleneck ResNet and ResNeXt (stride in the 3 x 3 convolution, `groups` of `group_width` channels)."""
+    net = _square(params)
+    groups, per_group = params.whole("groups", 1, 65536), params.whole("group_width", 1, 65536)
+    x = net.conv("conv1", net.input, 64, 7, 2)
+    x = net.pool("maxpool", x, 3, 2, pad=1)
+    for stage, depth in enumerate(params.sizes("depths", 1), 1):
+        net.stage = f"stage{stage}"
+        planes = 64 * 2 ** (stage - 1)
+        inner, outer = planes * per_group // 64 * groups, planes * 4
+        for index in range(1, depth + 1):
+            name, stride = f"s{stage}b{index}", 2 if stage > 1 and index == 1 else 1
+            y = net.conv(f"{name}-conv1", x, inner, 1)
+            y = net.conv(f"{name}-conv2", y, inner, 3, stride, groups=groups)
+            y = net.conv(f"{name}-conv3", y, outer, 1, act=None)
+            if index == 1:
+                x = net.conv(f"{name}-shortcut", x, outer, 1, stride, act=None)
+            x = net.add(f"{name}-add", y, x, "Relu")
+    return _classify(net, x, params)
+
+
+def densenet(params: Params) -> Net:
+    """DenseNet-BC: normalise, 1 x 1 to 4 growths, 3 x 3 to one growth, appended to what came before."""
+    net = _square(params)
+    growth = params.whole("growth", 1, 65536)
+    x = net.conv("conv0", net.input, 2 * growth, 7, 2)
+    x = net.pool("pool0", x, 3, 2, pad=1)
+    depths = params.sizes("depths", 1)
+    for stage, depth in enumerate(depths, 1):
+        net.stage = f"stage{stage}"
+        for index in range(1, depth + 1):
+            name = f"s{stage}l{index}"
+            y = net.normalise(f"{name}-norm", x)
+            y = net.conv(f"{name}-conv1", y, 4 * growth, 1)
+            y = net.conv(f"{name}-conv2", y, growth, 3, act=None, normalised=False)
+            x = net.concat(f"{name}-concat", [x, y])
+        if stage < len(depths):
+            y = net.normalise(f"transition{stage}-norm", x)
+            y = net.conv(f"transition{stage}-conv", y, x.channels // 2, 1, act=None, normalised=False)
+            x = net.pool(f"transition{stage}-pool", y, 2, 2, kind="AveragePool")
+    return _classify(net, net.normalise("norm5", x), params)
+
+
+def _classify(net: Net, x: Tensor, params: Params) -> Net:
+    net.stage = "head"
+    net.dense("fc", net.global_pool("avgpool", x), params.whole("classes", 1, 1_048_576))
+    return net
+
+
+ARCHITECTURES: dict[str, Callable[[Params], Net]] = {
+    "alexnet": alexnet,
+    "densenet": densenet,
+    "efficientnet": mobile.efficientnet,
+    "fbnet-detection": mobile.fbnet_detection,
+    "mobilenet-v1": mobile.mobilenet_v1,
+    "mobilenet-v2": mobile.mobilenet_v2,
+    "regnet-y": mobile.regnet_y,
+    "resnet": resnet,
+    "vgg": vgg,
+}
+
+
+def _build(values: Mapping[str, Any]) -> Graph:
+    params = Params(values)
+    net = ARCHITECTURES[params.word("architecture", tuple(ARCHITECTURES))](params)
+    last = net.ops[-1]
+    return Graph(
+        phases=(Phase("forward", tuple(net.ops)),),
+        unit="image",
+        input_elements=dim(net.input.elements, "b"),
+        output_elements=last.writes,
+    )
+
+
+FAMILY = Family(
+    name="cnn",
+    build=_build,
+    required=("architecture",),
+    defaults={
+        "image": 224,
+        "classes": 1000,
+        "depths": (),
+        "widths": (),
+        "hidden": (),
+        "groups": 1,
+        "group_width": 64,
+        "growth": 32,
+        "blocks": (),
+        "stem": 32,
+        "head": 0,
+        "proposals": 100,
+        "binary_head": "no",
+    },
+    adjustable={"image": ("Image side [pixels]", 16, 4096), "classes": ("Classes", 1, 1_000_000)},
+)

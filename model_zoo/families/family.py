@@ -1,0 +1,89 @@
+"""What a family is, and how its parameters are read: every bad value ends in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from model_zoo.ops import Graph
+from model_zoo.schema import WorkloadError
+
+__all__ = ["Family", "Params"]
+
+MAX_SIZE = 2**40
+
+
+@dataclass(frozen=True)
+class Family:
+    """How to build a network and which of its parameters a user may turn in a scenario.
+
+    `defaults` lists every parameter that may be left out; a parameter that is neither there nor in `required` is
+    an error. `adjustable` maps a parameter to its label and allowed range. `input_label` and `output_label` name the
+    request's lengths (None: the family has no such length).
+    """
+
+    name: str
+    build: Callable[[Mapping[str, Any]], Graph]
+    required: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    adjustable: Mapping[str, tuple[str, float, float]]
+    input_label: str | None = None
+    output_label: str | None = None
+
+
+class Params:
+    """Typed reading of a family's parameters; WorkloadError names the parameter, its value and what is allowed."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def whole(self, key: str, low: int = 1, high: int = MAX_SIZE) -> int:
+        """A whole number between `low` and `high`."""
+        return _whole(key, self._values[key], low, high)
+
+    def sizes(self, key: str, least: int = 0, low: int = 1, high: int = MAX_SIZE) -> tuple[int, ...]:
+        """A list of at least `least` whole numbers."""
+        value = self._values[key]
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = (value,)
+        if not isinstance(value, (tuple, list)) or len(value) < least:
+            raise WorkloadError(
+                f"parameter {key!r} is {_shown(value)}; a list of {least} or more whole numbers is needed"
+            )
+        return tuple(_whole(key, item, low, high) for item in value)
+
+    def rows(self, key: str, columns: int) -> tuple[tuple[int, ...], ...]:
+        """A list of rows of `columns` whole numbers each."""
+        value = self._values[key]
+        good = isinstance(value, (tuple, list)) and all(
+            isinstance(r, (tuple, list)) and len(r) == columns for r in value
+        )
+        if not good:
+            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; rows of {columns} whole numbers are needed")
+        return tuple(tuple(_whole(key, item, 0, MAX_SIZE) for item in row) for row in value)
+
+    def number(self, key: str, low: float, high: float) -> float:
+        """A number between `low` and `high`."""
+        value = self._values[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; a number from {low:g} to {high:g} is allowed")
+        return float(value)
+
+    def word(self, key: str, allowed: tuple[str, ...]) -> str:
+        """One of the allowed words."""
+        value = self._values[key]
+        if value not in allowed:
+            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; allowed: {', '.join(allowed)}")
+        return str(value)
+
+
+def _whole(key: str, value: Any, low: int, high: int) -> int:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or not low <= value <= high:
+        raise WorkloadError(f"parameter {key!r} is {_shown(value)}; a whole number from {low} to {high} is allowed")
+    return int(value)
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:60]

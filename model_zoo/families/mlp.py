@@ -1,0 +1,36 @@
+"""Multi-layer perceptron: fully connected layers with an activation between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from model_zoo.families.blocks import mlp_chain
+from model_zoo.families.family import Family, Params
+from model_zoo.ops import Graph, Phase, dim
+
+__all__ = ["FAMILY"]
+
+ACTIVATIONS = ("Relu", "Gelu", "Sigmoid", "Tanh")
+
+
+def _build(values: Mapping[str, Any]) -> Graph:
+    params = Params(values)
+    widths = params.sizes("widths", least=2, high=1_048_576)
+    activation = params.word("activation", ACTIVATIONS)
+    ops = mlp_chain("fc", dim(1, "b"), widths, group="fully-connected", activation=activation)
+    return Graph(
+        phases=(Phase("forward", tuple(ops)),),
+        unit="inference",
+        input_elements=dim(widths[0], "b"),
+        output_elements=dim(widths[-1], "b"),
+    )
+
+
+FAMILY = Family(
+    name="mlp",
+    build=_build,
+    required=("widths",),
+    defaults={"activation": "Relu"},
+    adjustable={},
+)

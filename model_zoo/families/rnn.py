@@ -1,0 +1,145 @@
+"""Recurrent networks: GRU and LSTM, stacked, bidirectional or several beside each other, after an optional 1-D CNN.
+
+A GRU step is 6 h (x + h) multiply-adds doubled to operations, an LSTM step 8 h (x + h): the counts papers use. The
+reset gate of the GRU scales the recurrent product (the form of cuDNN and of instruction-set processors), so both
+matrices of a step are one product each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from model_zoo.families.blocks import elementwise, gather, linear
+from model_zoo.families.family import Family, Params
+from model_zoo.ops import Dim, Graph, Linear, Op, Phase, dim
+
+__all__ = ["FAMILY"]
+
+GATES = {"gru": 3, "lstm": 4}
+ROW = dim(1, "b")
+STEPS = dim(1, "s")
+
+
+class _Cell:
+    """Ops of one cell, `layers` identical copies of it, each stepping through the sequence."""
+
+    def __init__(self, name: str, group: str, hidden: int, layers: int) -> None:
+        self.name, self.group, self.hidden, self.layers = name, group, hidden, layers
+        self.ops: list[Op] = []
+
+    def product(self, label: str, width: int, inputs: tuple[str, ...], gates: int, *, recurrent: bool) -> str:
+        """Gates times an input (independent of the steps before) or times the state (waits for the step before)."""
+        op = linear(
+            f"{self.name}-{label}", ROW, width, gates * self.hidden, group=self.group, inputs=inputs,
+            layers=self.layers, steps=STEPS, sequential=recurrent, state_reads=ROW * width if recurrent else Dim(0.0),
+        )  # fmt: skip
+        self.ops.append(op)
+        return op.name
+
+    def pointwise(
+        self, label: str, kind: str, vectors: int, inputs: tuple[str, ...], operands: int = 1, *, reads: int = 0,
+        writes: int = 0,
+    ) -> str:  # fmt: skip
+        """An element-wise op over `vectors` vectors; `reads` and `writes` of them are kept state."""
+        op = elementwise(
+            f"{self.name}-{label}", kind, ROW * (vectors * self.hidden), group=self.group, inputs=inputs,
+            operands=operands - reads / vectors, layers=self.layers, steps=STEPS, sequential=True,
+            state_reads=ROW * (reads * self.hidden), state_writes=ROW * (writes * self.hidden), shard="elements",
+        )  # fmt: skip
+        self.ops.append(op)
+        return op.name
+
+
+def _gru(cell: _Cell, width: int, source: tuple[str, ...]) -> None:
+    x = cell.product("input", width, source, 3, recurrent=False)
+    h = cell.product("recurrent", cell.hidden, (), 3, recurrent=True)
+    gates = cell.pointwise("gate-add", "Add", 2, (x, h), 2)
+    gates = cell.pointwise("gates", "Sigmoid", 2, (gates,))
+    reset = cell.pointwise("reset", "Mul", 1, (gates, h), 2)
+    new = cell.pointwise("candidate-add", "Add", 1, (x, reset), 2)
+    new = cell.pointwise("candidate", "Tanh", 1, (new,))
+    away = cell.pointwise("blend-subtract", "Add", 1, (new,), 2, reads=1)  # h - n
+    scaled = cell.pointwise("blend-scale", "Mul", 1, (gates, away), 2)  # z (h - n)
+    cell.pointwise("state", "Add", 1, (scaled, new), 2, writes=1)  # n + z (h - n)
+
+
+def _lstm(cell: _Cell, width: int, source: tuple[str, ...]) -> None:
+    x = cell.product("input", width, source, 4, recurrent=False)
+    h = cell.product("recurrent", cell.hidden, (), 4, recurrent=True)
+    gates = cell.pointwise("gate-add", "Add", 4, (x, h), 2)
+    sigmoid = cell.pointwise("gates", "Sigmoid", 3, (gates,))
+    new = cell.pointwise("candidate", "Tanh", 1, (gates,))
+    kept = cell.pointwise("forget", "Mul", 1, (sigmoid,), 2, reads=1)
+    gained = cell.pointwise("accept", "Mul", 1, (sigmoid, new), 2)
+    memory = cell.pointwise("cell", "Add", 1, (kept, gained), 2, writes=1)
+    squashed = cell.pointwise("squash", "Tanh", 1, (memory,))
+    cell.pointwise("state", "Mul", 1, (sigmoid, squashed), 2, writes=1)
+
+
+def _front(params: Params, width: int) -> tuple[list[Op], int, tuple[str, ...]]:
+    """Word vectors and 1-D convolutions over the whole sequence (same padding, stride 1)."""
+    ops: list[Op] = []
+    source: tuple[str, ...] = ()
+    vocab = params.whole("vocab", 0, 2**31)
+    steps = dim(1, "bs")
+    if vocab:
+        ops.append(gather("word-vectors", steps, vocab, width, group="embedding"))
+        source = ("word-vectors",)
+    for index, (channels, kernel) in enumerate(params.rows("convolutions", 2), 1):
+        name = f"conv{index}"
+        op = linear(
+            name, steps, width * kernel, channels, group="convolution", inputs=source, kind="Conv",
+            attributes=(("kernel", float(kernel)), ("stride", 1.0), ("groups", 1.0), ("channels", float(width))),
+        )  # fmt: skip
+        ops += [
+            replace(op, reads=steps * width),
+            elementwise(f"{name}-relu", "Relu", steps * channels, group="convolution", inputs=(name,)),
+        ]
+        source, width = (f"{name}-relu",), channels
+    return ops, width, source
+
+
+def _build(values: Mapping[str, Any]) -> Graph:
+    params = Params(values)
+    kind = params.word("cell", ("gru", "lstm", "none"))
+    inputs = params.whole("input", 1, 1_048_576)
+    hidden = params.whole("hidden", 0 if kind == "none" else 1, 1_048_576)
+    stacked = params.whole("layers", 1, 1024)
+    directions = params.whole("directions", 1, 2)
+    instances = params.whole("instances", 1, 1024)
+    ops, width, source = _front(params, inputs)
+    state = 0
+    if kind != "none":
+        step = _gru if kind == "gru" else _lstm
+        first = _Cell("rnn" if stacked == 1 else "rnn1", "recurrent", hidden, directions * instances)
+        step(first, width, source)
+        ops += first.ops
+        if stacked > 1:
+            later = _Cell("rnn2+", "recurrent", hidden, directions * instances * (stacked - 1))
+            step(later, hidden * directions, (first.ops[-1].name,))
+            ops += later.ops
+        state = hidden * directions * instances * stacked * (2 if kind == "lstm" else 1)
+    leaving = hidden * directions * instances if kind != "none" else width
+    return Graph(
+        phases=(Phase("forward", tuple(ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
+        unit="sequence",
+        state_elements=dim(state, "b"),
+        input_elements=dim(1 if params.whole("vocab", 0, 2**31) else inputs, "bs"),
+        output_elements=dim(leaving, "b"),
+    )
+
+
+FAMILY = Family(
+    name="rnn",
+    build=_build,
+    required=("cell", "input"),
+    defaults={"hidden": 0, "layers": 1, "directions": 1, "instances": 1, "vocab": 0, "convolutions": ()},
+    adjustable={
+        "input": ("Input width", 1, 65536),
+        "hidden": ("Hidden width", 1, 65536),
+        "layers": ("Stacked layers", 1, 64),
+    },
+    input_label="Steps",
+)

@@ -1,0 +1,61 @@
+"""A phase as flat arrays: what compiled cost models read.
+
+Row j is op j. Each count of `Op` occupies four columns, ``coef b s c`` with exponents 0 or 1, starting at the
+constants below; plain numbers follow. Names and groups stay outside, in the phase itself.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from model_zoo.ops import KINDS, Phase
+
+__all__ = ["CODES", "COLUMNS", "lower"]
+
+CODES: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
+SHARDS: tuple[str, ...] = ("none", "n", "g", "k", "elements")
+
+_COUNTS = (
+    "steps", "g", "m", "n", "k", "flops", "weights", "reads", "writes", "state_reads", "state_writes", "gather_rows",
+)  # fmt: skip
+STEPS, G, M, N, K, FLOPS, WEIGHTS, READS, WRITES, STATE_READS, STATE_WRITES, GATHER_ROWS = (4 * i for i in range(12))
+KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS = range(48, 56)
+COLUMNS = 56
+
+CONTRACTION, LOOKUP, ELEMENTWISE, REDUCTION, MOVEMENT, OTHER = range(6)
+_CLASSES = {
+    CONTRACTION: ("Gemm", "MatMul", "Conv", "BinaryGemm"),
+    LOOKUP: ("Gather", "EmbeddingBag"),
+    ELEMENTWISE: (
+        "Add", "Mul", "Relu", "Gelu", "Silu", "Sigmoid", "Tanh", "HardSwish", "Swish", "Sign", "Clip", "Div",
+        "BatchNormalization", "RotaryEmbedding", "QuantizeLinear", "DequantizeLinear", "Cast",
+    ),
+    REDUCTION: (
+        "Softmax", "LayerNormalization", "RMSNormalization", "LRN", "MaxPool", "AveragePool", "GlobalAveragePool",
+        "ReduceSum", "ReduceMax", "TopK", "ArgMax",
+    ),
+    MOVEMENT: ("Transpose", "Concat", "Split", "Reshape", "Tile", "Resize", "Pad"),
+}  # fmt: skip
+CLASS_OF: dict[str, int] = {kind: code for code, kinds in _CLASSES.items() for kind in kinds}
+
+
+@lru_cache(maxsize=2048)
+def lower(phase: Phase) -> np.ndarray:
+    """Flat table of a phase, shape (n_ops, COLUMNS), read-only; counts are per execution of one copy."""
+    table = np.zeros((len(phase.ops), COLUMNS))
+    for row, op in zip(table, phase.ops, strict=True):
+        for at, name in enumerate(_COUNTS):
+            count = getattr(op, name)
+            row[4 * at : 4 * at + 4] = count.coef, count.b, count.s, count.c
+        row[KIND] = CODES[op.kind]
+        row[LAYERS] = op.layers
+        row[STORED] = op.stored
+        row[SHARD] = SHARDS.index(op.shard)
+        row[SEQUENTIAL] = op.sequential
+        row[QUANTISABLE] = op.quantisable
+        row[ROW_ELEMENTS] = op.row_elements
+        row[CLASS] = CLASS_OF.get(op.kind, OTHER)
+    table.setflags(write=False)
+    return table
