@@ -34,10 +34,13 @@ from numba.extending import intrinsic
 
 __all__ = [
     "CACHE_DIR",
+    "ISA_NAMES",
     "JIT_ENABLED",
+    "IsaError",
     "host_features",
     "inner",
     "intrinsic",
+    "isa",
     "kernel",
     "pool",
     "pool_size",
@@ -45,6 +48,20 @@ __all__ = [
     "source_digest",
     "types",
 ]
+
+ISA_NAMES = ("portable", "avx2", "avx512", "avx512vnni")
+"""Instruction-set paths a generated kernel may take, narrowest first; each includes the ones before it."""
+_ISA_NEEDS = {
+    "portable": frozenset[str](),
+    "avx2": frozenset({"avx2", "fma"}),
+    "avx512": frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"}),
+    "avx512vnni": frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "avx512vnni"}),
+}
+
+
+class IsaError(ValueError):
+    """``INFERSCAPE_ISA`` names a path this host cannot execute, or no path at all."""
+
 
 _ENGINE = Path(__file__).resolve().parents[1]
 JIT_ENABLED = not numba.config.DISABLE_JIT
@@ -63,7 +80,8 @@ def _cache_dir() -> Path | None:
     """A writable private directory for this digest, filled from a baked copy where there is one; else None."""
     baked = os.environ.get("INFERSCAPE_NUMBA_BAKED")  # read-only, made when an image is built
     base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(tempfile.gettempdir()) / f"inferscape-numba-{os.getuid()}")
-    target = base / source_digest()
+    forced = os.environ.get("INFERSCAPE_ISA", "")  # generated code depends on it: never share entries between paths
+    target = base / (f"{source_digest()}-{forced}" if forced in ISA_NAMES else source_digest())
     try:
         base.mkdir(parents=True, exist_ok=True, mode=0o700)
         if base.stat().st_uid != os.getuid():  # entries are pickles: never read another user's
@@ -99,9 +117,25 @@ def host_features() -> frozenset[str]:
     if numba.config.CPU_FEATURES is not None:
         listed = numba.config.CPU_FEATURES.split(",")
         return frozenset(f[1:] for f in listed if f.startswith("+"))
-    if numba.config.CPU_NAME not in (None, "host") and numba.config.CPU_NAME != llvm.get_host_cpu_name():
+    if numba.config.CPU_NAME not in (None, "host") and llvm.get_host_cpu_name() != numba.config.CPU_NAME:
         return frozenset()  # a foreign target: nothing beyond its baseline may be assumed
     return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+
+
+@cache
+def isa() -> str:
+    """Instruction-set path of the generated kernels: ``INFERSCAPE_ISA`` if set, else the widest this host executes.
+
+    Raises
+    ------
+    IsaError
+        For a name that is unknown or that this host lacks: compiled, it would end the process, not raise.
+    """
+    able = [name for name in ISA_NAMES if _ISA_NEEDS[name] <= host_features()]
+    wanted = os.environ.get("INFERSCAPE_ISA", "")
+    if wanted and wanted not in able:
+        raise IsaError(f"INFERSCAPE_ISA is {wanted!r}; allowed on this host: {', '.join(able)}")
+    return wanted or able[-1]
 
 
 @cache
