@@ -11,15 +11,26 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from hardware_specs.quantity import SpecError
-from hardware_specs.schema import Device, Link, Nic, System
+from hardware_specs.quantity import Quantity, SpecError
+from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
-__all__ = ["Catalog", "default_catalog", "read_spec"]
+__all__ = ["Catalog", "default_catalog", "quantities", "read_spec"]
 
 _ROOT = Path(__file__).resolve().parent
 _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
 _MAX_BYTES = 256 * 1024
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML that refuses a key given twice: the later one would win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(problem=f"key {key.value!r} is given twice")
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)
 
 
 def one_sentence(error: ValidationError) -> str:
@@ -35,7 +46,7 @@ def read_spec(path: Path, schema: type[BaseModel]) -> Any:
         raw = path.read_bytes()
         if len(raw) > _MAX_BYTES:
             raise SpecError(f"{path.name}: {len(raw)} bytes is more than the {_MAX_BYTES} a spec may have")
-        data = yaml.load(raw, _LOADER)
+        data = yaml.load(raw, _Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError(f"{path.name}: not readable as YAML ({str(error).splitlines()[0]})") from None
     try:
@@ -44,33 +55,51 @@ def read_spec(path: Path, schema: type[BaseModel]) -> Any:
         raise SpecError(f"{path.name}: {one_sentence(error)}") from None
     if spec.id != path.stem:
         raise SpecError(f"{path.name}: id is {spec.id!r}; it must equal the file's name {path.stem!r}")
-    used = {q.source for q in _quantities(spec) if q.source} - set(spec.sources)
-    if used:
-        raise SpecError(f"{path.name}: source {sorted(used)[0]!r} is not listed under `sources`")
+    unlisted = {q.source for q in quantities(spec) if q.source} - set(spec.sources)
+    if unlisted:
+        raise SpecError(f"{path.name}: source {sorted(unlisted)[0]!r} is not listed under `sources`")
     return spec
 
 
-def _quantities(node: Any) -> list[Any]:
-    """Every Quantity below a spec."""
-    from hardware_specs.quantity import Quantity
-
+def quantities(node: Any) -> list[Quantity]:
+    """Every Quantity below a spec, in reading order."""
     if isinstance(node, Quantity):
         return [node]
     if isinstance(node, BaseModel):
-        return [q for name in type(node).model_fields for q in _quantities(getattr(node, name))]
+        return [q for name in type(node).model_fields for q in quantities(getattr(node, name))]
     if isinstance(node, dict):
-        return [q for value in node.values() for q in _quantities(value)]
+        return [q for value in node.values() for q in quantities(value)]
     if isinstance(node, tuple | list):
-        return [q for value in node for q in _quantities(value)]
+        return [q for value in node for q in quantities(value)]
     return []
 
 
+def _alone(device: Device) -> System:
+    """The system that one device makes by itself, behind its host link where it names one."""
+    return System(
+        schema_version=1,
+        id=device.id,
+        name=device.name,
+        summary=device.summary,
+        topology="single",
+        devices=(DeviceGroup(device=device.id, count=1),),
+        links=(LinkUse(link=device.host_link, role="host"),) if device.host_link else (),
+    )
+
+
 class Catalog:
-    """Specs under one or more folders; later folders add entries and may not redefine an id."""
+    """Specs under one or more folders; later folders add entries and may not redefine an id.
+
+    A device that no system of its own name describes is a system by itself, so a new part is one YAML.
+    """
 
     def __init__(self, *roots: Path) -> None:
         self.roots = roots or (_ROOT,)
         self._read: dict[tuple[str, str], Any] = {}
+
+    def with_root(self, *roots: Path) -> Catalog:
+        """A catalog of these folders' entries and the present ones."""
+        return Catalog(*self.roots, *roots)
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, Path]]:
@@ -85,22 +114,36 @@ class Catalog:
 
     def ids(self, section: str) -> tuple[str, ...]:
         """Ids of ``devices``, ``links``, ``nics`` or ``systems``, sorted."""
-        return tuple(sorted(self._paths[section]))
+        found = set(self._paths[section])
+        if section == "systems":
+            found |= self._alone
+        return tuple(sorted(found))
+
+    @cached_property
+    def _alone(self) -> frozenset[str]:
+        """Devices that are a system by themselves: no system names them as its accelerator."""
+        described = {group.device for id in self._paths["systems"] for group in self._get("systems", id).devices}
+        return frozenset(self._paths["devices"]) - described - set(self._paths["systems"])
 
     def path(self, section: str, id: str) -> Path:
         """File an entry is read from."""
         self._get(section, id)
-        return self._paths[section][id]
+        return self._paths[section].get(id) or self._paths["devices"][id]
 
     def _get(self, section: str, id: str) -> Any:
-        paths = self._paths[section]
-        if id not in paths:
-            near = difflib.get_close_matches(id[:80], paths, 1, 0.3)
-            hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(paths))}"
-            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{hint}")
         key = (section, id)
-        if key not in self._read:
+        if key in self._read:
+            return self._read[key]
+        paths = self._paths[section]
+        if id in paths:
             self._read[key] = read_spec(paths[id], _SCHEMAS[section])
+        elif section == "systems" and id in self._alone:
+            self._read[key] = _alone(self._get("devices", id))
+        else:
+            known = self.ids(section)
+            near = difflib.get_close_matches(id[:80], known, 1, 0.3)
+            hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(known)}"
+            raise SpecError(f"{section.removesuffix('s')} {id[:80]!r} is not in the catalog{hint}")
         return self._read[key]
 
     def device(self, id: str) -> Device:

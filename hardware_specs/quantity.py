@@ -72,7 +72,9 @@ def _unit(text: str) -> tuple[str, float]:
         if prefix and text.startswith(prefix) and rest in _UNITS and _UNITS[rest][2]:
             return _UNITS[rest][0], scale * _UNITS[rest][1]
     known = ", ".join(sorted(u for u in _UNITS if u))
-    raise SpecError(f"unit {text!r} is not known: use one of {known}, with an SI prefix (Ki, Mi, Gi for bytes and bits)")
+    raise SpecError(
+        f"unit {text!r} is not known: use one of {known}, with an SI prefix (Ki, Mi, Gi for bytes and bits)"
+    )
 
 
 def parse(text: str | float) -> tuple[float, str]:

@@ -58,7 +58,12 @@ class MemoryLevel(Record):
     capacity: Bytes
     bandwidth: BytesPerS | None = None  # reads and writes together, of the whole level (per core where `per` is core)
     latency: Seconds | None = None
-    holds: tuple[Literal["weights", "state", "activations", "tables"], ...] = ("weights", "state", "activations", "tables")
+    holds: tuple[Literal["weights", "state", "activations", "tables"], ...] = (
+        "weights",
+        "state",
+        "activations",
+        "tables",
+    )
 
 
 class Power(Record):
