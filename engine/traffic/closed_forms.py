@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.traffic.service import TrafficError, positive, whole
 
-__all__ = ["Law", "mean_in_system", "md1", "mdc", "mg1", "mgc", "mm1", "mm1n", "mmc"]
+__all__ = ["Law", "md1", "mdc", "mean_in_system", "mg1", "mgc", "mm1", "mm1n", "mmc"]
 
 _CERTAIN = 1e-12  # a tail this small is taken as none
 

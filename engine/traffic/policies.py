@@ -118,7 +118,8 @@ class Station:
         positive("hop_s", self.hop_s, zero=True)
         if self.policy.max_batch > self.service.max_batch:
             raise TrafficError(
-                f"max_batch is {self.policy.max_batch}; the service table of {self.name} ends at {self.service.max_batch}"
+                f"max_batch is {self.policy.max_batch}; "
+                f"the service table of {self.name} ends at {self.service.max_batch}"
             )
 
 
@@ -175,7 +176,7 @@ def sparse_dense(
 def pool_behind_network(
     service: Service, policy: Policy, hop_s: float, link_s: float | None = None, nics: int = 1
 ) -> Chain:
-    """A pool of accelerators shared by clients: ``hop_s`` each way, ``link_s`` of wire time a request on ``nics`` [s]."""
+    """Accelerators shared by clients: ``hop_s`` each way, ``link_s`` of wire time a request on ``nics`` [s]."""
     pool = Station(service, policy, hop_s, "pool")
     if link_s is None:
         return Chain((pool,), hop_s)
@@ -184,9 +185,7 @@ def pool_behind_network(
     return Chain((Station(wire, PLAIN, name="NIC"), pool), hop_s)
 
 
-def on_path_nic(
-    forward_s: float, inference_s: float, share: float, executors: int, places: int
-) -> tuple[Chain, Mixed]:
+def on_path_nic(forward_s: float, inference_s: float, share: float, executors: int, places: int) -> tuple[Chain, Mixed]:
     """A NIC that forwards every packet and runs an inference on a ``share`` of them, on the same executors.
 
     A packet holds one of ``executors`` for ``forward_s``, or ``forward_s + inference_s`` [s]; packets wait in a

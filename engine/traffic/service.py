@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -86,7 +87,7 @@ class Service:
         if latency.shape != hold.shape:
             raise TrafficError(f"latency_s has shape {latency.shape}, hold_s {hold.shape}; they must be equal")
         sizes = tuple(int(s) for s in self.sizes)
-        if len(sizes) != hold.shape[1] or any(b <= a for a, b in zip(sizes, sizes[1:])):
+        if len(sizes) != hold.shape[1] or any(b <= a for a, b in itertools.pairwise(sizes)):
             raise TrafficError(f"sizes is {sizes}; it must hold {hold.shape[1]} increasing numbers, one per column")
         whole("servers", self.servers)
         positive("cv", self.cv, zero=True)
@@ -185,7 +186,7 @@ class DecoderService:
         contexts = tuple(int(c) for c in self.contexts)
         if prefill.shape != (1, len(contexts)) or step.shape[1] != len(contexts):
             raise TrafficError(f"prefill_s and step_s must have one column per context, {len(contexts)}")
-        if contexts[0] < 0 or any(b <= a for a, b in zip(contexts, contexts[1:])):
+        if contexts[0] < 0 or any(b <= a for a, b in itertools.pairwise(contexts)):
             raise TrafficError(f"contexts is {contexts}; it must increase")
         whole("replicas", self.replicas)
         if self.cache_tokens is not None:

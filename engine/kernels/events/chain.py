@@ -70,8 +70,10 @@ def chain(
     ----------
     arrive : (n,)
         Arrival instants at the door, increasing. [s]
-    size, scale : (n,) or empty
-        Row of each request in the service tables and factor on the service time of the batch it heads.
+    size : (n,) or empty
+        Row of each request in the service tables.
+    scale : (stages, n) or (stages, 0)
+        Factor on the service time of the batch a request heads.
     servers, max_batch, timeout, places, buckets : (stages,)
         Of each station; ``places`` are waiting places (a negative number: unlimited).
     hop : (stages + 1,)
@@ -107,7 +109,7 @@ def chain(
     entered = np.empty(n)
     members = np.empty(n, np.int64)  # size of the batch a request heads
     sized = size.shape[0] > 0
-    scaled = scale.shape[0] > 0
+    scaled = scale.shape[1] > 0
     events = 0
     upcoming = 0
     for i in range(n):
@@ -196,7 +198,7 @@ def chain(
             queued[s, chosen] -= count
             waiting[s] -= count
             idle[s] -= 1
-            factor = scale[lead] if scaled else 1.0
+            factor = scale[s, lead] if scaled else 1.0
             launches[s, count - 1, row] += 1
             after = now + latency[s, count - 1, row] * factor
             if s + 1 < stages:

@@ -1,5 +1,7 @@
 """What a run says once it is over: latencies after warm-up and the terms of Little's law, in one pass."""
 
+import math
+
 from engine.kernels.jit import kernel
 
 __all__ = ["measure"]
@@ -33,7 +35,7 @@ def measure(arrive, done, skip, latency):
             area += min(out, closes) - opens
     for i in range(skip, n):
         out = done[i]
-        if out == out:
+        if not math.isnan(out):
             stay = out - arrive[i]
             latency[answered] = stay
             answered += 1

@@ -1,0 +1,42 @@
+"""The closed form that fits a system, for answers at slider speed."""
+
+from __future__ import annotations
+
+from engine.traffic import closed_forms
+from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Gamma, Poisson
+from engine.traffic.closed_forms import Law
+from engine.traffic.policies import Chain, Decoder, NoBatching
+
+__all__ = ["instant"]
+
+
+def instant(system: Chain | Decoder, arrivals: Arrivals) -> Law | None:
+    """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.
+
+    Fits one station without batching, hops or pipelining (hold = latency) and one size of request. Overload raises
+    `TrafficError` with the sentence a page shows.
+    """
+    if isinstance(system, Decoder) or len(system.stations) > 1:
+        return None
+    station = system.stations[0]
+    service, policy = station.service, station.policy
+    if not isinstance(policy, NoBatching) or len(service.sizes) > 1 or station.hop_s or system.return_s:
+        return None
+    assert service.latency_s is not None
+    seconds, servers = float(service.hold_s[0, 0]), service.servers
+    if service.latency_s[0, 0] != seconds or not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
+        return None
+    poisson = isinstance(arrivals, Poisson)
+    if policy.places is not None:
+        if poisson and servers == 1 and service.cv == 1.0:
+            return closed_forms.mm1n(arrivals.qps, seconds, policy.places + 1)
+        return None
+    if not poisson:
+        return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv, arrivals.cv)
+    if service.cv == 1.0:
+        return closed_forms.mmc(arrivals.qps, seconds, servers)
+    if service.cv == 0.0:
+        return closed_forms.mdc(arrivals.qps, seconds, servers)
+    if servers == 1:
+        return closed_forms.mg1(arrivals.qps, seconds, service.cv)
+    return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv)

@@ -1,0 +1,299 @@
+"""One seeded run of a system: choose the recursion or the event engine, and measure. Deterministic, any thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.events.chain import chain as run_chain
+from engine.kernels.events.continuous import continuous as run_continuous
+from engine.kernels.events.measure import measure
+from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
+from engine.kernels.events.rng import fill_gamma, stream_key
+from engine.traffic.arrivals import Arrivals
+from engine.traffic.policies import BucketedBatching, Chain, Decoder, DynamicBatching, NoBatching, Station
+from engine.traffic.service import TrafficError
+from engine.traffic.sizes import Sizes
+
+__all__ = ["Raw", "Run", "launch_tables", "run", "run_decoder", "run_stations", "saturated"]
+
+SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
+_NO_ROWS = np.empty(0, np.int64)
+_NO_SCALE = np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """What an engine returns: instants of first and last answer [s], busy seconds per resource [s], events [-]."""
+
+    arrive: NDArray[np.float64]
+    first: NDArray[np.float64] | None
+    done: NDArray[np.float64]
+    busy: dict[str, float]  # per copy
+    events: int
+    engine: str
+    start: NDArray[np.float64] | None = None  # (stations, n), the event engine alone
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A measured run: latencies after warm-up [s] and what Little's law needs."""
+
+    latency: NDArray[np.float64]
+    ttft: NDArray[np.float64] | None
+    tpot: NDArray[np.float64] | None
+    answered: int
+    dropped: int
+    mean_s: float
+    window_s: float
+    in_system: float  # area under the number in the system over the window
+    busy: dict[str, float]  # share of time busy, per resource
+    events: int
+    engine: str
+
+
+def _rows(sizes: NDArray[np.int64], grid: tuple[int, ...]) -> NDArray[np.int64]:
+    """Row of the first grid size that is no smaller: where a request is padded to. [-]"""
+    if sizes.size and sizes.max() > grid[-1]:
+        raise TrafficError(f"size {int(sizes.max())} is above the largest in the service table, {grid[-1]}")
+    return np.searchsorted(np.asarray(grid), sizes, side="left").astype(np.int64)
+
+
+def launch_tables(station: Station, rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Hold and latency tables of a station, cut at its policy's batch and with ``rows`` columns. [s]"""
+    batch = station.policy.max_batch
+    shape = (batch, rows)
+    service = station.service
+    assert service.latency_s is not None
+    return (
+        np.ascontiguousarray(np.broadcast_to(service.hold_s[:batch], shape)),
+        np.ascontiguousarray(np.broadcast_to(service.latency_s[:batch], shape)),
+    )
+
+
+def _busy(station: Station, launches: NDArray[np.int64]) -> dict[str, float]:
+    """Busy seconds of each resource of a station, per copy. [s]"""
+    batch = station.policy.max_batch
+    service = station.service
+    out = {station.name: float((launches * service.hold_s[:batch]).sum()) / service.servers}
+    for name, resource in service.resources.items():
+        out[name] = float((launches * np.asarray(resource.busy_s)[:batch]).sum()) / resource.copies
+    return out
+
+
+def _scale(station: Station, index: int, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+    """Random factor on each service time, mean 1. [-]"""
+    if station.service.cv == 0.0:
+        return _NO_SCALE
+    out = np.empty(n)
+    fill_gamma(stream_key(seed, SERVICE_STREAM + index, replication), station.service.cv**-2, out)
+    return out
+
+
+def _recursion(
+    station: Station, arrive: NDArray[np.float64], rows: NDArray[np.int64], columns: int, scale: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Answers and launches of a lone station without buckets."""
+    hold, latency = launch_tables(station, columns)
+    policy, servers = station.policy, station.service.servers
+    done = np.empty(arrive.size)
+    launches = np.zeros(hold.shape, np.int64)
+    if isinstance(policy, DynamicBatching):
+        args = (arrive, rows, scale, hold, latency, servers, policy.max_batch, policy.timeout_s)
+        batched(*args, launches, done)
+        return done, launches
+    if columns == 1 and scale.size == 0 and policy.places is None:
+        fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, done)
+        launches[0, 0] = arrive.size
+        return done, launches
+    factor = scale if scale.size else 1.0
+    holds = hold[0, rows] * factor if rows.size else np.full(arrive.size, hold[0, 0]) * factor
+    same = station.service.latency_s is station.service.hold_s
+    answers = holds if same else (latency[0, rows] if rows.size else np.full(arrive.size, latency[0, 0])) * factor
+    if policy.places is None:
+        fifo(arrive, holds, answers, servers, done)
+        kept = slice(None)
+    else:
+        fifo_finite(arrive, holds, answers, servers, policy.places, done)
+        kept = ~np.isnan(done)
+    launches[0] = np.bincount(rows[kept], minlength=columns) if rows.size else int(np.sum(~np.isnan(done)))
+    return done, launches
+
+
+def run_stations(
+    chain: Chain,
+    arrive: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    *,
+    seed: int = 0,
+    replication: int = 0,
+    events_only: bool = False,
+    varied: bool = True,
+) -> Raw:
+    """Send requests of ``sizes`` [items] that arrive at ``arrive`` [s] through a chain.
+
+    ``events_only`` forces the event engine where a recursion would do (both give the same bits); ``varied`` off
+    takes every service time at its mean.
+    """
+    n = arrive.size
+    stations = chain.stations
+    columns = len(chain.sizes)
+    rows = _rows(sizes, chain.sizes)
+    if columns == 1:
+        rows = _NO_ROWS
+    scales = [_scale(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
+    lone = stations[0]
+    recursive = isinstance(lone.policy, NoBatching) or (
+        isinstance(lone.policy, DynamicBatching) and lone.policy.places is None
+    )
+    if len(stations) == 1 and recursive and not events_only:
+        done, launches = _recursion(lone, arrive + lone.hop_s if lone.hop_s else arrive, rows, columns, scales[0])
+        if chain.return_s:
+            done += chain.return_s
+        return Raw(arrive, None, done, _busy(lone, launches), int(launches.sum()) + n, "recursion")
+    count = len(stations)
+    batch = max(s.policy.max_batch for s in stations)
+    hold, latency = np.ones((2, count, batch, columns))
+    bucket = np.zeros((count, columns), np.int64)
+    buckets = np.ones(count, np.int64)
+    for i, station in enumerate(stations):
+        cut = station.policy.max_batch
+        hold[i, :cut], latency[i, :cut] = launch_tables(station, columns)
+        if isinstance(station.policy, BucketedBatching):
+            bucket[i] = np.searchsorted(np.asarray(station.policy.edges), np.asarray(chain.sizes), side="left")
+            buckets[i] = len(station.policy.edges) + 1
+    scale = np.ones((count, n)) if any(s.size for s in scales) else np.empty((count, 0))
+    for i, factors in enumerate(scales):
+        if factors.size:
+            scale[i] = factors
+    launches = np.zeros(hold.shape, np.int64)
+    start = np.full((count, n), np.nan)
+    done = np.empty(n)
+    events = run_chain(
+        arrive,
+        rows,
+        scale,
+        np.array([s.service.servers for s in stations], np.int64),
+        np.array([s.policy.max_batch for s in stations], np.int64),
+        np.array([s.policy.timeout_s for s in stations], np.float64),
+        np.array([-1 if s.policy.places is None else s.policy.places for s in stations], np.int64),
+        np.array([*(s.hop_s for s in stations), chain.return_s], np.float64),
+        bucket,
+        buckets,
+        hold,
+        latency,
+        launches,
+        start,
+        done,
+    )
+    busy: dict[str, float] = {}
+    for i, station in enumerate(stations):
+        for name, seconds in _busy(station, launches[i, : station.policy.max_batch]).items():
+            busy[name] = busy.get(name, 0.0) + seconds
+    return Raw(arrive, None, done, busy, int(events), "events", start)
+
+
+def run_decoder(
+    decoder: Decoder, arrive: NDArray[np.float64], inputs: NDArray[np.int64], outputs: NDArray[np.int64]
+) -> Raw:
+    """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder."""
+    service, policy = decoder.service, decoder.policy
+    longest = int((inputs + outputs).max())
+    if longest > service.contexts[-1]:
+        raise TrafficError(f"a request of {longest} tokens is above the longest context tabled, {service.contexts[-1]}")
+    step = np.ascontiguousarray(service.step_s[: policy.max_batch])
+    prefills, steps = np.zeros(service.prefill_s.shape), np.zeros(step.shape)
+    first, done = np.empty(arrive.size), np.empty(arrive.size)
+    events, busy = run_continuous(
+        arrive,
+        inputs,
+        outputs,
+        service.replicas,
+        policy.max_batch,
+        -1 if service.cache_tokens is None else service.cache_tokens,
+        -1 if policy.places is None else policy.places,
+        np.asarray(service.contexts, np.float64),
+        service.prefill_s,
+        step,
+        prefills,
+        steps,
+        first,
+        done,
+    )
+    used = {"server": busy / service.replicas}
+    for name, (prefill_busy, step_busy, copies) in service.resources.items():
+        total = (prefills * np.asarray(prefill_busy)).sum()
+        used[name] = float(total + (steps * np.asarray(step_busy)[: policy.max_batch]).sum()) / copies
+    return Raw(arrive, first, done, used, int(events), "events")
+
+
+def run(
+    system: Chain | Decoder,
+    arrivals: Arrivals,
+    sizes: Sizes,
+    outputs: Sizes,
+    n: int,
+    skip: int,
+    seed: int,
+    replication: int,
+    events_only: bool = False,
+) -> Run:
+    """Simulate ``n`` requests and measure those from ``skip`` on."""
+    arrive = arrivals.times(n, seed, replication)
+    size = sizes.draw(n, seed, SIZE_STREAM, replication)
+    want = outputs.draw(n, seed, OUTPUT_STREAM, replication) if isinstance(system, Decoder) else size
+    if isinstance(system, Decoder):
+        raw = run_decoder(system, arrive, size, want)
+    else:
+        raw = run_stations(system, arrive, size, seed=seed, replication=replication, events_only=events_only)
+    latency = np.empty(n - skip)
+    answered, dropped, total, area, last = measure(arrive, raw.done, skip, latency)
+    ttft = tpot = None
+    if raw.first is not None:
+        served = slice(skip, None)
+        kept = ~np.isnan(raw.done[served])
+        ttft = (raw.first[served] - arrive[served])[kept]
+        several = kept & (want[served] > 1)
+        tpot = ((raw.done[served] - raw.first[served]) / np.maximum(want[served] - 1, 1))[several]
+    span = max(last - arrive[0], 1e-300)
+    return Run(
+        latency=latency[:answered],
+        ttft=ttft,
+        tpot=tpot,
+        answered=int(answered),
+        dropped=int(dropped),
+        mean_s=total / max(answered, 1),
+        window_s=float(arrive[-1] - arrive[skip]),
+        in_system=area,
+        busy={name: seconds / span for name, seconds in raw.busy.items()},
+        events=raw.events,
+        engine=raw.engine,
+    )
+
+
+def saturated(
+    system: Chain | Decoder, sizes: Sizes, outputs: Sizes, n: int, seed: int
+) -> tuple[float, dict[str, float]]:
+    """Throughput [1/s] with everybody at the door at time 0, and busy seconds per request of each resource.
+
+    Buffers are taken as unlimited and service times at their means. Estimated on the middle 80% of the answers.
+    """
+    size = sizes.draw(n, seed, SIZE_STREAM, 0)
+    arrive = np.zeros(n)
+    if isinstance(system, Decoder):
+        open_door = replace(system, policy=replace(system.policy, places=None))
+        raw = run_decoder(open_door, arrive, size, outputs.draw(n, seed, OUTPUT_STREAM, 0))
+    else:
+        stations = tuple(replace(s, policy=replace(s.policy, places=None)) for s in system.stations)
+        raw = run_stations(replace(system, stations=stations), arrive, size, varied=False)
+    ends = np.sort(raw.done[~np.isnan(raw.done)])
+    if ends.size == 0:
+        raise TrafficError("no request fits the system: each needs more cache tokens than a replica has")
+    lo, hi = ends.size // 10, ends.size - 1 - ends.size // 10
+    if ends[hi] > ends[lo]:
+        # whole launches only: answers come in lumps, so count from one lump's end to another's
+        lo, hi = np.searchsorted(ends, ends[[lo, hi]], side="right") - 1
+    rate = (hi - lo) / (ends[hi] - ends[lo]) if ends[hi] > ends[lo] else ends.size / ends[-1]
+    return float(rate), {name: seconds / ends.size for name, seconds in raw.busy.items()}

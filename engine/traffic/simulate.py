@@ -1,0 +1,373 @@
+"""Simulate a system under load: latency distribution with its confidence interval, or why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.jit import run_chunks
+from engine.traffic.arrivals import Arrivals, Bursty, Diurnal, Trace
+from engine.traffic.estimates import Estimate, Tail, student_t
+from engine.traffic.policies import Chain, Decoder
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations, saturated
+from engine.traffic.service import TrafficError, whole
+from engine.traffic.sizes import Fixed, Sizes
+
+__all__ = ["Capacity", "LoadReport", "Timeline", "capacity", "latency_curve", "simulate", "timeline"]
+
+LEVEL = 0.99  # confidence of every interval
+TIGHT = 0.05  # an interval within +-5% of its value is called tight
+WARMUP = 0.10  # share of each replication that is discarded
+_SATURATION_REQUESTS = 20_000
+_SATURATION_LAUNCHES = 64  # full rounds of launches a saturated run must see
+_ONE = Fixed(1)
+_NAMES_LIMIT = 0.90  # a resource this busy while its servers are saturated gets the blame
+_LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sides may differ, per replication
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The load a system can carry at most.
+
+    Attributes
+    ----------
+    qps : float
+        Above it the queue of ``limit`` grows without limit. [1/s]
+    limit : str
+        The resource that is busy all the time there.
+    busy_s : dict
+        Seconds one request keeps each resource busy, per copy. [s]
+    unbounded : bool
+        Whether that queue is unlimited, hence whether overload has no steady state.
+    """
+
+    qps: float
+    limit: str
+    busy_s: dict[str, float]
+    unbounded: bool
+
+
+@dataclass(frozen=True, eq=False)
+class LoadReport:
+    """A system under one load. An estimate: each figure has its interval at confidence ``level``.
+
+    ``latency``, ``ttft`` and ``tpot`` are None where the load has no steady state (``stable`` is False) or nobody is
+    served. ``use`` is the share of time each resource is busy. ``little_error`` compares the mean number in the
+    system with rate times mean stay, inside the window; ``little_ok`` says whether edges alone can explain it.
+    """
+
+    qps: float
+    rho: float
+    capacity: Capacity
+    stable: bool
+    latency: Tail | None
+    ttft: Tail | None
+    tpot: Tail | None
+    dropped: Estimate
+    served_qps: float
+    use: dict[str, float]
+    in_system: float
+    little_error: float
+    little_ok: bool
+    tight: bool
+    requests: int
+    replications: int
+    level: float
+    events: int
+    engine: str
+    seed: int
+    message: str
+    notes: tuple[str, ...] = ()
+    samples: NDArray[np.float64] | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain numbers, text and None: what JSON can say."""
+
+        def plain(value: object) -> object:
+            if isinstance(value, Estimate):
+                return {"value": plain(value.value), "low": plain(value.low), "high": plain(value.high)}
+            if isinstance(value, (Tail, Capacity)):
+                return {k: plain(v) for k, v in vars(value).items()}
+            if isinstance(value, dict):
+                return {k: plain(v) for k, v in value.items()}
+            if isinstance(value, tuple):
+                return [plain(v) for v in value]
+            if isinstance(value, float) and not math.isfinite(value):
+                return None
+            return value
+
+        return {k: plain(v) for k, v in vars(self).items() if k != "samples"}
+
+
+def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE, seed: int = 0) -> Capacity:
+    """Highest load with a steady state, and what limits it.
+
+    Exact where all requests have one row in the service table; else the throughput of a saturated run (an estimate,
+    good to the sampling error of its 20,000 or more requests). Batches are full there, as the policy has them.
+    """
+    if isinstance(system, Decoder):
+        rounds = system.service.replicas * system.policy.max_batch * 8
+        rate, busy = saturated(system, sizes, outputs, max(2_000, rounds), seed)
+        return Capacity(rate, _blame(busy, "server", rate), busy, system.policy.places is None)
+    least: tuple[float, str, bool] | None = None
+    everything: dict[str, float] = {}
+    for station in system.stations:
+        batch, service = station.policy.max_batch, station.service
+        if len(service.sizes) == 1:
+            rate = service.servers * batch / float(service.hold_s[batch - 1, 0])
+            busy = {station.name: 1.0 / rate}
+            for name, resource in service.resources.items():
+                busy[name] = float(np.asarray(resource.busy_s)[batch - 1, 0]) / batch / resource.copies
+        else:
+            n = max(_SATURATION_REQUESTS, _SATURATION_LAUNCHES * service.servers * batch)
+            rate, busy = saturated(Chain((replace(station, hop_s=0.0),)), sizes, outputs, n, seed)
+        for name, seconds in busy.items():
+            everything[name] = everything.get(name, 0.0) + seconds
+        if least is None or rate < least[0]:
+            least = (rate, _blame(busy, station.name, rate), station.policy.places is None)
+    assert least is not None
+    rate, limit, unbounded = least
+    for name, seconds in everything.items():  # a resource several stations share may give out first
+        if seconds * rate > 1.0 + 1e-9 and name not in {s.name for s in system.stations}:
+            rate, limit, unbounded = 1.0 / seconds, name, True
+    return Capacity(rate, limit, everything, unbounded)
+
+
+def _blame(busy: dict[str, float], server: str, rate: float) -> str:
+    named = {name: seconds * rate for name, seconds in busy.items() if name != server}
+    if not named:
+        return server
+    worst = max(named, key=lambda name: named[name])
+    return worst if named[worst] >= _NAMES_LIMIT else server
+
+
+def simulate(
+    system: Chain | Decoder,
+    arrivals: Arrivals,
+    *,
+    sizes: Sizes = _ONE,
+    outputs: Sizes = _ONE,
+    requests: int = 200_000,
+    replications: int = 16,
+    most: int | None = None,
+    seed: int = 0,
+    ceiling: Capacity | None = None,
+    executor: Executor | None = None,
+    parallel: bool = True,
+    events_only: bool = False,
+    keep_samples: bool = False,
+) -> LoadReport:
+    """Latency distribution of ``system`` under ``arrivals``.
+
+    ``requests`` are split over independent ``replications``; the first tenth of each is discarded. When the interval
+    of a mean or quantile is wider than +-5%, replications are added until it is not or ``most`` requests have been
+    simulated. A trace is replayed once and its interval comes from consecutive batches. Same seed, same bits,
+    whatever the number of threads.
+
+    Parameters
+    ----------
+    sizes, outputs
+        Size of each request [items]; for a decoder its prompt and how many tokens it wants [tokens].
+    ceiling
+        The system's `capacity`, if already known.
+    parallel
+        Spread the replications over the pool; off when the caller itself runs in it.
+    """
+    whole("requests", requests, 100)
+    whole("replications", replications, 2)
+    whole("seed", seed, 0)
+    once = isinstance(arrivals, Trace)
+    length = requests if once else requests // replications
+    if length < 50:
+        raise TrafficError(f"requests is {requests}; {replications} replications need at least {50 * replications}")
+    top = ceiling or capacity(system, sizes, outputs, seed)
+    rho = arrivals.qps / top.qps
+    skip = int(length * WARMUP)
+    if rho >= 1.0 and top.unbounded:
+        return _overload(arrivals.qps, rho, top, seed)
+
+    def one(replication: int) -> Run:
+        return run(system, arrivals, sizes, outputs, length, skip, seed, replication, events_only)
+
+    runs: list[Run] = []
+    limit = max(most or requests, requests)
+    while True:
+        wanted = range(len(runs), len(runs) + (1 if once else replications))
+        runs += list(run_chunks(one, wanted, executor)) if parallel and not once else map(one, wanted)
+        report = _report(runs, arrivals, rho, top, replications, length, seed, once, keep_samples)
+        if report.tight or once or (len(runs) + replications) * length > limit:
+            return report
+
+
+def _overload(qps: float, rho: float, top: Capacity, seed: int) -> LoadReport:
+    text = (
+        f"Offered load {qps:.4g} QPS is above capacity {top.qps:.4g} QPS ({top.limit}): "
+        "the queue grows without limit, so there is no p99."
+    )
+    nothing = Estimate(0.0, 0.0, 0.0)
+    use = {name: min(1.0, seconds * top.qps) for name, seconds in top.busy_s.items()}
+    return LoadReport(
+        qps=qps, rho=rho, capacity=top, stable=False, latency=None, ttft=None, tpot=None, dropped=nothing,
+        served_qps=top.qps, use=use, in_system=math.inf, little_error=math.nan, little_ok=False, tight=False,
+        requests=0, replications=0, level=LEVEL, events=0, engine="none", seed=seed, message=text,
+    )  # fmt: skip
+
+
+def _batches(sample: NDArray[np.float64], count: int) -> list[NDArray[np.float64]]:
+    """Consecutive batches of one long run. [s]"""
+    return [batch.copy() for batch in np.array_split(sample, count)]
+
+
+def _tail(parts: Iterable[NDArray[np.float64] | None], groups: int, once: bool) -> Tail | None:
+    samples = [part for part in parts if part is not None]
+    if once and samples:
+        samples = _batches(samples[0], groups)
+    return Tail.of(samples, LEVEL)
+
+
+def _report(
+    runs: list[Run], arrivals: Arrivals, rho: float, top: Capacity, groups: int, length: int, seed: int, once: bool,
+    keep_samples: bool,
+) -> LoadReport:  # fmt: skip
+    samples = np.concatenate([r.latency for r in runs]) if keep_samples else None
+    latency = _tail((r.latency for r in runs), groups, once)
+    answered, dropped = sum(r.answered for r in runs), sum(r.dropped for r in runs)
+    shares = np.array([r.dropped / max(1, r.dropped + r.answered) for r in runs])
+    half = student_t(LEVEL, len(runs) - 1) * shares.std(ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else math.inf
+    lost = dropped / max(1, dropped + answered)
+    window = sum(r.window_s for r in runs)
+    area = sum(r.in_system for r in runs)
+    stays = sum(r.mean_s * r.answered for r in runs)
+    error = abs(area - stays) / area if area > 0 else 0.0
+    figures = [] if latency is None else [latency.mean, latency.p50, latency.p95, latency.p99]
+    tight = bool(figures) and all(f.spread <= TIGHT for f in figures)
+    # those in the system at an edge stay about a p99 each: how much of the area they can be
+    edge = _LITTLE_EDGE * len(runs) * (latency.p99.value if latency else 0.0) * max(1.0, area / max(window, 1e-300))
+    notes = list(_notes(arrivals, top, length))
+    if not tight and figures:
+        worst = max(figures, key=lambda f: f.spread)
+        notes.append(f"The interval is not tight: +-{worst.spread:.1%}; simulate more requests.")
+    use = {name: sum(r.busy[name] for r in runs) / len(runs) for name in runs[0].busy}
+    return LoadReport(
+        qps=arrivals.qps,
+        rho=rho,
+        capacity=top,
+        stable=True,
+        latency=latency,
+        ttft=_tail((r.ttft for r in runs), groups, once),
+        tpot=_tail((r.tpot for r in runs), groups, once),
+        dropped=Estimate(lost, max(0.0, lost - half), min(1.0, lost + half)),
+        served_qps=answered / window if window > 0 else 0.0,
+        use=use,
+        in_system=area / window if window > 0 else 0.0,
+        little_error=error,
+        little_ok=abs(area - stays) <= edge,
+        tight=tight,
+        requests=len(runs) * length,
+        replications=len(runs),
+        level=LEVEL,
+        events=sum(r.events for r in runs),
+        engine=runs[0].engine,
+        seed=seed,
+        message=_verdict(arrivals.qps, rho, top, lost),
+        notes=tuple(notes),
+        samples=samples,
+    )
+
+
+def _verdict(qps: float, rho: float, top: Capacity, lost: float) -> str:
+    text = f"{qps:.4g} QPS is {rho:.0%} of capacity {top.qps:.4g} QPS ({top.limit})."
+    return f"{text} {lost:.2%} are turned away." if lost > 0 else text
+
+
+def _notes(arrivals: Arrivals, top: Capacity, length: int) -> Iterable[str]:
+    if isinstance(arrivals, Diurnal):
+        if arrivals.peak_qps > top.qps:
+            yield (
+                f"At the peak of the day {arrivals.peak_qps:.4g} QPS arrive, above capacity {top.qps:.4g} QPS: "
+                "the queue grows until the peak is over."
+            )
+        if length / arrivals.qps < arrivals.period_s:
+            share = length / arrivals.qps / arrivals.period_s
+            yield f"Each replication covers the first {share:.1%} of a period; simulate more requests for all of it."
+    if isinstance(arrivals, Trace) and length > arrivals.instants.size:
+        yield f"The trace has {arrivals.instants.size} arrivals and was replayed from its start again."
+    if isinstance(arrivals, Bursty) and arrivals.rates[0] > top.qps:
+        yield f"Inside a burst {arrivals.rates[0]:.4g} QPS arrive, above capacity {top.qps:.4g} QPS."
+
+
+def latency_curve(
+    system: Chain | Decoder,
+    arrivals: Arrivals,
+    *,
+    sizes: Sizes = _ONE,
+    outputs: Sizes = _ONE,
+    points: int = 20,
+    low: float = 0.01,
+    high: float = 0.97,
+    requests: int = 1_000_000,
+    seed: int = 0,
+    executor: Executor | None = None,
+    until: Callable[[LoadReport], bool] | None = None,
+) -> tuple[LoadReport, ...]:
+    """Reports at ``points`` equally spaced loads from ``low`` to ``high`` of capacity, each on the same random numbers.
+
+    ``until`` ends the curve early (a page that was left).
+    """
+    whole("points", points, 2)
+    top = capacity(system, sizes, outputs, seed)
+
+    def one(share: float) -> LoadReport:
+        at = arrivals.at(share * top.qps)
+        return simulate(
+            system, at, sizes=sizes, outputs=outputs, requests=requests, seed=seed, ceiling=top, parallel=False
+        )
+
+    reports = []
+    for report in run_chunks(one, np.linspace(low, high, points), executor):
+        reports.append(report)
+        if until is not None and until(report):
+            break
+    return tuple(reports)
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """A window of requests on their way: arrival, start at each station (if known) and answer. [s]"""
+
+    arrive: NDArray[np.float64]
+    start: dict[str, NDArray[np.float64]]
+    first: NDArray[np.float64] | None
+    done: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+
+def timeline(
+    system: Chain | Decoder,
+    arrivals: Arrivals,
+    *,
+    sizes: Sizes = _ONE,
+    outputs: Sizes = _ONE,
+    after: int = 2_000,
+    show: int = 200,
+    seed: int = 0,
+) -> Timeline:
+    """The ``show`` requests that follow the first ``after``, from the event engine."""
+    n = whole("after", after, 0) + whole("show", show)
+    drain = n + 4 * show  # later requests share their batches and servers
+    arrive = arrivals.times(drain, seed, 0)
+    size = sizes.draw(drain, seed, SIZE_STREAM, 0)
+    window = slice(after, n)
+    if isinstance(system, Decoder):
+        raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
+        assert raw.first is not None
+        return Timeline(arrive[window], {}, raw.first[window], raw.done[window], size[window])
+    raw = run_stations(system, arrive, size, seed=seed, events_only=True)
+    assert raw.start is not None
+    start = {station.name: raw.start[i, window] for i, station in enumerate(system.stations)}
+    return Timeline(arrive[window], start, None, raw.done[window], size[window])
