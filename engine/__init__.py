@@ -1,0 +1,37 @@
+"""Inferscape's engine: headless, import it in a notebook or drive it with ``python -m engine``.
+
+>>> from engine import default_scenario, evaluate
+>>> report = evaluate(default_scenario("dfx-u280", "gpt2-1.5b"))
+
+Names are imported when first asked for, so that ``import engine`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "evaluate": "engine.evaluate",
+    "Report": "engine.report",
+    "Scenario": "engine.scenario",
+    "ScenarioError": "engine.scenario",
+    "encode": "engine.scenario",
+    "decode": "engine.scenario",
+    "Unsupported": "engine.devices.family",
+    "choices": "engine.choices",
+    "default_scenario": "engine.choices",
+    "why_not": "engine.choices",
+    "PRESETS": "engine.presets",
+    "preset": "engine.presets",
+    "validate": "engine.published",
+    "apply": "engine.settings",
+}
+
+__all__ = sorted(_PUBLIC)  # noqa: PLE0605  # built from the one table above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

@@ -76,7 +76,11 @@ def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
     printed: str | float = value
     if not isinstance(value, str) and quantity.dimension != "1":
         printed = f"{value!r} {quantity.dimension}"
-    replacement = {"value": printed, "basis": "assumed", "note": f"what-if of the scenario; the catalog says {quantity.value}"}
+    replacement = {
+        "value": printed,
+        "basis": "assumed",
+        "note": f"what-if of the scenario; the catalog says {quantity.value}",
+    }
     node = data
     walked = spec
     for step in path[:-1]:
@@ -131,10 +135,11 @@ def _override(
         if head == "model" and len(path) == 1:
             if isinstance(value, str):
                 try:
-                    value = float(value)
+                    model[path[0]] = float(value)
                 except ValueError:
                     raise ScenarioError(f"{shown} = {value!r}: a model parameter is a plain number in SI") from None
-            model[path[0]] = value
+            else:
+                model[path[0]] = value
         elif head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < len(devices):
             at = int(path[0])
             devices[at] = set_path(devices[at], path[1:], value, shown)
@@ -198,9 +203,7 @@ def _check(scenario: Scenario, system: System, device: Device, graph: Graph) -> 
     group = system.devices[0]
     counts = group.counts or (group.count,)
     if scenario.scheme not in system.schemes:
-        raise ScenarioError(
-            f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}"
-        )
+        raise ScenarioError(f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}")
     if scenario.devices not in counts:
         raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}")
     fam = family(device.kind)
@@ -209,9 +212,7 @@ def _check(scenario: Scenario, system: System, device: Device, graph: Graph) -> 
         raise Unsupported(reason)
     formats = fam.formats(device)
     if scenario.precision not in formats:
-        raise ScenarioError(
-            f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}"
-        )
+        raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}")
     if scenario.tile:
         knobs = fam.knobs(device) if fam.knobs else ()
         if len(scenario.tile) != len(knobs):

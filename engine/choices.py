@@ -130,7 +130,7 @@ def default_scenario(
 
 
 def _default_scheme(schemes: tuple[str, ...], count: int, zoo: Zoo, workload: str, kind: str) -> str:
-    """The natural scheme: tables where there are tables, tensor for several devices of a transformer, else the first."""
+    """The natural scheme: tables where there are tables, tensor for several devices, else the system's first."""
     graph = zoo.graph(workload)
     lookups = any(op.kind == "EmbeddingBag" for phase in graph.phases for op in phase.ops)
     if "tables" in schemes and lookups:
@@ -162,7 +162,9 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         formats=offered,
         missing_formats=missing,
         schemes=schemes,
-        missing_schemes={"tables": f"{load.name} has no embedding tables."} if len(schemes) < len(entry.schemes) else {},
+        missing_schemes={"tables": f"{load.name} has no embedding tables."}
+        if len(schemes) < len(entry.schemes)
+        else {},
         device_counts=group.counts or (group.count,),
         knobs=fam.knobs(device) if fam.knobs else (),
         switches=fam.switches,

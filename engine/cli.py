@@ -89,7 +89,9 @@ def _list(args: argparse.Namespace) -> int:
     elif args.what == "families":
         data = [{"id": kind, "name": family(kind).title} for kind in FAMILIES]
     else:
-        get = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}[args.what]
+        get = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}[
+            args.what
+        ]
         specs = [get(id) for id in catalog.ids(args.what)]
         data = [
             {"id": s.id, "name": s.name}
@@ -105,7 +107,10 @@ def _evaluate(args: argparse.Namespace) -> int:
     from engine.evaluate import evaluate
 
     scenario = scenario_of(args.scenario, args.system, args.workload)
-    fields = {k: getattr(args, k) for k in ("batch", "streams", "inputs", "outputs", "precision", "scheme", "devices", "split")}
+    fields = {
+        k: getattr(args, k)
+        for k in ("batch", "streams", "inputs", "outputs", "precision", "scheme", "devices", "split")
+    }
     changes = [f"{k}={v}" for k, v in fields.items() if v is not None]
     if args.tile:
         changes.append(f"tile={args.tile}")
@@ -135,7 +140,8 @@ def _told(report: Any) -> list[str]:
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
         lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")
     for row in sorted(report.other, key=lambda o: -o.time_s)[:6]:
-        lines.append(f"  {row.name[:34]:34} {amount(row.time_s, 's'):>10} {percent(row.time_s / report.latency_s):>5}  {row.resource}")
+        share = percent(row.time_s / report.latency_s)
+        lines.append(f"  {row.name[:34]:34} {amount(row.time_s, 's'):>10} {share:>5}  {row.resource}")
     return [*lines, f"token       {report.token}"]
 
 
@@ -146,6 +152,16 @@ def _validate(args: argparse.Namespace) -> int:
     if args.write:
         write_residuals(rows)
     _emit(rows, args.json, lambda: summary(rows))
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from engine.bench import collect, markdown
+
+    rows = collect(args.only)
+    if args.markdown:
+        Path(args.markdown).write_text(markdown(rows))
+    _emit(rows, args.json, lambda: markdown(rows).splitlines())
     return 0
 
 
@@ -172,6 +188,10 @@ def build_parser() -> argparse.ArgumentParser:
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
     p.set_defaults(run=_validate)
+    p = commands.add_parser("bench", help="ratios against libraries and limits, measured side by side")
+    p.add_argument("--only", help="benchmark files whose name holds this")
+    p.add_argument("--markdown", metavar="FILE", help="also write the table there")
+    p.set_defaults(run=_bench)
     for sub in commands.choices.values():
         sub.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
     return parser

@@ -22,7 +22,7 @@ from engine.report import (
 from engine.scenario import encode
 from engine.schedule import Priced, Schedule
 from engine.words import amount, bytes_, percent
-from hardware_specs.catalog import _quantities
+from hardware_specs.catalog import quantities
 
 __all__ = ["compose"]
 
@@ -120,10 +120,14 @@ def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
         if op.layers != most:
             continue
         row = slowest.cost.seconds[i] / (op.layers * max(op.steps.at(job.batch, job.length, job.context), 1e-30))
-        spans.append(Span(RESOURCE_NAMES[RESOURCES[row.argmax()]], op.name, clock, float(row.sum()), RESOURCES[row.argmax()]))
+        spans.append(
+            Span(RESOURCE_NAMES[RESOURCES[row.argmax()]], op.name, clock, float(row.sum()), RESOURCES[row.argmax()])
+        )
         clock += float(row.sum())
     kept = sorted(spans, key=lambda s: -s.duration_s)[:32]
-    return tuple(s for s in spans if s in kept), f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
+    return tuple(
+        s for s in spans if s in kept
+    ), f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
 
 
 def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
@@ -131,7 +135,9 @@ def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
     for p in sorted(times.priced, key=lambda p: -p.time_s):
         device = p.stage.device
         levels = tuple((m.name, m.role, m.bandwidth.si) for m in device.memory if m.bandwidth is not None)
-        found.setdefault(device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels))
+        found.setdefault(
+            device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels)
+        )
     return tuple(found.values())
 
 
@@ -145,7 +151,7 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
         for run in p.runs:
             for note in run.cost.notes:
                 found[note] = "derived"
-        for q in _quantities(p.stage.device):
+        for q in quantities(p.stage.device):
             if q.basis == "assumed":
                 found[f"{p.stage.device.name}: {q.value} ({q.note})"] = "assumed"
     for number in bound.workload.params.items():
@@ -221,7 +227,13 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, rate: flo
     first = times.priced[0]
     knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
     per_unit = latency / units if graph.causal else latency
-    what = f"per output {graph.unit}" if graph.causal and s.outputs > 1 else f"per batch of {s.batch}" if s.batch > 1 else f"per {graph.unit}"
+    what = (
+        f"per output {graph.unit}"
+        if graph.causal and s.outputs > 1
+        else f"per batch of {s.batch}"
+        if s.batch > 1
+        else f"per {graph.unit}"
+    )
     facts = {
         "headline": f"{amount(per_unit, 's')} {what}",
         "share": breakdown[bound_by] / latency if latency else 0.0,

@@ -24,7 +24,9 @@ BITS = MappingProxyType(
 )
 """Stored bits of one element; a device that shares exponents over a block stores fewer and says so itself."""
 
-LABELS = MappingProxyType({name: name.upper() if not name.startswith("ms") else name for name in BITS} | {"binary": "Binary"})
+LABELS = MappingProxyType(
+    {name: name.upper() if not name.startswith("ms") else name for name in BITS} | {"binary": "Binary"}
+)
 
 
 def bytes_of(format: str, elements: float = 1.0) -> float:

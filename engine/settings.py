@@ -33,8 +33,8 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     """A copy of a scenario with one path set.
 
     Paths: a field (``batch``), ``tile.0`` or ``tile`` (``64x16``, ``auto``), ``params.<name>``, ``switches.<name>``,
-    ``costs.<name>``, ``limits.<name>``, or hardware: ``devices.<n>.<field>``, ``host.<field>``, ``links.<role>.<field>``,
-    ``model.<parameter>``, each also behind ``system.``.
+    ``costs.<name>``, ``limits.<name>``, or hardware: ``devices.<n>.<field>``, ``host.<field>``,
+    ``links.<role>.<field>``, ``model.<parameter>``, each also behind ``system.``.
     """
     fields = scenario.model_dump()
     head, _, rest = path.partition(".")

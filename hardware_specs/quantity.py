@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
@@ -77,6 +78,7 @@ def _unit(text: str) -> tuple[str, float]:
     )
 
 
+@lru_cache(maxsize=65536, typed=True)
 def parse(text: str | float) -> tuple[float, str]:
     """Value in SI and its dimension, e.g. ``("40 Gbit/s")`` -> ``(5e9, "B/s")``.
 

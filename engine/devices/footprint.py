@@ -25,7 +25,9 @@ class Footprint:
         return self.weights + self.tables + self.state + self.activations
 
 
-def footprint(job: Job, low_bits: float | None = None, wide: str = "fp16", table_bits: float | None = None) -> Footprint:
+def footprint(
+    job: Job, low_bits: float | None = None, wide: str = "fp16", table_bits: float | None = None
+) -> Footprint:
     """Bytes one device must hold for its share of the *whole* network, every phase of it. [B]
 
     Sharded parameters divide by `job.ways`, others are copies. Parameters are in the scenario's format where an op may

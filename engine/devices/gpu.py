@@ -220,19 +220,19 @@ FAMILY = DeviceFamily(
     price=price,
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
-                  "Largest matmul rate measured on A100, H100, B200, MI300X and Gaudi over their dense peak: 0.72 to 0.87.",
+                  "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",
                   source="public matmul-FLOPS finder tables of the ml-engineering handbook; a part's own figure wins"),
         Parameter("memory_efficiency", 0.85, "1", "assumed",
                   "Streams reach 0.8 to 0.93 of the HBM or GDDR peak on every part we have seen measured."),
-        Parameter("op_latency", 3e-6, "s", "published", "Constant time of a small memory-bound operator in a captured graph.",
+        Parameter("op_latency", 3e-6, "s", "published", "A small memory-bound operator in a captured graph.",
                   source="empirical constant of NVIDIA's serving-configuration tables"),
         Parameter("op_issue", 20e-6, "s", "published", "One operator issued by an eager framework.",
                   source="vendor figure for an element-wise launch from PyTorch"),
-        Parameter("collective_latency", 10e-6, "s", "published", "One collective step between neighbours on the same board.",
+        Parameter("collective_latency", 10e-6, "s", "published", "One step between neighbours on a board.",
                   source="empirical constant of NVIDIA's serving-configuration tables"),
         Parameter("collective_issue", 0.0, "s", "assumed",
                   "Extra host time of a collective in eager mode; 0 where a graph is captured."),
-        Parameter("vector_share", 1 / 16, "1", "assumed", "Vector FP32 rate over the matrix rate where no FP32 peak is printed."),
+        Parameter("vector_share", 1 / 16, "1", "assumed", "Vector over matrix rate where no FP32 peak is printed."),
         Parameter("units", 108.0, "1", "assumed", "Streaming multiprocessors or their like where the spec lists none."),
     ),
     assumptions=(
@@ -241,6 +241,6 @@ FAMILY = DeviceFamily(
     ),
     switches=(
         Switch("graph", "Captured graph", "Operators are launched as one graph, not one by one from a framework."),
-        Switch("fuse", "Fused operators", "Element-wise operators ride in their producer; attention scores stay on chip."),
+        Switch("fuse", "Fused operators", "Element-wise operators ride in their producer; scores stay on chip."),
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from engine.bind import Bound, Wire
 from engine.devices import family
@@ -129,7 +130,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
     edges = [0, *cuts, len(ops)]
     stages, hops = [], list(_io(bound))
     s = bound.scenario
-    for i, (low, high) in enumerate(zip(edges[:-1], edges[1:])):
+    for i, (low, high) in enumerate(pairwise(edges)):
         names = frozenset(op.name for op in ops[low:high])
         if names:
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
@@ -145,7 +146,9 @@ def _split(bound: Bound) -> Plan:
     ops = bound.graph.phases[0].ops
     at = bound.scenario.split
     if at > len(ops):
-        raise ScenarioError(f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed")
+        raise ScenarioError(
+            f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
+        )
     second = bound.devices[1] if len(bound.devices) > 1 else bound.device
     if bound.system.topology == "on-path" and bound.host is not None:
         second = bound.host
@@ -168,12 +171,26 @@ def _pinned(bound: Bound) -> Plan:
     total = sum(op.stored * op.layers for op in ops)
     cuts, filled = [], 0.0
     for i, op in enumerate(ops):
-        if len(cuts) < count - 1 and filled > 0 and filled + op.stored * op.layers > total * (len(cuts) + 1) / count * 1.0001:
+        if (
+            len(cuts) < count - 1
+            and filled > 0
+            and filled + op.stored * op.layers > total * (len(cuts) + 1) / count * 1.0001
+        ):
             cuts.append(i)
         filled += op.stored * op.layers
     used = len(cuts) + 1
-    plan = _chain(bound, cuts, [bound.device] * used, [bound.scenario.precision] * used, bound.wire("network") or bound.wire("peer"))
-    idle = "" if used == count else f"{count - used} of {count} devices hold nothing: the network has too few operators to cut."
+    plan = _chain(
+        bound,
+        cuts,
+        [bound.device] * used,
+        [bound.scenario.precision] * used,
+        bound.wire("network") or bound.wire("peer"),
+    )
+    idle = (
+        ""
+        if used == count
+        else f"{count - used} of {count} devices hold nothing: the network has too few operators to cut."
+    )
     return replace(plan, devices_used=(count,), notes=(idle,) if idle else ())
 
 

@@ -150,7 +150,11 @@ def write_residuals(rows: list[dict[str, Any]]) -> None:
         if row["role"] == "validation" and row["family"] and row["error"] is not None:
             by.setdefault(row["family"], []).append(abs(row["error"]))
     data = {
-        kind: {"count": len(errors), "median": round(_percentile(errors, 0.5), 4), "p90": round(_percentile(errors, 0.9), 4)}
+        kind: {
+            "count": len(errors),
+            "median": round(_percentile(errors, 0.5), 4),
+            "p90": round(_percentile(errors, 0.9), 4),
+        }
         for kind, errors in sorted(by.items())
     }
     FILE.write_text(json.dumps(data, indent=1) + "\n")

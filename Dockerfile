@@ -1,0 +1,19 @@
+# The app as a non-root user on a read-only root: only /tmp is written, for compiled code.
+FROM python:3.11-slim-bookworm
+RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/* \
+ && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin inferscape
+WORKDIR /srv
+COPY requirements.txt .
+RUN pip install --no-cache-dir -r requirements.txt
+COPY hardware_specs hardware_specs
+COPY model_zoo model_zoo
+COPY engine engine
+COPY app app
+COPY .streamlit .streamlit
+ENV PYTHONPATH=/srv PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
+    NUMBA_THREADING_LAYER=threadsafe INFERSCAPE_NUMBA_BAKED=/opt/numba
+RUN NUMBA_CACHE_DIR=/opt/numba python -m engine.warm && chmod -R a+rX /opt/numba
+USER 10001
+EXPOSE 8501
+HEALTHCHECK --interval=15s --timeout=3s --start-period=40s CMD ["python", "-c", "import urllib.request as u; assert u.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=2).read() == b'ok'"]
+CMD ["streamlit", "run", "app/main.py"]

@@ -1,0 +1,43 @@
+# Fresh machine, Python 3.11+ and make: `make run` serves the app, `make test` passes every test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8501
+export PYTHONPATH := $(CURDIR)
+
+.PHONY: run test check bench lint clean
+
+$(VENV)/.runtime: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	@touch $@
+
+run: $(VENV)/.runtime
+	$(BIN)/python -m streamlit run app/main.py --server.port $(PORT)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+check: lint
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not browser" tests/architecture tests/catalog tests/laws
+
+bench: $(VENV)/.bench
+	env -u OPENBLAS_CORETYPE $(BIN)/python -m engine bench --markdown BENCHMARKS.md
+
+clean:
+	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache .import_linter_cache

@@ -1,0 +1,88 @@
+"""Are the walls kept, and would we notice if one fell?"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
+FILES = sorted(f for package in PACKAGES for f in (ROOT / package).rglob("*.py"))
+
+
+def imports(source: str) -> set[str]:
+    """Top-level module names a source imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def breaches(package: str, path: str, source: str) -> list[str]:
+    """Walls a source file breaks, in words."""
+    seen = imports(source)
+    found = []
+    if package != "app" and seen & {"streamlit", "plotly", "pandas", "app"}:
+        found.append("page library or app below app")
+    if package in ("hardware_specs", "model_zoo") and seen & ({*PACKAGES} - {package}):
+        found.append("a data package imports another of ours")
+    if "numba" in seen and path != "engine/kernels/jit.py":
+        found.append("numba outside engine/kernels/jit.py")
+    if "yaml" in seen and package == "app":
+        found.append("YAML in app")
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())
+def test_every_file_keeps_the_walls(file: Path) -> None:
+    path = file.relative_to(ROOT).as_posix()
+    assert breaches(path.split("/")[0], path, file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "word"),
+    [
+        ("engine/x.py", "import streamlit as st", "below app"),
+        ("engine/x.py", "def f():\n    import pandas", "below app"),
+        ("engine/x.py", "from numba import njit", "numba"),
+        ("model_zoo/x.py", "from engine.scenario import Scenario", "data package"),
+        ("hardware_specs/x.py", "import model_zoo.ops", "data package"),
+        ("app/x.py", "import yaml", "YAML"),
+    ],
+)
+def test_each_wall_has_been_seen_to_fall(path: str, source: str, word: str) -> None:
+    assert any(word in text for text in breaches(path.split("/")[0], path, source))
+
+
+def test_import_contracts_hold() -> None:
+    tool = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([tool], cwd=ROOT, capture_output=True, text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": str(ROOT)})  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_import_engine_is_light() -> None:
+    code = (
+        "import sys, engine, engine.evaluate, engine.presets; "
+        "bad = {'streamlit', 'plotly', 'pandas', 'torch'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+
+def test_no_parallel_true_and_no_fastmath() -> None:
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.keyword) and node.arg == "parallel" and "kernels" in file.as_posix():
+                assert not (isinstance(node.value, ast.Constant) and node.value.value is True), file
+
+
+def test_main_path_stays_short() -> None:
+    assert len((ROOT / "engine" / "evaluate.py").read_text().splitlines()) <= 60
