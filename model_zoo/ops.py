@@ -148,13 +148,13 @@ class Linear:
         return self.const + self.i * inputs + self.o * outputs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Phase:
     """A kind of pass through the network, `repeat` times a request, each over S tokens with context C.
 
     Decoding O tokens is one pass over the I input tokens and O - 1 passes of one token whose context grows from
     I + 1 to I + O - 1; because every count is linear in C, its mean I + O / 2 stands for all of them exactly in work
-    and bytes, and to first order in time.
+    and bytes, and to first order in time. Phases compare by identity, so that tables made of them are found fast.
     """
 
     name: str

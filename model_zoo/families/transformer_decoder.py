@@ -34,7 +34,7 @@ class Shape:
     gated: bool
     rms: bool
     bias: str
-    tied: bool
+    lm_head: str
     parallel: bool
     head_norm: bool
     experts: int
@@ -76,7 +76,7 @@ def read_shape(values: Mapping[str, Any]) -> Shape:
         gated=p.word("feed_forward", ("gelu", "gated")) == "gated",
         rms=p.word("norm", ("layer", "rms")) == "rms",
         bias=p.word("bias", ("all", "feed-forward", "none")),
-        tied=p.word("lm_head", ("tied", "own", "own-bias")) == "tied",
+        lm_head=p.word("lm_head", ("tied", "own", "own-bias")),
         parallel=p.word("block", ("sequential", "parallel")) == "parallel",
         head_norm=p.word("head_norm", ("no", "rms")) == "rms",
         experts=experts,
@@ -222,10 +222,10 @@ def _ops(shape: Shape) -> tuple[Op, ...]:
         feed = _feed_forward(shape, "norm2")
         ops += [*feed, _residual(shape, "residual2", (feed[-1].name, "residual1"))]
     ops.append(_norm(shape, "final-norm", LAST, (ops[-1].name,)))
-    stored = 0.0 if shape.tied else None
+    stored = 0.0 if shape.lm_head == "tied" else None
     ops += [
-        linear("lm-head", LAST, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",), bias=False,
-               stored=stored),
+        linear("lm-head", LAST, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",),
+               bias=shape.lm_head == "own-bias", stored=stored),
         elementwise("argmax", "ArgMax", LAST * shape.vocab, group="lm-head", inputs=("lm-head",), written=LAST),
     ]  # fmt: skip
     return tuple(ops)
