@@ -6,7 +6,7 @@ import difflib
 import hashlib
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -33,11 +33,37 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep=deep)
 
 
-def one_sentence(error: ValidationError) -> str:
-    """First complaint of pydantic as `field: what is wrong`, without echoing whole inputs."""
-    first = error.errors(include_url=False, include_input=False)[0]
+def _record(annotation: Any) -> type[BaseModel] | None:
+    """The spec class inside an annotation such as ``dict[str, Source] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _record(part))), None)
+
+
+def _allowed(schema: type[BaseModel], loc: tuple[str | int, ...]) -> str:
+    """Keys that may stand where the last part of ``loc`` stands."""
+    for part in loc[:-1]:
+        field = schema.model_fields.get(str(part))
+        if field is not None and (inner := _record(field.annotation)) is not None:
+            schema = inner
+    return ", ".join(schema.model_fields)
+
+
+def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
+    """First complaint of pydantic as `field: what is wrong and what is allowed`, without echoing whole inputs."""
+    first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or "document"
-    return f"{field}: {first['msg'].removeprefix('Value error, ')}"
+    given = first["input"]
+    if first["type"] == "extra_forbidden":
+        return f"{field}: unknown key; allowed here are {_allowed(schema, first['loc'])}"
+    if first["type"] == "missing":
+        return f"{field}: is required"
+    if first["type"] == "model_type":
+        return f"{field}: must be a mapping such as {{value, source, where}}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] != "value_error" and isinstance(given, str | int | float):
+        message = f"{message}, not {str(given)[:40]!r}"
+    return f"{field}: {message}"
 
 
 def read_spec(path: Path, schema: type[BaseModel]) -> Any:
@@ -52,7 +78,7 @@ def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     try:
         spec: Any = schema.model_validate(data)
     except ValidationError as error:
-        raise SpecError(f"{path.name}: {one_sentence(error)}") from None
+        raise SpecError(f"{path.name}: {one_sentence(error, schema)}") from None
     if spec.id != path.stem:
         raise SpecError(f"{path.name}: id is {spec.id!r}; it must equal the file's name {path.stem!r}")
     unlisted = {q.source for q in quantities(spec) if q.source} - set(spec.sources)

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, StrictFloat, StrictInt, model_validator
 
 __all__ = ["Quantity", "SpecError", "parse", "quantity"]
 
@@ -55,8 +55,10 @@ _UNITS: dict[str, tuple[str, float, bool]] = {
 }
 _PREFIXES = {"": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PREFIXES["P"] = 1e15
+_DIVIDED = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_NUMBER = re.compile(r"\s*([+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ%/]*)\s*")
+_LONGEST = 60  # characters of a printed quantity
+_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ%/]*)\s*")
 
 
 def _unit(text: str) -> tuple[str, float]:
@@ -70,7 +72,9 @@ def _unit(text: str) -> tuple[str, float]:
             return _UNITS[rest][0], scale * _UNITS[rest][1]
     for prefix, scale in _PREFIXES.items():
         rest = text[len(prefix) :]
-        if prefix and text.startswith(prefix) and rest in _UNITS and _UNITS[rest][2]:
+        if not (prefix and text.startswith(prefix) and rest in _UNITS and _UNITS[rest][2]):
+            continue
+        if scale > 1 or _UNITS[rest][0] in _DIVIDED:
             return _UNITS[rest][0], scale * _UNITS[rest][1]
     known = ", ".join(sorted(u for u in _UNITS if u))
     raise SpecError(
@@ -78,21 +82,25 @@ def _unit(text: str) -> tuple[str, float]:
     )
 
 
-@lru_cache(maxsize=65536, typed=True)
 def parse(text: str | float) -> tuple[float, str]:
     """Value in SI and its dimension, e.g. ``("40 Gbit/s")`` -> ``(5e9, "B/s")``.
 
     A bare number is dimensionless. Raises SpecError for anything else.
     """
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise SpecError(f"quantity {text!r} must be a number or a number with a unit, as '3.35 TB/s'")
-    if not isinstance(text, str):
-        if not math.isfinite(text):
-            raise SpecError(f"quantity {text!r} must be finite")
-        return float(text), "1"
-    match = _NUMBER.fullmatch(text)
+    if isinstance(text, str):
+        return _parse_text(text)
+    if isinstance(text, bool) or not isinstance(text, int | float):
+        raise SpecError(f"quantity {str(text)[:40]!r} must be a number or a number with a unit, as '3.35 TB/s'")
+    if not math.isfinite(text):
+        raise SpecError(f"quantity {text!r} must be finite")
+    return float(text), "1"
+
+
+@lru_cache(maxsize=4096)
+def _parse_text(text: str) -> tuple[float, str]:
+    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
     if not match:
-        raise SpecError(f"quantity {text!r} must be a number and a unit, as '3.35 TB/s'")
+        raise SpecError(f"quantity {text[:_LONGEST]!r} must be a number and a unit, as '3.35 TB/s'")
     dimension, factor = _unit(match[2])
     value = float(match[1].replace(",", "")) * factor
     if not math.isfinite(value):
@@ -111,7 +119,7 @@ class Quantity(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    value: str | int | float
+    value: str | StrictInt | StrictFloat  # strict: YAML reads a bare yes as true, and true is not 1
     source: str | None = None
     where: str | None = None
     basis: Basis = "published"
