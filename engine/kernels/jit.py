@@ -29,13 +29,14 @@ from typing import Any
 os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import numba
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 __all__ = [
     "CACHE_DIR",
     "ISA_NAMES",
     "JIT_ENABLED",
+    "cgutils",
     "IsaError",
     "host_features",
     "inner",
