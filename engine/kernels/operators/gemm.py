@@ -21,12 +21,23 @@ import numpy as np
 
 from engine.kernels import jit
 from engine.kernels.jit import kernel
-from engine.kernels.operators.microkernel import CHUNK, GROUP, INT_KIND, MR, NC, tile
+from engine.kernels.operators.microkernel import CHUNK, GROUP, INT_KIND, MR, NC, STRIP, copy_strip, tile
 from engine.kernels.operators.ranges import over_range, require, whole
 
-__all__ = ["Packed", "block_rows", "gemm_f32", "gemm_s32", "gemm_u8", "output", "pack_f32", "pack_s8", "padded"]
+__all__ = [
+    "Packed",
+    "aligned",
+    "block_rows",
+    "gemm_f32",
+    "gemm_s32",
+    "gemm_u8",
+    "output",
+    "pack_f32",
+    "pack_s8",
+    "padded",
+]
 
-_ROW_BLOCK_BYTES = 256 * 1024  # packed rows that stay in a second-level cache beside one column panel
+_ROW_BLOCK_BYTES = 512 * 1024  # packed rows that stay in a second-level cache beside one column panel
 _GROUP = GROUP[INT_KIND]
 
 _tile_s32 = tile(INT_KIND)
@@ -77,12 +88,19 @@ def panels(n: int) -> int:
     return -(-n // NC)
 
 
+def aligned(count: int, dtype: type) -> np.ndarray:
+    """``count`` zeros that start on a cache line, so that no vector of packed weights straddles two."""
+    raw = np.zeros(count * np.dtype(dtype).itemsize + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : raw.size - 64 + skip].view(dtype)
+
+
 def pack_s8(b: np.ndarray) -> Packed:
     """Pack int8 weights [K, N] for :func:`gemm_s32` and :func:`gemm_u8`."""
     whole("b", b, np.int8, 2)
     k, n = b.shape
     width = panels(n) * NC
-    words = np.zeros(-(-k // _GROUP) * _GROUP * width, np.int8 if _GROUP == 4 else np.int16)
+    words = aligned(-(-k // _GROUP) * _GROUP * width, np.int8 if _GROUP == 4 else np.int16)
     sums = np.zeros(width, np.int32)
     _pack_s8(b, words, sums)
     return Packed(INT_KIND, k, n, words, sums)
@@ -92,7 +110,7 @@ def pack_f32(b: np.ndarray) -> Packed:
     """Pack float32 weights [K, N] for :func:`gemm_f32`."""
     whole("b", b, np.float32, 2)
     k, n = b.shape
-    words = np.zeros(k * panels(n) * NC, np.float32)
+    words = aligned(k * panels(n) * NC, np.float32)
     _pack_f32(b, words)
     return Packed("f32", k, n, words, np.zeros(0, np.int32))
 
@@ -106,20 +124,24 @@ def _pack_rows(a, first, last, scratch):
     k = a.shape[1]
     group = 4 // scratch.itemsize
     span = CHUNK * group
+    strip = STRIP * group
     chunks = (k + span - 1) // span
     for row in range(first, last):
         t, r = divmod(row - first, MR)
         at = (t * chunks * MR + r) * span
-        for i in range(0, k - span + 1, span):
-            for e in range(span):
+        for i in range(0, k, span):
+            stop = min(span, k - i)
+            e = 0
+            while e + strip <= stop:
+                copy_strip(a, row * k + i + e, scratch, at + e)
+                e += strip
+            while e < stop:
                 scratch[at + e] = a[row, i + e]
-            at += MR * span
-        rest = k - k // span * span
-        if rest:
-            for e in range(rest):
-                scratch[at + e] = a[row, k - rest + e]
-            for e in range(rest, span):
+                e += 1
+            while e % group:
                 scratch[at + e] = 0
+                e += 1
+            at += MR * span
 
 
 @kernel
@@ -219,7 +241,7 @@ def output(out: np.ndarray | None, shape: tuple[int, ...], dtype: type) -> np.nd
 
 def padded(name: str, values: np.ndarray | None, n: int, dtype: type, fill: float = 0) -> np.ndarray:
     """``values`` [N] followed by ``fill`` up to whole panels; all ``fill`` for None."""
-    full = np.full(panels(n) * NC, fill, dtype)
+    full = np.full(panels(n) * NC, fill, dtype) if fill else np.zeros(panels(n) * NC, dtype)
     if values is not None:
         whole(name, values, dtype, 1)
         require(values.shape == (n,), f"{name} has shape {values.shape}; allowed: {(n,)}")

@@ -11,8 +11,8 @@ Kinds (the word is 32 bits; ``GROUP`` elements share it)::
     bf16   2 x bf16 -> f32        vdpbf16ps                            (AVX512-BF16)
 
 Layouts
-    rows    ``[tile][k-chunk of 16 words][MR][16 words]``: copying is one vector per row and chunk, and the tile
-            broadcasts every word from one moving pointer.
+    rows    ``[tile][k-chunk of 64 words][MR][64 words]``: copying keeps whole vectors, and the tile broadcasts every
+            word from one moving pointer.
     columns ``[panel][k-word][NV][VL]`` words: a panel is ``NV * VL`` columns, zero padded.
 
 The order of additions of an element is k = 0, 1, 2, ... whatever the tile, block or thread it falls in: results
@@ -29,13 +29,14 @@ from numpy.lib.stride_tricks import as_strided
 
 from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, types
 
-__all__ = ["CHUNK", "GROUP", "HAS_BF16", "INT_KIND", "MR", "NC", "NV", "ROUNDER", "VL", "tile"]
+__all__ = ["CHUNK", "GROUP", "HAS_BF16", "INT_KIND", "MR", "NC", "NV", "ROUNDER", "STRIP", "VL", "copy_strip", "tile"]
 
 VL = {"avx512vnni": 16, "avx512": 16, "avx2": 8, "portable": 4}[isa()]
 MR = 6
 NV = 4 if VL == 16 else 2  # 6x4 accumulators of 32 registers, 6x2 of 16
 NC = NV * VL
-CHUNK = 16
+CHUNK = 64
+STRIP = 16  # words copied at once
 GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2}
 INT_KIND = "u8s8" if isa() == "avx512vnni" else "s16"
 HAS_BF16 = VL == 16 and "avx512bf16" in host_features()
@@ -120,7 +121,7 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
 
 
 def _generate(kind: str, epilogue: str) -> Any:
-    from numba.core import cgutils
+    from engine.kernels.jit import cgutils
 
     real = kind in ("f32", "bf16")
     word = _F32 if real else _I32
@@ -247,3 +248,33 @@ def tile(kind: str, epilogue: str = "raw") -> Any:
     Only the first ``rows`` x ``cols`` elements are written.
     """
     return (_generate if JIT_ENABLED else _interpreted)(kind, epilogue)
+
+
+def _copy_strip_ir() -> Any:
+    @intrinsic
+    def generated(typingctx: Any, source: Any, source_off: Any, target: Any, target_off: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def place(index: int) -> tuple[Any, Any]:
+                array = context.make_array(signature.args[index])(context, builder, args[index])
+                return builder.gep(array.data, [args[index + 1]]), array.data.type.pointee
+
+            (read, narrow), (write, wide) = place(0), place(2)
+            count = STRIP * 4 // (signature.args[2].dtype.bitwidth // 8)
+            value = load(builder, builder.bitcast(read, _I8.as_pointer()), _I64(0), ir.VectorType(narrow, count))
+            if narrow != wide:
+                value = builder.zext(value, ir.VectorType(wide, count))
+            builder.store(value, builder.bitcast(write, value.type.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(source, types.intp, target, types.intp), codegen
+
+    return generated
+
+
+def _copy_strip_python(source: Any, source_off: int, target: Any, target_off: int) -> None:
+    count = STRIP * 4 // target.itemsize
+    target[target_off : target_off + count] = source.reshape(-1)[source_off : source_off + count]
+
+
+copy_strip = _copy_strip_ir() if JIT_ENABLED else _copy_strip_python
+"""``copy_strip(source, offset, target, offset)``: 16 words, unsigned elements widened on the way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,15 @@ def require(holds: bool, message: str) -> None:
 
 def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
     """``array`` if it is C-contiguous with this type and rank (never a silent copy), else a refusal."""
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
+        return array  # messages are only built when needed: formatting a dtype costs more than a small kernel
     require(isinstance(array, np.ndarray), f"{name} must be a numpy array, not {type(array).__name__}")
     require(array.dtype == dtype, f"{name} has type {array.dtype}; allowed: {np.dtype(dtype)}")
     require(array.ndim == ndim, f"{name} has {array.ndim} dimensions; allowed: {ndim}")
-    require(array.flags.c_contiguous, f"{name} must be C-contiguous")
-    return array
+    raise KernelError(f"{name} must be C-contiguous")
 
 
-def over_range(
-    kernel: Callable[..., Any], count: int, *args: Any, threads: int | None = None, grain: int = 1
-) -> None:
+def over_range(kernel: Callable[..., Any], count: int, *args: Any, threads: int | None = None, grain: int = 1) -> None:
     """Run ``kernel(lo, hi, *args)`` over ``[0, count)`` in at most ``threads`` chunks of at least ``grain``.
 
     Every kernel writes only what belongs to its own range and computes each element in an order that does not
@@ -45,5 +45,5 @@ def over_range(
         kernel(0, count, *args)
         return
     edges = [count * i // chunks for i in range(chunks + 1)]
-    ranges = list(zip(edges[:-1], edges[1:], strict=True))
+    ranges = list(pairwise(edges))
     deque(jit.run_chunks(lambda pair: kernel(*pair, *args), ranges, window=chunks), maxlen=0)

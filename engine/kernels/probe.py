@@ -1,0 +1,315 @@
+"""Measured roofline of this host: compute peaks, read bandwidth of each memory level, and the cost of one call.
+
+Every figure is a **measurement**: best of five rounds, one thread unless said. Compute peaks run only in registers,
+so they bound any kernel of their kind. Levels are read with several independent vector streams; a memory probe
+works on at least eight times the last-level cache, because a shorter pass measures the cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from engine.kernels import jit
+from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
+from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
+from engine.kernels.operators.microkernel import GROUP, HAS_BF16, MR, NC, VL, declared, load, multiply_add
+from engine.kernels.operators.ranges import require
+
+__all__ = ["CacheSizes", "Roofline", "cache_sizes", "compute_peak", "probe", "stream_read"]
+
+_CHAINS = 24 if VL == 16 else 12  # independent sums: latency x throughput of the widest machines, within registers
+_ROUNDS = 5
+_LINE = 64
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_VECTOR_BYTES = 4 * VL
+
+
+@dataclass(frozen=True)
+class CacheSizes:
+    """Bytes of one core's first and second level and of the shared last level. [B]"""
+
+    l1: int
+    l2: int
+    l3: int
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What this host was seen to do; rates of one thread, ``*_all`` of the whole pool.
+
+    ``flops`` counts a multiply and an add as two. ``triad`` counts 12 B per element (two reads, one write, no
+    write-allocate traffic).
+    """
+
+    isa: str
+    threads: int
+    caches: CacheSizes
+    fp32: float  # [FLOP/s]
+    int8: float  # [OP/s], u8 x s8 -> s32
+    bf16: float | None  # [FLOP/s], None where the host has no bf16 product
+    l1: float  # [B/s]
+    l2: float  # [B/s]
+    l3: float  # [B/s]
+    dram: float  # [B/s]
+    dram_all: float  # [B/s]
+    triad: float  # [B/s]
+    gather: float  # random lines of 64 B [1/s]
+    launch: float  # one compiled call, arguments included [s]
+    dispatch: float  # one range kernel over the whole pool [s]
+
+
+def _compute_ir(kind: str) -> Any:
+    from numba.core import cgutils
+
+    real = kind in ("f32", "bf16")
+    vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
+    words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
+
+    @intrinsic
+    def generated(typingctx: Any, data: Any, turns: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, args[0])
+            base = builder.bitcast(array.data, _I8.as_pointer())
+            a = load(builder, base, _I64(0), words)
+            b = load(builder, base, _I64(_VECTOR_BYTES), words)
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(_CHAINS)]
+            for i, place in enumerate(sums):
+                builder.store(load(builder, base, _I64(4 * (i % VL)), vector), place)
+            with cgutils.for_range(builder, args[1]):
+                for place in sums:
+                    builder.store(multiply_add(builder, kind, builder.load(place), a, b), place)
+            add = builder.fadd if real else builder.add
+            total = builder.load(sums[0])
+            for place in sums[1:]:
+                total = add(total, builder.load(place))
+            builder.store(total, builder.bitcast(base, vector.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(data, types.intp), codegen
+
+    return generated
+
+
+def _read_ir(ahead: int) -> Any:
+    from numba.core import cgutils
+
+    vector = ir.VectorType(_I32, VL)
+    streams = 8
+
+    @intrinsic
+    def generated(typingctx: Any, data: Any, first: Any, last: Any) -> Any:
+        """Exclusive-or of the 4-byte words ``first:last`` of ``data``, whole groups of eight vectors."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, args[0])
+            base = builder.gep(builder.bitcast(array.data, _I8.as_pointer()), [builder.mul(args[1], _I64(4))])
+            group = streams * VL
+            count = builder.sdiv(builder.sub(args[2], args[1]), _I64(group))
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(streams)]
+            for place in sums:
+                builder.store(ir.Constant(vector, None), place)
+            with cgutils.for_range(builder, count) as loop:
+                at = builder.gep(base, [builder.mul(loop.index, _I64(4 * group))])
+                hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+                for i, place in enumerate(sums):
+                    if ahead and i * _VECTOR_BYTES % _LINE == 0:
+                        line = builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)])
+                        builder.call(hint, [line, _I32(0), _I32(2), _I32(1)])
+                    value = load(builder, at, _I64(i * _VECTOR_BYTES), vector)
+                    builder.store(builder.xor(builder.load(place), value), place)
+            total = builder.load(sums[0])
+            for place in sums[1:]:
+                total = builder.xor(total, builder.load(place))
+            result = builder.extract_element(total, _I32(0))
+            for lane in range(1, VL):
+                result = builder.xor(result, builder.extract_element(total, _I32(lane)))
+            return result
+
+        return types.int32(data, types.intp, types.intp), codegen
+
+    return generated
+
+
+if JIT_ENABLED:
+    _burn_f32, _burn_u8s8, _burn_bf16 = (
+        _compute_ir("f32"),
+        _compute_ir("u8s8") if jit.isa() == "avx512vnni" else None,
+        _compute_ir("bf16") if HAS_BF16 else None,
+    )
+    _read_near, _read_far = _read_ir(0), _read_ir(4096)
+else:
+    _burn_f32 = _burn_u8s8 = _burn_bf16 = None
+
+    def _read_near(data: Any, first: int, last: int) -> Any:
+        """Exclusive-or of whole groups of eight vectors."""
+        group = 8 * VL
+        return np.bitwise_xor.reduce(data[first : first + (last - first) // group * group], initial=np.int32(0))
+
+    _read_far = _read_near
+
+
+@kernel
+def _peak_f32(data, turns):
+    _burn_f32(data, turns)
+
+
+@kernel
+def _peak_u8s8(data, turns):
+    _burn_u8s8(data, turns)
+
+
+@kernel
+def _peak_bf16(data, turns):
+    _burn_bf16(data, turns)
+
+
+@kernel
+def _read_range(lo, hi, data, out, grain, repeats):
+    total = np.int32(0)
+    for _ in range(repeats):
+        for part in range(lo, hi):
+            if repeats > 1:  # a cached buffer: prefetching would only take load slots
+                total ^= _read_near(data, part * grain, min(data.size, (part + 1) * grain))
+            else:
+                total ^= _read_far(data, part * grain, min(data.size, (part + 1) * grain))
+    out[lo] = total
+
+
+@kernel
+def _triad_range(lo, hi, a, b, c, scale):
+    x, y, z = a[lo:hi], b[lo:hi], c[lo:hi]
+    for i in range(x.size):
+        x[i] = y[i] + scale * z[i]
+
+
+@kernel
+def _gather(table, ids):
+    """Sum of the first word of the 64-byte lines ``ids``: independent, so the core overlaps what it can."""
+    total = np.int32(0)
+    for i in range(ids.size):
+        total += table[ids[i] * 16]
+    return total
+
+
+@kernel
+def _nothing(lo, hi, a, b, c):
+    return
+
+
+def _bytes(text: str) -> int:
+    units = {"K": 1024, "M": 1024**2}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+
+
+def cache_sizes() -> CacheSizes:
+    """Cache sizes of core 0 as the kernel lists them, else those of a small core: 32 KiB, 256 KiB, 8 MiB."""
+    found = {1: 32 * 1024, 2: 256 * 1024, 3: 8 * 1024**2}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level = (index / "type").read_text().strip(), int((index / "level").read_text())
+            if kind != "Instruction" and level in found:
+                found[level] = _bytes((index / "size").read_text().strip())
+        except (OSError, ValueError):
+            continue  # an entry the container hides: keep the default of that level
+    return CacheSizes(found[1], found[2], found[3])
+
+
+def _best(action: Callable[[], Any], seconds: float, rounds: int = _ROUNDS) -> float:
+    """Shortest time of one ``action`` over ``rounds`` rounds of about ``seconds`` each. [s]"""
+    action()
+    started = time.perf_counter()
+    action()
+    once = max(time.perf_counter() - started, 1e-7)
+    count = max(1, int(seconds / once))
+    best = once
+    for _ in range(rounds):
+        started = time.perf_counter()
+        for _ in range(count):
+            action()
+        best = min(best, (time.perf_counter() - started) / count)
+    return best
+
+
+def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> float:
+    """Peak rate of ``f32``, ``u8s8`` or ``bf16`` products in registers, one thread. [OP/s] A measurement."""
+    kernels = {"f32": _peak_f32, "u8s8": _peak_u8s8, "bf16": _peak_bf16}
+    require(kind in kernels, f"kind is {kind!r}; allowed: {', '.join(kernels)}")
+    able = {"f32": True, "u8s8": jit.isa() == "avx512vnni", "bf16": HAS_BF16}
+    require(able[kind] and JIT_ENABLED, f"kind {kind!r} has no register probe on the {jit.isa()} path of this host")
+    data = np.zeros(4 * VL, np.float32)
+    turns = 20_000
+    operations = 2.0 * turns * _CHAINS * VL * GROUP[kind]
+    return operations / _best(lambda: kernels[kind](data, turns), seconds, rounds)
+
+
+def stream_read(size: int, seconds: float = 0.01, threads: int = 1, rounds: int = _ROUNDS) -> float:
+    """Rate at which ``threads`` read a buffer of ``size`` bytes over and over. [B/s] A measurement."""
+    data = aligned(max(size // 4, 64 * VL), np.int32)
+    data[:] = 1
+    parts = threads
+    group = 8 * VL
+    grain = -(-data.size // parts // group) * group
+    out = np.zeros(parts, np.int32)
+    repeats = max(1, int(16e6 // data.nbytes))
+
+    def once() -> None:
+        if threads == 1:
+            _read_range(0, parts, data, out, grain, repeats)
+            return
+        chunks = [(i, i + 1) for i in range(parts)]
+        deque(jit.run_chunks(lambda c: _read_range(*c, data, out, grain, repeats), chunks), maxlen=0)
+
+    return data.nbytes * repeats / _best(once, seconds, rounds)
+
+
+def _integer_peak() -> float:
+    """Peak of exact u8 x s8 products: in registers with VNNI, else of the tile on first-level data. [OP/s]"""
+    if jit.isa() == "avx512vnni" and JIT_ENABLED:
+        return compute_peak("u8s8")
+    k, tiles = 64, 64
+    a, b = np.ones((MR * tiles, k), np.uint8), pack_s8(np.ones((k, NC), np.int8))
+    out = np.empty((MR * tiles, NC), np.int32)
+    return 2.0 * out.size * k / _best(lambda: gemm_s32(a, b, out=out, threads=1), 0.01)
+
+
+def probe() -> Roofline:
+    """Probe this host once: about two seconds once the probes are compiled. A measurement."""
+    caches = cache_sizes()
+    threads = jit.pool_size()
+    require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
+    memory = 8 * caches.l3
+    third = -(-memory // 12)
+    a, b, c = (np.ones(third, np.float32) for _ in range(3))
+    table = np.ones(memory // 4, np.int32)
+    ids = np.random.default_rng(0).integers(0, table.size // 16, 200_000)
+    empty = np.empty(1, np.float32)
+
+    def all_threads() -> None:
+        edges = [(i, i + 1) for i in range(threads)]
+        deque(jit.run_chunks(lambda pair: _nothing(*pair, empty, empty, empty), edges), maxlen=0)
+
+    return Roofline(
+        isa=jit.isa(),
+        threads=threads,
+        caches=caches,
+        fp32=compute_peak("f32"),
+        int8=_integer_peak(),
+        bf16=compute_peak("bf16") if HAS_BF16 else None,
+        l1=stream_read(caches.l1 // 2),
+        l2=stream_read(caches.l2 // 2, 0.03),
+        l3=stream_read(min(caches.l3 // 2, 4 * caches.l2), 0.01),
+        dram=stream_read(memory, 0.01),
+        dram_all=stream_read(memory, 0.01, threads=threads),
+        triad=12.0 * third / _best(lambda: _triad_range(0, third, a, b, c, np.float32(3)), 0.01),
+        gather=ids.size / _best(lambda: _gather(table, ids), 0.01),
+        launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005),
+        dispatch=_best(all_threads, 0.005),
+    )
