@@ -50,5 +50,5 @@ FAMILY = Family(
     build=_build,
     required=("inputs", "neurons"),
     defaults={"hidden": ()},
-    adjustable={"inputs": ("Inputs", 32, 262_144), "neurons": ("Neurons of the last layer", 1, 262_144)},
+    adjustable={"inputs": ("Inputs", 1, 262_144), "neurons": ("Neurons of the last layer", 1, 262_144)},
 )
