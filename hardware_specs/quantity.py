@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictFloat, StrictInt, model_validator
 
-__all__ = ["Quantity", "SpecError", "parse", "quantity"]
+__all__ = ["Quantity", "SpecError", "parse", "within"]
 
 
 class SpecError(ValueError):
@@ -151,8 +151,8 @@ class Quantity(BaseModel):
         return self.si
 
 
-def quantity(dimension: str, low: float = 0.0, high: float = math.inf, positive: bool = True) -> Any:
-    """Annotated Quantity type that accepts one dimension and a range in SI."""
+def within(dimension: str, low: float = 0.0, high: float = math.inf, positive: bool = True) -> AfterValidator:
+    """Validator of a Quantity that accepts one dimension and a range in SI."""
 
     def check(q: Quantity) -> Quantity:
         if q.dimension != dimension:
@@ -163,4 +163,4 @@ def quantity(dimension: str, low: float = 0.0, high: float = math.inf, positive:
             raise SpecError(f"value {q.value!r} is out of range: {least}{most} {dimension} is allowed")
         return q
 
-    return Annotated[Quantity, AfterValidator(check)]
+    return AfterValidator(check)

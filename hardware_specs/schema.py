@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from hardware_specs.quantity import Quantity, SpecError, quantity
+from hardware_specs.quantity import Quantity, SpecError, within
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4", "ms-fp9", "ms-fp8", "binary"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -19,19 +19,19 @@ Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
 
-Bytes = quantity("B")
-BytesPerS = quantity("B/s")
-FlopPerS = quantity("FLOP/s")
-FlopPerCycle = quantity("FLOP/cycle")
-Hertz = quantity("Hz")
-Seconds = quantity("s")
-SecondsOrZero = quantity("s", positive=False)
-Cycles = quantity("cycle", positive=False)
-Watts = quantity("W", positive=False)
-Usd = quantity("USD", positive=False)
-Count = quantity("1")
-CountOrZero = quantity("1", positive=False)
-Ratio = quantity("1", 0.0, 1.0)
+Bytes = Annotated[Quantity, within("B")]
+BytesPerS = Annotated[Quantity, within("B/s")]
+FlopPerS = Annotated[Quantity, within("FLOP/s")]
+FlopPerCycle = Annotated[Quantity, within("FLOP/cycle")]
+Hertz = Annotated[Quantity, within("Hz")]
+Seconds = Annotated[Quantity, within("s")]
+SecondsOrZero = Annotated[Quantity, within("s", positive=False)]
+Cycles = Annotated[Quantity, within("cycle", positive=False)]
+Watts = Annotated[Quantity, within("W", positive=False)]
+Usd = Annotated[Quantity, within("USD", positive=False)]
+Count = Annotated[Quantity, within("1")]
+CountOrZero = Annotated[Quantity, within("1", positive=False)]
+Ratio = Annotated[Quantity, within("1", 0.0, 1.0)]
 
 
 class Record(BaseModel):

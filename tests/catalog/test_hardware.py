@@ -317,6 +317,8 @@ def test_bad_files(tmp_path):
     folder = tmp_path / "devices"
     folder.mkdir()
     (folder / "twice.yaml").write_text("id: twice\nkind: gpu\nkind: cpu\n")
+    (folder / "alias.yaml").write_text("id: alias\nsources: &s {}\npeak: *s\n")
+    (folder / "nested.yaml").write_text("[" * 50_000)
     (folder / "broken.yaml").write_text("id: [unclosed\n")
     (folder / "text.yaml").write_text("just words")
     (folder / "huge.yaml").write_text("#" * 300_000)
@@ -324,6 +326,8 @@ def test_bad_files(tmp_path):
     catalog = CATALOG.with_root(tmp_path)
     for id, said in (
         ("twice", "key 'kind' is given twice"),
+        ("alias", "anchors and aliases are not allowed"),
+        ("nested", "not readable as YAML"),
         ("broken", "not readable as YAML"),
         ("text", "must be a mapping"),
         ("huge", "more than the"),
