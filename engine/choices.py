@@ -109,7 +109,9 @@ def default_scenario(
     offered, _ = _formats(system, workload, catalog, zoo)
     prefer = (load.precision, "bf16", "fp16", "ms-fp8", "ms-fp9", "int8", "fp32")
     precision = next((f for f in prefer if f in offered), offered[0])
-    scheme = _default_scheme(entry.schemes, entry.devices[0].count, zoo, workload, fam.kind)
+    scheme = changes.get("scheme") or _default_scheme(
+        entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam.kind
+    )
     fields = {
         "system": system,
         "workload": workload,
@@ -121,7 +123,7 @@ def default_scenario(
         "devices": entry.devices[0].count,
         "switches": {s.name: s.default for s in fam.switches},
     }
-    if scheme in ("single", "split", "on-path"):
+    if scheme in ("single", "split", "on-path") and "devices" not in changes:
         counts = entry.devices[0].counts or (entry.devices[0].count,)
         fields["devices"] = 1 if 1 in counts else counts[0]
     if scheme == "split":
