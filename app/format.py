@@ -1,4 +1,4 @@
-"""How numbers are written. The only module of the app that leaves SI; everything else hands it SI and prints what it returns.
+"""How numbers are written. The only module of the app that leaves SI; the others hand it SI and print what it returns.
 
 Three significant digits, an SI prefix that keeps the mantissa in 1..999, one prefix for everything that is compared.
 Unknown is an em dash, never 0. Scientific notation is never used.
@@ -16,7 +16,10 @@ from datetime import date
 from typing import Any
 
 __all__ = [
+    "DOLLAR",
+    "MILLISECOND",
     "UNKNOWN",
+    "WATT",
     "Scale",
     "band",
     "compared",
@@ -29,8 +32,8 @@ __all__ = [
     "plain",
     "scale",
     "seconds",
-    "signed",
     "si",
+    "signed",
     "times",
     "usd",
     "words",
@@ -58,6 +61,11 @@ class Scale:
     def text(self, value: float | None) -> str:
         """The number with three digits, without its unit."""
         return UNKNOWN if _unknown(value) else digits3(value * self.factor)  # type: ignore[operator]  # _unknown rules None out
+
+
+MILLISECOND = Scale(1e3, "ms")
+WATT = Scale(1.0, "W")
+DOLLAR = Scale(1.0, "$")
 
 
 def _unknown(value: float | None) -> bool:
@@ -88,18 +96,22 @@ def _exponent(value: float, unit: str) -> int:
     if size >= 10.0 ** (exponent + 3):  # log10 rounds down just below a power of ten
         exponent += 3
     low = 0 if unit.removesuffix("/s") in _WHOLE else min(_PREFIXES)
+    if exponent == -3 and _worded(unit):
+        return 0  # 0.404 tok/J reads better than 404 m tok/J
     high = 0 if unit == "s" else max(_PREFIXES)
     return min(max(exponent, low), high)
+
+
+def _worded(unit: str) -> bool:
+    """Whether a unit is a thing that is counted (tok, samples, nothing at all) rather than one of the SI."""
+    head = unit.split("/", maxsplit=1)[0]
+    return head not in ("s", "B", "b", "W", "J", "Hz", "FLOP")
 
 
 def _joined(exponent: int, unit: str) -> str:
     """Unit with its prefix; words (tok/s, samples/s) keep the prefix with the number: `1.21 M samples/s`."""
     prefix = _PREFIXES[exponent]
-    head = unit.split("/")[0]
-    worded = len(head) > 4 or head in ("tok", "req", "FC")
-    if not unit:
-        return prefix
-    return f"{prefix} {unit}" if worded and prefix else f"{prefix}{unit}"
+    return f"{prefix} {unit}".strip() if _worded(unit) else f"{prefix}{unit}"
 
 
 def scale(values: Iterable[float | None], unit: str) -> Scale:
@@ -175,7 +187,7 @@ def of(part: float, whole: float, unit: str = "B") -> str:
 
 
 def compared(value: float | None, baseline: float | None, more: str, less: str) -> str | None:
-    """`3.48× more`, `12% less`, `same`: how a value stands against a baseline, in words; None where either is unknown."""
+    """`3.48× more`, `12% less`, `same`: a value against a baseline, in words; None where either is unknown."""
     if value is None or baseline is None or not (value > 0 and baseline > 0):
         return None
     ratio = value / baseline

@@ -1,0 +1,170 @@
+"""Scenario <-> session <-> address bar.
+
+The session's scenario is the single source of truth, the address bar mirrors it in ``s`` (and the pinned baseline in
+``vs``), and widgets are controlled: they are written from the scenario on every run and change it through `commit`.
+The address is written in callbacks, or to repair it, and nothing reruns after that.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import streamlit as st
+
+from app import cached
+from engine.choices import default_scenario
+from engine.devices.family import Unsupported
+from engine.presets import PRESETS, Preset
+from engine.scenario import Scenario, ScenarioError, decode, encode
+
+__all__ = [
+    "BASELINE",
+    "PARAM",
+    "baseline",
+    "commit",
+    "current",
+    "home",
+    "matching",
+    "open_pair",
+    "open_scenario",
+    "pin",
+    "related",
+    "sync",
+    "undo",
+    "unpin",
+]
+
+PARAM, BASELINE = "s", "vs"
+_HOME = "dfx-1.5b"
+
+
+def home() -> Scenario:
+    """What a newcomer sees."""
+    return PRESETS[_HOME].scenario
+
+
+def _read(token: str) -> Scenario:
+    """Scenario of a token that this server can name: decoded, its parts found, its fields allowed."""
+    scenario = decode(token)
+    with suppress(Unsupported):  # a pair that can't run is a valid question; the page answers it
+        cached.report(encode(scenario))
+    return scenario
+
+
+def sync() -> str | None:
+    """Once a run, before anything is drawn: the address wins over the session, the session repairs the address.
+
+    Returns the sentence to show where the address held something that is not a scenario.
+    """
+    ss = st.session_state
+    given, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
+    message = None
+    first = "token" not in ss
+    if first:
+        ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
+    if given and given != ss.token:
+        try:
+            ss.scenario = _read(given)
+            ss.token = encode(ss.scenario)
+        except ScenarioError as error:
+            message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
+    if given and pinned != ss.baseline:  # an address without `s` lost both to a page switch
+        try:
+            ss.baseline = encode(_read(pinned)) if pinned else ""
+        except ScenarioError as error:
+            message = message or f"The pinned baseline is left out. {str(error).rstrip('.')}."
+    _mirror()
+    return message
+
+
+def _mirror() -> None:
+    """The session into the address bar, as one history entry, and only where they differ."""
+    ss = st.session_state
+    wanted = {PARAM: ss.token} | ({BASELINE: ss.baseline} if ss.baseline else {})
+    if any(st.query_params.get(k) != v for k, v in wanted.items()):
+        st.query_params.update(wanted)
+    if not ss.baseline and BASELINE in st.query_params:
+        del st.query_params[BASELINE]
+
+
+def current() -> Scenario:
+    """The scenario of this session."""
+    return st.session_state.scenario
+
+
+def open_scenario(scenario: Scenario) -> None:
+    """Make a scenario the session's (a callback)."""
+    ss = st.session_state
+    ss.before, ss.scenario, ss.token = ss.token, scenario, encode(scenario)
+    ss.problem = None
+    _mirror()
+
+
+def commit(**changes: Any) -> None:
+    """Change fields of the scenario (a callback); a change that is not allowed leaves it as it was, with the reason."""
+    try:
+        open_scenario(_read(encode(current().with_(**changes))))
+    except ScenarioError as error:
+        st.session_state.problem = (tuple(changes), str(error))
+
+
+def open_pair(system: str, workload: str) -> None:
+    """Go to another system or workload (a callback): its defaults, and whatever of the present request still holds."""
+    now = current()
+    try:
+        scenario = default_scenario(system, workload)
+    except Unsupported:
+        offered = cached.options(encode(now.with_(system=system, workload=workload)))
+        open_scenario(
+            now.with_(
+                system=system, workload=workload, scheme=offered.schemes[0], devices=offered.device_counts[0],
+                tile=(), split=0, streams=1, switches={}, overrides={}, params={},
+            )
+        )  # fmt: skip
+        return
+    for name in ("batch", "precision"):
+        try:
+            kept = scenario.with_(**{name: getattr(now, name)})
+            if cached.report(encode(kept)).fits:
+                scenario = kept
+        except (ScenarioError, Unsupported):
+            continue  # not offered there: its own default stays
+    open_scenario(scenario)
+
+
+def undo() -> None:
+    """Back to the scenario before the last change (a callback)."""
+    if st.session_state.before:
+        open_scenario(decode(st.session_state.before))
+
+
+def pin() -> None:
+    """Make the scenario the baseline (a callback)."""
+    st.session_state.baseline = st.session_state.token
+    _mirror()
+
+
+def unpin() -> None:
+    """Go back to the baseline the preset brings (a callback)."""
+    st.session_state.baseline = ""
+    _mirror()
+
+
+def matching(scenario: Scenario) -> Preset | None:
+    """The preset that is exactly this scenario."""
+    return next((p for p in PRESETS.values() if p.scenario == scenario), None)
+
+
+def related(scenario: Scenario) -> Preset | None:
+    """The preset this scenario is, or else was edited from: the same system and workload."""
+    same = (p for p in PRESETS.values() if (p.system, p.workload) == (scenario.system, scenario.workload))
+    return matching(scenario) or next(same, None)
+
+
+def baseline() -> str | None:
+    """Token that deltas refer to: the pinned one, else the preset's published rival; None where there is neither."""
+    if st.session_state.baseline:
+        return st.session_state.baseline
+    near = related(current())
+    return encode(PRESETS[near.rival].scenario) if near and near.rival else None

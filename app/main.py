@@ -1,0 +1,24 @@
+"""The app: pages, warm-up, and the scenario in the address bar. Start it with `streamlit run app/main.py`."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from app import cached, link
+from app import format as fmt
+from engine.scenario import encode
+
+HERE = Path(__file__).parent
+PAGES = ("explore", "published", "catalog")
+
+st.set_page_config(page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320)
+st.logo(str(HERE / "logo.svg"), size="large")
+cached.warm_up(encode(link.home()))
+message = link.sync()
+page = st.navigation(
+    [st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == PAGES[0]) for name in PAGES],
+    position="top",
+)
+if message:
+    st.warning(fmt.plain(message), icon=":material/link_off:")
+page.run()

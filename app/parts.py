@@ -1,0 +1,220 @@
+"""What every page shares: scenario bar, figure cards, cards of numbers, footer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from urllib.parse import urlsplit, urlunsplit
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from app import cached, link, tables, words
+from app import format as fmt
+from engine.choices import default_scenario
+from engine.devices.family import Unsupported
+from engine.presets import PRESETS
+from engine.report import Report
+from engine.scenario import Scenario, ScenarioError, encode
+
+__all__ = ["bar", "baseline_report", "card", "dark", "figure", "footer", "mobile", "pair_names", "presets"]
+
+_DOCUMENTS = {
+    "000": "Six-card inference node",
+    "001": "Brainwave NPU",
+    "002": "Wide & Deep on Xeon",
+    "003": "Inference on SmartNICs",
+    "004": "DFX appliance",
+}
+
+
+def dark() -> bool:
+    """Whether the reader's theme is dark."""
+    return st.context.theme.type == "dark"
+
+
+def mobile() -> bool:
+    """Whether the reader's browser says it is a phone."""
+    return "Mobi" in (st.context.headers.get("User-Agent") or "")
+
+
+@contextmanager
+def card(question: str, answer: str) -> Iterator[None]:
+    """A bordered block whose title is a question and its computed answer."""
+    with st.container(border=True, height="stretch"):
+        st.markdown(f"**{question}** :gray[· {fmt.plain(answer)}]")
+        yield
+
+
+def figure(fig: go.Figure, alt: str, key: str, *, select: bool = False) -> object:
+    """A styled figure with its takeaway for readers of screens."""
+    phone = mobile()
+    if phone:
+        fig.update_layout(dragmode=False)
+    config = {
+        "displaylogo": False,
+        "displayModeBar": False if phone else "hover",
+        "modeBarButtonsToRemove": [
+            "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "pan2d", "zoom2d", "resetScale2d",
+        ],
+        "toImageButtonOptions": {"format": "svg", "filename": f"inferscape_{key}"},
+    }  # fmt: skip
+    if select:
+        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select="rerun", selection_mode="points")
+    return st.plotly_chart(fig, key=key, alt=alt, config=config)
+
+
+def presets() -> None:
+    """One pill a document, and all presets under More."""
+    heads = [p.id for p in PRESETS.values() if p.headline]
+    found = link.matching(link.current())
+    st.session_state["w.preset"] = found.id if found and found.headline else None
+
+    def picked() -> None:
+        if st.session_state["w.preset"]:
+            link.open_scenario(PRESETS[st.session_state["w.preset"]].scenario)
+
+    def more() -> None:
+        if st.session_state["w.more"]:
+            link.open_scenario(PRESETS[st.session_state["w.more"]].scenario)
+
+    near = link.related(link.current())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.pills(
+            "Presets, one for each document", heads, key="w.preset", format_func=lambda id: PRESETS[id].pill,
+            on_change=picked, label_visibility="collapsed",
+        )  # fmt: skip
+        with st.popover("More", help="All presets, by document"):
+            st.session_state["w.more"] = found.id if found else None
+            st.selectbox(
+                "Preset", sorted(PRESETS, key=lambda id: PRESETS[id].document), index=None, key="w.more",
+                format_func=lambda id: f"{_DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}", on_change=more,
+                placeholder="Choose a preset",
+            )  # fmt: skip
+            if near and not found:
+                st.button(
+                    f"Reset to {near.pill}",
+                    on_click=link.open_scenario,
+                    args=(near.scenario,),
+                    key="reset",
+                    width="stretch",
+                )
+
+
+def pair_names(scenario: Scenario) -> tuple[str, str]:
+    """Names of the system, with how many of which device it uses, and of the workload."""
+    from hardware_specs.catalog import default_catalog
+    from model_zoo.catalog import default_zoo
+
+    catalog = default_catalog()
+    system = catalog.system(scenario.system)
+    device = catalog.device(system.devices[0].device).name
+    many = f"{scenario.devices} × " if scenario.devices > 1 else ""
+    named = system.name if device in system.name else f"{system.name}, {many}{device}"
+    return named, default_zoo().workload(scenario.workload).name
+
+
+def _usual(scenario: Scenario) -> Scenario | None:
+    try:
+        return default_scenario(scenario.system, scenario.workload)
+    except (ScenarioError, Unsupported):
+        return None
+
+
+def _badges(scenario: Scenario, report: Report | None) -> str:
+    parts = []
+    if not link.matching(scenario) and scenario != _usual(scenario):
+        parts.append(":orange-badge[modified]")
+    if scenario.overrides:
+        parts.append(":violet-badge[what-if]")
+    if report is not None:
+        if report.error_band.relative is None:
+            parts.append(":orange-badge[unvalidated]")
+        assumed = sum(a.basis == "assumed" for a in report.assumptions)
+        if assumed:
+            parts.append(f":orange-badge[assumed ({assumed})]")
+    return " ".join(parts)
+
+
+def baseline_report() -> tuple[str, Report] | None:
+    """Name and report of the baseline; None where there is none, it can't be evaluated, or it is this scenario."""
+    token = link.baseline()
+    if not token or token == st.session_state.token:
+        return None
+    try:
+        report = cached.report(token)
+    except (ScenarioError, Unsupported):
+        return None
+    found = link.matching(report.scenario)
+    return (found.pill if found else report.system_name), report
+
+
+def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:
+    """The scenario in two lines with its badges; pin, share and export beside it.
+
+    `exports` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
+    """
+    scenario = link.current()
+    system, workload = pair_names(scenario)
+    shown, hidden = fmt.words(words.knobs(scenario, _usual(scenario)))
+    more = f" +{len(hidden)} more" if hidden else ""
+    left, right = st.columns([3, 2], vertical_alignment="center")
+    with left, st.container(gap=None):
+        st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
+        st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")
+        against = baseline_report()
+        if against and st.session_state.baseline:
+            st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
+    with right, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        if page != "explore":
+            st.page_link(
+                "views/explore.py", label="Open in Explore", icon=":material/arrow_back:", query_params=_address()
+            )
+        pinned = st.session_state.baseline == st.session_state.token
+        st.button(
+            "Pinned" if pinned else "Pin as baseline", icon=":material/keep:", on_click=link.unpin if pinned else link.pin,
+            disabled=report is None, key="pin", help=words.HELP["baseline"],
+        )  # fmt: skip
+        _share()
+        if report is not None:
+            _export(report, page, exports)
+
+
+def _address() -> dict[str, str]:
+    found = {link.PARAM: st.session_state.token}
+    return found | ({link.BASELINE: st.session_state.baseline} if st.session_state.baseline else {})
+
+
+def _share() -> None:
+    token, pinned = st.session_state.token, st.session_state.baseline
+    with st.popover("Share", icon=":material/link:"):
+        query = f"{link.PARAM}={token}" + (f"&{link.BASELINE}={pinned}" if pinned else "")
+        parts = urlsplit(st.context.url or "")
+        url = urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
+        st.code(url, language=None, wrap_lines=True)
+        st.caption(f"{len(url):,} characters · scenario version {token[0]} · every field is in the link")
+
+
+def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:
+    offered = exports or {
+        "Scenario, CSV": (page, "csv", lambda: tables.summary_csv(report)),
+        "Operators, CSV": (f"{page}-operators", "csv", lambda: tables.operator_csv(report)),
+        "Whole report, JSON": (page, "json", lambda: tables.report_json(report)),
+    }
+    today = datetime.now(UTC).date()
+    with st.popover("Export", icon=":material/download:"):
+        for label, (stem, kind, make) in offered.items():
+            st.download_button(
+                label, data=make, file_name=fmt.file_name(stem, tables.names(report), kind, today), on_click="ignore",
+                mime="application/json" if kind == "json" else "text/csv", key=f"export.{label}", width="stretch",
+            )  # fmt: skip
+
+
+def footer(report: Report | None) -> None:
+    """Versions, and the way to the evidence."""
+    versions = report.versions if report is not None else cached.report(encode(link.home())).versions
+    text = " · ".join(f"{name} {value}" for name, value in versions.items())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption(text, width="content")
+        st.page_link("views/published.py", label=":small[How these numbers are made]", query_params=_address())

@@ -1,0 +1,290 @@
+"""How fast is this system on this model, and what limits it?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app import cached, charts, fixes, link, parts, tables, widgets, words
+from app import format as fmt
+from engine.devices.family import Unsupported
+from engine.report import Report
+from engine.scenario import Scenario, ScenarioError, encode
+
+GOOD, BAD, SAME = "green", "red", "gray"
+
+
+def _delta(value: float | None, base: float | None, up: str, down: str, better: str) -> dict:
+    """Arguments of a metric's delta: words, and the colour we choose."""
+    text = fmt.compared(value, base, up, down)
+    if text is None or value is None or base is None:
+        return {}
+    colour = SAME if text == "same" else GOOD if (value > base) == (better == "more") else BAD
+    return {"delta": text, "delta_color": colour, "delta_arrow": "off"}
+
+
+def _metric(label: str, note: str, value: str, help: str, delta: dict, against: str | None) -> None:
+    described = {"delta_description": f"vs {against}"} if delta and against else {}
+    st.metric(f"{label} :gray[{note}]", value, border=True, height="stretch", help=help, **delta, **described)
+
+
+def _rate(value: float, unit: str) -> tuple[str, str]:
+    """A rate that fits a card, and the unit's full name where the card has no room for it."""
+    text = fmt.si(value, f"{words.rate_unit(unit)}/s")
+    return (text, "") if len(text) <= 12 else (fmt.si(value) + "/s", f"{unit}s ")
+
+
+def cards(report: Report, against: tuple[str, Report] | None) -> None:
+    """Four headline numbers, each with its error band."""
+    band = fmt.band(report.error_band.relative)
+    name, base = against or (None, None)
+    comparable = base is not None and base.unit == report.unit
+    other = base if comparable else None
+    unit = words.rate_unit(report.unit)
+    token = words.per(report).startswith("output")
+    with st.grid(4, min_column_width=150):
+        whole = f"{words.HELP['latency']} Here: one {words.per(report)}."
+        if report.ttft_s is not None:
+            whole += f" The whole request takes {fmt.seconds(report.latency_s)}, its first token {fmt.seconds(report.ttft_s)}."
+        _metric(
+            "Per token" if token else "Latency", band, fmt.seconds(report.latency_per_unit_s), whole,
+            _delta(report.latency_per_unit_s, other.latency_per_unit_s if other else None, "slower", "faster", "less"), name,
+        )  # fmt: skip
+        rate, rest = _rate(report.throughput_per_s, report.unit)
+        _metric(
+            "Throughput", rest + band, rate, f"{words.HELP['throughput']} Counted in {report.unit}s.",
+            _delta(report.throughput_per_s, other.throughput_per_s if other else None, "more", "less", "more"), name,
+        )  # fmt: skip
+        text = fmt.si(report.throughput_per_w, f"{unit}/J")
+        text, rest = (text, "") if len(text) <= 12 else (fmt.si(report.throughput_per_w) + "/J", f"{report.unit}s ")
+        _metric(
+            "Perf per watt", rest + (band if report.power_w is not None else ""), text,
+            words.HELP["perf_per_watt"] + ("" if report.power_w is not None else " No power is published for this system."),
+            _delta(report.throughput_per_w, other.throughput_per_w if other else None, "more", "less", "more"), name,
+        )  # fmt: skip
+        known = report.capex_usd is not None
+        _metric(
+            "Capital cost", "list price" if known else "no price", fmt.usd(report.capex_usd),
+            words.HELP["capex"] if known else "No price is published for a device of this system.",
+            _delta(report.capex_usd, other.capex_usd if other else None, "more", "less", "less"), name,
+        )  # fmt: skip
+
+
+def where_time(report: Report) -> None:
+    """Waterfall of the latency."""
+    scale = report.latency_per_unit_s / report.latency_s
+    parts_s = {name: seconds * scale for name, seconds in report.breakdown.items()}
+    answer = words.answer_breakdown(report)
+    with parts.card("Where the time goes", answer):
+        fig = charts.breakdown(parts_s, report.error_band.relative, words.per(report), parts.dark())
+        parts.figure(fig, f"Time by resource: {answer}, of {fmt.seconds(report.latency_per_unit_s)}.", "breakdown")
+
+
+def roofline(report: Report, against: tuple[str, Report] | None) -> None:
+    """Operators under the roofs of one device."""
+    answer = words.answer_roofline(report)
+    pinned = against[1] if against and st.session_state.baseline else None
+    with parts.card("Roofline, per device", answer):
+        fig = charts.roofline(report, parts.dark(), pinned)
+        parts.figure(fig, f"Roofline of {report.roofline.device}: {answer}.", "roofline")
+
+
+def what_fits(report: Report) -> None:
+    """Memory demand against capacity."""
+    answer = words.answer_fits(report)
+    with parts.card("What fits where", answer):
+        if report.memory:
+            parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "fits")
+        else:
+            st.caption("The family of this device models no memory level.")
+
+
+def traffic(report: Report) -> None:
+    """Use of each wire."""
+    answer = words.answer_links(report)
+    with parts.card("Traffic on each link", answer):
+        parts.figure(charts.links(report.links, parts.dark()), f"Links: {answer}.", "links")
+
+
+def timeline(report: Report) -> None:
+    """One layer, step or request, unit by unit."""
+    with parts.card(f"Timeline, {report.timeline_of}", words.answer_timeline(report)):
+        fig = charts.timeline(report.timeline, report.timeline_of, parts.dark())
+        parts.figure(fig, f"Timeline: {words.answer_timeline(report)}.", "timeline")
+
+
+def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
+    """Reports along one knob, those values that can run and fit."""
+    offered = cached.options(encode(scenario))
+    values = {
+        "batch": sorted({*offered.batches, scenario.batch}),
+        "precision": list(offered.formats),
+        "devices": list(offered.device_counts),
+    }[knob]
+    found = []
+    for value in values:
+        try:
+            report = cached.report(encode(scenario.with_(**{knob: value})))
+        except (ScenarioError, Unsupported):
+            continue  # this value is not offered with the rest: it has no point on the curve
+        if report.fits:
+            found.append((words.format_label(value) if knob == "precision" else f"{value:,}", report))
+    return found
+
+
+@st.fragment
+def turn_one_knob() -> None:
+    """Throughput along one knob, everything else as it is."""
+    scenario = link.current()
+    offered = cached.options(encode(scenario))
+    labels = {"batch": "Batch", "precision": "Precision", "devices": "Devices"}
+    many = {"batch": True, "precision": len(offered.formats) > 1, "devices": len(offered.device_counts) > 1}
+    with st.container(border=True, height="stretch"):
+        title = st.empty()
+        knob = st.pills(
+            "Knob", [k for k in labels if many[k]], default="batch", required=True, format_func=labels.get, key="v.knob",
+            label_visibility="collapsed", persist_state="session",
+        )  # fmt: skip
+        points = _along(scenario, knob)
+        now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
+        answer = "no other value fits"
+        if now is not None and len(points) > 1:
+            best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
+            gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
+            cost = points[best][1].latency_s / points[now][1].latency_s
+            name = f"{labels[knob].lower()} {points[best][0]}"
+            answer = (
+                f"{name} is the best already" if best == now
+                else f"{name} gives {fmt.times(gain)} the throughput at {fmt.times(cost)} the latency"
+            )  # fmt: skip
+        title.markdown(f"**Turn one knob** :gray[· {fmt.plain(answer)}]")
+        if len(points) > 1:
+            unit = f"{words.rate_unit(points[0][1].unit)}/s"
+            fig = charts.knob(
+                [p[0] for p in points], [p[1].throughput_per_s for p in points], now, labels[knob], unit, parts.dark()
+            )
+            parts.figure(fig, f"Throughput along {labels[knob].lower()}: {answer}.", "knob")
+
+
+@st.fragment
+def operators(report: Report) -> None:
+    """Every operator in time order; a row opens its detail."""
+    frame = tables.operators(report)
+    with parts.card("Operators", f"{len(frame)} rows, slowest first; select one for its detail"):
+        number = st.column_config.NumberColumn
+        columns = {name: number(format="%.3g") for name in frame if frame[name].dtype.kind == "f"}
+        columns["Count"] = number(format="localized", help="Executions a request")
+        columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
+        columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
+        columns["Limited by"] = st.column_config.TextColumn(help=words.HELP["bound"])
+        columns["Peak used (%)"] = number(format="%.3g", help=words.HELP["peak_used"])
+        event = st.dataframe(
+            frame, hide_index=True, column_config=columns, on_select="rerun", selection_mode="single-row", key="v.operators",
+            height="content" if len(frame) <= 8 else 318, alt="Operators with their time, share, limit, work and traffic",
+        )  # fmt: skip
+        rows = event["selection"]["rows"]
+        if rows and rows[0] < len(frame):
+            op = tables.ordered(report)[rows[0]]
+            st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(op.kind)}, {fmt.plain(op.group)}, {op.phase}]")
+            st.markdown("  \n".join(fmt.plain(line) for line in tables.detail(op, report)))
+
+
+def assumptions(report: Report) -> None:
+    """What the numbers rest on."""
+    band = report.error_band
+    said = (
+        f"error band {fmt.band(band.relative)} from {band.count} validation claims" if band.relative is not None
+        else "no error band yet"
+    )  # fmt: skip
+    with st.expander(f"Assumptions ({len(report.assumptions)}) and {said}", key="open.assumptions"):
+        if band.relative is None:
+            st.caption(
+                "Unvalidated: fewer than three published figures of this device family were compared with a prediction."
+            )
+        else:
+            st.caption(
+                f"90% of {band.count} published figures of this device family fell within {fmt.band(band.relative)}."
+            )
+        frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
+        st.dataframe(
+            frame.sort_values("Evidence", kind="stable"), hide_index=True, height="content" if len(frame) <= 8 else 318,
+            column_config={"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
+            alt="Assumptions and what kind of evidence each is",
+        )  # fmt: skip
+
+
+def violated(report: Report) -> None:
+    """What is violated, by how much, and the smallest changes that would do."""
+    for problem in report.problems:
+        head, _, rest = problem.partition(": ")
+        st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
+    with st.container(horizontal=True, gap="small"):
+        for at, fix in enumerate(fixes.fixes(link.current())):
+            st.button(
+                fix.label, on_click=link.open_scenario, args=(fix.scenario,), type="primary" if at == 0 else "secondary",
+                key=f"fix.{at}",
+            )  # fmt: skip
+        if st.session_state.before:
+            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
+
+
+def unsupported(scenario: Scenario, reason: Unsupported) -> None:
+    """Why this pair can't run, and the nearest that can."""
+    st.info(fmt.plain(str(reason)), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for system, load in fixes.neighbours(scenario):
+            label = widgets.workload_label(load) if system == scenario.system else widgets.system_label(system)
+            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+        if st.session_state.before:
+            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    widgets.scenario_controls(scenario)
+    parts.presets()
+    try:
+        report = cached.report(encode(scenario))
+    except Unsupported as reason:
+        parts.bar(None, "explore")
+        unsupported(scenario, reason)
+        parts.footer(None)
+        return
+    parts.bar(report, "explore")
+    problem = st.session_state.pop("problem", None)
+    if problem:
+        st.warning(fmt.plain(f"{problem[1].rstrip('.')}. Nothing was changed."), icon=":material/edit_off:")
+    if report.problems:
+        violated(report)
+    if not report.fits:
+        what_fits(report)
+        st.caption(
+            "Latency, throughput and cost are not shown: they would describe a machine that cannot hold the model."
+        )
+        parts.footer(report)
+        return
+    if not report.problems:
+        st.markdown(report.verdict)
+    against = parts.baseline_report()
+    cards(report, against)
+    with st.container(horizontal=False, gap="small"):
+        for left, right in (
+            (lambda: where_time(report), lambda: roofline(report, against)),
+            (lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob),
+        ):
+            one, two = st.columns(2, gap="small")
+            with one:
+                left()
+            with two:
+                right()
+    if report.timeline:
+        timeline(report)
+    if report.links:
+        turn_one_knob()
+    operators(report)
+    assumptions(report)
+    parts.footer(report)
+
+
+show()

@@ -1,0 +1,154 @@
+"""The words of the app: labels, one-line helps, and what a number means in a sentence. No numbers are made here."""
+
+from __future__ import annotations
+
+from app import format as fmt
+from app.charts import RESOURCE_LABELS, Point
+from engine.formats import LABELS
+from engine.report import Report
+from engine.scenario import Scenario
+
+__all__ = [
+    "HELP",
+    "KINDS",
+    "SCHEMES",
+    "answer_breakdown",
+    "answer_fits",
+    "answer_links",
+    "answer_roofline",
+    "answer_timeline",
+    "format_label",
+    "knobs",
+    "per",
+    "rate_unit",
+]
+
+HELP = {
+    "latency": "Time from input present to output ready, for one request or one output token, unloaded.",
+    "ttft": "Time to first token (prefill).",
+    "tpot": "Time per output token after the first (decode).",
+    "throughput": "Work finished per second by the whole system at this batch.",
+    "perf_per_watt": "Throughput divided by wall power; tok/s/W equals tok/J.",
+    "capex": "Purchase price of devices plus their share of the host; list price unless overridden.",
+    "batch": "Requests processed together; larger batches reuse each weight read.",
+    "streams": "Batches in flight at once on one device.",
+    "precision": "Number format of weights and activations; accumulation may be wider.",
+    "tile": "Block of the operand kept on chip at once.",
+    "scheme": "How the model lies on the devices: copies, shards, or layer ranges.",
+    "split": "Operators before the cut run on the first executor, the rest on the second.",
+    "overrides": "A hardware value changed by you from the catalog's; it carries its unit, as in 460 GB/s.",
+    "peak_used": "Achieved rate over the dense peak of this precision.",
+    "bound": "Resource whose time is longest for this operator, after overlap.",
+    "baseline": "The scenario that deltas refer to.",
+}
+KINDS = {"cpu": "CPU", "gpu": "GPU", "card": "Card", "npu": "NPU", "dfx": "FPGA", "smartnic": "SmartNIC"}
+SCHEMES = {
+    "single": "Single",
+    "replicas": "Replicas",
+    "tensor": "Tensor",
+    "tables": "Tables",
+    "pinned": "Pinned",
+    "split": "Split",
+    "on-path": "On path",
+}
+_SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
+_WAITS = {
+    "compute": "of it is arithmetic",
+    "offchip": "waits for off-chip memory",
+    "onchip": "waits for on-chip memory",
+    "links": "waits for links",
+    "host": "is spent on the host",
+    "overhead": "is overhead",
+}
+
+
+def format_label(name: str) -> str:
+    """A number format as people write it."""
+    return LABELS.get(name, name)
+
+
+def rate_unit(unit: str) -> str:
+    """`token` -> `tok`: the short form that carries a rate."""
+    return _SHORT.get(unit, unit)
+
+
+def per(report: Report) -> str:
+    """What one headline latency belongs to."""
+    if report.tpot_s is not None or report.latency_per_unit_s != report.latency_s:
+        return f"output {report.unit}"
+    batch = report.scenario.batch
+    return f"batch of {batch}" if batch > 1 else report.unit
+
+
+def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
+    """A scenario's knobs in words, those every reader needs first, then whatever differs from the pair's default."""
+    parts = [f"batch {scenario.batch:,}"]
+    if scenario.inputs > 1 or scenario.outputs > 1:
+        parts.append(f"{scenario.inputs:,} in, {scenario.outputs:,} out")
+    parts.append(format_label(scenario.precision))
+    if scenario.tile:
+        parts.append("tile " + " × ".join(map(str, scenario.tile)))
+    parts.append(
+        SCHEMES.get(scenario.scheme, scenario.scheme).lower()
+        + (f" on {scenario.devices}" if scenario.devices > 1 else "")
+    )
+    if scenario.streams > 1:
+        parts.append(f"{scenario.streams} streams")
+    if scenario.scheme == "split":
+        parts.append(f"cut at {scenario.split}")
+    parts += [f"{name.replace('_', ' ')} {value:g}" for name, value in scenario.params.items()]
+    normal = default.switches if default else {}
+    parts += [f"{name} {'on' if on else 'off'}" for name, on in scenario.switches.items() if on != normal.get(name, on)]
+    parts += [f"{path} {value}" for path, value in scenario.overrides.items()]
+    return parts
+
+
+def answer_breakdown(report: Report) -> str:
+    """What most of the time is spent on."""
+    return f"{fmt.percent(report.breakdown[report.bound] / report.latency_s)} {_WAITS[report.bound]}"
+
+
+def answer_roofline(report: Report) -> str:
+    """How many of the drawn operators the commonest limit holds."""
+    bounds = [p.op.bound for p in map(Point.of, report.ops) if p]
+    if not bounds:
+        return "no operator does arithmetic against memory"
+    most = max(set(bounds), key=lambda name: (bounds.count(name), name))
+    noun = "operator is" if len(bounds) == 1 else "operators are"
+    return f"{bounds.count(most)} of {len(bounds)} {noun} limited by {RESOURCE_LABELS[most].lower()}"
+
+
+def answer_fits(report: Report) -> str:
+    """Which memory levels are over capacity, else which is fullest."""
+    rows = [row for row in report.memory if row.required] or list(report.memory)
+    if not rows:
+        return "no memory level is modelled"
+    over = [row for row in rows if not row.fits]
+    if over:
+        names = " and ".join(dict.fromkeys(row.level.upper() for row in over))
+        rest = len(rows) - len(over)
+        return f"{names} {'is' if len(over) == 1 else 'are'} over capacity" + (
+            f"; the other {rest} fit" if rest else ""
+        )
+    full = max(rows, key=lambda row: row.need_bytes / row.capacity_bytes)
+    return f"everything fits; {full.level.upper()} is {fmt.percent(full.need_bytes / full.capacity_bytes)} full"
+
+
+def answer_links(report: Report) -> str:
+    """How busy the busiest wire is."""
+    busiest = max(report.links, key=lambda row: row.utilisation)
+    if busiest.utilisation < 0.005:
+        return "no wire is busy"
+    return f"{busiest.name} is {fmt.percent(busiest.utilisation)} busy"
+
+
+def answer_timeline(report: Report) -> str:
+    """How busy each unit is over the shown piece."""
+    end = max((s.start_s + s.duration_s for s in report.timeline), default=0.0)
+    if not end:
+        return "nothing is timed"
+    busy: dict[str, float] = {}
+    for span in report.timeline:
+        busy[span.unit] = busy.get(span.unit, 0.0) + span.duration_s
+    shown = sorted(busy.items(), key=lambda item: -item[1])[:4]
+    return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in shown) + " busy"
