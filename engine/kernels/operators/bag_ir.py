@@ -57,7 +57,9 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
 
     def splat(value: Any) -> Any:
         one = builder.insert_element(ir.Constant(floats, ir.Undefined), value, _I32(0))
-        return builder.shuffle_vector(one, ir.Constant(floats, ir.Undefined), ir.Constant(ir.VectorType(_I32, width), [0] * width))
+        return builder.shuffle_vector(
+            one, ir.Constant(floats, ir.Undefined), ir.Constant(ir.VectorType(_I32, width), [0] * width)
+        )
 
     array = context.make_array(signature.args[0])(context, builder, table)
     stride = builder.extract_value(array.strides, 0)
@@ -104,7 +106,11 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
         pair = half_vector(builder, _load(builder, at(row, tail), ir.VectorType(_I16, 2)), 2)
         scale, bias = builder.extract_element(pair, _I32(0)), builder.extract_element(pair, _I32(1))
     factor = builder.fmul(weight, scale) if quantised else weight
-    next_shift = builder.fadd(shift, builder.fmul(weight, bias, flags=("contract",)), flags=("contract",)) if quantised else shift
+    next_shift = (
+        builder.fadd(shift, builder.fmul(weight, bias, flags=("contract",)), flags=("contract",))
+        if quantised
+        else shift
+    )
     factor_all, source = splat(factor), at(row, begin)
     bytes_type, ints = ir.VectorType(_I8, width), ir.VectorType(_I32, width)
     decoded = []

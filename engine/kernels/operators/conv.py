@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -62,14 +63,22 @@ def pack_conv(
     groups: int = 1,
 ) -> PackedConv:
     """Pack ONNX-ordered weights ``[OC, C / groups, *kernel]`` (float32) for :func:`conv`."""
-    require(isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5, "weights must be [OC, C/groups, *kernel] with 1 to 3 spatial axes")
+    require(
+        isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5,
+        "weights must be [OC, C/groups, *kernel] with 1 to 3 spatial axes",
+    )
     require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
     rank, channels_out, per_group = weights.ndim - 2, weights.shape[0], weights.shape[1]
-    require(groups >= 1 and channels_out % groups == 0, f"groups is {groups}; allowed: divisors of {channels_out} output channels")
+    require(
+        groups >= 1 and channels_out % groups == 0,
+        f"groups is {groups}; allowed: divisors of {channels_out} output channels",
+    )
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
     if bias is None:
         bias = np.zeros(channels_out, np.float32)
-    require(whole("bias", bias, np.float32, 1).size == channels_out, f"bias has {bias.size} values; allowed: {channels_out}")
+    require(
+        whole("bias", bias, np.float32, 1).size == channels_out, f"bias has {bias.size} values; allowed: {channels_out}"
+    )
     shape = tuple(weights.shape[2:])
     group_out, width = channels_out // groups, lanes()
     blocks, pieces, shifts, at_weight, at_bias = [], [], [], 0, 0
@@ -89,7 +98,8 @@ def pack_conv(
             shifts.append(shift)
             at_weight, at_bias, done = at_weight + piece.size, at_bias + columns, done + take
     return PackedConv(
-        np.concatenate(pieces), np.concatenate(shifts), np.array(blocks, np.int64), per_group * groups, channels_out, shape,
+        np.concatenate(pieces), np.concatenate(shifts), np.array(blocks, np.int64), per_group * groups,
+        channels_out, shape,
         _per_axis("stride", stride, rank, 1), _per_axis("padding", padding, rank, 0),
         _per_axis("dilation", dilation, rank, 1), groups,
     )  # fmt: skip
@@ -114,7 +124,9 @@ def pad_spatial(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
     return out
 
 
-def corner_offsets(batch: int, padded: Sequence[int], channels: int, out: Sequence[int], stride: Sequence[int]) -> np.ndarray:
+def corner_offsets(
+    batch: int, padded: Sequence[int], channels: int, out: Sequence[int], stride: Sequence[int]
+) -> np.ndarray:
     """Flat offset of the first input value under each output pixel, in output order. [elements]"""
     offsets = np.arange(batch, dtype=np.int64) * (int(np.prod(padded)) * channels)
     step = int(np.prod(padded)) * channels
@@ -135,18 +147,39 @@ def tap_offsets(padded: Sequence[int], channels: int, packed: PackedConv) -> tup
     return offsets, packed.kernel[-1] * channels if merged else channels // packed.groups
 
 
-def _sweep(vectors: int):  # noqa: ANN202 (a compiled closure has no useful annotation)
+def _sweep(vectors: int):
     rows = tile_rows(vectors)
     columns = vectors * lanes()
     full, single = tile(rows, vectors), tile(1, vectors)
 
     @inner
-    def sweep(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take):
+    def sweep(
+        lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take
+    ):
         spill = np.empty(columns, np.float32)
         here = np.zeros(1, np.int64)
         if take < columns:  # a ragged block: one pixel at a time through a spill of whole vectors
             for p in range(lo, hi):
-                single(x, pixels, p, base, taps, 0, taps.size, run, weights, at_weight, bias, at_bias, True, floor, spill, here, 0, 0)
+                single(
+                    x,
+                    pixels,
+                    p,
+                    base,
+                    taps,
+                    0,
+                    taps.size,
+                    run,
+                    weights,
+                    at_weight,
+                    bias,
+                    at_bias,
+                    True,
+                    floor,
+                    spill,
+                    here,
+                    0,
+                    0,
+                )
                 for c in range(take):
                     out[slots[p] + first + c] = spill[c]
             return
@@ -157,10 +190,48 @@ def _sweep(vectors: int):  # noqa: ANN202 (a compiled closure has no useful anno
             at = at_weight + tap * run * columns
             p = lo
             while p + rows <= hi:
-                full(x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, tap == 0, bottom, out, slots, p, first)
+                full(
+                    x,
+                    pixels,
+                    p,
+                    base,
+                    taps,
+                    tap,
+                    end,
+                    run,
+                    weights,
+                    at,
+                    bias,
+                    at_bias,
+                    tap == 0,
+                    bottom,
+                    out,
+                    slots,
+                    p,
+                    first,
+                )
                 p += rows
             while p < hi:
-                single(x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, tap == 0, bottom, out, slots, p, first)
+                single(
+                    x,
+                    pixels,
+                    p,
+                    base,
+                    taps,
+                    tap,
+                    end,
+                    run,
+                    weights,
+                    at,
+                    bias,
+                    at_bias,
+                    tap == 0,
+                    bottom,
+                    out,
+                    slots,
+                    p,
+                    first,
+                )
                 p += 1
             tap = end
 
@@ -178,11 +249,84 @@ def conv_pixels(lo, hi, x, pixels, taps, run, group_in, weights, bias, blocks, s
         base = blocks[b, 5] * group_in
         per_pass = max(1, segment // (vectors * run))
         if vectors == 4:
-            _sweep_4(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take)
+            _sweep_4(
+                lo,
+                hi,
+                x,
+                pixels,
+                base,
+                taps,
+                run,
+                per_pass,
+                weights,
+                at_weight,
+                bias,
+                at_bias,
+                floor,
+                out,
+                slots,
+                first,
+                take,
+            )
         elif vectors == 2:
-            _sweep_2(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take)
+            _sweep_2(
+                lo,
+                hi,
+                x,
+                pixels,
+                base,
+                taps,
+                run,
+                per_pass,
+                weights,
+                at_weight,
+                bias,
+                at_bias,
+                floor,
+                out,
+                slots,
+                first,
+                take,
+            )
         else:
-            _sweep_1(lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take)
+            _sweep_1(
+                lo,
+                hi,
+                x,
+                pixels,
+                base,
+                taps,
+                run,
+                per_pass,
+                weights,
+                at_weight,
+                bias,
+                at_bias,
+                floor,
+                out,
+                slots,
+                first,
+                take,
+            )
+
+
+@lru_cache(maxsize=64)
+def _geometry(
+    batch: int,
+    padded: tuple[int, ...],
+    channels: int,
+    out: tuple[int, ...],
+    stride: tuple[int, ...],
+    border: int,
+    columns: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Input offset under each output pixel and where that pixel is written, kept for the shapes last seen."""
+    pixels = corner_offsets(batch, padded, channels, out, stride)
+    edged = tuple(n + 2 * border for n in out)
+    inward = 0
+    for size in edged:
+        inward = inward * size + border
+    return pixels, corner_offsets(batch, edged, columns, out, (1,) * len(out)) + inward * columns
 
 
 def conv(
@@ -190,24 +334,37 @@ def conv(
     packed: PackedConv,
     *,
     relu: bool = False,
+    bordered: bool = False,
+    border: int = 0,
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """``x`` ``[N, *spatial, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU."""
+    """``x`` ``[N, *spatial, C]`` convolved (cross-correlated, as ONNX Conv) with ``packed``, plus bias, optional ReLU.
+
+    Parameters
+    ----------
+    bordered : ``x`` already carries the zero border that ``packed.padding`` asks for, so it is not copied.
+    border : pixels left untouched around the result on every spatial axis (zero in a fresh ``out``), so that the
+        next convolution can take it as ``bordered``. [pixels]
+    """
     rank = len(packed.kernel)
     whole("x", x, np.float32, rank + 2)
     require(x.shape[-1] == packed.channels_in, f"x has {x.shape[-1]} channels; the weights take {packed.channels_in}")
-    spatial = conv_shape(x.shape[1:-1], packed)
-    shape = (x.shape[0], *spatial, packed.channels_out)
+    require(border >= 0, f"border is {border}; allowed: 0 or more")
+    trim = packed.padding if bordered else (0,) * rank
+    inside = tuple(n - 2 * p for n, p in zip(x.shape[1:-1], trim, strict=True))
+    require(min(inside) >= 0, f"x is {x.shape}; a bordered input holds its padding {packed.padding} on both sides")
+    spatial = conv_shape(inside, packed)
+    shape = (x.shape[0], *(n + 2 * border for n in spatial), packed.channels_out)
     if out is None:
-        out = np.empty(shape, np.float32)
+        out = np.zeros(shape, np.float32) if border else np.empty(shape, np.float32)
     require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
-    if out.size == 0:
+    if x.shape[0] == 0 or min(spatial) == 0:
         return out
-    padded = pad_spatial(x, packed.padding)
-    pixels = corner_offsets(x.shape[0], padded.shape[1:-1], x.shape[-1], spatial, packed.stride)
-    taps, run = tap_offsets(padded.shape[1:-1], x.shape[-1], packed)
-    slots = np.arange(pixels.size, dtype=np.int64) * packed.channels_out
+    padded = x if bordered else pad_spatial(x, packed.padding)
+    edged = padded.shape[1:-1]
+    pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, border, packed.channels_out)
+    taps, run = tap_offsets(edged, x.shape[-1], packed)
     over_range(
         conv_pixels, pixels.size, padded.reshape(-1), pixels, taps, run, packed.channels_in // packed.groups,
         packed.data, packed.bias, packed.blocks, WEIGHT_SEGMENT_BYTES // (4 * lanes()), RELU if relu else LINEAR,

@@ -40,7 +40,8 @@ class RowTable:
         whole("data", self.data, _STORED[self.format], 2)
         stored = {"int8": self.width + 8, "int4": (self.width + 1) // 2 + 4}.get(self.format, self.width)
         require(
-            self.data.shape[1] == stored, f"data has rows of {self.data.shape[1]}; {self.format} x {self.width} needs {stored}"
+            self.data.shape[1] == stored,
+            f"data has rows of {self.data.shape[1]}; {self.format} x {self.width} needs {stored}",
         )
 
     @property
@@ -50,7 +51,9 @@ class RowTable:
 
 
 @kernel
-def quantise_rows(lo: int, hi: int, values: np.ndarray, levels: int, codes: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> None:
+def quantise_rows(
+    lo: int, hi: int, values: np.ndarray, levels: int, codes: np.ndarray, scale: np.ndarray, bias: np.ndarray
+) -> None:
     """Row-wise asymmetric codes: ``scale = (max - min) / levels``, ``bias = min``, round half to even. [-]"""
     for row in range(lo, hi):
         low = np.float32(np.inf)
@@ -104,7 +107,7 @@ def unpack_rows(table: RowTable) -> np.ndarray:
 
 
 def _bag(fmt: str) -> Callable[..., None]:
-    """The range kernel of one format: columns in blocks of 8, 4 and 1 vectors, then one element (int4: two) at a time."""
+    """The range kernel of one format: blocks of 8, 4 and 1 vectors of columns, then one element (int4: two) at a time."""
     wide, middle, narrow = (8, 4, 1) if fmt != "int4" else (4, 2, 1)
     block_wide, columns_wide = bag_block(fmt, lanes(), wide)
     block_middle, columns_middle = bag_block(fmt, lanes(), middle)
@@ -223,7 +226,7 @@ def embedding_bag(
     distance: int = PREFETCH_DISTANCE,
     threads: int | None = None,
 ) -> np.ndarray:
-    """``out[b] = sum of weights[t] * row(indices[t])`` for ``t`` in ``[offsets[b], offsets[b + 1])``, fp32 accumulation.
+    """``out[b] = sum of weights[t] * row(indices[t])`` for ``offsets[b] <= t < offsets[b + 1]``, in fp32.
 
     Parameters
     ----------
@@ -234,12 +237,20 @@ def embedding_bag(
     """
     _checked_ids(table, indices)
     whole("offsets", offsets, np.int64, 1)
-    ordered = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == indices.size and bool((offsets[1:] >= offsets[:-1]).all())
+    ordered = (
+        offsets.size > 0
+        and offsets[0] == 0
+        and offsets[-1] == indices.size
+        and bool((offsets[1:] >= offsets[:-1]).all())
+    )
     require(ordered, f"offsets must rise from 0 to {indices.size}, the number of indices")
     require(mode in ("sum", "mean"), f"mode is {mode!r}; allowed: sum, mean")
     require(distance >= 0, f"distance is {distance}; allowed: 0 or more")
     if weights is not None:
-        require(whole("weights", weights, np.float32, 1).size == indices.size, f"weights has {weights.size} values; allowed: {indices.size}")
+        require(
+            whole("weights", weights, np.float32, 1).size == indices.size,
+            f"weights has {weights.size} values; allowed: {indices.size}",
+        )
     bags = offsets.size - 1
     result = _destination(out, bags, table.width)
     factors, mask = (_ONE, 0) if weights is None else (weights, -1)

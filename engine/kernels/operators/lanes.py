@@ -6,31 +6,26 @@ beyond fused multiply-add; it can never widen it past what the host executes.
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, types
+from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, types
 
 __all__ = ["HALF", "float_to_half", "half_to_float", "half_vector", "has_f16c", "lanes", "prefetch"]
 
 HALF = ir.HalfType()
 _BYTE = ir.IntType(8)
 _I32 = ir.IntType(32)
-_LANES_OF = {"avx512": 16, "avx2": 8, "portable": 4}
+_LANES_OF = {"avx512vnni": 16, "avx512": 16, "avx2": 8, "portable": 4}
 
 
 @cache
 def lanes() -> int:
     """FP32 lanes of one vector register of the target: 16 (AVX-512), 8 (AVX2) or 4. [-]"""
-    features = host_features()
-    best = 16 if "avx512f" in features else 8 if "avx2" in features else 4
-    wanted = os.environ.get("INFERSCAPE_ISA", "").lower()
-    forced = [width for name, width in _LANES_OF.items() if wanted.startswith(name)]
-    return min(best, *forced) if forced else best
+    return _LANES_OF[isa()]
 
 
 @cache

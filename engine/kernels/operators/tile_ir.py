@@ -50,7 +50,26 @@ def _loop(builder: Any, name: str, count: Any, body: Callable[[Any], None]) -> N
 
 
 def _emit(rows: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    x, pixels, p, base, taps, tap, tap_end, run, weights, at_weight, bias, at_bias, first, floor, out, slots, q, column = args
+    (
+        x,
+        pixels,
+        p,
+        base,
+        taps,
+        tap,
+        tap_end,
+        run,
+        weights,
+        at_weight,
+        bias,
+        at_bias,
+        first,
+        floor,
+        out,
+        slots,
+        q,
+        column,
+    ) = args
     width = lanes()
     floats = ir.VectorType(_F32, width)
 
@@ -90,7 +109,9 @@ def _emit(rows: int, vectors: int, context: Any, builder: Any, signature: Any, a
         place = builder.load(cursor)
         for u in range(count):
             step = [
-                builder.load(vector_at(factors, builder.add(place, _I64((u * vectors + v) * width))), align=1, typ=floats)
+                builder.load(
+                    vector_at(factors, builder.add(place, _I64((u * vectors + v) * width))), align=1, typ=floats
+                )
                 for v in range(vectors)
             ]
             for m in range(rows):
@@ -125,8 +146,9 @@ def tile(rows: int, vectors: int) -> Callable[..., None]:
 
     ``f(x, pixels, p, base, taps, tap, tap_end, run, weights, at_weight, bias, at_bias, first, floor, out, slots, q,
     column)``: for pixel ``m`` of ``rows`` and channel ``c`` of ``vectors`` registers,
-    ``out[slots[q + m] + column + c] = max(floor, start + sum x[pixels[p + m] + base + taps[t] + k] * weights[...])`` over
-    taps ``[tap, tap_end)`` and ``k < run``; ``start`` is ``bias[at_bias + c]`` when ``first``, else what ``out`` holds.
+    ``out[slots[q + m] + column + c] = max(floor, start + sum of x[pixels[p + m] + base + taps[t] + k] * weights[...])``
+    over taps ``[tap, tap_end)`` and ``k < run``; ``start`` is ``bias[at_bias + c]`` when ``first``, else what
+    ``out`` holds.
     """
     if JIT_ENABLED:
 

@@ -1,0 +1,94 @@
+"""Layer normalisation, RMS normalisation and the folded batch normalisation, float32 over the last axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.softmax import row_sum
+
+__all__ = ["batch_norm", "layer_norm", "rms_norm"]
+
+
+@kernel
+def layer_norm_rows(lo, hi, x, gain, shift, epsilon, centred, out):
+    """Rows ``[lo, hi)``: two passes (mean, then the variance of the centred row), population variance."""
+    count = np.float32(x.shape[1])
+    square = np.empty(x.shape[1], np.float32)
+    for r in range(lo, hi):
+        row, to = x[r], out[r]
+        mean = np.float32(row_sum(row) / count) if centred else np.float32(0)
+        for c in range(row.size):
+            d = np.float32(row[c] - mean)
+            square[c] = d * d
+        rate = np.float32(np.float32(1) / np.sqrt(np.float32(np.float32(row_sum(square) / count) + epsilon)))
+        for c in range(row.size):
+            to[c] = np.float32(np.float32(np.float32(row[c] - mean) * rate) * gain[c]) + shift[c]
+
+
+@kernel
+def batch_norm_rows(lo, hi, x, gain, shift, out):
+    """Rows ``[lo, hi)``: ``x * gain + shift`` per channel."""
+    for r in range(lo, hi):
+        row, to = x[r], out[r]
+        for c in range(row.size):
+            to[c] = np.float32(row[c] * gain[c]) + shift[c]
+
+
+def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray | None, out: np.ndarray | None):
+    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
+    whole("x", x, np.float32, x.ndim)
+    width = x.shape[-1]
+    require(whole("gain", gain, np.float32, 1).size == width, f"gain has {gain.size} values; allowed: {width}")
+    if shift is None:
+        shift = np.zeros(width, np.float32)
+    require(whole("shift", shift, np.float32, 1).size == width, f"shift has {shift.size} values; allowed: {width}")
+    result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
+    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
+    rows = x.size // width if width else 0
+    return x.reshape(rows, width), shift, result, result.reshape(rows, width), 1 + 16384 // max(1, width)
+
+
+def layer_norm(
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    *,
+    epsilon: float = 1e-5,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``(x - mean) / sqrt(var + epsilon) * gain + shift`` along the last axis (ONNX LayerNormalization)."""
+    require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
+    flat, moved, result, to, grain = _rows(x, gain, shift, out)
+    over_range(
+        layer_norm_rows, len(flat), flat, gain, moved, np.float32(epsilon), True, to, threads=threads, grain=grain
+    )
+    return result
+
+
+def rms_norm(
+    x: np.ndarray,
+    gain: np.ndarray,
+    *,
+    epsilon: float = 1e-5,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``x / sqrt(mean(x^2) + epsilon) * gain`` along the last axis."""
+    require(epsilon >= 0, f"epsilon is {epsilon}; allowed: 0 or more")
+    flat, moved, result, to, grain = _rows(x, gain, None, out)
+    over_range(
+        layer_norm_rows, len(flat), flat, gain, moved, np.float32(epsilon), False, to, threads=threads, grain=grain
+    )
+    return result
+
+
+def batch_norm(
+    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, *, out: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """Inference batch normalisation with its statistics folded: ``x * gain + shift`` per channel, channels last."""
+    flat, moved, result, to, grain = _rows(x, gain, shift, out)
+    over_range(batch_norm_rows, len(flat), flat, gain, moved, to, threads=threads, grain=grain)
+    return result

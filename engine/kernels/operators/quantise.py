@@ -1,0 +1,108 @@
+"""Affine quantise and dequantise between float32 and int8 or uint8, per tensor or per channel of the last axis.
+
+``q = saturate(round_half_even(x / scale) + zero)`` and ``x = (q - zero) * scale``: ONNX QuantizeLinear and
+DequantizeLinear, bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.kernels.operators.ranges import over_range, require, whole
+
+__all__ = ["dequantise", "quantise"]
+
+GRAIN = 16384
+"""Fewest elements worth a thread of their own. [elements]"""
+
+
+@kernel
+def quantise_range(lo, hi, x, scale, zero, low, high, out):
+    """Rows ``[lo, hi)`` of ``x`` ``[rows, channels]``; a NaN becomes the zero point."""
+    for r in range(lo, hi):
+        row, to = x[r], out[r]
+        for c in range(row.size):
+            code = np.float32(np.rint(np.float32(row[c] / scale[c])) + zero[c])
+            code = low if code < low else code
+            code = high if code > high else code
+            to[c] = np.int32(zero[c] if np.isnan(code) else code)
+
+
+@kernel
+def dequantise_range(lo, hi, codes, scale, zero, out):
+    """Rows ``[lo, hi)`` of ``codes`` ``[rows, channels]``."""
+    for r in range(lo, hi):
+        row, to = codes[r], out[r]
+        for c in range(row.size):
+            to[c] = np.float32(np.float32(row[c]) - zero[c]) * scale[c]
+
+
+def _channels(name: str, value: float | np.ndarray, columns: int) -> np.ndarray:
+    values = np.asarray(value, np.float32).reshape(-1)
+    require(values.size in (1, columns), f"{name} has {values.size} values; allowed: 1 or {columns}, one per channel")
+    return np.ascontiguousarray(np.broadcast_to(values, (columns,)))
+
+
+def _shaped(x: np.ndarray, per_channel: bool) -> tuple[int, int]:
+    """Rows and columns the kernel walks: channels last, or long rows of one scale."""
+    if per_channel:
+        return (x.size // x.shape[-1] if x.shape[-1] else 0), x.shape[-1]
+    columns = next((c for c in (4096, 256, 16) if x.size % c == 0), 1)
+    return x.size // columns, columns
+
+
+def _affine(scale: float | np.ndarray, zero: int | np.ndarray, dtype: np.dtype) -> bool:
+    steps, zeros, limits = np.asarray(scale), np.asarray(zero), np.iinfo(dtype)
+    require(bool((steps > 0).all() and np.isfinite(steps).all()), "scale must be finite and above 0")
+    require(bool((zeros >= limits.min).all() and (zeros <= limits.max).all()), f"zero must fit {dtype}")
+    return steps.size > 1 or zeros.size > 1
+
+
+def quantise(
+    x: np.ndarray,
+    scale: float | np.ndarray,
+    zero: int | np.ndarray = 0,
+    *,
+    dtype: type = np.int8,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """Codes of float32 ``x``; ``scale`` and ``zero`` are one number or one per channel of the last axis."""
+    require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
+    whole("x", x, np.float32, x.ndim)
+    kind = np.dtype(dtype)
+    require(kind in (np.dtype(np.int8), np.dtype(np.uint8)), f"dtype is {kind}; allowed: int8, uint8")
+    rows, columns = _shaped(x, _affine(scale, zero, kind))
+    result = np.empty(x.shape, kind) if out is None else whole("out", out, kind, x.ndim)
+    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
+    steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
+    low, high = np.float32(np.iinfo(kind).min), np.float32(np.iinfo(kind).max)
+    over_range(
+        quantise_range, rows, x.reshape(rows, columns), steps, zeros, low, high, result.reshape(rows, columns),
+        threads=threads, grain=1 + GRAIN // max(1, columns),
+    )  # fmt: skip
+    return result
+
+
+def dequantise(
+    codes: np.ndarray,
+    scale: float | np.ndarray,
+    zero: int | np.ndarray = 0,
+    *,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """Float32 values of int8 or uint8 ``codes``; arguments as in :func:`quantise`."""
+    known = isinstance(codes, np.ndarray) and codes.dtype in (np.int8, np.uint8) and codes.ndim >= 1
+    require(known, "codes must be an int8 or uint8 array with at least one axis")
+    whole("codes", codes, codes.dtype, codes.ndim)
+    rows, columns = _shaped(codes, _affine(scale, zero, codes.dtype))
+    result = np.empty(codes.shape, np.float32) if out is None else whole("out", out, np.float32, codes.ndim)
+    require(result.shape == codes.shape, f"out is {result.shape}; allowed: {codes.shape}")
+    steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
+    over_range(
+        dequantise_range, rows, codes.reshape(rows, columns), steps, zeros, result.reshape(rows, columns),
+        threads=threads, grain=1 + GRAIN // max(1, columns),
+    )  # fmt: skip
+    return result

@@ -1,0 +1,149 @@
+"""One step of an LSTM or GRU cell, batch by batch, float32: gate products and activations fused per hidden block.
+
+Weights are packed so that one tile of the implicit-GEMM generator holds every gate of the same hidden units; the gates
+never leave the cache. At batch 1 the step streams the weights once: it is bound by memory. Equations and weight layout
+are ONNX's LSTM (gate order i, o, f, c) and GRU (z, r, h with ``linear_before_reset = 1``), as in cuDNN and Brainwave.
+[FLOP] = 2 * batch * gates * hidden * (inputs + hidden).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.kernels.operators.conv import LINEAR
+from engine.kernels.operators.lanes import lanes
+from engine.kernels.operators.pointwise import sigmoid32, tanh32
+from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.tile_ir import tile
+
+__all__ = ["PackedCell", "gru_step", "lstm_step", "pack_cell"]
+
+GATES = {"lstm": 4, "gru": 3}
+_ROWS = 4
+"""Samples per tile: four registers of gates each. [samples]"""
+_WIDTH = lanes()
+_one, _four = tile(1, 4), tile(_ROWS, 4)
+_SLOTS = np.arange(_ROWS, dtype=np.int64) * (4 * _WIDTH)
+
+
+@dataclass(frozen=True)
+class PackedCell:
+    """Weights of a recurrent cell, four gate vectors per hidden block: ``[blocks, inputs + hidden, 4, lanes]``.
+
+    For a GRU the four are update, reset, the input part and the recurrent part of the candidate, the last two with
+    zero weights for the other operand, since the reset gate multiplies only the recurrent part.
+    """
+
+    kind: Literal["lstm", "gru"]
+    inputs: int
+    hidden: int
+    data: np.ndarray
+    bias: np.ndarray
+
+
+def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: np.ndarray | None = None) -> PackedCell:
+    """Pack ONNX weights ``w`` ``[gates * hidden, inputs]``, ``r`` ``[gates * hidden, hidden]`` and ``bias``.
+
+    ``bias`` is ``[2 * gates * hidden]``, input biases before recurrent ones, or None for zero.
+    """
+    require(kind in GATES, f"kind is {kind!r}; allowed: lstm, gru")
+    gates = GATES[kind]
+    whole("w", w, np.float32, 2)
+    whole("r", r, np.float32, 2)
+    hidden, inputs = r.shape[1], w.shape[1]
+    require(hidden >= 1, "r must have at least one hidden unit")
+    for name, array, shape in (("w", w, (gates * hidden, inputs)), ("r", r, (gates * hidden, hidden))):
+        require(array.shape == shape, f"{name} is {array.shape}; a {kind} of {hidden} units needs {shape}")
+    both = np.zeros(2 * gates * hidden, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(both.size == 2 * gates * hidden, f"bias has {both.size} values; allowed: {2 * gates * hidden}")
+    wb, rb = both.reshape(2, gates, hidden)
+    wg, rg = w.reshape(gates, hidden, inputs), r.reshape(gates, hidden, hidden)
+    if kind == "lstm":
+        weight, shift = np.concatenate([wg, rg], axis=2), wb + rb
+    else:
+        empty_in, empty_rec = np.zeros((hidden, inputs), np.float32), np.zeros((hidden, hidden), np.float32)
+        left = np.stack([wg[0], wg[1], wg[2], empty_in])
+        right = np.stack([rg[0], rg[1], empty_rec, rg[2]])
+        weight, shift = np.concatenate([left, right], axis=2), np.stack([wb[0] + rb[0], wb[1] + rb[1], wb[2], rb[2]])
+    blocks = -(-hidden // _WIDTH)
+    padded = np.zeros((4, blocks * _WIDTH, inputs + hidden), np.float32)
+    padded[:, :hidden] = weight
+    shifts = np.zeros((4, blocks * _WIDTH), np.float32)
+    shifts[:, :hidden] = shift
+    data = padded.reshape(4, blocks, _WIDTH, -1).transpose(1, 3, 0, 2)
+    order = shifts.reshape(4, blocks, _WIDTH).transpose(1, 0, 2)
+    return PackedCell(
+        kind, inputs, hidden, np.ascontiguousarray(data).reshape(-1), np.ascontiguousarray(order).reshape(-1)
+    )
+
+
+@kernel
+def cell_blocks(lo, hi, joined, weights, bias, lstm, h, c, h_out, c_out, samples, slots):
+    """Hidden blocks ``[lo, hi)`` of every sample: gates by tile, then the cell's equations."""
+    batch, depth = joined.shape
+    hidden, taps = h.shape[1], np.zeros(1, np.int64)
+    flat = joined.reshape(-1)
+    gates = np.empty(_ROWS * 4 * _WIDTH, np.float32)
+    for block in range(lo, hi):
+        at, shift = block * depth * 4 * _WIDTH, block * 4 * _WIDTH
+        first = block * _WIDTH
+        n = 0
+        while n < batch:
+            rows = _ROWS if n + _ROWS <= batch else 1
+            if rows == _ROWS:
+                _four(
+                    flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0
+                )
+            else:
+                _one(flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0)
+            for m in range(rows):
+                a = gates[m * 4 * _WIDTH : (m + 1) * 4 * _WIDTH]
+                for j in range(min(_WIDTH, hidden - first)):
+                    p, q, s, t = a[j], a[_WIDTH + j], a[2 * _WIDTH + j], a[3 * _WIDTH + j]
+                    unit = first + j
+                    if lstm:
+                        cell = np.float32(sigmoid32(s) * c[n + m, unit]) + np.float32(sigmoid32(p) * tanh32(t))
+                        c_out[n + m, unit] = cell
+                        h_out[n + m, unit] = sigmoid32(q) * tanh32(np.float32(cell))
+                    else:
+                        update = sigmoid32(p)
+                        candidate = tanh32(np.float32(s + np.float32(sigmoid32(q) * t)))
+                        kept = np.float32(update * h[n + m, unit])
+                        h_out[n + m, unit] = np.float32(np.float32(np.float32(1) - update) * candidate) + kept
+            n += rows
+
+
+def _step(
+    x: np.ndarray, h: np.ndarray, c: np.ndarray, packed: PackedCell, threads: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    whole("x", x, np.float32, 2)
+    require(x.shape[1] == packed.inputs, f"x has {x.shape[1]} inputs; the cell takes {packed.inputs}")
+    for name, state in (("h", h), ("c", c)):
+        shape = (x.shape[0], packed.hidden)
+        require(whole(name, state, np.float32, 2).shape == shape, f"{name} is {state.shape}; allowed: {shape}")
+    joined = np.concatenate([x, h], axis=1)
+    h_out, c_out = np.empty_like(h), np.empty_like(c)
+    samples = np.arange(x.shape[0], dtype=np.int64) * joined.shape[1]
+    over_range(
+        cell_blocks, -(-packed.hidden // _WIDTH), joined, packed.data, packed.bias, packed.kind == "lstm", h, c, h_out,
+        c_out, samples, _SLOTS, threads=threads, grain=2,
+    )  # fmt: skip
+    return h_out, c_out
+
+
+def lstm_step(
+    x: np.ndarray, h: np.ndarray, c: np.ndarray, packed: PackedCell, *, threads: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Next ``(h, c)`` of an LSTM: ``x`` ``[batch, inputs]``, ``h`` and ``c`` ``[batch, hidden]``, all float32."""
+    require(packed.kind == "lstm", f"packed is a {packed.kind}; allowed: lstm")
+    return _step(x, h, c, packed, threads)
+
+
+def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int | None = None) -> np.ndarray:
+    """Next ``h`` of a GRU: ``x`` ``[batch, inputs]``, ``h`` ``[batch, hidden]``, float32."""
+    require(packed.kind == "gru", f"packed is a {packed.kind}; allowed: gru")
+    return _step(x, h, h, packed, threads)[0]
