@@ -1,0 +1,190 @@
+"""Products with one narrow side: a token against streamed weights, or many rows against at most 16 columns.
+
+::
+
+    gemv(w, x, bias=None, stored="f32")   # w [N, K] as stored, x float32 [K] or [B, K] -> float32 [N] or [B, N]
+    small_f32(a, b_t, bias=None)          # a float32 [M, K], b_t float32 [N, K], N <= 16 -> float32 [M, N]
+    small_s32(a, b_t, zero_a=0, bias=None)  # a uint8 [M, K], b_t int8 [N, K], N <= 16 -> int32 [M, N], exact
+
+Weights are read once in their stored format (``f32``, or uint16 patterns of ``bf16`` / ``fp16``): the bound is the
+memory stream. Sums run over a fixed lane order that depends on K and the number of vectors only, hence not on threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.kernels.operators.dot_ir import ROWS, SPAN, STORED, dot_tile
+from engine.kernels.operators.gemm import aligned, output
+from engine.kernels.operators.ranges import over_range, require, whole
+
+__all__ = ["SMALL_N", "gemv", "small_f32", "small_s32"]
+
+SMALL_N = 16
+_GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs more than it brings
+
+_f32_1, _f32_2, _f32_4 = (dot_tile("f32", v) for v in (1, 2, 4))
+_bf16_1, _bf16_4 = (dot_tile("bf16", v) for v in (1, 4))
+_fp16_1, _fp16_4 = (dot_tile("fp16", v) for v in (1, 4))
+_u8_1, _u8_2, _u8_4 = (dot_tile("u8", v) for v in (1, 2, 4))
+
+
+@kernel
+def _f32_range(lo, hi, w, x, init, out):
+    rows, k = w.shape
+    count = out.shape[1]
+    ldx = x.shape[1]
+    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
+        left = rows - first
+        if count == 1:
+            _f32_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
+        elif count == 2:
+            _f32_2(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first * 2, 2, 2)
+        else:
+            for v in range(0, count, 4):
+                _f32_4(
+                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
+                )  # fmt: skip
+
+
+@kernel
+def _bf16_range(lo, hi, w, x, init, out):
+    rows, k = w.shape
+    count = out.shape[1]
+    ldx = x.shape[1]
+    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
+        left = rows - first
+        if count == 1:
+            _bf16_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
+        else:
+            for v in range(0, count, 4):
+                _bf16_4(
+                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
+                )  # fmt: skip
+
+
+@kernel
+def _fp16_range(lo, hi, w, x, init, out):
+    rows, k = w.shape
+    count = out.shape[1]
+    ldx = x.shape[1]
+    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
+        left = rows - first
+        if count == 1:
+            _fp16_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
+        else:
+            for v in range(0, count, 4):
+                _fp16_4(
+                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
+                )  # fmt: skip
+
+
+@kernel
+def _u8_range(lo, hi, w, x, init, out):
+    rows, k = w.shape
+    count = out.shape[1]
+    ldx = x.shape[1]
+    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
+        left = rows - first
+        if count == 1:
+            _u8_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
+        elif count == 2:
+            _u8_2(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first * 2, 2, 2)
+        else:
+            for v in range(0, count, 4):
+                _u8_4(
+                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
+                )  # fmt: skip
+
+
+_RANGES = {"f32": _f32_range, "bf16": _bf16_range, "fp16": _fp16_range, "u8": _u8_range}
+
+
+def _padded_vectors(x: np.ndarray, stored: str) -> np.ndarray:
+    """``x`` [V, K] zero padded to whole tiles of four vectors and whole steps of K."""
+    count, k = x.shape
+    span = SPAN[stored]
+    shape = (-(-count // 4) * 4 if count > 2 else count, -(-k // span) * span)
+    full = aligned(shape[0] * shape[1], x.dtype.type).reshape(shape)
+    full[:count, :k] = x
+    return full
+
+
+def _run(
+    stored: str, w: np.ndarray, x: np.ndarray, init: np.ndarray, out: np.ndarray, threads: int | None
+) -> np.ndarray:
+    if out.size:
+        rows, k = w.shape
+        start = np.zeros(-(-init.size // 4) * 4, init.dtype)
+        start[: init.size] = init
+        groups = -(-rows // ROWS)
+        grain = max(1, _GRAIN_BYTES // max(1, ROWS * k * w.itemsize))
+        over_range(_RANGES[stored], groups, w, _padded_vectors(x, stored), start, out, threads=threads, grain=grain)
+    return out
+
+
+def gemv(
+    w: np.ndarray,
+    x: np.ndarray,
+    bias: np.ndarray | None = None,
+    stored: str = "f32",
+    threads: int | None = None,
+) -> np.ndarray:
+    """``w @ x + bias`` with ``w`` [N, K] streamed as stored and summed in float32.
+
+    ``x`` float32 [K], or [B, K] for a few tokens; ``bias`` float32 [N]; returns float32 [N] or [B, N].
+    Error of an element at most ``(K + 2) 2**-24 |w| |x|`` to first order; widening of the weights is exact.
+    """
+    require(stored in ("f32", "bf16", "fp16"), f"stored is {stored!r}; allowed: 'f32', 'bf16', 'fp16'")
+    whole("w", w, STORED[stored], 2)
+    whole("x", x, np.float32, 1 if isinstance(x, np.ndarray) and x.ndim == 1 else 2)
+    tokens = x.reshape(1, -1) if x.ndim == 1 else x
+    require(tokens.shape[1] == w.shape[1], f"x has {tokens.shape[1]} values a row; allowed: {w.shape[1]}, as w")
+    out = np.empty((w.shape[0], tokens.shape[0]), np.float32)
+    _run(stored, w, tokens, np.zeros(tokens.shape[0], np.float32), out, threads)
+    if bias is not None:
+        whole("bias", bias, np.float32, 1)
+        require(bias.shape == (w.shape[0],), f"bias has shape {bias.shape}; allowed: {(w.shape[0],)}")
+        out += bias[:, None]
+    return out[:, 0] if x.ndim == 1 else np.ascontiguousarray(out.T)
+
+
+def _small_checks(a: np.ndarray, b_t: np.ndarray) -> None:
+    require(b_t.shape[0] <= SMALL_N, f"b_t has {b_t.shape[0]} rows; allowed: at most {SMALL_N}")
+    require(b_t.shape[1] == a.shape[1], f"b_t has {b_t.shape[1]} columns; allowed: {a.shape[1]}, as a")
+
+
+def small_f32(
+    a: np.ndarray,
+    b_t: np.ndarray,
+    bias: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``a @ b_t.T + bias`` for at most 16 columns: float32 [M, K] x float32 [N, K] -> float32 [M, N]."""
+    whole("a", a, np.float32, 2)
+    whole("b_t", b_t, np.float32, 2)
+    _small_checks(a, b_t)
+    init = np.zeros(b_t.shape[0], np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(init.shape == (b_t.shape[0],), f"bias has shape {init.shape}; allowed: {(b_t.shape[0],)}")
+    return _run("f32", a, b_t, init, output(out, (a.shape[0], b_t.shape[0]), np.float32), threads)
+
+
+def small_s32(
+    a: np.ndarray,
+    b_t: np.ndarray,
+    zero_a: int = 0,
+    bias: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``(a - zero_a) @ b_t.T + bias`` for at most 16 columns: uint8 [M, K] x int8 [N, K] -> int32 [M, N], exact."""
+    whole("a", a, np.uint8, 2)
+    whole("b_t", b_t, np.int8, 2)
+    _small_checks(a, b_t)
+    require(0 <= zero_a <= 255, f"zero_a is {zero_a}; allowed: 0 to 255")
+    init = np.zeros(b_t.shape[0], np.int32) if bias is None else whole("bias", bias, np.int32, 1)
+    require(init.shape == (b_t.shape[0],), f"bias has shape {init.shape}; allowed: {(b_t.shape[0],)}")
+    init = init - np.int32(zero_a) * b_t.sum(1, dtype=np.int32)
+    return _run("u8", a, b_t, init, output(out, (a.shape[0], b_t.shape[0]), np.int32), threads)
