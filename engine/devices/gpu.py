@@ -1,8 +1,9 @@
 """Throughput accelerators that a host drives operator by operator: GPUs, TPUs and their like.
 
-An op takes the slower of arithmetic and memory traffic, each at the share of its peak that such parts reach, plus
-what launching it costs. The launch is hidden behind device work only when operators are issued eagerly by a host
-that runs ahead; a host that can't keep up sets the pace itself. Estimates, for one device of a homogeneous group.
+An op *demands* arithmetic, bytes and a launch, which follow from the network and its mapping; a device *supplies*
+them at rates. An op takes the slower of arithmetic and memory traffic, each at the share of its peak that such parts
+reach, plus what launching it costs. Demand and supply are apart so that a sweep over rates prices a demand once.
+Estimates, for one device of a homogeneous group.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ _FIELDS = (
     UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE, EAGER,
 ) = range(15)  # fmt: skip
 
-# columns of the detail array
-COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR = range(10)
+# what an op demands of a device, per pass: the columns of a demand array
+RATE, EFFORT, BYTES, RUNS, LAUNCHES, WORK, ROOF, NEAR = range(8)
+DEMANDS = 8
+MATRIX, WIDE_MATRIX, LANES = range(3)  # values of RATE: which peak limits the arithmetic
+
+# what a device supplies: rows of a supply array, one column a design point
+SUPPLY = ("matrix_s", "wide_s", "lanes_s", "byte_s", "launch_s", "issue_s")  # seconds per FLOP, per byte, per op
+MATRIX_S, WIDE_S, LANES_S, BYTE_S, LAUNCH_S, ISSUE_S = range(6)
 
 
 @kernel
@@ -53,8 +60,12 @@ def _wave_share(g, m, n, k, units):
 
 
 @kernel
-def price_ops(table, batch, length, context, ways, rec, out):
-    """Price every op of a phase; fills ``out`` (n_ops, 10), layers and steps multiplied in."""
+def demand_ops(table, batch, length, context, ways, rec, out):
+    """What each op of a phase asks of one device of ``ways``; fills ``out`` (n_ops, DEMANDS).
+
+    EFFORT is FLOPs over the share of issue slots that do useful work, BYTES goes off chip, NEAR stays in the cache;
+    all are per execution. RUNS is executions a pass. Depends on the mapping and on sizes, on no rate.
+    """
     for j in range(table.shape[0]):
         shard = table[j, T.SHARD]
         g = _at(table, j, T.G, batch, length, context)
@@ -77,57 +88,87 @@ def price_ops(table, batch, length, context, ways, rec, out):
         state *= share
         reads *= part_g * part_k * part_e
         writes *= part_n * part_g * part_e
-        n *= part_n
-        g *= part_g
-        k *= part_k
         klass = table[j, T.CLASS]
         low = table[j, T.QUANTISABLE] > 0.0
         act_bytes = rec[ACT_BYTES] if low else rec[WIDE_BYTES]
         weight_bytes = rec[WEIGHT_BYTES] if low else rec[WIDE_BYTES]
         fused = rec[FUSE] > 0.0
-        grows = table[j, T.WRITES + 3] + table[j, T.READS + 3] > 0.0  # score-like: as wide as the context
-        if fused and grows and state == 0.0 and klass == T.REDUCTION:
-            reads = 0.0
-            writes = 0.0
-        if fused and table[j, T.WRITES + 3] > 0.0:
-            writes = 0.0
-        if fused and table[j, T.READS + 3] > 0.0:
-            reads = 0.0
-        inline = fused and (klass == T.ELEMENTWISE)
+        inline = fused and klass == T.ELEMENTWISE
         if inline:
             reads = max(reads - writes, 0.0)
             writes = 0.0
+        if fused and table[j, T.WRITES + 3] > 0.0:  # as wide as the context: scores stay on chip
+            writes = 0.0
+        if fused and table[j, T.READS + 3] > 0.0:
+            reads = 0.0
         near = 0.0
         activations = (reads + writes) * act_bytes
         if activations <= 0.5 * rec[CACHE]:  # produced and consumed inside the last-level cache
             near = activations
             activations = 0.0
-        moved = weights * weight_bytes + state * act_bytes + activations
+        effort = flops
+        rate = LANES
         if klass == T.CONTRACTION:
-            roof = rec[PEAK] if low else rec[WIDE_PEAK]
-            useful = _wave_share(g, m, n, k, rec[UNITS])
-            compute = flops / (roof * rec[MATMUL_EFF] * useful) if flops > 0 else 0.0
-        else:
-            roof = rec[VECTOR_PEAK]
-            compute = flops / roof if flops > 0 else 0.0
-        memory = moved / (rec[BANDWIDTH] * rec[MEMORY_EFF])
-        runs = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
-        busy = max(compute, memory)
-        launch = 0.0 if inline else rec[LAUNCH]
-        issue = 0.0 if inline else rec[ISSUE]
-        # eager: the host issues ahead, so an op lasts as long as the slower of issuing it and running it
-        wait = max(issue - busy - launch, 0.0) if rec[EAGER] > 0.0 else 0.0
-        bound = 1.0 if compute >= memory else 0.0
-        out[j, COMPUTE] = runs * busy * bound
-        out[j, OFFCHIP] = runs * busy * (1.0 - bound)
-        out[j, ONCHIP] = 0.0
-        out[j, LINKS] = 0.0
-        out[j, HOST] = runs * wait
-        out[j, OVERHEAD] = runs * launch
-        out[j, WORK] = runs * flops
-        out[j, ROOF] = roof
-        out[j, MOVED] = runs * moved
-        out[j, NEAR] = runs * near
+            rate = MATRIX if low else WIDE_MATRIX
+            effort = flops / _wave_share(g * part_g, m, n * part_n, k * part_k, rec[UNITS]) if flops > 0 else 0.0
+        out[j, RATE] = rate
+        out[j, EFFORT] = effort
+        out[j, BYTES] = weights * weight_bytes + state * act_bytes + activations
+        out[j, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
+        out[j, LAUNCHES] = 0.0 if inline else 1.0
+        out[j, WORK] = flops
+        out[j, ROOF] = rec[PEAK] if rate == MATRIX else rec[WIDE_PEAK] if rate == WIDE_MATRIX else rec[VECTOR_PEAK]
+        out[j, NEAR] = near
+
+
+@kernel
+def _op_seconds(effort, rate_s, moved, byte_s, launches, launch_s, issue_s):
+    """Seconds of one execution: (arithmetic-bound, memory-bound, waiting for the host, launching).
+
+    A captured graph has no issue cost. Eager hosts issue ahead, so an op lasts as long as the slower of issuing it
+    and running it.
+    """
+    compute = effort * rate_s
+    memory = moved * byte_s
+    busy = max(compute, memory)
+    launch = launches * launch_s
+    wait = max(launches * issue_s - busy - launch, 0.0)
+    bound = compute >= memory
+    return (busy if bound else 0.0), (0.0 if bound else busy), wait, launch
+
+
+@kernel
+def supply_ops(demand, supply, point, out):
+    """Times of every op at one design point; fills ``out`` (n_ops, 6) by resource, executions multiplied in."""
+    for j in range(demand.shape[0]):
+        rate_s = supply[int(demand[j, RATE]), point]
+        compute, memory, wait, launch = _op_seconds(
+            demand[j, EFFORT], rate_s, demand[j, BYTES], supply[BYTE_S, point],
+            demand[j, LAUNCHES], supply[LAUNCH_S, point], supply[ISSUE_S, point],
+        )  # fmt: skip
+        runs = demand[j, RUNS]
+        out[j, 0] = runs * compute
+        out[j, 1] = runs * memory
+        out[j, 2] = 0.0
+        out[j, 3] = 0.0
+        out[j, 4] = runs * wait
+        out[j, 5] = runs * launch
+
+
+@kernel
+def supply_block(lo, hi, demand, supply, totals):
+    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points); the sum `supply_ops` has, op by op."""
+    for j in range(demand.shape[0]):
+        effort, moved, launches, runs = demand[j, EFFORT], demand[j, BYTES], demand[j, LAUNCHES], demand[j, RUNS]
+        rates = supply[int(demand[j, RATE])]
+        for p in range(lo, hi):
+            compute, memory, wait, launch = _op_seconds(
+                effort, rates[p], moved, supply[BYTE_S, p], launches, supply[LAUNCH_S, p], supply[ISSUE_S, p]
+            )
+            totals[0, p] += runs * compute
+            totals[1, p] += runs * memory
+            totals[4, p] += runs * wait
+            totals[5, p] += runs * launch
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -201,13 +242,36 @@ def record(job: Job) -> np.ndarray:
     return np.array([values[name] for name in _FIELDS])
 
 
-def price(job: Job) -> PhaseCost:
-    """Cost of one pass on one device. An estimate."""
+def supply(rec: np.ndarray) -> np.ndarray:
+    """Seconds per unit of each demand, a column of the supply array, from a record. [s/FLOP, s/B, s]"""
+    return np.array(
+        [
+            1.0 / (rec[PEAK] * rec[MATMUL_EFF]),
+            1.0 / (rec[WIDE_PEAK] * rec[MATMUL_EFF]),
+            1.0 / rec[VECTOR_PEAK],
+            1.0 / (rec[BANDWIDTH] * rec[MEMORY_EFF]),
+            rec[LAUNCH],
+            rec[ISSUE] * rec[EAGER],
+        ]
+    )
+
+
+def demand(job: Job) -> np.ndarray:
+    """What a job's ops ask of one device, shape (n_ops, DEMANDS)."""
     rows = np.array([job.phase.ops.index(op) for op in job.ops]) if len(job.ops) != len(job.phase.ops) else slice(None)
     table = T.lower(job.phase)[rows]
-    out = np.zeros((table.shape[0], 10))
-    price_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
-    return PhaseCost(out[:, :6], out[:, WORK], out[:, ROOF], out[:, MOVED], out[:, NEAR])
+    out = np.zeros((table.shape[0], DEMANDS))
+    demand_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    return out
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass on one device. An estimate."""
+    asked = demand(job)
+    seconds = np.zeros((asked.shape[0], 6))
+    supply_ops(asked, supply(record(job)).reshape(-1, 1), 0, seconds)
+    runs = asked[:, RUNS]
+    return PhaseCost(seconds, runs * asked[:, WORK], asked[:, ROOF], runs * asked[:, BYTES], runs * asked[:, NEAR])
 
 
 FAMILY = DeviceFamily(
