@@ -57,7 +57,10 @@ def price_ops(table, batch, length, context, ways, rec, out):
         m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
         flops = _at(table, j, T.FLOPS, batch, length, context) * share
-        weights = _at(table, j, T.WEIGHTS, batch, length, context) * share
+        weights = _at(table, j, T.WEIGHTS, batch, length, context)
+        if table[j, T.STORED] > 0.0:  # rows that many items choose are read once
+            weights = min(weights, table[j, T.STORED])
+        weights *= share
         moved_in = _at(table, j, T.READS, batch, length, context) * (1.0 if shard == 1.0 else share)
         moved_out = _at(table, j, T.WRITES, batch, length, context) * (1.0 if shard == 3.0 else share)
         rows = _at(table, j, T.GATHER_ROWS, batch, length, context) * share
