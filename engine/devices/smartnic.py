@@ -1,0 +1,252 @@
+"""Network processors whose spare threads run binary layers beside the packet path.
+
+A layer starts with a notification that runs down the chain of executors, each then computes its neurons word by word
+(no population-count instruction, so tens of cycles a word), and the end runs back up the chain. Executors are threads
+of multithreaded engines: those that share an engine take turns at its one issue slot. Estimates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
+from engine.devices.footprint import footprint
+from hardware_specs.schema import Device, MemoryLevel, SmartNic
+from model_zoo.ops import Graph, Op
+
+__all__ = ["FAMILY", "chain_s", "forwarding_rate", "layer_s", "packet_budget"]
+
+WORD_BITS = 32.0
+PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
+PACKETS = (64, 128, 256, 512, 1024, 1518)
+RUNS = ("BinaryGemm", "Sign")
+
+
+def _nic(device: Device) -> SmartNic:
+    assert device.smartnic is not None, device.id
+    return device.smartnic
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """Only binary: there is neither a multiplier array nor floating point."""
+    return ("binary",)
+
+
+def peak(device: Device, format: str) -> float:
+    """Engines x 32 bits a cycle x two operations (xor, count): a bound no code without a count instruction reaches."""
+    nic = _nic(device)
+    return nic.engines.si * nic.clock.si * WORD_BITS * 2.0
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this NIC can't run the graph, or None."""
+    for phase in graph.phases:
+        for op in phase.ops:
+            if op.kind not in RUNS:
+                return f"{device.name} runs binary fully connected layers only; {op.name} is a {op.kind}."
+    return None
+
+
+def _dram(device: Device) -> MemoryLevel:
+    return max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
+
+
+def _cache(device: Device) -> MemoryLevel | None:
+    """The cache in front of the DRAM: the first on-chip level of the spec."""
+    return next((m for m in device.memory if m.role == "onchip"), None)
+
+
+def executors_of(job: Job) -> float:
+    """Threads that compute: the tile's first number, else the spec's. [-]"""
+    nic = _nic(job.device)
+    wanted = float(job.tile[0]) if job.tile else nic.executors.si
+    return min(wanted, nic.engines.si * nic.threads_per_engine.si)
+
+
+def chain_s(device: Device, executors: float, model) -> float:
+    """Start notification down the chain of executors and end notification back up. [s]"""
+    return 2.0 * executors * model["hop_cycles"] / _nic(device).clock.si
+
+
+def layer_s(device: Device, k: float, n: float, executors: float, latency_s: float, model) -> float:
+    """Arithmetic of one binary layer of n neurons over k inputs, without its notifications. [s]
+
+    The slowest engine sets the time. Its threads take turns, so it needs the larger of all their issue cycles and one
+    thread's issue cycles plus its waits for bursts of weights that no other thread hides.
+    """
+    nic = _nic(device)
+    per_engine = min(model["threads_for_inference"], nic.threads_per_engine.si)
+    engines = min(nic.engines.si, np.ceil(executors / per_engine))
+    threads = np.ceil(executors / engines)  # of the fullest engine
+    neurons = np.ceil(n / executors)  # of one executor
+    active = min(threads, np.ceil(n / neurons))
+    words = np.ceil(k / WORD_BITS)
+    bursts = np.ceil(words / model["burst_words"])
+    issue = words * model["word_cycles"]
+    wait = bursts * latency_s * nic.clock.si
+    return float(neurons * max(active * issue, issue + wait) / nic.clock.si)
+
+
+def packet_budget(device: Device, executors: float, model) -> float:
+    """Engine cycles a second left to the packet path while inference keeps its threads busy. [cycle/s]
+
+    Threads of an engine share its issue slots evenly; engines without executors forward only.
+    """
+    nic = _nic(device)
+    per_engine = min(model["threads_for_inference"], nic.threads_per_engine.si)
+    engines = min(nic.engines.si, np.ceil(executors / per_engine)) if executors > 0 else 0.0
+    threads = np.ceil(executors / engines) if engines else 0.0
+    left = engines * (nic.threads_per_engine.si - threads) / nic.threads_per_engine.si
+    return float((nic.engines.si - engines + left) * nic.clock.si)
+
+
+def forwarding_rate(device: Device, packet_bytes: float, executors: float, model) -> float:
+    """Traffic the NIC forwards at a packet size while inferring, preamble and gap counted as line use. [B/s]
+
+    The smaller of the ports' line rate and the packet budget. An estimate.
+    """
+    nic = _nic(device)
+    line = nic.ports.si * nic.port_rate.si
+    packets = packet_budget(device, executors, model) / model["packet_cycles"]
+    return float(min(line, packets * (packet_bytes + PREAMBLE)))
+
+
+def drop_point(device: Device, executors: float, model) -> float:
+    """Smallest packet forwarded at line rate while inferring. [B]"""
+    nic = _nic(device)
+    packets = packet_budget(device, executors, model) / model["packet_cycles"]
+    return max(64.0, nic.ports.si * nic.port_rate.si / packets - PREAMBLE) if packets > 0 else float("inf")
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Weights lie in the DRAM-backed memory; its cache holds what it can."""
+    dram, cache = _dram(job.device), _cache(job.device)
+    need = footprint(job, low_bits=1.0, wide="binary")
+    fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, "binary weights and thresholds")]
+    if cache is not None:
+        fits.append(Fit(cache.name, cache.role, need.weights, cache.capacity.si, "binary weights", False))
+    return tuple(fits)
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass: layers one after the other, samples of a batch one after the other. An estimate.
+
+    Weights can't be kept beside an executor (its memory belongs to the packets), so batching gains nothing.
+    """
+    device, model = job.device, job.model
+    executors = executors_of(job)
+    dram, cache = _dram(device), _cache(device)
+    weights = sum(op.stored * op.layers for op in job.ops if op.kind == "BinaryGemm") / 8.0
+    cached = cache is not None and weights <= cache.capacity.si
+    level = cache if cached and cache is not None else dram
+    latency = level.latency.si if level.latency is not None else 0.0
+    at = (job.batch, job.length, job.context)
+    size = len(job.ops)
+    seconds, flops, off, on = np.zeros((size, 6)), np.zeros(size), np.zeros(size), np.zeros(size)
+    roofs = np.full(size, peak(device, "binary"))
+    spans: list[Span] = []
+    clock = 0.0
+    for i, op in enumerate(job.ops):
+        if op.kind != "BinaryGemm":
+            flops[i] = op.flops.at(*at) * op.layers
+            continue
+        rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
+        work, wire, bits = _one(op, job, executors, latency)
+        if dram.bandwidth is not None and not cached:
+            wait = max(0.0, bits / 8.0 / dram.bandwidth.si - work)
+        else:
+            wait = 0.0
+        seconds[i, 0], seconds[i, 1], seconds[i, 5] = rows * work, rows * wait, rows * wire
+        flops[i] = op.flops.at(*at) * op.layers * op.steps.at(*at)
+        (on if cached else off)[i] = rows * bits / 8.0
+        if op.layers == 1 and len(spans) < 96:
+            for unit, name, length, resource in (
+                ("dispatcher", f"{op.name} start", wire / 2.0, "overhead"),
+                ("executors", op.name, work + wait, "compute"),
+                ("dispatcher", f"{op.name} end", wire / 2.0, "overhead"),
+            ):
+                spans.append(Span(unit, name, clock, length, resource))
+                clock += length
+    _signs(job, seconds)
+    packet = float(job.tile[1]) if len(job.tile) > 1 else 512.0
+    rate = forwarding_rate(device, packet, executors, model)
+    notes = (
+        f"While {executors:.0f} executors infer, {rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass; "
+        f"line rate from {drop_point(device, executors, model):.0f} B on",
+    )
+    return PhaseCost(seconds, flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes)
+
+
+def _one(op: Op, job: Job, executors: float, latency: float) -> tuple[float, float, float]:
+    """Arithmetic and notification time of one sample of a layer, and the bits of weights it reads."""
+    at = (job.batch, job.length, job.context)
+    k, n = op.k.at(*at), op.n.at(*at)
+    return (
+        layer_s(job.device, k, n, executors, latency, job.model),
+        chain_s(job.device, executors, job.model),
+        k * n,
+    )
+
+
+def _signs(job: Job, seconds: np.ndarray) -> None:
+    """A threshold compare ends each neuron: give its cycle to the Sign op, out of its layer's time."""
+    names = {op.name: i for i, op in enumerate(job.ops)}
+    for i, op in enumerate(job.ops):
+        if op.kind == "Sign" and op.inputs and op.inputs[0] in names:
+            source = names[op.inputs[0]]
+            k = job.ops[source].k.at(job.batch, job.length, job.context)
+            part = seconds[source, 0] / (np.ceil(k / WORD_BITS) * job.model["word_cycles"] + 1.0)
+            seconds[i, 0] += part
+            seconds[source, 0] -= part
+
+
+def request(job: Job) -> tuple[tuple[str, str, float], ...]:
+    """Packets in and out, where the request's way through the network is counted."""
+    if not job.switches["network"]:
+        return ()
+    return (("packet received, parsed and answered on the NIC", "links", job.model["nic_path"]),)
+
+
+def knobs(device: Device) -> tuple[Knob, ...]:
+    """Executors, and the packet size at which forwarding is reported."""
+    nic = _nic(device)
+    most = int(nic.engines.si * nic.threads_per_engine.si)
+    counts = sorted(
+        {*(n for n in (1, 8, 16, 32, 64, 128, 192, 256, 320, 360, 420, 480) if n <= most), int(nic.executors.si)}
+    )
+    return (Knob("executors", "Executors", tuple(counts)), Knob("packet", "Packet size [B]", PACKETS))
+
+
+FAMILY = DeviceFamily(
+    kind="smartnic",
+    title="SmartNIC",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    parameters=(
+        Parameter("word_cycles", 42.8, "cycle", "calibrated",
+                  "Issue cycles of one 32-bit word on one engine: load, xor, count by shifts and masks, add, loop.",
+                  ("5G-042", "5G-043")),
+        Parameter("hop_cycles", 111.6, "cycle", "calibrated",
+                  "One notification from an executor to its neighbour in the chain.", ("5G-042", "5G-043")),
+        Parameter("threads_for_inference", 6.0, "1", "published", "Threads of an engine that may be executors.",
+                  source="document 003, section 5: 6 threads from each of 42 engines"),
+        Parameter("burst_words", 16.0, "1", "assumed", "32-bit words of weights a thread fetches at once (64 B)."),
+        Parameter("packet_cycles", 1000.0, "cycle", "assumed",
+                  "Engine cycles to forward a packet: at most 1,181, or 512 B would miss line rate beside inference."),
+        Parameter("nic_path", 35e-6, "s", "published", "Request and answer through the NIC alone.",
+                  source="document 003, section 5.5"),
+    ),
+    assumptions=(
+        "Executors are spread over engines so that each island keeps its fast memories for packets.",
+        "Weights stream from the DRAM-backed memory for every inference: batching gains nothing.",
+    ),
+    request=request,
+    knobs=knobs,
+    switches=(
+        Switch("network", "Network path", "A request arrives from another server and its answer is counted.", False),
+    ),
+    collectives=False,
+)  # fmt: skip

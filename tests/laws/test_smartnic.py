@@ -1,0 +1,129 @@
+"""Physics of the SmartNIC family: chain, executors, memories, and a packet path that shares the engines."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.devices import smartnic
+from engine.devices.family import Job
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+NIC = "agilio-cx-2x40"
+MODEL = smartnic.FAMILY.model(default_catalog().device(NIC))
+
+
+def job(neurons: int = 4096, inputs: int = 4096, batch: int = 1, tile: tuple[int, ...] = (), workload="binary-fc-4096"):
+    """One binary layer (or a whole binary network) on the NIC."""
+    spec = default_catalog().device(NIC)
+    overrides = {"inputs": inputs, "neurons": neurons} if workload == "binary-fc-4096" else {}
+    graph = default_zoo().graph(workload, overrides)
+    phase = graph.phases[0]
+    return Job(
+        device=spec, phase=phase, ops=phase.ops, graph=graph, batch=batch, length=1.0, context=1.0, max_context=1.0,
+        ways=1, streams=1, format="binary", tile=tile, switches={"network": False}, model=MODEL,
+    )  # fmt: skip
+
+
+def test_latency_is_affine_in_neurons_with_the_chain_as_its_constant():
+    """Fixed cost 71.4 us of notifications, 0.1604 us a neuron: the line through the two published ends."""
+    at = {n: smartnic.price(job(n)).total_s for n in (2048, 4096, 8192, 16384)}
+    slope = (at[16384] - at[2048]) / (16384 - 2048)
+    assert slope == pytest.approx(0.1604e-6, rel=0.01)
+    assert at[2048] - 2048 * slope == pytest.approx(71.4e-6, rel=0.01)
+    assert at[4096] == pytest.approx(at[2048] + 2048 * slope, rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(32, 20000), st.integers(1, 40000), st.integers(1, 4), st.sampled_from((1, 8, 64, 256, 480)))
+def test_no_layer_beats_the_engines(inputs, neurons, batch, executors):
+    cost = smartnic.price(job(neurons, inputs, batch, (executors, 512)))
+    took = cost.seconds.sum(axis=1)
+    assert np.isfinite(took).all()
+    assert (cost.flops <= took * cost.peak * (1 + 1e-9)).all()
+    assert cost.total_s >= smartnic.chain_s(default_catalog().device(NIC), executors, MODEL)
+
+
+def test_more_executors_shorten_the_work_and_lengthen_the_chain():
+    spec = default_catalog().device(NIC)
+    counts = (1, 8, 32, 64, 128, 256)
+    work = [smartnic.layer_s(spec, 4096, 16384, e, 250e-9, MODEL) for e in counts]
+    chain = [smartnic.chain_s(spec, e, MODEL) for e in counts]
+    assert work == sorted(work, reverse=True)
+    assert chain == sorted(chain)
+    # threads of one engine share its issue slot: six of them finish no faster together than one after the other
+    assert smartnic.layer_s(spec, 4096, 6, 6, 250e-9, MODEL) <= 6 * smartnic.layer_s(spec, 4096, 1, 1, 250e-9, MODEL)
+
+
+def test_waits_for_weights_show_only_without_other_threads():
+    spec = default_catalog().device(NIC)
+    alone = [smartnic.layer_s(spec, 4096, 1, 1, wait, MODEL) for wait in (0.0, 250e-9, 450e-9)]
+    full = [smartnic.layer_s(spec, 4096, 256, 256, wait, MODEL) for wait in (0.0, 250e-9, 450e-9)]
+    assert alone == sorted(alone)
+    assert alone[0] < alone[2]
+    assert full[0] == full[2]
+
+
+def test_batching_gains_nothing():
+    one, many = smartnic.price(job()).total_s, smartnic.price(job(batch=16)).total_s
+    assert many == pytest.approx(16 * one, rel=1e-9)
+
+
+def test_weights_beyond_the_cache_come_from_dram_and_beyond_the_dram_do_not_fit():
+    small, large = smartnic.price(job(4096)), smartnic.price(job(16384))
+    assert small.onchip.sum() > 0
+    assert small.offchip.sum() == 0
+    assert large.offchip.sum() > 0
+    fits = {f.level: f.fits for f in smartnic.place(job(4096))}
+    assert all(fits.values())
+    assert smartnic.place(job(16384))[1].fits  # a cache may be smaller than what passes through it
+    big = smartnic.place(job(262144, 262144))[0]
+    assert not big.fits
+
+
+def test_forwarding_keeps_line_rate_from_512_bytes_on_and_drops_below():
+    spec = default_catalog().device(NIC)
+    line = 10e9
+    for size in (512, 1024, 1518):
+        assert smartnic.forwarding_rate(spec, size, 256, MODEL) == pytest.approx(line)
+    assert smartnic.forwarding_rate(spec, 64, 256, MODEL) < 0.5 * line
+    rates = [smartnic.forwarding_rate(spec, s, 256, MODEL) for s in smartnic.PACKETS]
+    assert rates == sorted(rates)
+    drop = smartnic.drop_point(spec, 256, MODEL)
+    assert smartnic.forwarding_rate(spec, drop * 1.01, 256, MODEL) == pytest.approx(line)
+    assert smartnic.forwarding_rate(spec, drop * 0.9, 256, MODEL) < line
+    budgets = [smartnic.packet_budget(spec, e, MODEL) for e in (0, 64, 256, 360, 480)]
+    assert budgets == sorted(budgets, reverse=True)
+    assert budgets[0] == pytest.approx(60 * 800e6)
+    assert budgets[-1] == 0.0
+
+
+def test_only_binary_layers_run_and_the_reason_is_one_sentence():
+    spec, zoo = default_catalog().device(NIC), default_zoo()
+    assert smartnic.supports(spec, zoo.graph("binary-mlp-mnist"), "binary") is None
+    why = smartnic.supports(spec, zoo.graph("alexnet"), "binary")
+    assert why is not None
+    assert "conv1 is a Conv" in why
+
+
+def test_three_layers_pay_three_chains():
+    cost = smartnic.price(job(workload="binary-mlp-mnist"))
+    chains = cost.seconds[:, 5].sum()
+    assert chains == pytest.approx(3 * smartnic.chain_s(default_catalog().device(NIC), 256, MODEL))
+    assert sum(s.duration_s for s in cost.timeline) == pytest.approx(cost.total_s, rel=1e-9)
+
+
+def test_pricing_takes_less_than_a_millisecond():
+    j = job(workload="binary-mlp-mnist")
+    smartnic.price(j)
+    best = []
+    for _ in range(20):
+        start = time.perf_counter()
+        smartnic.price(j)
+        best.append(time.perf_counter() - start)
+    assert min(best) < 1e-3
