@@ -1,0 +1,316 @@
+"""DFX: a transformer core with its own instruction set, one core a card, cards on a ring.
+
+A pass is timed by running the core's program (`dfx_isa`): tokens go through one by one, also those of the input, and
+each streams every weight from HBM. Weights and KV heads are split over the cards; four ring synchronisations a layer.
+Source: Hong et al., MICRO 2022. Estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.devices.dfx_isa import program as isa
+from engine.devices.dfx_isa.scoreboard import N_UNITS, run
+from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
+from hardware_specs.schema import Device, Link
+from model_zoo.ops import Graph, Op, Phase
+
+__all__ = ["FAMILY", "Layer", "Timed", "core_record", "time_program"]
+
+FORMAT = "fp16"
+BYTES = 2.0
+TILE_SIDES = (8, 16, 32, 64, 128)
+DEPTHS = ("fp-add", "fp-mul", "fp-exp", "fp-recip", "fp-rsqrt", "compare", "gelu-table", "hbm-write", "ddr-read")
+_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
+
+# op of the graph that each role of the program belongs to; synchronisations belong to none
+_OP_OF = {
+    "embedding": "token-embedding", "value": "qkv", "key": "qkv", "query": "qkv", "argmax": "argmax",
+} | {name: name for name in (
+    "norm1", "kv-append", "scores", "softmax", "context", "attention-out", "residual1", "norm2", "fc1", "fc2",
+    "residual2", "final-norm", "lm-head",
+)}  # fmt: skip
+_KNOWN = frozenset(_OP_OF.values()) | {"position-embedding", "add-embedding", "gelu"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Sizes of the decoder a core runs."""
+
+    width: float
+    heads: float
+    head: float
+    ffn: float
+    layers: int
+    vocab: float
+
+    @classmethod
+    def of(cls, phase: Phase) -> Layer:
+        """Sizes read off the ops of a phase."""
+        ops = {op.name: op for op in phase.ops}
+        return cls(
+            ops["qkv"].k.coef, ops["scores"].g.coef, ops["scores"].k.coef, ops["fc1"].n.coef, ops["qkv"].layers,
+            ops["lm-head"].n.coef,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A program that was run: cycles by role and unit, and what it moved. Cycles and bytes of one core."""
+
+    cycles: float
+    by_role: np.ndarray  # (roles, 6) by resource
+    hbm: np.ndarray  # (roles,) bytes
+    sent: float
+    busy: np.ndarray  # (units,) cycles occupied
+    code: np.ndarray
+    start: np.ndarray
+    done: np.ndarray
+
+
+def core_record(device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: dict) -> tuple:
+    """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle."""
+    dfx = device.dfx
+    assert dfx is not None
+    clock = dfx.clock.si
+    d, lanes = tile or (dfx.d.si, dfx.l.si)
+    hbm = next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
+    ddr = [m for m in device.memory if m.role == "offchip" and m.name != hbm.name and m.bandwidth is not None]
+    port = dfx.channels.si * dfx.channel_bits.si / 8
+    dma = min(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
+    depth = {name: dfx.depths[name].si for name in DEPTHS}
+    rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0) / clock if link else 1.0
+    values = {
+        isa.D: d,
+        isa.L: lanes,
+        isa.VECTOR: dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si,
+        isa.ADD: depth["fp-add"],
+        isa.MUL: depth["fp-mul"],
+        isa.EXP: depth["fp-exp"],
+        isa.COMPARE: depth["compare"],
+        isa.ROOT: depth["fp-rsqrt"],
+        isa.RECIPROCAL: depth["fp-recip"],
+        isa.TABLE: depth["gelu-table"],
+        isa.BEAT: d * lanes * BYTES / dma,
+        isa.GAP: model["burst_gap"] / model["burst_beats"] * d * lanes * BYTES / port,
+        isa.WRITE_LATENCY: depth["hbm-write"],
+        isa.DDR_RATE: ddr[0].bandwidth.si / clock if ddr and ddr[0].bandwidth else dma,
+        isa.DDR_LATENCY: depth["ddr-read"],
+        isa.HOP: link.latency.si * hops * clock if link else 0.0,
+        isa.LINK_RATE: rate,
+        isa.HANDOFF_CYCLES: model["handoff"],
+        isa.CARDS: float(cards),
+        isa.BYTES: BYTES,
+    }
+    return tuple(float(values[i]) for i in range(isa.RECORD))
+
+
+def _summarise(code: np.ndarray, count: int, chaining: bool) -> Timed:
+    start, done, push = np.zeros(count), np.zeros(count), np.zeros(count)
+    busy = np.zeros(N_UNITS)
+    cycles = run(code, count, chaining, start, done, push, busy)
+    code = code[:count]
+    role, unit = code[:, isa.ROLE].astype(int), code[:, isa.UNIT].astype(int)
+    roles = np.zeros((len(isa.ROLES), 6))
+    streamed = np.where(unit == isa.MPU, np.minimum(push, code[:, isa.OCCUPY]), 0.0)
+    computing = np.minimum(streamed, code[:, isa.BEATS]) * (code[:, isa.OCCUPY] <= code[:, isa.BEATS])
+    wired = np.where(unit == isa.ROUTER, np.minimum(push, code[:, isa.LATENCY]), 0.0)
+    vector = np.where(unit == isa.VPU, push, 0.0)
+    stored = np.where((unit == isa.WRITE) | (unit == isa.DDR), push, 0.0)
+    np.add.at(roles[:, _COMPUTE], role, vector + computing)
+    np.add.at(roles[:, _OFFCHIP], role, streamed - computing + stored)
+    np.add.at(roles[:, _LINKS], role, wired)
+    np.add.at(roles[:, _OVERHEAD], role, push - streamed - vector - wired - stored)
+    hbm = np.bincount(role, code[:, isa.HBM], len(isa.ROLES))
+    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, done)
+
+
+@lru_cache(maxsize=4096)
+def time_program(part: str, record: tuple, layer: Layer, context: float, chaining: bool) -> Timed:
+    """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
+    rec = np.array(record)
+    cards = rec[isa.CARDS]
+    heads = np.ceil(layer.heads / cards)
+    code = np.zeros((int(64 + 8 * heads), isa.COLUMNS))
+    if part == "layer":
+        count = isa.emit_layer(code, rec, layer.width, heads, layer.head, layer.ffn, context)
+    elif part == "head":
+        count = isa.emit_head(code, rec, layer.width, layer.vocab)
+    else:
+        count = isa.emit_token(code, rec, layer.width)
+    return _summarise(code, count, chaining)
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """The core computes in half precision only."""
+    return (FORMAT,)
+
+
+def peak(device: Device, format: str) -> float:
+    """d x l multiply-adds a cycle on each core. [FLOP/s] A bound."""
+    assert device.dfx is not None
+    return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.cores.si * device.dfx.clock.si
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this core can't run the graph, or None."""
+    assert device.dfx is not None
+    lacking = [name for name in DEPTHS if name not in device.dfx.depths]
+    if lacking:
+        return f"{device.name} can't be timed: its dfx.depths lack {', '.join(lacking)}."
+    for phase in graph.phases:
+        for op in phase.ops:
+            if op.name not in _KNOWN:
+                return f"{device.name} runs GPT-2 decoders only; its instruction set has no {op.name} ({op.kind})."
+        missing = _KNOWN - {op.name for op in phase.ops}
+        if missing:
+            return f"{device.name} runs GPT-2 decoders only; this network has no {sorted(missing)[0]}."
+        scores = next(op for op in phase.ops if op.name == "scores")
+        if scores.m.coef != 1:
+            return f"{device.name} keeps one key head for each query head; this network shares them."
+    if not graph.causal:
+        return f"{device.name} generates text token by token; this network is not a decoder."
+    return None
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Weights and KV in HBM, embeddings and biases in DDR, vectors of one token on chip."""
+    layer = Layer.of(job.phase)
+    hbm = next(m for m in job.device.memory if m.role == "offchip" and "weights" in m.holds)
+    ways = job.ways
+    heads, part = math.ceil(layer.heads / ways), math.ceil(layer.width / ways)
+    matrices = layer.width * (3 * heads * layer.head + part + math.ceil(layer.ffn / ways)) + layer.ffn * part
+    head = layer.width * math.ceil(layer.vocab / ways)  # the tied embedding, kept again as a matrix
+    weights = (matrices * layer.layers + head) * BYTES
+    cache = 2 * layer.layers * heads * layer.head * job.max_context * BYTES * job.batch
+    fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache")]
+    ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
+    total = job.graph.parameters * BYTES
+    if ddr is not None:
+        rest = total - matrices * layer.layers * BYTES * ways
+        fits.append(Fit(ddr.name, ddr.role, max(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
+    vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
+    onchip = [m for m in job.device.memory if m.role == "onchip"]
+    if onchip:
+        largest = max(onchip, key=lambda m: m.capacity.si)
+        fits.append(Fit(largest.name, largest.role, vectors, largest.capacity.si, "vectors of one token"))
+    return tuple(fits)
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
+    device = job.device
+    assert device.dfx is not None
+    clock = device.dfx.clock.si
+    layer = Layer.of(job.phase)
+    chaining = job.switches["chaining"]
+    record = core_record(device, job.link, job.link_hops, job.ways, job.tile, dict(job.model))
+    tokens = job.batch * job.length
+    heads_run = job.batch * (job.length if not job.switches["skip_head"] else min(job.length, 1.0))
+    mean = max(1.0, job.context - (job.length - 1.0) / 2.0)  # context of the middle token
+    parts = (
+        (time_program("layer", record, layer, mean, chaining), tokens * layer.layers),
+        (time_program("head", record, layer, 0.0, chaining), heads_run),
+        (time_program("token", record, layer, 0.0, chaining), tokens),
+    )
+    roles = sum(t.by_role * times for t, times in parts) / clock
+    hbm = sum(t.hbm * times for t, times in parts)
+    rows = {op.name: i for i, op in enumerate(job.ops)}
+    n = len(job.ops)
+    seconds, offchip = np.zeros((n, 6)), np.zeros(n)
+    other = []
+    for r, name in enumerate(isa.ROLES):
+        op = _OP_OF.get(name)
+        if op is not None and op in rows:
+            seconds[rows[op]] += roles[r]
+            offchip[rows[op]] += hbm[r]
+        else:
+            for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
+                if roles[r, column]:
+                    other.append((f"ring {name}", resource, float(roles[r, column])))
+    flops = np.array([_flops(op, job, heads_run) for op in job.ops])
+    d, lanes = job.tile or (device.dfx.d.si, device.dfx.l.si)
+    roof = np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock)
+    return PhaseCost(
+        seconds, flops, roof, offchip, np.zeros(n),
+        other=tuple(other),
+        link_bytes=sum(t.sent * times for t, times in parts),
+        timeline=_spans(parts[0][0], clock),
+        timeline_of=f"one of {layer.layers} layers of one token, {job.phase.name}",
+        notes=("LM head runs for input tokens too",) if job.length > 1 and not job.switches["skip_head"] else (),
+    )  # fmt: skip
+
+
+def _flops(op: Op, job: Job, heads_run: float) -> float:
+    """Work of one card in a pass: tokens one by one, so attention sees each token's own context. [FLOP]"""
+    mean = max(1.0, job.context - (job.length - 1.0) / 2.0)
+    share = 1.0 if op.shard == "none" else 1.0 / job.ways
+    if op.group == "lm-head" or op.name == "final-norm":
+        return op.flops.at(1, 1, mean) * heads_run * share
+    return op.flops.at(job.batch, 1, mean) * job.length * op.layers * share
+
+
+def _spans(timed: Timed, clock: float) -> tuple[Span, ...]:
+    """One layer as bars: a unit is busy with an instruction; neighbours of one role are joined."""
+    resource = ("offchip", "compute", "links", "offchip", "offchip")
+    spans: list[Span] = []
+    for unit in range(N_UNITS):
+        rows = np.nonzero(timed.code[:, isa.UNIT] == unit)[0]
+        for i in rows:
+            name = isa.ROLES[int(timed.code[i, isa.ROLE])]
+            begin, end = timed.start[i] / clock, (timed.start[i] + timed.code[i, isa.OCCUPY]) / clock
+            if unit == isa.ROUTER:
+                end = timed.done[i] / clock
+            if spans and spans[-1].unit == isa.UNITS[unit] and spans[-1].name == name:
+                last = spans[-1]
+                spans[-1] = Span(last.unit, name, last.start_s, end - last.start_s, last.resource)
+            else:
+                spans.append(Span(isa.UNITS[unit], name, begin, end - begin, resource[unit]))
+    return tuple(spans)
+
+
+def knobs(device: Device) -> tuple[Knob, ...]:
+    """Tile dimension d and lanes l."""
+    return (
+        Knob("d", "Tile dimension d", TILE_SIDES),
+        Knob("l", "Lanes l", TILE_SIDES),
+    )
+
+
+FAMILY = DeviceFamily(
+    kind="dfx",
+    title="FPGA transformer core",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    knobs=knobs,
+    collectives=False,
+    parameters=(
+        Parameter("handoff", 1063.0, "cycle", "calibrated",
+                  "From the last result of one coarse instruction to the first beat of the next that depends on it, where "
+                  "a whole vector changes the unit: drain, scoreboard, scheduler, die crossings, first access of HBM. "
+                  "Paid by the first matrix instruction of a phase and by every synchronisation, whatever the number of "
+                  "cards, because all cores run one program.", ("DFX-053", "DFX-054")),
+        Parameter("burst_gap", 4.71, "cycle", "calibrated",
+                  "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes about as long.",
+                  ("DFX-053", "DFX-054")),
+        Parameter("burst_beats", 4.0, "beat", "derived",
+                  "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels."),
+    ),
+    switches=(
+        Switch("chaining", "Instruction chaining", "Dependent vector instructions follow each other element by element."),
+        Switch("skip_head", "No LM head for input tokens",
+               "Leaves the LM head out for tokens of the input, whose next word is known.", default=False),
+    ),
+    assumptions=(
+        "Input tokens are processed one by one, as output tokens are, each with all instructions of a pass.",
+        "A batch is served one request after the other: the core has no reuse of weights between requests.",
+        "Context is taken at its mean over the tokens of a phase.",
+    ),
+)  # fmt: skip
