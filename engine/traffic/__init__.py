@@ -1,0 +1,79 @@
+"""Under load: arrivals, queues and batching -> latency distribution, the load inside an SLA, nodes and their cost.
+
+>>> from engine.traffic import DynamicBatching, Poisson, Service, Sla, max_qps, simulate, single
+>>> node = single(Service.affine(fixed_s=2e-3, per_item_s=4e-4, max_batch=16), DynamicBatching(16, timeout_s=5e-3))
+>>> report = simulate(node, Poisson(qps=800.0), seed=1)
+>>> best = max_qps(node, Sla.parse("p99=30ms"), Poisson(1.0))
+"""
+
+from engine.traffic.arrivals import Bursty, Deterministic, Diurnal, Gamma, Poisson, Trace, read_trace
+from engine.traffic.closed_forms import Law
+from engine.traffic.estimates import Estimate, Tail
+from engine.traffic.instant import instant
+from engine.traffic.plan import CapacityPlan, Demand, NodeFacts, SiteFacts, capacity_plan
+from engine.traffic.policies import (
+    BucketedBatching,
+    Chain,
+    ContinuousBatching,
+    Decoder,
+    DynamicBatching,
+    NoBatching,
+    Station,
+    on_path_nic,
+    pool_behind_network,
+    single,
+    sparse_dense,
+)
+from engine.traffic.service import DecoderService, Resource, Service, TrafficError
+from engine.traffic.simulate import Capacity, LoadReport, Timeline, capacity, latency_curve, simulate, timeline
+from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Uniform
+from engine.traffic.sla import Headline, Sla, max_qps
+
+__all__ = [
+    "BucketedBatching",
+    "Bursty",
+    "Capacity",
+    "CapacityPlan",
+    "Chain",
+    "ContinuousBatching",
+    "Decoder",
+    "DecoderService",
+    "Demand",
+    "Deterministic",
+    "Diurnal",
+    "DynamicBatching",
+    "Estimate",
+    "Fixed",
+    "Gamma",
+    "Headline",
+    "Law",
+    "Listed",
+    "LoadReport",
+    "LogNormal",
+    "Mixed",
+    "NoBatching",
+    "NodeFacts",
+    "Poisson",
+    "Resource",
+    "Service",
+    "SiteFacts",
+    "Sla",
+    "Station",
+    "Tail",
+    "Timeline",
+    "Trace",
+    "TrafficError",
+    "Uniform",
+    "capacity",
+    "capacity_plan",
+    "instant",
+    "latency_curve",
+    "max_qps",
+    "on_path_nic",
+    "pool_behind_network",
+    "read_trace",
+    "simulate",
+    "single",
+    "sparse_dense",
+    "timeline",
+]

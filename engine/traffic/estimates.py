@@ -44,29 +44,52 @@ class Tail:
 
     @classmethod
     def of(cls, groups: Sequence[NDArray[np.float64]], level: float) -> Tail | None:
-        """From one sample per replication (or batch); the samples are reordered. None where there are no data.
+        """From one sample per replication (or consecutive batch). None where there are no data.
 
-        The value is that of the pooled sample, which is less biased than the mean of the groups' values; the
-        interval is Student's t over the groups around it.
+        The mean's interval is Student's t over the groups. A quantile is that of the pooled sample; its interval
+        comes from how unevenly the groups lie above that value: their shares are means, so t applies to them, and the
+        pooled sample turns the share's interval into one of time (infinite where the sample ends before it).
         """
         groups = [g for g in groups if g.size]
         if not groups:
             return None
-        pooled = np.concatenate(groups) if len(groups) > 1 else groups[0]
-        values = np.array([_summary(g) for g in groups])
-        centre = _summary(pooled)
-        if len(groups) > 1:
-            half = student_t(level, len(groups) - 1) * values.std(axis=0, ddof=1) / math.sqrt(len(groups))
-        else:
-            half = np.full(len(centre), math.inf)
-        return cls(*(Estimate(float(c), float(c - h), float(c + h)) for c, h in zip(centre, half)))
+        pooled = np.concatenate(groups)
+        count = np.array([g.size for g in groups])
+        value = float(pooled.mean())
+        half = _half(np.array([g.sum() for g in groups]) - value * count, pooled.size, level)
+        figures = [Estimate(value, value - half, value + half)]
+        centres = _order(pooled, [_rank(q, pooled.size) for q in QUANTILES])
+        ends = []
+        for q, centre in zip(QUANTILES, centres):
+            within = np.array([np.count_nonzero(g <= centre) for g in groups])
+            half = _half(within - within.sum() / pooled.size * count, pooled.size, level)
+            ends += [_rank(q - half, pooled.size), _rank(q + half, pooled.size)]
+        edges = iter(_order(pooled, ends))
+        figures += [Estimate(float(centre), float(next(edges)), float(next(edges))) for centre in centres]
+        return cls(*figures)
 
 
-def _summary(sample: NDArray[np.float64]) -> NDArray[np.float64]:
-    ranks = [max(0, math.ceil(q * sample.size) - 1) for q in QUANTILES]
-    mean = sample.mean()
-    sample.partition(ranks)
-    return np.array([mean, *sample[ranks]])
+def _half(excess: NDArray[np.float64], n: int, level: float) -> float:
+    """Half width of the interval of a sum / n, from each group's excess over its expected part of the sum."""
+    groups = excess.size
+    if groups < 2:
+        return math.inf
+    return student_t(level, groups - 1) * math.sqrt(groups / (groups - 1) * float(excess @ excess)) / n
+
+
+def _rank(share: float, n: int) -> int:
+    """Index of the least value a share of the sorted sample does not exceed; -1 and n where there is none."""
+    if share <= 0.0:
+        return -1
+    return n if share >= 1.0 else max(0, math.ceil(share * n) - 1)
+
+
+def _order(sample: NDArray[np.float64], ranks: Sequence[int]) -> list[float]:
+    """Values at ranks of the sorted sample, which is reordered; 0 below its least and infinity above its greatest."""
+    inside = sorted({rank for rank in ranks if 0 <= rank < sample.size})
+    if inside:
+        sample.partition(inside)
+    return [0.0 if rank < 0 else math.inf if rank >= sample.size else float(sample[rank]) for rank in ranks]
 
 
 def student_t(level: float, dof: int) -> float:

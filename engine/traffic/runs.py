@@ -17,7 +17,7 @@ from engine.traffic.policies import BucketedBatching, Chain, Decoder, DynamicBat
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
-__all__ = ["Raw", "Run", "launch_tables", "run", "run_decoder", "run_stations", "saturated"]
+__all__ = ["Raw", "Run", "launch_tables", "run", "run_decoder", "run_stations", "saturated", "service_factors"]
 
 SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
 _NO_ROWS = np.empty(0, np.int64)
@@ -55,9 +55,11 @@ class Run:
 
 
 def _rows(sizes: NDArray[np.int64], grid: tuple[int, ...]) -> NDArray[np.int64]:
-    """Row of the first grid size that is no smaller: where a request is padded to. [-]"""
+    """Row of the first grid size that is no smaller, where a request is padded to; empty if there is but one. [-]"""
     if sizes.size and sizes.max() > grid[-1]:
-        raise TrafficError(f"size {int(sizes.max())} is above the largest in the service table, {grid[-1]}")
+        raise TrafficError(f"sizes go above the largest in the service table, {grid[-1]}: one is {int(sizes.max())}")
+    if len(grid) == 1:
+        return _NO_ROWS
     return np.searchsorted(np.asarray(grid), sizes, side="left").astype(np.int64)
 
 
@@ -83,7 +85,7 @@ def _busy(station: Station, launches: NDArray[np.int64]) -> dict[str, float]:
     return out
 
 
-def _scale(station: Station, index: int, n: int, seed: int, replication: int) -> NDArray[np.float64]:
+def service_factors(station: Station, index: int, n: int, seed: int, replication: int) -> NDArray[np.float64]:
     """Random factor on each service time, mean 1. [-]"""
     if station.service.cv == 0.0:
         return _NO_SCALE
@@ -141,9 +143,7 @@ def run_stations(
     stations = chain.stations
     columns = len(chain.sizes)
     rows = _rows(sizes, chain.sizes)
-    if columns == 1:
-        rows = _NO_ROWS
-    scales = [_scale(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
+    scales = [service_factors(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
     lone = stations[0]
     recursive = isinstance(lone.policy, NoBatching) or (
         isinstance(lone.policy, DynamicBatching) and lone.policy.places is None

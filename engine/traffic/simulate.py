@@ -107,8 +107,8 @@ class LoadReport:
 def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE, seed: int = 0) -> Capacity:
     """Highest load with a steady state, and what limits it.
 
-    Exact where all requests have one row in the service table; else the throughput of a saturated run (an estimate,
-    good to the sampling error of its 20,000 or more requests). Batches are full there, as the policy has them.
+    Exact where all requests have one row in the service table, or are not batched; else the throughput of a saturated
+    run (an estimate, good to the sampling error of its requests). Batches are full there, as the policy has them.
     """
     if isinstance(system, Decoder):
         rounds = system.service.replicas * system.policy.max_batch * 8
@@ -123,6 +123,15 @@ def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE
             busy = {station.name: 1.0 / rate}
             for name, resource in service.resources.items():
                 busy[name] = float(np.asarray(resource.busy_s)[batch - 1, 0]) / batch / resource.copies
+        elif batch == 1:
+            below = np.array([0.0, *(sizes.share(size) for size in service.sizes)])
+            shares = np.diff(below)
+            if below[-1] < 1.0 - 1e-9:
+                raise TrafficError(f"sizes go above the largest in the service table, {service.sizes[-1]}")
+            rate = service.servers / float(shares @ service.hold_s[0])
+            busy = {station.name: 1.0 / rate}
+            for name, resource in service.resources.items():
+                busy[name] = float(shares @ np.asarray(resource.busy_s)[0]) / resource.copies
         else:
             n = max(_SATURATION_REQUESTS, _SATURATION_LAUNCHES * service.servers * batch)
             rate, busy = saturated(Chain((replace(station, hop_s=0.0),)), sizes, outputs, n, seed)

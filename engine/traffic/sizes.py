@@ -1,4 +1,7 @@
-"""How large requests are: items, sentence lengths, tokens, look-ups. Draw i depends on (seed, replication, i) only."""
+"""How large requests are: items, sentence lengths, tokens, look-ups. Draw i depends on (seed, replication, i) only.
+
+Each distribution draws sizes, and says the exact share of its draws that is at most a given size.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ class Fixed:
     def __post_init__(self) -> None:
         whole("size", self.size)
 
+    def share(self, at_most: int) -> float:
+        """Share of requests no larger than ``at_most``. [-]"""
+        return float(self.size <= at_most)
+
     def draw(self, n: int, seed: int, stream: int, replication: int) -> NDArray[np.int64]:
         """Sizes of requests 0..n-1. [items]"""
         return np.full(n, self.size, np.int64)
@@ -42,6 +49,10 @@ class Mixed:
             raise TrafficError(f"weights has {len(self.weights)} entries; it needs one per size, {len(self.sizes)}")
         if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
             raise TrafficError(f"weights is {self.weights}; it must hold numbers of at least 0, not all 0")
+
+    def share(self, at_most: int) -> float:
+        """Share of requests no larger than ``at_most``. [-]"""
+        return math.fsum(w for s, w in zip(self.sizes, self.weights) if s <= at_most) / math.fsum(self.weights)
 
     def draw(self, n: int, seed: int, stream: int, replication: int) -> NDArray[np.int64]:
         """Sizes of requests 0..n-1. [items]"""
@@ -63,6 +74,10 @@ class Uniform:
     def __post_init__(self) -> None:
         whole("low", self.low)
         whole("high", self.high, self.low)
+
+    def share(self, at_most: int) -> float:
+        """Share of requests no larger than ``at_most``. [-]"""
+        return min(1.0, max(0, at_most - self.low + 1) / (self.high - self.low + 1))
 
     def draw(self, n: int, seed: int, stream: int, replication: int) -> NDArray[np.int64]:
         """Sizes of requests 0..n-1. [items]"""
@@ -88,6 +103,15 @@ class LogNormal:
         whole("low", self.low)
         whole("high", self.high, self.low)
 
+    def share(self, at_most: int) -> float:
+        """Share of requests no larger than ``at_most``. [-]"""
+        if at_most < self.low or at_most >= self.high or self.cv == 0.0:
+            at = min(max(math.floor(self.mean + 0.5), self.low), self.high) if self.cv == 0.0 else self.low
+            return float(at_most >= at)
+        variance = math.log1p(self.cv**2)
+        z = (math.log(at_most + 0.5) - math.log(self.mean) + variance / 2) / math.sqrt(variance)
+        return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
     def draw(self, n: int, seed: int, stream: int, replication: int) -> NDArray[np.int64]:
         """Sizes of requests 0..n-1. [items]"""
         out = np.empty(n, np.int64)
@@ -110,6 +134,10 @@ class Listed:
         if values.ndim != 1 or values.size == 0 or (values < 1).any() or (values != values.astype(np.int64)).any():
             raise TrafficError("values must hold whole sizes of at least 1")
         object.__setattr__(self, "values", values.astype(np.int64))
+
+    def share(self, at_most: int) -> float:
+        """Share of requests no larger than ``at_most``. [-]"""
+        return float(np.mean(self.values <= at_most))
 
     def draw(self, n: int, seed: int, stream: int, replication: int) -> NDArray[np.int64]:
         """Sizes of requests 0..n-1. [items]"""

@@ -1,0 +1,203 @@
+"""How many nodes a demand needs, what they draw and what a million answers cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.traffic.service import TrafficError, positive, whole
+
+__all__ = ["CapacityPlan", "Demand", "FailureDomain", "NodeFacts", "SiteFacts", "capacity_plan"]
+
+FailureDomain = str
+_DOMAINS = ("none", "card", "node", "rack")
+_YEAR = 365.25 * 86_400.0
+_JOULES_PER_KWH = 3.6e6
+_MILLION = 1e6
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Load over a day as equally long steps. [1/s]"""
+
+    qps: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.qps or any(not math.isfinite(q) or q < 0 for q in self.qps) or max(self.qps) <= 0:
+            raise TrafficError(f"demand is {self.qps}; it needs finite loads of at least 0 QPS, not all 0")
+
+    @property
+    def peak(self) -> float:
+        """Highest step. [1/s]"""
+        return max(self.qps)
+
+    @property
+    def mean(self) -> float:
+        """Mean over the day. [1/s]"""
+        return sum(self.qps) / len(self.qps)
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """A node as a plan sees it.
+
+    Attributes
+    ----------
+    qps : float
+        Load it carries inside the agreement, `max_qps`. [1/s]
+    full_qps : float
+        Load at which it is busy all the time, `capacity`: power goes by load over this. [1/s]
+    cards : int
+        Accelerators that fail one by one; the load a node carries falls in proportion.
+    idle_w, busy_w : float
+        Power of the whole node idle and busy. [W]
+    capex_usd : float
+        Price of the whole node. [$]
+    """
+
+    qps: float
+    full_qps: float
+    idle_w: float
+    busy_w: float
+    capex_usd: float
+    cards: int = 1
+
+    def __post_init__(self) -> None:
+        positive("qps", self.qps)
+        positive("idle_w", self.idle_w, zero=True)
+        positive("busy_w", self.busy_w)
+        positive("capex_usd", self.capex_usd, zero=True)
+        whole("cards", self.cards)
+        if self.full_qps < self.qps:
+            raise TrafficError(f"full_qps is {self.full_qps!r}; it must be at least qps, {self.qps!r}")
+        if self.busy_w < self.idle_w:
+            raise TrafficError(f"busy_w is {self.busy_w!r}; it must be at least idle_w, {self.idle_w!r}")
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """Where the nodes stand. All are choices of the user, not measurements.
+
+    Attributes
+    ----------
+    slots, rack_w : nodes and power a rack takes [-], [W]
+    rack_usd : price of an empty rack with its switch [$]
+    pue : facility power over power of the machines, at least 1 [-]
+    usd_per_kwh : price of energy [$/kWh]
+    years : amortisation of everything bought [a]
+    """
+
+    slots: int = 20
+    rack_w: float = 15_000.0
+    rack_usd: float = 0.0
+    pue: float = 1.3
+    usd_per_kwh: float = 0.10
+    years: float = 3.0
+
+    def __post_init__(self) -> None:
+        whole("slots", self.slots)
+        positive("rack_w", self.rack_w)
+        positive("rack_usd", self.rack_usd, zero=True)
+        positive("usd_per_kwh", self.usd_per_kwh, zero=True)
+        positive("years", self.years)
+        if not math.isfinite(self.pue) or self.pue < 1.0:
+            raise TrafficError(f"pue is {self.pue!r}; it must be a finite number of at least 1")
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """Machines, power and money for a demand. An estimate; exact given the facts it was made from."""
+
+    nodes: int
+    racks: int
+    nodes_per_rack: int
+    spare_nodes: int
+    survives: str
+    carried_qps: float  # with everything up, inside the agreement
+    degraded_qps: float  # with the failure domain down
+    peak_use: float  # busy share of a node at the peak, everything up
+    mean_w: float  # at the plug of the facility, over the day
+    peak_w: float
+    capex_usd: float
+    energy_usd_per_year: float
+    usd_per_year: float
+    usd_per_million: float
+    energy_j_per_inference: float
+    inferences_per_joule: float
+    message: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain numbers and text."""
+        return dict(vars(self))
+
+
+def capacity_plan(
+    demand: Demand,
+    node: NodeFacts,
+    site: SiteFacts | None = None,
+    *,
+    headroom: float = 0.2,
+    survives: FailureDomain = "node",
+) -> CapacityPlan:
+    """Fewest nodes that carry the peak of ``demand`` plus ``headroom`` with the failure domain ``survives`` down.
+
+    ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one node. ``rack``: the fullest rack.
+    Load is spread evenly over all nodes; a node's power is linear in its busy share from idle to busy (estimate).
+    Racks fill one after the other, as far as slots and power allow.
+    """
+    site = site or SiteFacts()
+    positive("headroom", headroom, zero=True)
+    if survives not in _DOMAINS:
+        raise TrafficError(f"survives is {survives!r}; it must be one of {', '.join(_DOMAINS)}")
+    per_rack = min(site.slots, int(site.rack_w // node.busy_w))
+    if per_rack < 1:
+        raise TrafficError(f"rack_w is {site.rack_w:g} W; one node draws {node.busy_w:g} W, so none fits")
+    need = demand.peak * (1.0 + headroom)
+    bare = _enough(need / node.qps)
+    if survives == "card":
+        nodes = _enough(need / node.qps + 1.0 / node.cards)
+    elif survives == "node":
+        nodes = bare + 1
+    elif survives == "rack":
+        nodes = bare + per_rack  # racks fill one by one, so the first is full and what is beyond it must do
+    else:
+        nodes = bare
+    lost = {"none": 0.0, "card": 1.0 / node.cards, "node": 1.0, "rack": float(min(per_rack, nodes))}[survives]
+    racks = math.ceil(nodes / per_rack)
+    use = np.asarray(demand.qps) / (nodes * node.full_qps)
+    watts = nodes * (node.idle_w + (node.busy_w - node.idle_w) * use) * site.pue
+    mean_w = float(watts.mean())
+    capex = nodes * node.capex_usd + racks * site.rack_usd
+    energy = mean_w * _YEAR / _JOULES_PER_KWH * site.usd_per_kwh
+    yearly = capex / site.years + energy
+    joules = mean_w / demand.mean
+    degraded = (nodes - lost) * node.qps
+    return CapacityPlan(
+        nodes=nodes,
+        racks=racks,
+        nodes_per_rack=per_rack,
+        spare_nodes=nodes - bare,
+        survives=survives,
+        carried_qps=nodes * node.qps,
+        degraded_qps=degraded,
+        peak_use=float(use.max()),
+        mean_w=mean_w,
+        peak_w=float(watts.max()),
+        capex_usd=capex,
+        energy_usd_per_year=energy,
+        usd_per_year=yearly,
+        usd_per_million=yearly / (demand.mean * _YEAR) * _MILLION,
+        energy_j_per_inference=joules,
+        inferences_per_joule=1.0 / joules,
+        message=(
+            f"{nodes} nodes in {racks} racks carry {need:.4g} QPS "
+            + ("with nothing to spare" if survives == "none" else f"with one {survives} down")
+        ),
+    )
+
+
+def _enough(ratio: float) -> int:
+    """Least whole number that is not below ``ratio``, forgiving the last bits of a division. [-]"""
+    return max(1, math.ceil(ratio * (1.0 - 1e-12)))

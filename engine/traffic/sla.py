@@ -1,0 +1,179 @@
+"""What load a system can carry inside a service-level agreement, and what stops it there."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from engine.traffic.arrivals import Arrivals
+from engine.traffic.policies import Chain, Decoder
+from engine.traffic.service import TrafficError, positive
+from engine.traffic.simulate import LoadReport, capacity, latency_curve, simulate
+from engine.traffic.sizes import Fixed, Sizes
+
+__all__ = ["Headline", "Sla", "max_qps"]
+
+_METRICS = ("mean", "p50", "p95", "p99")
+_TIMES = ("latency", "ttft", "tpot")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_ONE = Fixed(1)
+_BRACKET_POINTS = 12  # loads scanned first: a tail need not grow with load (a batching timeout shrinks with it)
+_SATURATED = 0.95  # carried load over capacity from which the busiest resource is the limit, not the queue
+_STEPS_MAX = 40
+
+
+@dataclass(frozen=True)
+class Sla:
+    """``metric`` of ``time`` at most ``seconds`` [s], and at most a share ``max_dropped`` of requests turned away.
+
+    ``time`` is ``latency`` (arrival to last answer) or, for decoders, ``ttft`` or ``tpot``.
+    """
+
+    seconds: float
+    metric: str = "p99"
+    time: str = "latency"
+    max_dropped: float = 0.001
+
+    def __post_init__(self) -> None:
+        positive("seconds", self.seconds)
+        if self.metric not in _METRICS:
+            raise TrafficError(f"metric is {self.metric!r}; it must be one of {', '.join(_METRICS)}")
+        if self.time not in _TIMES:
+            raise TrafficError(f"time is {self.time!r}; it must be one of {', '.join(_TIMES)}")
+        if not 0.0 <= self.max_dropped <= 1.0:
+            raise TrafficError(f"max_dropped is {self.max_dropped!r}; it must lie in [0, 1]")
+
+    @classmethod
+    def parse(cls, text: str) -> Sla:
+        """``p99=20ms`` or ``ttft:p95=300ms``: a metric and a time with its unit (ns, us, ms, s)."""
+        match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*(?:=|<=)\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)", text.strip())
+        if match is None:
+            raise TrafficError(f"sla is {text!r}; write it like p99=20ms or ttft:p95=300ms")
+        time, metric, number, unit = match.groups()
+        try:
+            seconds = float(number) * _UNITS[unit]
+        except ValueError:
+            raise TrafficError(f"sla is {text!r}; {number!r} is not a number") from None
+        return cls(seconds, metric, time or "latency")
+
+    def figure(self, report: LoadReport, side: str = "value") -> float | None:
+        """The figure the agreement is about, or an end (``low``, ``high``) of its interval. [s]"""
+        tail = getattr(report, self.time)
+        return None if tail is None else float(getattr(getattr(tail, self.metric), side))
+
+    def met(self, report: LoadReport, side: str = "value") -> bool:
+        """Whether the report keeps the agreement, by its estimate or by an end of the interval."""
+        figure = self.figure(report, side)
+        return figure is not None and figure <= self.seconds and getattr(report.dropped, side) <= self.max_dropped
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer to "what load can it carry?".
+
+    Attributes
+    ----------
+    qps : float
+        Highest load found to keep the agreement; 0 if none does. [1/s]
+    sure_qps, hopeless_qps : float
+        Highest simulated load that keeps it by the upper end of the interval, lowest above ``qps`` that breaks it by
+        the lower end (capacity where none did). [1/s]
+    limit : str
+        ``queueing``, ``drops``, ``service time`` (even an idle system is too slow) or a resource that is full.
+    report : LoadReport
+        The system at ``qps``, or at the lowest load tried.
+    """
+
+    qps: float
+    sure_qps: float
+    hopeless_qps: float
+    capacity_qps: float
+    limit: str
+    message: str
+    report: LoadReport
+    tried: int
+
+
+def max_qps(
+    system: Chain | Decoder,
+    sla: Sla,
+    arrivals: Arrivals,
+    *,
+    sizes: Sizes = _ONE,
+    outputs: Sizes = _ONE,
+    requests: int = 200_000,
+    precision: float = 0.002,
+    seed: int = 0,
+    executor: Executor | None = None,
+) -> Headline:
+    """Highest load that keeps ``sla``, by a scan of loads and bisection above the highest that passes.
+
+    An estimate: ``qps`` goes by the estimates of the figures, and ``sure_qps``/``hopeless_qps`` say how far their
+    intervals let it be off. All loads see the same random numbers. ``precision`` is relative to capacity.
+    """
+    if sla.time != "latency" and not isinstance(system, Decoder):
+        raise TrafficError(f"time is {sla.time!r}; only a decoder has one, other systems have latency")
+    positive("precision", precision)
+    top = capacity(system, sizes, outputs, seed)
+    # a finite buffer has a steady state above capacity too, so look there as well
+    reach = 0.999 if top.unbounded else 2.0
+    scanned = latency_curve(
+        system,
+        arrivals,
+        sizes=sizes,
+        outputs=outputs,
+        points=_BRACKET_POINTS,
+        high=reach,
+        requests=requests,
+        seed=seed,
+        executor=executor,
+    )
+    seen = {report.qps: report for report in scanned}
+    passing = [i for i, report in enumerate(scanned) if sla.met(report)]
+    if not passing:
+        idle = scanned[0]
+        limit = "drops" if _only_drops(sla, idle) else "service time"
+        figure = sla.figure(idle)
+        text = (
+            f"No load keeps {sla.metric} <= {sla.seconds:.4g} s: "
+            f"at {idle.rho:.0%} of capacity it is {'unknown' if figure is None else f'{figure:.4g} s'}."
+        )
+        hopeless = min((q for q, r in seen.items() if not sla.met(r, "low")), default=top.qps)
+        return Headline(0.0, 0.0, hopeless, top.qps, limit, text, idle, len(seen))
+    best = scanned[passing[-1]]
+    above = scanned[passing[-1] + 1] if passing[-1] + 1 < len(scanned) else None
+    steps = 0
+    while above is not None and above.qps - best.qps > precision * top.qps and steps < _STEPS_MAX:
+        middle = simulate(
+            system,
+            arrivals.at(0.5 * (best.qps + above.qps)),
+            sizes=sizes,
+            outputs=outputs,
+            requests=requests,
+            seed=seed,
+            ceiling=top,
+            executor=executor,
+        )
+        seen[middle.qps] = middle
+        best, above = (middle, above) if sla.met(middle) else (best, middle)
+        steps += 1
+    limit = _limit(sla, best, above)
+    sure = max((q for q, r in seen.items() if q <= best.qps and sla.met(r, "high")), default=0.0)
+    hopeless = min((q for q, r in seen.items() if q > best.qps and not sla.met(r, "low")), default=reach * top.qps)
+    text = f"max {best.qps:.4g} QPS at {sla.metric} <= {sla.seconds:.4g} s, limited by {limit}"
+    return Headline(best.qps, sure, hopeless, top.qps, limit, text, best, len(seen))
+
+
+def _only_drops(sla: Sla, report: LoadReport) -> bool:
+    figure = sla.figure(report)
+    return figure is not None and figure <= sla.seconds and report.dropped.value > sla.max_dropped
+
+
+def _limit(sla: Sla, best: LoadReport, above: LoadReport | None) -> str:
+    """Why not more: the resource that is full, dropped requests, or waiting before anything is full."""
+    if best.rho >= _SATURATED:
+        return best.capacity.limit
+    if above is not None and _only_drops(sla, above):
+        return "drops"
+    return "queueing"

@@ -1,0 +1,156 @@
+"""Every serving policy, request by request, equals a SimPy twin; the recursions equal the event engine to the bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.kernels.events.recursions import fifo, fifo_constant
+from engine.kernels.jit import JIT_ENABLED
+from engine.traffic import (
+    BucketedBatching,
+    Bursty,
+    Chain,
+    ContinuousBatching,
+    Decoder,
+    DecoderService,
+    DynamicBatching,
+    Gamma,
+    LogNormal,
+    NoBatching,
+    Poisson,
+    Service,
+    Station,
+    on_path_nic,
+    pool_behind_network,
+    single,
+    sparse_dense,
+)
+from engine.traffic.runs import run_decoder, run_stations, service_factors
+from tests.reference.naive_events import TwinStation, simpy_chain, simpy_continuous
+
+N = 10_000 if JIT_ENABLED else 400
+SAME = 1e-9  # [s], instants of answers
+GRID = (16, 64, 256)
+BY_SIZE = np.outer(1 + 0.2 * np.arange(8), [1e-3, 2e-3, 4e-3])
+PIPELINED = Service(BY_SIZE, 2.5 * BY_SIZE, servers=2, sizes=GRID)
+JITTERY = replace(PIPELINED, cv=0.3)  # whole multiples would tie, and rounding would break the tie
+NIC, _ = on_path_nic(1e-6, 40e-6, 0.1, executors=4, places=8)
+# system, load [1/s]
+SYSTEMS = {
+    "fifo, 1 server": (single(Service.constant(1e-3, cv=1.0)), 850.0),
+    "fifo, 5 servers, by size": (single(Service(BY_SIZE, servers=5, sizes=GRID)), 2000.0),
+    "fifo, 20 servers": (single(Service.constant(20e-3, 20, cv=0.7)), 900.0),
+    "fifo, pipelined server": (single(PIPELINED), 700.0),
+    "admission control": (single(Service.constant(1e-3, 2, cv=1.0), NoBatching(3)), 2300.0),
+    "loss system, no places": (single(Service.constant(1e-3, 3, cv=1.0), NoBatching(0)), 3000.0),
+    "dynamic batching": (single(Service.affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, 5e-3)), 4000.0),
+    "dynamic batching, by size": (single(PIPELINED, DynamicBatching(8, 3e-3)), 2000.0),
+    "dynamic batching, finite": (single(Service.affine(2e-3, 4e-4, 8), DynamicBatching(8, 4e-3, places=10)), 1800.0),
+    "bucketed batching": (single(PIPELINED, BucketedBatching((16, 64), 8, 2e-3)), 2500.0),
+    "sparse, dense": (
+        sparse_dense(
+            Service.affine(1e-3, 1e-4, 8, servers=2),
+            Service.affine(5e-4, 2e-4, 4),
+            DynamicBatching(8, 1e-3),
+            DynamicBatching(4, 5e-4, places=20),
+            hop_s=2e-5,
+        ),
+        2500.0,
+    ),
+    "pool behind network": (pool_behind_network(Service.constant(1e-3, 4, cv=0.5), NoBatching(), 3e-5, 1e-4), 3000.0),
+    "on-path NIC": (NIC, 7e5),
+    "three stations": (
+        Chain(
+            (
+                Station(Service.constant(1e-4, 1, cv=1.0), NoBatching(5), name="host"),
+                Station(JITTERY, BucketedBatching((64,), 4, 1e-3, places=12), 1e-5, "cards"),
+                Station(Service.constant(1.87e-4, 1), NoBatching(2), 2e-5, "link"),
+            ),
+            return_s=5e-5,
+        ),
+        1500.0,
+    ),
+}
+
+
+def twin_of(chain: Chain) -> list[TwinStation]:
+    columns = len(chain.sizes)
+    out = []
+    for s in chain.stations:
+        edges = s.policy.edges if isinstance(s.policy, BucketedBatching) else ()
+        hold, latency = (np.broadcast_to(t, (t.shape[0], columns)) for t in (s.service.hold_s, s.service.latency_s))
+        out.append(
+            TwinStation(
+                s.service.servers,
+                s.policy.max_batch,
+                s.policy.timeout_s,
+                s.policy.places,
+                s.hop_s,
+                hold.tolist(),
+                latency.tolist(),
+                [sum(size > edge for edge in edges) for size in chain.sizes],
+            )
+        )
+    return out
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_policy_equals_simpy_twin(name: str) -> None:
+    chain, qps = SYSTEMS[name]
+    arrive = Gamma(qps, cv=1.3).times(N, 7, 0)
+    sizes = LogNormal(40, 1.0, chain.sizes[-1]).draw(N, 7, 2, 0)
+    rows = np.searchsorted(chain.sizes, sizes)
+    factors = [service_factors(s, i, N, 7, 0) for i, s in enumerate(chain.stations)]
+    scale = [f if f.size else np.ones(N) for f in factors]
+    ours = run_stations(chain, arrive, sizes, seed=7)
+    again = run_stations(chain, arrive, sizes, seed=7, events_only=True)
+    twin = simpy_chain(arrive, rows.tolist(), scale, twin_of(chain), chain.return_s)
+    np.testing.assert_array_equal(np.isnan(ours.done), np.isnan(twin))
+    np.testing.assert_allclose(ours.done, twin, rtol=0, atol=SAME)
+    np.testing.assert_array_equal(ours.done, again.done)
+    assert ours.busy == pytest.approx(again.busy)
+
+
+CONTEXTS = (1, 64, 512)
+DECODER = DecoderService(
+    CONTEXTS, np.array([1e-3, 4e-3, 0.03]), np.outer(1 + 0.05 * np.arange(12), [1e-3, 1.1e-3, 1.8e-3])
+)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "batch", "cache", "places", "qps"),
+    [(1, 1, None, None, 25.0), (1, 12, None, None, 90.0), (3, 8, 300, None, 180.0), (2, 4, 200, 6, 180.0)],
+)
+def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, qps) -> None:
+    n = N // 4
+    arrive = Bursty(qps, 2.0, 0.3, 0.5).times(n, 3, 0)
+    inputs = LogNormal(40, 0.8, 200).draw(n, 3, 2, 0)
+    outputs = LogNormal(20, 0.8, 100).draw(n, 3, 3, 0)
+    service = DecoderService(CONTEXTS, DECODER.prefill_s, DECODER.step_s, replicas, cache)
+    ours = run_decoder(Decoder(service, ContinuousBatching(batch, places)), arrive, inputs, outputs)
+    args = (CONTEXTS, DECODER.prefill_s, DECODER.step_s)
+    first, done = simpy_continuous(arrive, inputs, outputs, replicas, batch, cache, places, *args)
+    assert np.isnan(done).any() == (places is not None or bool((inputs + outputs > (cache or np.inf)).any()))
+    np.testing.assert_allclose(ours.done, done, rtol=0, atol=SAME)
+    np.testing.assert_allclose(ours.first, first, rtol=0, atol=SAME)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 7, 12, 13, 100])
+def test_constant_service_shortcut_is_kiefer_wolfowitz(servers: int) -> None:
+    n = 3_000 if JIT_ENABLED else 300
+    arrive = Poisson(950.0).times(n, 1, 0)
+    hold, latency = servers * 1e-3, servers * 1.7e-3
+    plain, short = np.empty((2, n))
+    fifo(arrive, np.full(n, hold), np.full(n, latency), servers, plain)
+    fifo_constant(arrive, hold, latency, servers, short)
+    np.testing.assert_array_equal(plain, short)
+
+
+def test_simultaneous_arrivals_share_a_batch_in_both_engines() -> None:
+    arrive = np.repeat(np.arange(1, 40) * 1e-3, 3)
+    system = single(Service.affine(1e-3, 1e-4, 8, servers=2), DynamicBatching(8, 0.0))
+    sizes = np.ones(arrive.size, np.int64)
+    a, b = (run_stations(system, arrive, sizes, events_only=e) for e in (False, True))
+    np.testing.assert_array_equal(a.done, b.done)
+    assert np.unique(a.done[:3]).size == 1
