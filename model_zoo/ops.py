@@ -77,6 +77,7 @@ class Op:
     Counts are per execution of one copy. `stored` is the parameters a copy keeps (0 where another op owns them);
     `weights` is the parameters an execution reads, which differs for lookups (rows touched), experts and tied matrices;
     an execution never reads a parameter it stores twice, so `weights_read` caps it at `stored`.
+    An op sharded by "g" is dealt out by its G parts (heads), contraction or not.
     `gather_rows` counts random row accesses of an execution and `row_elements` their length.
     """
 

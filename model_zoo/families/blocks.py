@@ -133,11 +133,12 @@ def elementwise(
     stored: float = 0.0,
     state_reads: Dim = ZERO,
     state_writes: Dim = ZERO,
+    parts: Dim = ONE,
     shard: Shard = "elements",
     sequential: bool = False,
     attributes: tuple[tuple[str, float], ...] = (),
 ) -> Op:
-    """An element-wise op or a reduction over `elements` of `operands` inputs each."""
+    """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`."""
     return Op(
         name=name,
         kind=kind,
@@ -145,6 +146,7 @@ def elementwise(
         inputs=tuple(inputs),
         layers=layers,
         steps=steps,
+        g=parts,
         flops=elements * (OPERATIONS[kind] if operations is None else operations),
         stored=stored,
         weights=Dim(float(stored)),
@@ -169,15 +171,17 @@ def move(
     written: Dim | None = None,
     layers: int = 1,
     state_writes: Dim = ZERO,
+    parts: Dim = ONE,
     shard: Shard = "elements",
 ) -> Op:
-    """Data movement: elements read and written, no arithmetic."""
+    """Data movement: elements read and written, no arithmetic; shard "g" deals out `parts`."""
     return Op(
         name=name,
         kind=kind,
         group=group,
         inputs=tuple(inputs),
         layers=layers,
+        g=parts,
         reads=elements,
         writes=elements if written is None else written,
         state_writes=state_writes,
@@ -209,7 +213,10 @@ def bag(
     name: str, bags: Dim, lookups: float, table_rows: float, width: float, *, group: str, inputs: Sequence[str] = (),
     layers: int = 1,
 ) -> Op:  # fmt: skip
-    """`lookups` rows summed into each bag (SparseLengthsSum); `layers` tables of `table_rows` rows exist."""
+    """`lookups` rows summed into each bag (SparseLengthsSum); `layers` tables of `table_rows` rows exist.
+
+    Devices that share the tables get whole tables, each an equal number of the lookups.
+    """
     rows = bags * lookups
     return Op(
         name=name,
@@ -224,7 +231,7 @@ def bag(
         writes=bags * width,
         gather_rows=rows,
         row_elements=float(width),
-        shard="g",
+        shard="elements",
         attributes=(("lookups", float(lookups)), ("rows", float(table_rows))),
     )
 

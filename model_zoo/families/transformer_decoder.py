@@ -106,6 +106,7 @@ def _embedding(shape: Shape) -> list[Op]:
 def _attention(shape: Shape, source: str) -> list[Op]:
     group, layers = "self-attention", shape.layers
     q, kv, head = shape.q_width, shape.kv_width, shape.head
+    products = dim(shape.kv_heads, "b")
     bias = shape.bias == "all"
     ops = [linear("qkv", TOKENS, shape.hidden, q + 2 * kv, group=group, inputs=(source,), layers=layers, bias=bias)]
     ready = "qkv"
@@ -113,25 +114,31 @@ def _attention(shape: Shape, source: str) -> list[Op]:
         ops.append(
             elementwise(
                 "qk-norm", "RMSNormalization", TOKENS * (q + kv), group=group, inputs=(ready,), layers=layers,
-                stored=2.0 * head, shard="g",
+                stored=2.0 * head, shard="g", parts=products,
             )
         )  # fmt: skip
         ready = "qk-norm"
     if shape.rotary:
         ops.append(
             elementwise(
-                "rotary", "RotaryEmbedding", TOKENS * (q + kv), group=group, inputs=(ready,), layers=layers, shard="g"
+                "rotary",
+                "RotaryEmbedding",
+                TOKENS * (q + kv),
+                group=group,
+                inputs=(ready,),
+                layers=layers,
+                shard="g",
+                parts=products,
             )
         )
         ready = "rotary"
     ops.append(
         Op(
             name="kv-append", kind="Concat", group=group, inputs=(ready,), layers=layers,
-            reads=TOKENS * (2 * kv), state_writes=TOKENS * (2 * kv), shard="g",
+            reads=TOKENS * (2 * kv), state_writes=TOKENS * (2 * kv), g=products, shard="g",
         )
     )  # fmt: skip
     # The query heads that share a key head are rows of one product, so a cached element is read once.
-    products = dim(shape.kv_heads, "b")
     rows = dim(shape.heads // shape.kv_heads, "s")
     cached = dim(kv, "bc")
     scores = dim(shape.heads, "bs") * dim(1, "c")
@@ -140,7 +147,8 @@ def _attention(shape: Shape, source: str) -> list[Op]:
             "scores", products, rows, dim(1, "c"), Dim(head), group=group, reads=TOKENS * q, state_reads=cached,
             inputs=(ready, "kv-append"), layers=layers,
         ),
-        elementwise("softmax", "Softmax", scores, group=group, inputs=("scores",), layers=layers, shard="g"),
+        elementwise("softmax", "Softmax", scores, group=group, inputs=("scores",), layers=layers, shard="g",
+                    parts=products),
         matmul(
             "context", products, rows, Dim(head), dim(1, "c"), group=group, reads=scores, state_reads=cached,
             inputs=("softmax", "kv-append"), layers=layers,

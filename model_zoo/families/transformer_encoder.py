@@ -48,20 +48,33 @@ def _attention(shape: _Shape, source: str) -> list[Op]:
     for name in ("query", "key", "value"):
         ops.append(linear(name, tokens, h, h, group=group, inputs=(source,), layers=layers))
         ops.append(
-            move(f"{name}-transpose", "Transpose", tokens * h, group=group, inputs=(name,), layers=layers, shard="g")
+            move(
+                f"{name}-transpose",
+                "Transpose",
+                tokens * h,
+                group=group,
+                inputs=(name,),
+                layers=layers,
+                shard="g",
+                parts=products,
+            )
         )
     ops += [
         matmul("scores", products, shape.rows, shape.keys, Dim(shape.head), group=group, reads=tokens * (2 * h),
                inputs=("query-transpose", "key-transpose"), layers=layers),
-        elementwise("scale", "Mul", scores, group=group, inputs=("scores",), layers=layers, shard="g"),
-        elementwise("mask", "Add", scores, group=group, inputs=("scale",), layers=layers, shard="g"),
-        elementwise("softmax", "Softmax", scores, group=group, inputs=("mask",), layers=layers, shard="g"),
+        elementwise("scale", "Mul", scores, group=group, inputs=("scores",), layers=layers, shard="g",
+                    parts=products),
+        elementwise("mask", "Add", scores, group=group, inputs=("scale",), layers=layers, shard="g",
+                    parts=products),
+        elementwise("softmax", "Softmax", scores, group=group, inputs=("mask",), layers=layers, shard="g",
+                    parts=products),
         Op(
             name="context", kind="MatMul", group=group, inputs=("softmax", "value-transpose"), layers=layers,
             g=products, m=shape.rows, n=Dim(shape.head), k=shape.keys, flops=scores * (2.0 * shape.head),
             reads=scores, writes=tokens * h, shard="g",
         ),
-        move("heads-concat", "Concat", tokens * h, group=group, inputs=("context",), layers=layers, shard="g"),
+        move("heads-concat", "Concat", tokens * h, group=group, inputs=("context",), layers=layers, shard="g",
+                    parts=products),
         linear("attention-out", tokens, h, h, group=group, inputs=("heads-concat",), layers=layers, shard="k"),
     ]  # fmt: skip
     return ops

@@ -7,7 +7,7 @@ import pytest
 
 from model_zoo import WorkloadError, build
 from model_zoo.families.images import Net
-from model_zoo.importers.onnx import read_onnx
+from model_zoo.importers.onnx_model import read_onnx
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper, FLOAT, INT64 = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64

@@ -102,6 +102,8 @@ def test_graph_is_sound(id):
                 if op.contraction:
                     assert op.flops.at(*at) == pytest.approx(2 * op.macs(*at), rel=1e-12)
                     assert op.macs(*at) > 0
+                if op.shard == "g":
+                    assert op.g.coef > 1, f"{op.name} is dealt out by parts and has one"
                 if op.stored:
                     assert 0 < op.weights_read(*at) <= op.stored
 
