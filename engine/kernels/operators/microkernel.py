@@ -216,11 +216,10 @@ def _interpreted(kind: str, epilogue: str) -> Any:
     def tile_in_python(a, a_off, b, b_off, words, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
         element = {"u8s8": (np.uint8, np.int8), "s16": (np.int16, np.int16), "f32": (np.float32, np.float32)}[kind]
         group = GROUP[kind]
-        chunks = -(-words // CHUNK)
-        left = a.view(np.int32)[a_off : a_off + chunks * MR * CHUNK].reshape(chunks, MR, CHUNK)
-        left = left.transpose(1, 0, 2).reshape(MR, chunks * CHUNK)[:, :words].copy()
-        right = b.view(np.int32)[b_off : b_off + words * NC].reshape(words, NC)
-        left[rows:] = 0  # padding rows hold whatever the scratch held
+        k = np.arange(words)
+        place = a_off + k // CHUNK * CHUNK * MR + k % CHUNK + CHUNK * np.arange(min(rows, MR))[:, None]
+        left = np.zeros((MR, words), np.int32)
+        left[:rows] = a.view(np.int32)[place]
         total = np.repeat(init[None, col : col + NC], MR, 0)
         for k in range(words):
             x = np.ascontiguousarray(left[:, k]).view(element[0]).reshape(MR, group)

@@ -1,0 +1,289 @@
+"""Products with narrow weights: bf16, fp16, ms-fp9 (1-5-3), ms-fp8 (1-5-2) stored packed, sums in float32.
+
+::
+
+    packed = pack_narrow(b, "bf16")       # float32 [K, N] rounded, or uint16 patterns for bf16/fp16, once
+    gemm_narrow(a, packed)                # float32 [M, K] -> float32 [M, N]
+    gemm_half(a_bits, packed)             # fp16 patterns [M, K] -> fp16 patterns [M, N], float32 sums, one rounding
+    gemm_bf16(a_bits, packed)             # bf16 patterns [M, K] -> float32 [M, N]
+
+A column panel is widened to float32 once per block of rows, exactly, and then runs on the FP32 tile: the weights
+cost their stored bytes and the arithmetic runs at the FP32 rate. With AVX512-BF16, ``gemm_bf16`` uses vdpbf16ps
+(denormals count as zero there, and each pair is rounded once less than two fused steps).
+
+ms-fp9 stores exponent and mantissa in a byte and the signs as a plane of bits: 9 bits a weight, really.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
+from engine.kernels.operators.gemm import (
+    _pack_rows,
+    _scratch_words,
+    aligned,
+    block_rows,
+    output,
+    padded,
+    panels,
+)
+from engine.kernels.operators.lanes import half_vector
+from engine.kernels.operators.microkernel import HAS_BF16, MR, NC, STRIP, load, tile
+from engine.kernels.operators.ranges import over_range, require, whole
+
+__all__ = ["FORMATS", "NarrowWeights", "gemm_bf16", "gemm_half", "gemm_narrow", "pack_narrow", "rounded_bits"]
+
+FORMATS = ("bf16", "fp16", "ms-fp9", "ms-fp8")
+_MANTISSA = {"ms-fp9": 3, "ms-fp8": 2}
+_TOP_EXPONENT, _LOW_EXPONENT = 15, -14  # of every format with five exponent bits
+
+_I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowWeights:
+    """Weights [k, n] in ``format``: codes of every panel ``[k][NC]``, padded to whole strips; signs for ms-fp9.
+
+    ``pairs`` holds the bf16 pairs of the native bf16 tile where the host has one, else nothing.
+    """
+
+    format: str
+    k: int
+    n: int
+    codes: np.ndarray
+    signs: np.ndarray
+    pairs: np.ndarray
+
+
+def _widen_ir(format: str) -> Any:
+    @intrinsic
+    def generated(typingctx: Any, codes: Any, at: Any, signs: Any, target: Any, target_at: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def data(index: int, offset: Any, size: int) -> Any:
+                array = context.make_array(signature.args[index])(context, builder, args[index])
+                pointer = builder.bitcast(array.data, _I8.as_pointer())
+                return builder.gep(pointer, [builder.mul(offset, _I64(size))])
+
+            halves, words = ir.VectorType(_I16, STRIP), ir.VectorType(_I32, STRIP)
+            floats = ir.VectorType(_F32, STRIP)
+            byte = format in _MANTISSA
+            value = load(
+                builder, data(0, args[1], 1 if byte else 2), _I64(0), ir.VectorType(_I8, STRIP) if byte else halves
+            )
+            if byte:
+                value = builder.zext(value, halves)
+                value = builder.shl(value, ir.Constant(halves, [8 if format == "ms-fp8" else 7] * STRIP))
+            if format == "ms-fp9":
+                plane = load(builder, data(2, builder.sdiv(args[1], _I64(STRIP)), 2), _I64(0), _I16)
+                negative = builder.bitcast(plane, ir.VectorType(ir.IntType(1), STRIP))
+                sign = builder.shl(builder.zext(negative, halves), ir.Constant(halves, [15] * STRIP))
+                value = builder.or_(value, sign)
+            if format == "bf16":
+                wide = builder.shl(builder.zext(value, words), ir.Constant(words, [16] * STRIP))
+                wide = builder.bitcast(wide, floats)
+            else:
+                wide = half_vector(builder, value, STRIP)
+            builder.store(wide, builder.bitcast(data(3, args[4], 4), floats.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(codes, types.intp, signs, target, types.intp), codegen
+
+    return generated
+
+
+def _widen_python(format: str) -> Any:
+    def widen(codes: Any, at: int, signs: Any, target: Any, target_at: int) -> None:
+        value = codes[at : at + STRIP].astype(np.uint16)
+        if format in _MANTISSA:
+            value <<= 8 if format == "ms-fp8" else 7
+        if format == "ms-fp9":
+            plane = (signs[at // STRIP] >> np.arange(STRIP, dtype=np.uint16)) & np.uint16(1)
+            value |= plane << np.uint16(15)
+        if format == "bf16":
+            wide = (value.astype(np.uint32) << 16).view(np.float32)
+        else:
+            wide = value.view(np.float16).astype(np.float32)
+        target[target_at : target_at + STRIP] = wide
+
+    return widen
+
+
+_make_widen = _widen_ir if JIT_ENABLED else _widen_python
+_widen_bf16, _widen_fp16, _widen_ms9, _widen_ms8 = (_make_widen(name) for name in FORMATS)
+_tile_f32 = tile("f32")
+_tile_bf16 = tile("bf16") if HAS_BF16 else None
+
+
+@kernel
+def _widen_panel(codes, first, count, signs, format, target):
+    for i in range(0, count, STRIP):
+        if format == 0:
+            _widen_bf16(codes, first + i, signs, target, i)
+        elif format == 1:
+            _widen_fp16(codes, first + i, signs, target, i)
+        elif format == 2:
+            _widen_ms9(codes, first + i, signs, target, i)
+        else:
+            _widen_ms8(codes, first + i, signs, target, i)
+
+
+@kernel
+def _narrow_range(lo, hi, a, codes, signs, format, stride, init, low, c, block):
+    m, k = a.shape
+    n = c.shape[1]
+    tile_words = _scratch_words(MR, k, 1)
+    across = (n + NC - 1) // NC
+    scratch = np.empty(_scratch_words(min(block, m), k, 1), np.float32)
+    widened = np.empty(stride, np.float32)
+    packed = -1
+    for job in range(lo, hi):
+        first = job // across * block
+        last = min(m, first + block)
+        panel = job % across
+        if first != packed:
+            _pack_rows(a, first, last, scratch)
+            packed = first
+        _widen_panel(codes, panel * stride, stride, signs, format, widened)
+        for row in range(first, last, MR):
+            _tile_f32(
+                scratch, (row - first) // MR * tile_words, widened, 0, k, init, panel * NC, init,
+                np.int32(0), low, low, c, row * n + panel * NC, n, last - row, n - panel * NC,
+            )  # fmt: skip
+
+
+@kernel
+def _pairs_range(lo, hi, a, words, init, low, c, block):
+    m, k = a.shape
+    n = c.shape[1]
+    steps = (k + 1) // 2
+    tile_words = _scratch_words(MR, k, 2)
+    across = (n + NC - 1) // NC
+    scratch = np.empty(_scratch_words(min(block, m), k, 2) * 2, np.uint16)
+    packed = -1
+    for job in range(lo, hi):
+        first = job // across * block
+        last = min(m, first + block)
+        panel = job % across
+        if first != packed:
+            _pack_rows(a, first, last, scratch)
+            packed = first
+        for row in range(first, last, MR):
+            _tile_bf16(
+                scratch, (row - first) // MR * tile_words, words, panel * steps * NC, steps, init, panel * NC, init,
+                np.int32(0), low, low, c, row * n + panel * NC, n, last - row, n - panel * NC,
+            )  # fmt: skip
+
+
+def rounded_bits(values: np.ndarray, format: str) -> np.ndarray:
+    """Patterns (uint16) of ``values`` in ``format``, nearest even: bf16 as such, the others as an fp16 that holds them.
+
+    fp16 and bf16 overflow to infinity; ms-fp8 and ms-fp9 saturate at their largest value.
+    """
+    require(format in FORMATS, f"format is {format!r}; allowed: {', '.join(FORMATS)}")
+    values = np.ascontiguousarray(values, np.float32)
+    if format == "bf16":
+        bits = values.view(np.uint32)
+        rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
+        return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+    if format in _MANTISSA:
+        mantissa = _MANTISSA[format]
+        _, exponent = np.frexp(values)
+        step = np.ldexp(1.0, np.maximum(exponent - 1, _LOW_EXPONENT) - mantissa)
+        top = (2 - 2.0**-mantissa) * 2.0**_TOP_EXPONENT
+        values = np.clip(np.rint(values / step) * step, -top, top)
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).view(np.uint16)
+
+
+def _stride(k: int) -> int:
+    return -(-k * NC // STRIP) * STRIP
+
+
+def pack_narrow(b: np.ndarray, format: str) -> NarrowWeights:
+    """Pack weights [K, N]: float32 values (rounded to ``format``), or uint16 patterns of ``bf16`` or ``fp16``."""
+    require(format in FORMATS, f"format is {format!r}; allowed: {', '.join(FORMATS)}")
+    patterns = isinstance(b, np.ndarray) and b.dtype == np.uint16
+    require(not patterns or format not in _MANTISSA, f"b holds 16-bit patterns; {format} packs float32 values")
+    whole("b", b, np.uint16 if patterns else np.float32, 2)
+    bits = b if patterns else rounded_bits(b, format)
+    k, n = b.shape
+    across, stride = panels(n), _stride(k)
+    full = np.zeros((k, across * NC), np.uint16)
+    full[:, :n] = bits
+    by_panel = np.zeros((across, stride), np.uint16)
+    by_panel[:, : k * NC] = full.reshape(k, across, NC).transpose(1, 0, 2).reshape(across, k * NC)
+    flat = by_panel.reshape(-1)
+    signs = np.zeros(0, np.uint16)
+    if format == "ms-fp9":
+        signs = np.packbits(flat >> 15, bitorder="little").view(np.uint16)
+    if format in _MANTISSA:
+        flat = (flat >> (8 if format == "ms-fp8" else 7)).astype(np.uint8)
+    codes = aligned(flat.size, flat.dtype.type)
+    codes[:] = flat
+    pairs = np.zeros(0, np.uint16)
+    if format == "bf16" and HAS_BF16:
+        even = np.zeros((-(-k // 2) * 2, across * NC), np.uint16)
+        even[:k] = full
+        pairs = aligned(even.size, np.uint16)
+        pairs[:] = even.reshape(-1, 2, across, NC).transpose(2, 0, 3, 1).reshape(-1)
+    return NarrowWeights(format, k, n, codes, signs, pairs)
+
+
+def gemm_narrow(
+    a: np.ndarray,
+    packed: NarrowWeights,
+    bias: np.ndarray | None = None,
+    relu: bool = False,
+    out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """``max(a @ widened(b) + bias, relu ? 0 : -inf)``: float32 [M, K] -> float32 [M, N], order and bound of FP32."""
+    whole("a", a, np.float32, 2)
+    require(a.shape[1] == packed.k, f"a has {a.shape[1]} columns; allowed: {packed.k}, the rows of the weights")
+    init = padded("bias", bias, packed.n, np.float32)
+    out = output(out, (a.shape[0], packed.n), np.float32)
+    if out.size:
+        block = block_rows(a.shape[0], 4 * packed.k, panels(packed.n), threads)
+        jobs = -(-a.shape[0] // block) * panels(packed.n)
+        low = np.float32(0 if relu else -np.inf)
+        format = FORMATS.index(packed.format)
+        arguments = (a, packed.codes, packed.signs, format, _stride(packed.k), init, low, out, block)
+        over_range(_narrow_range, jobs, *arguments, threads=threads)
+    return out
+
+
+def gemm_half(
+    a_bits: np.ndarray, packed: NarrowWeights, bias: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """FP16 product: fp16 patterns in and out (uint16), float32 sums, one rounding to fp16 at the end."""
+    whole("a_bits", a_bits, np.uint16, 2)
+    sums = gemm_narrow(a_bits.view(np.float16).astype(np.float32), packed, bias, threads=threads)
+    return rounded_bits(sums, "fp16")
+
+
+def gemm_bf16(
+    a_bits: np.ndarray,
+    packed: NarrowWeights,
+    bias: np.ndarray | None = None,
+    relu: bool = False,
+    threads: int | None = None,
+) -> np.ndarray:
+    """BF16 product: bf16 patterns (uint16) [M, K] -> float32 [M, N]; vdpbf16ps where the host has it, else FP32."""
+    whole("a_bits", a_bits, np.uint16, 2)
+    require(packed.format == "bf16", f"packed has format {packed.format!r}; allowed: 'bf16'")
+    require(a_bits.shape[1] == packed.k, f"a_bits has {a_bits.shape[1]} columns; allowed: {packed.k}, as the weights")
+    if not (HAS_BF16 and JIT_ENABLED):
+        return gemm_narrow((a_bits.astype(np.uint32) << 16).view(np.float32), packed, bias, relu, threads=threads)
+    init = padded("bias", bias, packed.n, np.float32)
+    out = np.empty((a_bits.shape[0], packed.n), np.float32)
+    if out.size:
+        block = block_rows(a_bits.shape[0], 2 * packed.k, panels(packed.n), threads)
+        jobs = -(-a_bits.shape[0] // block) * panels(packed.n)
+        low = np.float32(0 if relu else -np.inf)
+        over_range(_pairs_range, jobs, a_bits, packed.pairs, init, low, out, block, threads=threads)
+    return out
