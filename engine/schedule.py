@@ -56,6 +56,13 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
     return start + wire.hops * wire.link.latency.si + bytes_per_message / rate
 
 
+def _hop_time(hop: Hop, busy: float) -> float:
+    """Time a message adds to a request: what comes in pieces hides behind the devices' work, but for the first. [s]"""
+    whole = wire_time(hop.wire, hop.bytes_per_message)
+    first = wire_time(hop.wire, hop.bytes_per_message / hop.pieces)
+    return hop.messages * (first + max(0.0, whole - first - busy))
+
+
 def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, float, float, float]]:
     """Exchanges of a sharded pass as (name, count, bytes sent per device, steps): Megatron's pattern on a ring.
 
@@ -149,7 +156,8 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
 def schedule(bound: Bound, plan: Plan) -> Schedule:
     """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
     priced = tuple(price_stage(bound, stage) for stage in plan.stages)
-    hops = tuple((hop, hop.messages * wire_time(hop.wire, hop.bytes_per_message)) for hop in plan.hops)
+    busy = sum(p.time_s for p in priced)
+    hops = tuple((hop, _hop_time(hop, busy)) for hop in plan.hops)
     latency = sum(p.time_s for p in priced) + sum(t for _, t in hops)
     if not plan.pipelined:
         return Schedule(priced, hops, latency, latency)

@@ -293,18 +293,18 @@ FAMILY = DeviceFamily(
     collectives=False,
     parameters=(
         Parameter("handoff", 1063.0, "cycle", "calibrated",
-                  "From the last result of one coarse instruction to the first beat of the next that depends on it, where "
-                  "a whole vector changes the unit: drain, scoreboard, scheduler, die crossings, first access of HBM. "
-                  "Paid by the first matrix instruction of a phase and by every synchronisation, whatever the number of "
-                  "cards, because all cores run one program.", ("DFX-053", "DFX-054")),
+                  "From the last result of a coarse instruction to the first beat of the next one that depends on it, "
+                  "where a whole vector changes the unit: drain, scoreboard, scheduler, die crossings, first access of "
+                  "HBM. Paid by the first matrix instruction of a phase and by every synchronisation, whatever the "
+                  "number of cards, because all cores run one program.", ("DFX-053", "DFX-054")),
         Parameter("burst_gap", 4.71, "cycle", "calibrated",
-                  "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes about as long.",
+                  "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes as long.",
                   ("DFX-053", "DFX-054")),
         Parameter("burst_beats", 4.0, "beat", "derived",
                   "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels."),
     ),
     switches=(
-        Switch("chaining", "Instruction chaining", "Dependent vector instructions follow each other element by element."),
+        Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),
         Switch("skip_head", "No LM head for input tokens",
                "Leaves the LM head out for tokens of the input, whose next word is known.", default=False),
     ),

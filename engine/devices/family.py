@@ -200,6 +200,8 @@ class DeviceFamily:
     power: Callable[[Job, float], float] | None = None  # (job, share of time busy) -> W; None: spec's loaded or max
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
+    streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
+    io_format: str | None = None  # format in which they cross it; None: the scenario's
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Model parameters for a device: the family's, then the part's own, then the scenario's."""

@@ -40,6 +40,7 @@ class Hop:
     wire: Wire
     bytes_per_message: float
     messages: float  # a request
+    pieces: float = 1.0  # parts it comes in while the devices work; only the first must be waited for
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,13 @@ def _io(bound: Bound) -> tuple[Hop, ...]:
     wire = bound.wire("host") or bound.wire("network")
     if wire is None:
         return ()
-    s = bound.scenario
-    element = max(BITS[s.precision], 8.0) / 8
-    into = bound.graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
-    out = bound.graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
-    return (Hop("input", wire, into, 1.0), Hop("output", wire, out, 1.0))
+    s, graph, fam = bound.scenario, bound.graph, bound.family
+    element = max(BITS[fam.io_format or s.precision], 8.0) / 8
+    into = graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
+    out = graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
+    parts = (float(s.inputs if graph.input_elements.s else 1), float(s.outputs if graph.output_elements.s else 1))
+    first, last = parts if fam.streams_io else (1.0, 1.0)
+    return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last))
 
 
 def _single(bound: Bound) -> Plan:
