@@ -36,18 +36,13 @@ def _push(times, codes, count, time, code):
 
 
 @kernel
-def _drop_top(times, codes, count):
-    """Remove the first of ``count`` events."""
-    last = count - 1
-    time = times[last]
-    code = codes[last]
+def _replace_top(times, codes, count, time, code):
+    """Put an event in the place of the first of ``count`` events."""
     hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= last:
-            break
+    child = 1
+    while child < count:
         right = child + 1
-        if right < last and (
+        if right < count and (
             times[right] < times[child] or (times[right] == times[child] and codes[right] < codes[child])
         ):
             child = right
@@ -56,8 +51,19 @@ def _drop_top(times, codes, count):
         times[hole] = times[child]
         codes[hole] = codes[child]
         hole = child
+        child = 2 * hole + 1
     times[hole] = time
     codes[hole] = code
+
+
+@kernel
+def _put(times, codes, count, vacant, time, code):
+    """Add an event, in the place of the first if that is vacant; returns the number of events."""
+    if vacant:
+        _replace_top(times, codes, count, time, code)
+        return count
+    _push(times, codes, count, time, code)
+    return count + 1
 
 
 @kernel
@@ -112,6 +118,7 @@ def chain(
     scaled = scale.shape[1] > 0
     events = 0
     upcoming = 0
+    stirred = False
     for i in range(n):
         done[i] = math.nan
     while True:
@@ -132,13 +139,13 @@ def chain(
         else:
             now = first
             code = codes[0]
-            _drop_top(times, codes, pending)
-            pending -= 1
             kind = code >> _KIND_BIT
             s = (code >> _STAGE_BIT) & _STAGE_MASK
             i = code & _ITEM_MASK
             if kind == _ARRIVE:
                 group = members[i]
+                pending -= 1
+                _replace_top(times, codes, pending, times[pending], codes[pending])
         if kind == _ARRIVE:
             for _ in range(group):
                 behind = link[i]
@@ -156,16 +163,22 @@ def chain(
                     tail[s, q] = i
                     queued[s, q] += 1
                     waiting[s] += 1
+                    # a queue that neither began nor filled is as ready as before, and its timer is set
+                    stirred |= queued[s, q] == 1 or queued[s, q] >= max_batch[s]
                 i = behind
             if external:  # all who arrive at this instant are seen before a server chooses
                 if upcoming < n and arrive[upcoming] + hop[0] == now:
                     continue
             elif pending > 0 and times[0] == now and codes[0] >> _STAGE_BIT == s:
                 continue
+            if not stirred:
+                continue
+            stirred = False
         elif kind == _FREE:
             idle[s] += 1
         else:
             armed[s, i] = False
+        vacant = kind != _ARRIVE  # the event just seen is still at the top: the next one to be added takes its place
         while idle[s] > 0 and waiting[s] > 0:
             chosen = -1
             oldest = math.inf
@@ -182,35 +195,38 @@ def chain(
                     if queued[s, q] > 0 and not armed[s, q]:
                         armed[s, q] = True
                         code = (_TIMER << _KIND_BIT) | (s << _STAGE_BIT) | q
-                        _push(times, codes, pending, entered[head[s, q]] + timeout[s], code)
-                        pending += 1
+                        pending = _put(times, codes, pending, vacant, entered[head[s, q]] + timeout[s], code)
+                        vacant = False
                 break
             lead = head[s, chosen]
             count = min(queued[s, chosen], max_batch[s])
             row = 0
+            if sized:
+                i = lead
+                for _ in range(count):
+                    row = max(row, size[i])
+                    i = link[i]
+            factor = scale[s, lead] if scaled else 1.0
+            launches[s, count - 1, row] += 1
+            out = now + latency[s, count - 1, row] * factor + hop[s + 1]
+            last = s + 1 == stages
             i = lead
             for _ in range(count):
-                if sized:
-                    row = max(row, size[i])
                 start[s, i] = now
+                if last:
+                    done[i] = out
                 i = link[i]
             head[s, chosen] = i
             queued[s, chosen] -= count
             waiting[s] -= count
             idle[s] -= 1
-            factor = scale[s, lead] if scaled else 1.0
-            launches[s, count - 1, row] += 1
-            after = now + latency[s, count - 1, row] * factor
-            if s + 1 < stages:
-                members[lead] = count
-                _push(times, codes, pending, after + hop[s + 1], ((s + 1) << _STAGE_BIT) | lead)
-                pending += 1
-            else:
-                i = lead
-                for _ in range(count):
-                    done[i] = after + hop[s + 1]
-                    i = link[i]
             code = (_FREE << _KIND_BIT) | (s << _STAGE_BIT)
-            _push(times, codes, pending, now + hold[s, count - 1, row] * factor, code)
-            pending += 1
+            pending = _put(times, codes, pending, vacant, now + hold[s, count - 1, row] * factor, code)
+            vacant = False
+            if not last:
+                members[lead] = count
+                pending = _put(times, codes, pending, False, out, ((s + 1) << _STAGE_BIT) | lead)
+        if vacant:
+            pending -= 1
+            _replace_top(times, codes, pending, times[pending], codes[pending])
     return events
