@@ -20,8 +20,9 @@ from hardware_specs.schema import Device, MemoryLevel
 from model_zoo import table as T
 from model_zoo.ops import Graph, Phase
 
-__all__ = ["FAMILY", "pipeline_use"]
+__all__ = ["FAMILY", "instructions_per_cycle", "pipeline_use"]
 
+LINE = 64.0  # bytes of a cache line
 _LOOKUPS = ("Gather", "EmbeddingBag")
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
 
@@ -241,17 +242,32 @@ def lowered(phase: Phase) -> _Lowered:
     if known is None or known.phase is not phase:
         if len(_LOWERED) > 512:
             _LOWERED.clear()
-        table = np.ascontiguousarray(T.lower(phase))
+        table = np.array(T.lower(phase))  # writable, as a part of it is: one compiled version serves both
         rows = {op.name: i for i, op in enumerate(phase.ops)}
         known = _LOWERED[id(phase)] = _Lowered(phase, table, M.flags_of(phase), rows)
     return known
+
+
+def _handed_over(job: Job, flat: _Lowered) -> float:
+    """Bytes that another executor produced and this part reads first: none of them is in its caches. [B]"""
+    mine = {op.name for op in job.ops}
+    needed = {name for op in job.ops for name in op.inputs if name in flat.rows and name not in mine}
+    size = 0.0
+    for name in needed:
+        op = job.phase.ops[flat.rows[name]]
+        bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
+        size += op.writes.at(job.batch, job.length, job.context) * bits / 8
+    return size
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass of one stream, the other streams busy alike. An estimate."""
     flat = lowered(job.phase)
     table, flags = flat.table, flat.flags
+    other: tuple[tuple[str, str, float], ...] = ()
     if len(job.ops) != len(job.phase.ops):
+        drawn = _handed_over(job, flat) / LINE * job.model["handover_line"]
+        other = (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
         rows = np.array([flat.rows[op.name] for op in job.ops])
         table, flags = table[rows], flags[rows]
     out = np.zeros((table.shape[0], M.WIDTH))
@@ -260,7 +276,9 @@ def price(job: Job) -> PhaseCost:
     notes = ()
     if use is not None:
         notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
-    return PhaseCost(out[:, :6], out[:, M.WORK], out[:, M.ROOF], out[:, M.MOVED], out[:, M.NEAR], notes=notes)
+    return PhaseCost(
+        out[:, :6], out[:, M.WORK], out[:, M.ROOF], out[:, M.MOVED], out[:, M.NEAR], other=other, notes=notes
+    )
 
 
 def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float | None:
@@ -272,6 +290,16 @@ def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float 
     if width is None or total_s <= 0:
         return None
     return width.si * model["issue_share"] * min(1.0, busy_s / total_s)
+
+
+def instructions_per_cycle(job: Job) -> float | None:
+    """IPC-like measure of a job on one of its cores, see `pipeline_use`. [1/cycle]"""
+    flat = lowered(job.phase)
+    rows = np.array([flat.rows[op.name] for op in job.ops])
+    out = np.zeros((len(rows), M.WIDTH))
+    at = (float(job.batch), job.length, job.context, float(job.ways))
+    M.price_ops(flat.table[rows], flat.flags[rows], *at, record(job), out)
+    return pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:

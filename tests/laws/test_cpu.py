@@ -171,12 +171,13 @@ def test_cold_caches_and_the_network_cost_time():
     assert sum(t for _, _, t in cpu.request(far)) == pytest.approx(190e-6)
 
 
-def test_a_part_of_a_network_costs_its_share():
+def test_a_part_of_a_network_costs_its_share_and_what_it_is_handed():
     whole = job("xeon-e5-2650", "alexnet", tile=(1,))
     cost = cpu.price(whole)
     head = job("xeon-e5-2650", "alexnet", tile=(1,), ops=whole.ops[:9])
     tail = job("xeon-e5-2650", "alexnet", tile=(1,), ops=whole.ops[9:])
-    assert cpu.price(head).total_s + cpu.price(tail).total_s == pytest.approx(cost.total_s, rel=1e-12)
+    handed = 4 * whole.ops[8].writes.at(1) / 64 * whole.model["handover_line"]
+    assert cpu.price(head).total_s + cpu.price(tail).total_s == pytest.approx(cost.total_s + handed, rel=1e-12)
 
 
 def test_what_a_cpu_can_not_run_is_one_sentence():
