@@ -56,7 +56,7 @@ def _affine(scale: float | np.ndarray, zero: int | np.ndarray, dtype: np.dtype) 
     steps, zeros, limits = np.asarray(scale), np.asarray(zero), np.iinfo(dtype)
     require(bool((steps > 0).all() and np.isfinite(steps).all()), "scale must be finite and above 0")
     require(bool((zeros >= limits.min).all() and (zeros <= limits.max).all()), f"zero must fit {dtype}")
-    return steps.size > 1 or zeros.size > 1
+    return steps.size != 1 or zeros.size != 1
 
 
 def quantise(
