@@ -71,7 +71,7 @@ def _said(s: Scenario, change: dict) -> str:
 
 
 def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
-    """Up to `most` changes of one knob after which no limit is violated; what it offers is an estimate, like a report."""
+    """Up to `most` changes of one knob after which no limit is violated; each was evaluated, so it is an estimate."""
     found = []
     for _, changes in _candidates(scenario):
         for change in changes:

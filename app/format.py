@@ -26,6 +26,7 @@ __all__ = [
     "count",
     "csv_text",
     "digits3",
+    "digits4",
     "file_name",
     "of",
     "percent",
@@ -85,6 +86,20 @@ def digits3(value: float) -> str:
     size = _round3(abs(value))
     decimals = max(0, 2 - math.floor(math.log10(size)))
     return (MINUS if value < 0 else "") + f"{size:,.{decimals}f}"
+
+
+def digits4(value: float) -> str:
+    """A figure as papers print it, for comparison: four significant digits, 1,210,949 in full; no prefix."""
+    if _unknown(value):
+        return UNKNOWN
+    size = abs(value)
+    if size == 0 or size >= 1000:
+        shown = f"{size:,.0f}"
+    else:
+        decimals = min(12, max(0, 3 - math.floor(math.log10(size))))
+        shown = f"{size:.{decimals}f}"
+        shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
+    return (MINUS if value < 0 else "") + shown
 
 
 def _exponent(value: float, unit: str) -> int:

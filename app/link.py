@@ -21,6 +21,7 @@ from engine.scenario import Scenario, ScenarioError, decode, encode
 __all__ = [
     "BASELINE",
     "PARAM",
+    "address",
     "baseline",
     "commit",
     "current",
@@ -81,11 +82,17 @@ def sync() -> str | None:
 def _mirror() -> None:
     """The session into the address bar, as one history entry, and only where they differ."""
     ss = st.session_state
-    wanted = {PARAM: ss.token} | ({BASELINE: ss.baseline} if ss.baseline else {})
+    wanted = address()
     if any(st.query_params.get(k) != v for k, v in wanted.items()):
         st.query_params.update(wanted)
     if not ss.baseline and BASELINE in st.query_params:
         del st.query_params[BASELINE]
+
+
+def address() -> dict[str, str]:
+    """Query parameters that carry the session to another page."""
+    found = {PARAM: st.session_state.token}
+    return found | ({BASELINE: st.session_state.baseline} if st.session_state.baseline else {})
 
 
 def current() -> Scenario:

@@ -18,9 +18,9 @@ from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
-__all__ = ["bar", "baseline_report", "card", "dark", "figure", "footer", "mobile", "pair_names", "presets"]
+__all__ = ["DOCUMENTS", "bar", "baseline_report", "card", "dark", "figure", "footer", "mobile", "pair_names", "presets"]
 
-_DOCUMENTS = {
+DOCUMENTS = {
     "000": "Six-card inference node",
     "001": "Brainwave NPU",
     "002": "Wide & Deep on Xeon",
@@ -56,10 +56,17 @@ def figure(fig: go.Figure, alt: str, key: str, *, select: bool = False) -> objec
         "displaylogo": False,
         "displayModeBar": False if phone else "hover",
         "modeBarButtonsToRemove": [
-            "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "pan2d", "zoom2d", "resetScale2d",
+            "select2d",
+            "lasso2d",
+            "zoomIn2d",
+            "zoomOut2d",
+            "autoScale2d",
+            "pan2d",
+            "zoom2d",
+            "resetScale2d",
         ],
         "toImageButtonOptions": {"format": "svg", "filename": f"inferscape_{key}"},
-    }  # fmt: skip
+    }
     if select:
         return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select="rerun", selection_mode="points")
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
@@ -82,16 +89,24 @@ def presets() -> None:
     near = link.related(link.current())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.pills(
-            "Presets, one for each document", heads, key="w.preset", format_func=lambda id: PRESETS[id].pill,
-            on_change=picked, label_visibility="collapsed",
-        )  # fmt: skip
+            "Presets, one for each document",
+            heads,
+            key="w.preset",
+            format_func=lambda id: PRESETS[id].pill,
+            on_change=picked,
+            label_visibility="collapsed",
+        )
         with st.popover("More", help="All presets, by document"):
             st.session_state["w.more"] = found.id if found else None
             st.selectbox(
-                "Preset", sorted(PRESETS, key=lambda id: PRESETS[id].document), index=None, key="w.more",
-                format_func=lambda id: f"{_DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}", on_change=more,
+                "Preset",
+                sorted(PRESETS, key=lambda id: PRESETS[id].document),
+                index=None,
+                key="w.more",
+                format_func=lambda id: f"{DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}",
+                on_change=more,
                 placeholder="Choose a preset",
-            )  # fmt: skip
+            )
             if near and not found:
                 st.button(
                     f"Reset to {near.pill}",
@@ -169,21 +184,20 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
     with right, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         if page != "explore":
             st.page_link(
-                "views/explore.py", label="Open in Explore", icon=":material/arrow_back:", query_params=_address()
+                "views/explore.py", label="Open in Explore", icon=":material/arrow_back:", query_params=link.address()
             )
         pinned = st.session_state.baseline == st.session_state.token
         st.button(
-            "Pinned" if pinned else "Pin as baseline", icon=":material/keep:", on_click=link.unpin if pinned else link.pin,
-            disabled=report is None, key="pin", help=words.HELP["baseline"],
-        )  # fmt: skip
+            "Pinned" if pinned else "Pin as baseline",
+            icon=":material/keep:",
+            on_click=link.unpin if pinned else link.pin,
+            disabled=report is None,
+            key="pin",
+            help=words.HELP["baseline"],
+        )
         _share()
         if report is not None:
             _export(report, page, exports)
-
-
-def _address() -> dict[str, str]:
-    found = {link.PARAM: st.session_state.token}
-    return found | ({link.BASELINE: st.session_state.baseline} if st.session_state.baseline else {})
 
 
 def _share() -> None:
@@ -206,9 +220,14 @@ def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callab
     with st.popover("Export", icon=":material/download:"):
         for label, (stem, kind, make) in offered.items():
             st.download_button(
-                label, data=make, file_name=fmt.file_name(stem, tables.names(report), kind, today), on_click="ignore",
-                mime="application/json" if kind == "json" else "text/csv", key=f"export.{label}", width="stretch",
-            )  # fmt: skip
+                label,
+                data=make,
+                file_name=fmt.file_name(stem, tables.names(report), kind, today),
+                on_click="ignore",
+                mime="application/json" if kind == "json" else "text/csv",
+                key=f"export.{label}",
+                width="stretch",
+            )
 
 
 def footer(report: Report | None) -> None:
@@ -217,4 +236,4 @@ def footer(report: Report | None) -> None:
     text = " · ".join(f"{name} {value}" for name, value in versions.items())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(text, width="content")
-        st.page_link("views/published.py", label=":small[How these numbers are made]", query_params=_address())
+        st.page_link("views/published.py", label=":small[How these numbers are made]", query_params=link.address())

@@ -9,7 +9,7 @@ import pandas as pd
 
 from app import format as fmt
 from app import words
-from app.charts import RESOURCE_LABELS
+from app.look import RESOURCE_LABELS
 from engine.report import OpRow, Report
 
 __all__ = ["detail", "names", "operator_csv", "operators", "ordered", "report_json", "summary_csv"]
@@ -120,7 +120,7 @@ def detail(op: OpRow, report: Report) -> list[str]:
 
 _FASTER = {
     "compute": "Faster with a format of fewer bits, a higher clock or more devices.",
-    "offchip": "Faster with a larger batch (each weight read serves more requests), fewer bits, or weights kept on chip.",
+    "offchip": "Faster with a larger batch (a weight read serves more requests), fewer bits, or weights kept on chip.",
     "onchip": "Faster with another tile, which changes how often operands are read from on-chip memory.",
     "links": "Faster with fewer devices in the exchange, a faster wire, or a scheme that exchanges less often.",
     "host": "Faster with operators fused or launched as one graph, so that the host issues fewer of them.",

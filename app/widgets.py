@@ -17,7 +17,7 @@ from engine.scenario import Scenario, ScenarioError, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["scenario_controls", "set_costs", "system_label", "workload_label"]
+__all__ = ["kind_of", "scenario_controls", "set_costs", "system_label", "workload_label"]
 
 _AUTO = "auto (best)"
 
@@ -40,12 +40,16 @@ def _label(field: str, text: str) -> str:
     return f"{text} :red[not allowed]" if problem and field in problem[0] else text
 
 
+def kind_of(id: str) -> str:
+    """What the first devices of a system are: `FPGA`, `GPU`."""
+    catalog = default_catalog()
+    kind = catalog.device(catalog.system(id).devices[0].device).kind
+    return words.KINDS.get(kind, kind)
+
+
 def system_label(id: str) -> str:
     """`FPGA · DFX appliance`."""
-    catalog = default_catalog()
-    system = catalog.system(id)
-    kind = catalog.device(system.devices[0].device).kind
-    return f"{words.KINDS.get(kind, kind)} · {system.name}"
+    return f"{kind_of(id)} · {default_catalog().system(id).name}"
 
 
 def workload_label(id: str, reason: str | None = None) -> str:

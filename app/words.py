@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from app import format as fmt
-from app.charts import RESOURCE_LABELS, Point
+from app.look import RESOURCE_LABELS
+from app.roofline import points
 from engine.formats import LABELS
 from engine.report import Report
 from engine.scenario import Scenario
@@ -110,7 +111,7 @@ def answer_breakdown(report: Report) -> str:
 
 def answer_roofline(report: Report) -> str:
     """How many of the drawn operators the commonest limit holds."""
-    bounds = [p.op.bound for p in map(Point.of, report.ops) if p]
+    bounds = [p.op.bound for p in points(report)]
     if not bounds:
         return "no operator does arithmetic against memory"
     most = max(set(bounds), key=lambda name: (bounds.count(name), name))

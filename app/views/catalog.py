@@ -1,0 +1,275 @@
+"""Where does each number come from?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app import cached, claims, link, parts, specs, widgets, words
+from app import format as fmt
+from engine.choices import default_scenario, why_not
+from engine.devices.family import Unsupported
+from engine.scenario import ScenarioError, encode
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+from model_zoo.ops import Op
+
+_SECTIONS = {
+    "systems": "Systems",
+    "devices": "Devices",
+    "links": "Links",
+    "nics": "NICs",
+    "workloads": "Workloads",
+}
+_MOST_NODES = 40
+
+
+def _get(section: str, id: str) -> Any:
+    if section == "workloads":
+        return default_zoo().workload(id)
+    return {
+        "systems": default_catalog().system,
+        "devices": default_catalog().device,
+        "links": default_catalog().link,
+        "nics": default_catalog().nic,
+    }[section](id)
+
+
+def _ids(section: str) -> tuple[str, ...]:
+    return default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
+
+
+def _of(section: str, entry: Any) -> str:
+    """What kind of thing an entry is, in a word or two."""
+    if section == "systems":
+        return widgets.kind_of(entry.id)
+    if section == "devices":
+        return words.KINDS.get(entry.kind, entry.kind)
+    if section == "workloads":
+        return str(entry.family).replace("-", " ")
+    return section.removesuffix("s")
+
+
+def pick() -> tuple[str, str | None]:
+    """The sidebar and the list: section and the id chosen."""
+    with st.sidebar:
+        section = st.selectbox(
+            "Section", list(_SECTIONS), format_func=_SECTIONS.get, key="section", bind="query-params"
+        )
+        needle = st.text_input(
+            "Search", key="find", bind="query-params", placeholder="name, id, vendor or source", max_chars=60
+        )
+    entries = {id: _get(section, id) for id in _ids(section)}
+    wanted = (needle or "").lower()
+    found = [
+        id for id, entry in entries.items() if wanted in f"{id} {entry.model_dump_json() if wanted else ''}".lower()
+    ]
+    answer = f"{len(found)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
+    with parts.card("Entries", answer):
+        if not found:
+            st.caption("Nothing matches. Clear the search in the sidebar.")
+            return section, None
+        frame = pd.DataFrame(
+            {
+                "Name": [entries[id].name for id in found],
+                "Kind": [_of(section, entries[id]) for id in found],
+                "Id": found,
+            }
+        )
+        event = st.dataframe(
+            frame,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="single-row",
+            key=f"v.catalog.{section}",
+            height="content" if len(found) <= 8 else 560,
+            alt=f"Catalog: {answer}",
+            column_config={"Name": st.column_config.TextColumn(pinned=True, width="medium")},
+        )
+    rows = event["selection"]["rows"]
+    return section, found[rows[0]] if rows and rows[0] < len(found) else found[0]
+
+
+def sources(entry: Any) -> None:
+    """The documents an entry was read from."""
+    listed = getattr(entry, "sources", {})
+    if not listed:
+        return
+    st.markdown("**Sources**")
+    for key, source in listed.items():
+        parts_of = [source.title, source.publisher, source.dated, source.url, source.note]
+        st.markdown(f"`{key}` {fmt.plain('; '.join(text for text in parts_of if text))}")
+
+
+def notes(entry: Any) -> None:
+    """What a reader must know beside the numbers."""
+    for text in getattr(entry, "notes", ()):
+        st.caption(fmt.plain(text))
+
+
+def values(rows: list[specs.Row]) -> None:
+    """Every number with its unit, evidence and place."""
+    if not rows:
+        st.caption("This entry has no numbers of its own; its parts have.")
+        return
+    frame = pd.DataFrame(
+        {
+            "Quantity": [row.label for row in rows],
+            "Value": [row.printed for row in rows],
+            "Evidence": [row.basis for row in rows],
+            "Source and place": [row.where for row in rows],
+        }
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height="content" if len(rows) <= 14 else 520,
+        alt="Numbers with unit, evidence and source",
+        column_config={
+            "Quantity": st.column_config.TextColumn(pinned=True),
+            "Value": st.column_config.TextColumn(alignment="right"),
+        },
+    )
+
+
+def parameters(workload: Any) -> list[specs.Row]:
+    """A workload's parameters with their evidence."""
+    rows = []
+    for name, number in workload.params.items():
+        source = workload.sources.get(number.source)
+        place = [source.title if source else number.source, number.where, number.note]
+        value = claims.shown(number.value) if not isinstance(number.value, tuple) else ", ".join(map(str, number.value))
+        rows.append(specs.Row(name, name.replace("_", " "), value, number.basis, "; ".join(filter(None, place))))
+    return rows
+
+
+def members(system: Any) -> None:
+    """Devices and wires of a system."""
+    catalog = default_catalog()
+    rows = [{"Part": catalog.device(g.device).name, "Count": g.count, "As": "device"} for g in system.devices]
+    if system.host:
+        rows.append({"Part": catalog.device(system.host.device).name, "Count": system.host.count, "As": "host"})
+    rows += [{"Part": catalog.link(u.link).name, "Count": u.hops, "As": f"{u.role} link (hops)"} for u in system.links]
+    if system.nic:
+        rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
+    st.dataframe(pd.DataFrame(rows), hide_index=True, height="content", alt="Parts of the system")
+
+
+def graph(workload: Any) -> None:
+    """Operators of a workload at its own request: table, and a drawing where it is small enough to read."""
+    net = default_zoo().graph(workload.id)
+    request = workload.request
+    phase = net.phases[0]
+    at = (
+        request.batch,
+        phase.length.at(request.inputs, request.outputs),
+        phase.context.at(request.inputs, request.outputs),
+    )
+    work = net.flops(request.batch, request.inputs, request.outputs)
+    st.markdown(
+        f"**{fmt.count(net.parameters)} parameters**, {fmt.si(work, 'FLOP')} a request of batch {request.batch}, "
+        f"{request.inputs:,} in and {request.outputs:,} out; {len(phase.ops)} kinds of operator in {phase.name}."
+    )
+    flops = fmt.scale([op.flops.at(*at) for op in phase.ops], "FLOP")
+    frame = pd.DataFrame(
+        {
+            "Operator": [op.name for op in phase.ops],
+            "Kind": [op.kind for op in phase.ops],
+            "Copies": [op.layers for op in phase.ops],
+            f"Work of one ({flops.unit})": [flops(op.flops.at(*at)) for op in phase.ops],
+            "Parameters": [op.stored * op.layers for op in phase.ops],
+            "Reads from": [", ".join(op.inputs) for op in phase.ops],
+        }
+    )
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height="content" if len(frame) <= 10 else 390,
+        alt=f"Operators of {workload.name}",
+        column_config={
+            "Operator": st.column_config.TextColumn(pinned=True),
+            f"Work of one ({flops.unit})": number(format="%.3g"),
+            "Parameters": number(format="localized"),
+        },
+    )
+    if len(phase.ops) <= _MOST_NODES:
+        st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}")
+    else:
+        st.caption(f"{len(phase.ops)} operators are too many to draw; the table lists what each reads from.")
+
+
+def drawing(ops: tuple[Op, ...]) -> str:
+    """Mermaid text of a graph; names are the catalog's, ids are positions."""
+    at = {op.name: i for i, op in enumerate(ops)}
+    lines = ["flowchart LR"]
+    for i, op in enumerate(ops):
+        copies = f" ×{op.layers}" if op.layers > 1 else ""
+        lines.append(f'  n{i}["{op.name}{copies}"]')
+        lines += [f"  n{at[name]} --> n{i}" for name in op.inputs if name in at]
+    return "\n".join(lines)
+
+
+def _open(section: str, id: str) -> None:
+    """Open an entry in Explore: with the scenario's other half where they go together, else with one that does."""
+    now = link.current()
+    zoo = default_zoo()
+    if section == "workloads":
+        system = now.system if why_not(now.system, id) is None else None
+        tried = (s for s in default_catalog().ids("systems") if why_not(s, id) is None)
+        pair = (system or next(tried, None), id)
+    else:
+        load = now.workload if why_not(id, now.workload) is None else None
+        pair = (id, load or next((w for w in zoo.ids() if why_not(id, w) is None), None))
+    if None in pair:
+        st.session_state.problem = ((), "No system of the catalog runs this workload")
+        return
+    link.open_scenario(default_scenario(*pair))
+    st.switch_page("views/explore.py", query_params=link.address())
+
+
+def detail(section: str, id: str) -> None:
+    """One entry in full."""
+    entry = _get(section, id)
+    with st.container(border=True, height="stretch"):
+        st.markdown(f"**{fmt.plain(entry.name)}** :gray[· {fmt.plain(_of(section, entry))}]")
+        st.markdown(fmt.plain(entry.summary))
+        if section in ("systems", "workloads") or (section == "devices" and id in default_catalog().ids("systems")):
+            st.button("Open in Explore", type="primary", on_click=_open, args=(section, id), key="open.entry")
+        if section == "systems":
+            members(entry)
+        values(parameters(entry) if section == "workloads" else specs.quantities(entry))
+        if section == "workloads":
+            graph(entry)
+        sources(entry)
+        notes(entry)
+        path = default_zoo().path(id) if section == "workloads" else default_catalog().path(section, id)
+        with st.expander("YAML", key="open.yaml", on_change="rerun") as folded:
+            if folded.open:
+                st.code(path.read_text(), language="yaml")
+
+
+def show() -> None:
+    """The page."""
+    try:
+        report = cached.report(encode(link.current()))
+    except (Unsupported, ScenarioError):
+        report = None
+    parts.bar(report, "catalog")
+    catalog, zoo = default_catalog(), default_zoo()
+    st.markdown(
+        f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} workloads**, "
+        "each number with its unit as printed, its source and the kind of evidence it is."
+    )
+    left, right = st.columns([2, 3], gap="small")
+    with left:
+        section, id = pick()
+    with right:
+        if id:
+            detail(section, id)
+    parts.footer(report)
+
+
+show()

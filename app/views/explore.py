@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import cached, charts, fixes, link, parts, tables, widgets, words
+from app import cached, charts, fixes, link, parts, roofline, tables, widgets, words
 from app import format as fmt
 from engine.devices.family import Unsupported
 from engine.report import Report
@@ -45,29 +45,45 @@ def cards(report: Report, against: tuple[str, Report] | None) -> None:
     with st.grid(4, min_column_width=150):
         whole = f"{words.HELP['latency']} Here: one {words.per(report)}."
         if report.ttft_s is not None:
-            whole += f" The whole request takes {fmt.seconds(report.latency_s)}, its first token {fmt.seconds(report.ttft_s)}."
+            first = fmt.seconds(report.ttft_s)
+            whole += f" The whole request takes {fmt.seconds(report.latency_s)}, its first token {first}."
         _metric(
-            "Per token" if token else "Latency", band, fmt.seconds(report.latency_per_unit_s), whole,
-            _delta(report.latency_per_unit_s, other.latency_per_unit_s if other else None, "slower", "faster", "less"), name,
-        )  # fmt: skip
+            "Per token" if token else "Latency",
+            band,
+            fmt.seconds(report.latency_per_unit_s),
+            whole,
+            _delta(report.latency_per_unit_s, other.latency_per_unit_s if other else None, "slower", "faster", "less"),
+            name,
+        )
         rate, rest = _rate(report.throughput_per_s, report.unit)
         _metric(
-            "Throughput", rest + band, rate, f"{words.HELP['throughput']} Counted in {report.unit}s.",
-            _delta(report.throughput_per_s, other.throughput_per_s if other else None, "more", "less", "more"), name,
-        )  # fmt: skip
+            "Throughput",
+            rest + band,
+            rate,
+            f"{words.HELP['throughput']} Counted in {report.unit}s.",
+            _delta(report.throughput_per_s, other.throughput_per_s if other else None, "more", "less", "more"),
+            name,
+        )
         text = fmt.si(report.throughput_per_w, f"{unit}/J")
         text, rest = (text, "") if len(text) <= 12 else (fmt.si(report.throughput_per_w) + "/J", f"{report.unit}s ")
         _metric(
-            "Perf per watt", rest + (band if report.power_w is not None else ""), text,
-            words.HELP["perf_per_watt"] + ("" if report.power_w is not None else " No power is published for this system."),
-            _delta(report.throughput_per_w, other.throughput_per_w if other else None, "more", "less", "more"), name,
-        )  # fmt: skip
+            "Perf per watt",
+            rest + (band if report.power_w is not None else ""),
+            text,
+            words.HELP["perf_per_watt"]
+            + ("" if report.power_w is not None else " No power is published for this system."),
+            _delta(report.throughput_per_w, other.throughput_per_w if other else None, "more", "less", "more"),
+            name,
+        )
         known = report.capex_usd is not None
         _metric(
-            "Capital cost", "list price" if known else "no price", fmt.usd(report.capex_usd),
+            "Capital cost",
+            "list price" if known else "no price",
+            fmt.usd(report.capex_usd),
             words.HELP["capex"] if known else "No price is published for a device of this system.",
-            _delta(report.capex_usd, other.capex_usd if other else None, "more", "less", "less"), name,
-        )  # fmt: skip
+            _delta(report.capex_usd, other.capex_usd if other else None, "more", "less", "less"),
+            name,
+        )
 
 
 def where_time(report: Report) -> None:
@@ -80,12 +96,12 @@ def where_time(report: Report) -> None:
         parts.figure(fig, f"Time by resource: {answer}, of {fmt.seconds(report.latency_per_unit_s)}.", "breakdown")
 
 
-def roofline(report: Report, against: tuple[str, Report] | None) -> None:
+def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:
     """Operators under the roofs of one device."""
     answer = words.answer_roofline(report)
     pinned = against[1] if against and st.session_state.baseline else None
     with parts.card("Roofline, per device", answer):
-        fig = charts.roofline(report, parts.dark(), pinned)
+        fig = roofline.roofline(report, parts.dark(), pinned)
         parts.figure(fig, f"Roofline of {report.roofline.device}: {answer}.", "roofline")
 
 
@@ -142,9 +158,15 @@ def turn_one_knob() -> None:
     with st.container(border=True, height="stretch"):
         title = st.empty()
         knob = st.pills(
-            "Knob", [k for k in labels if many[k]], default="batch", required=True, format_func=labels.get, key="v.knob",
-            label_visibility="collapsed", persist_state="session",
-        )  # fmt: skip
+            "Knob",
+            [k for k in labels if many[k]],
+            default="batch",
+            required=True,
+            format_func=labels.get,
+            key="v.knob",
+            label_visibility="collapsed",
+            persist_state="session",
+        )
         points = _along(scenario, knob)
         now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
         answer = "no other value fits"
@@ -154,9 +176,10 @@ def turn_one_knob() -> None:
             cost = points[best][1].latency_s / points[now][1].latency_s
             name = f"{labels[knob].lower()} {points[best][0]}"
             answer = (
-                f"{name} is the best already" if best == now
+                f"{name} is the best already"
+                if best == now
                 else f"{name} gives {fmt.times(gain)} the throughput at {fmt.times(cost)} the latency"
-            )  # fmt: skip
+            )
         title.markdown(f"**Turn one knob** :gray[· {fmt.plain(answer)}]")
         if len(points) > 1:
             unit = f"{words.rate_unit(points[0][1].unit)}/s"
@@ -179,9 +202,15 @@ def operators(report: Report) -> None:
         columns["Limited by"] = st.column_config.TextColumn(help=words.HELP["bound"])
         columns["Peak used (%)"] = number(format="%.3g", help=words.HELP["peak_used"])
         event = st.dataframe(
-            frame, hide_index=True, column_config=columns, on_select="rerun", selection_mode="single-row", key="v.operators",
-            height="content" if len(frame) <= 8 else 318, alt="Operators with their time, share, limit, work and traffic",
-        )  # fmt: skip
+            frame,
+            hide_index=True,
+            column_config=columns,
+            on_select="rerun",
+            selection_mode="single-row",
+            key="v.operators",
+            height="content" if len(frame) <= 8 else 318,
+            alt="Operators with their time, share, limit, work and traffic",
+        )
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(frame):
             op = tables.ordered(report)[rows[0]]
@@ -193,9 +222,10 @@ def assumptions(report: Report) -> None:
     """What the numbers rest on."""
     band = report.error_band
     said = (
-        f"error band {fmt.band(band.relative)} from {band.count} validation claims" if band.relative is not None
+        f"error band {fmt.band(band.relative)} from {band.count} validation claims"
+        if band.relative is not None
         else "no error band yet"
-    )  # fmt: skip
+    )
     with st.expander(f"Assumptions ({len(report.assumptions)}) and {said}", key="open.assumptions"):
         if band.relative is None:
             st.caption(
@@ -207,10 +237,12 @@ def assumptions(report: Report) -> None:
             )
         frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
         st.dataframe(
-            frame.sort_values("Evidence", kind="stable"), hide_index=True, height="content" if len(frame) <= 8 else 318,
+            frame.sort_values("Evidence", kind="stable"),
+            hide_index=True,
+            height="content" if len(frame) <= 8 else 318,
             column_config={"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
             alt="Assumptions and what kind of evidence each is",
-        )  # fmt: skip
+        )
 
 
 def violated(report: Report) -> None:
@@ -221,9 +253,12 @@ def violated(report: Report) -> None:
     with st.container(horizontal=True, gap="small"):
         for at, fix in enumerate(fixes.fixes(link.current())):
             st.button(
-                fix.label, on_click=link.open_scenario, args=(fix.scenario,), type="primary" if at == 0 else "secondary",
+                fix.label,
+                on_click=link.open_scenario,
+                args=(fix.scenario,),
+                type="primary" if at == 0 else "secondary",
                 key=f"fix.{at}",
-            )  # fmt: skip
+            )
         if st.session_state.before:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
 
@@ -270,7 +305,7 @@ def show() -> None:
     cards(report, against)
     with st.container(horizontal=False, gap="small"):
         for left, right in (
-            (lambda: where_time(report), lambda: roofline(report, against)),
+            (lambda: where_time(report), lambda: under_roofs(report, against)),
             (lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob),
         ):
             one, two = st.columns(2, gap="small")

@@ -1,0 +1,194 @@
+"""The roofline: roofs of one device, and its operators under them. Pure, like `charts`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app import format as fmt
+from app.look import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, log_axis, style
+from engine.devices.family import RESOURCES
+from engine.report import OpRow, Report
+
+__all__ = ["Point", "points", "roofline"]
+
+_CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
+_LINE = 15.0  # height of a line of it [px]
+_WIDTH, _HEIGHT = 400.0, 220.0  # plot area that labels are laid out for [px]
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One operator: intensity [FLOP/B] against the memory level it is drawn for, and achieved rate [FLOP/s]."""
+
+    op: OpRow
+    intensity: float
+    rate: float
+    level: str
+
+    @classmethod
+    def of(cls, op: OpRow) -> Point | None:
+        """None for an operator without arithmetic or without any traffic: a roofline has no place for it."""
+        if op.flops <= 0 or op.time_s <= 0:
+            return None
+        if op.offchip_bytes > 0:
+            return cls(op, op.flops / op.offchip_bytes, op.flops / op.time_s, "offchip")
+        if op.onchip_bytes > 0:
+            return cls(op, op.flops / op.onchip_bytes, op.flops / op.time_s, "onchip")
+        return None
+
+
+def points(report: Report) -> list[Point]:
+    """Operators of the device whose roofs are drawn: the one that spends most of the time."""
+    spent: dict[str, float] = {}
+    for op in report.ops:
+        spent[op.device] = spent.get(op.device, 0.0) + op.time_s
+    busiest = max(spent, key=lambda device: spent[device], default="")
+    return [p for p in map(Point.of, report.ops) if p and p.op.device == busiest]
+
+
+@dataclass
+class _Plot:
+    """Ranges of the log axes, what is drawn so far, and the boxes that labels have taken."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    data: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    taken: list[Box] = field(default_factory=list)
+
+    def pixel(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point lies, from the lower left corner. [px]"""
+        across = math.log10(x / self.x[0]) / math.log10(self.x[1] / self.x[0])
+        up = math.log10(y / self.y[0]) / math.log10(self.y[1] / self.y[0])
+        return across * _WIDTH, up * _HEIGHT
+
+    def free(self, box: Box) -> bool:
+        """Whether a box lies inside the plot and on nothing."""
+        inside = box[0] >= 0 and box[2] <= _WIDTH and box[1] >= 0 and box[3] <= _HEIGHT
+        return inside and all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
+
+    def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> None:
+        """Write a label at the first free spot beside a point; none where all are taken."""
+        px, py = self.pixel(x, y)
+        width = len(text) * _CHARACTER
+        for xanchor, yanchor, dx, dy in spots:
+            left = px + dx - {"left": 0.0, "right": width, "center": width / 2}[xanchor]
+            low = py + dy - {"middle": _LINE / 2, "bottom": 0.0, "top": _LINE}[yanchor]
+            box = (left, low, left + width, low + _LINE)
+            if self.free(box):
+                self.taken.append(box)
+                spot = {"xanchor": xanchor, "yanchor": yanchor, "xshift": dx, "yshift": dy}
+                self.notes.append({"x": math.log10(x), "y": math.log10(y), "text": text} | spot)
+                return
+
+
+_BESIDE = (
+    ("left", "middle", 12, 0),
+    ("right", "middle", -12, 0),
+    ("center", "bottom", 0, 11),
+    ("center", "top", 0, -11),
+)
+_LINE_TRACE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
+_UNDER_LINE = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
+
+
+def _roofs(plot: _Plot, report: Report) -> None:
+    roof = report.roofline
+    peak, far = roof.peak_flops_per_s, plot.x[1]
+    name = f"{roof.format.upper() if not roof.format.startswith('ms') else roof.format} peak {fmt.si(peak, 'FLOP/s')}"
+    levels = sorted((level for level in roof.levels if level[2] > 0), key=lambda level: level[2])
+    for _, role, bandwidth in levels:
+        start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)
+        plot.data.append(
+            _LINE_TRACE
+            | {
+                "x": [start, ridge, far],
+                "y": [start * bandwidth, min(peak, ridge * bandwidth), min(peak, far * bandwidth)],
+                "line": {"color": NEUTRAL, "width": 1.6, "dash": "solid" if role == "offchip" else "dot"},
+            }
+        )
+    if not levels:
+        plot.data.append(_LINE_TRACE | {"x": [plot.x[0], far], "y": [peak, peak], "line": {"color": NEUTRAL}})
+    plot.label(far, peak, name, (("right", "bottom", 0, 2), ("right", "top", 0, -4)))
+    for level, _, bandwidth in levels:
+        start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)
+        text = f"{level.upper() if len(level) < 6 else level} {fmt.si(bandwidth, 'B/s')}"
+        for part in (0.5, 0.25, 0.75):
+            at = start * (ridge / start) ** part
+            before = len(plot.taken)
+            plot.label(at, at * bandwidth, text, _UNDER_LINE)
+            if len(plot.taken) > before:
+                break
+
+
+def _operators(drawn: list[Point], dark: bool) -> list[dict[str, Any]]:
+    slowest = max((p.op.time_s for p in drawn), default=1.0)
+    traces = []
+    for resource in RESOURCES:
+        group = [p for p in drawn if p.op.bound == resource]
+        if not group:
+            continue
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [p.intensity for p in group],
+                "y": [p.rate for p in group],
+                "mode": "markers",
+                "marker": {
+                    "symbol": MARKERS[resource],
+                    "color": PALETTE[resource][dark],
+                    "size": [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in group],
+                    "opacity": 0.92,
+                    "line": {"width": 0},
+                },
+                "customdata": [p.op.name for p in group],
+                "hovertemplate": [
+                    f"<b>{p.op.name}</b>, {p.op.phase}"
+                    f"<br>{fmt.si(p.rate, 'FLOP/s')}, {fmt.percent(p.op.peak_used)} of peak"
+                    f"<br>{fmt.si(p.intensity, 'FLOP/B')} of {RESOURCE_LABELS[p.level].lower()} traffic"
+                    f"<br>limited by {RESOURCE_LABELS[resource].lower()}<extra></extra>"
+                    for p in group
+                ],
+            }
+        )
+    return traces
+
+
+def roofline(report: Report, dark: bool, baseline: Report | None = None) -> go.Figure:
+    """Roofs of one device and its operators: size is time, shape and hue are what each is limited by.
+
+    An operator without off-chip traffic stands at its on-chip intensity. Hollow points are the baseline's operators.
+    A bound (the roofs) beside an estimate (the points).
+    """
+    drawn = points(report)
+    hollow = points(baseline) if baseline else []
+    peak = report.roofline.peak_flops_per_s
+    xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
+    ys = [p.rate for p in drawn + hollow] + [peak]
+    plot = _Plot((min(xs, default=0.1) / 4, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4))
+    plot.taken += [(a - 6, b - 6, a + 6, b + 6) for a, b in (plot.pixel(p.intensity, p.rate) for p in drawn)]
+    _roofs(plot, report)
+    if hollow:
+        plot.data.append(
+            {
+                "type": "scatter",
+                "x": [p.intensity for p in hollow],
+                "y": [p.rate for p in hollow],
+                "mode": "markers",
+                "marker": {"symbol": [f"{MARKERS[p.op.bound]}-open" for p in hollow], "color": NEUTRAL, "size": 8},
+                "hovertemplate": [
+                    f"<b>{p.op.name}</b>, baseline<br>{fmt.si(p.rate, 'FLOP/s')}<extra></extra>" for p in hollow
+                ],
+            }
+        )
+    for p in sorted(drawn, key=lambda p: -p.op.time_s)[:3]:
+        plot.label(p.intensity, p.rate, p.op.name, _BESIDE)
+    x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
+    y = log_axis(*plot.y, "Performance (FLOP/s)")
+    return style(plot.data + _operators(drawn, dark), x, y, 300, dark, notes=plot.notes)
