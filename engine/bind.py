@@ -189,6 +189,10 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     _check(scenario, system, devices[0], graph)
+    parameters = {p.name for d in (*devices, *([host] if host else [])) for p in family(d.kind).parameters}
+    for name in model:
+        if name not in parameters:
+            raise ScenarioError(f"model.{name}: no such parameter; {system.name} has {', '.join(sorted(parameters))}")
     return Bound(
         scenario, system, tuple(devices), host, tuple(wires), workload, graph, model, catalog.digest, zoo.digest
     )

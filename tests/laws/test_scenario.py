@@ -79,7 +79,7 @@ def packed(text: bytes, version: str = "1", check: bytes | None = None) -> str:
         ("0zAAAA", "version 0"),
         ("1z" + "A" * TOKEN_LIMIT, "at most"),
         (packed(b"{}", check=b"0000"), "checksum"),
-        (packed(b"0" * 10_000_000), "unpacks to more than"),
+        (packed(b"0" * 1_000_000), "unpacks to more than"),
         (packed(b"[" * 60_000), "does not hold"),
         (packed(b"[]"), "scenario"),
         (packed(json.dumps({"system": "a", "workload": "b", "precision": "fp16", "evil": 1}).encode()), "evil"),

@@ -1,0 +1,84 @@
+"""Adding an accelerator of a known family is one YAML: it appears in every picker and evaluates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.choices import choices, default_scenario
+from engine.evaluate import evaluate
+from engine.scenario import ScenarioError, decode, encode
+from hardware_specs import default_catalog
+from hardware_specs.catalog import Catalog
+
+GPU = """
+schema_version: 1
+id: acme-one
+name: ACME One
+vendor: ACME
+kind: gpu
+summary: An accelerator nobody has heard of.
+sources:
+  ds: {title: ACME One datasheet, publisher: ACME}
+peak:
+  fp16: {value: 100 TFLOP/s, source: ds, where: row 1}
+  fp32: {value: 10 TFLOP/s, source: ds, where: row 2}
+memory:
+  - name: hbm
+    role: offchip
+    capacity: {value: 32 GB, source: ds, where: row 3}
+    bandwidth: {value: 1 TB/s, source: ds, where: row 4}
+power:
+  max: {value: 200 W, source: ds, where: row 5}
+price: {value: 1000 USD, source: ds, where: row 6}
+gpu:
+  units: {value: 64, source: ds, where: row 7}
+"""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    folder = tmp_path / "devices" / "acme"
+    folder.mkdir(parents=True)
+    (folder / "acme-one.yaml").write_text(GPU)
+    return default_catalog().with_root(tmp_path)
+
+
+def test_one_yaml_is_a_system_at_once(catalog: Catalog) -> None:
+    assert "acme-one" in catalog.ids("systems")
+    scenario = default_scenario("acme-one", "gpt2-345m", catalog)
+    assert choices(scenario, catalog).workloads["gpt2-345m"] is None
+    report = evaluate(scenario, catalog)
+    assert report.capex_usd == 1000
+    assert report.power_w == 200
+    # 345M in fp16 is 0.7 GB a token: no faster than 1 TB/s allows, no slower than three times that
+    bound = 0.7e9 / 1e12
+    assert bound < report.tpot_s < 3 * bound
+    assert decode(encode(scenario)) == scenario
+
+
+def test_twice_the_bandwidth_is_faster(catalog: Catalog) -> None:
+    base = default_scenario("acme-one", "gpt2-345m", catalog)
+    fast = base.with_(overrides={"devices.0.memory.hbm.bandwidth": "2 TB/s"})
+    assert evaluate(fast, catalog).latency_s < evaluate(base, catalog).latency_s
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "word"),
+    [
+        ("devices.0.memory.hbm.bandwidth", "2 TB", "B/s"),
+        ("devices.0.memory.hbm.bandwidth", -1.0, "out of range"),
+        ("devices.0.memory.nvm.bandwidth", "1 GB/s", "nvm"),
+        ("devices.0.name", "x", "not a number"),
+        ("devices.1.price", "1 USD", "not a hardware path"),
+        ("host.cpu.cores", 3.0, "not a hardware path"),
+        ("model.nonsense", 1.0, "nonsense"),
+        ("devices.0.gpu.units", "12 kg", "kg"),
+    ],
+)
+def test_a_bad_what_if_gets_one_sentence(catalog: Catalog, path: str, value: float | str, word: str) -> None:
+    scenario = default_scenario("acme-one", "gpt2-345m", catalog).with_(overrides={path: value})
+    with pytest.raises(ScenarioError, match=word) as caught:
+        evaluate(scenario, catalog)
+    assert "\n" not in str(caught.value)
