@@ -36,6 +36,7 @@ FLAGS = 9
 
 LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
+TILE_ROWS, TILE_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 
 _SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
 """Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
@@ -115,6 +116,13 @@ def _conv_share(m, n, batch, window, channels, rec):
         if n < rec[LANES]:
             share *= max(rec[NARROW_GROUP], n / rec[LANES])
     return share
+
+
+@kernel
+def _thread_share(g, m, n, threads):
+    """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]"""
+    tiles = max(1.0, g * np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS))
+    return tiles / (np.ceil(tiles / threads) * threads)
 
 
 @kernel
@@ -216,6 +224,7 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
             else:
                 roof = rec[LOW_PEAK] if low or rec[QUANTISED] == 0.0 else rec[WIDE_PEAK]
                 useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
+                useful *= _thread_share(g, m, n, rec[THREADS])
                 busy = flops / (roof * rec[GEMM_EFFICIENCY] * useful)
         else:
             roof = rec[WIDE_PEAK]
