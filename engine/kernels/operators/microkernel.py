@@ -220,6 +220,7 @@ def _interpreted(kind: str, epilogue: str) -> Any:
         place = a_off + k // CHUNK * CHUNK * MR + k % CHUNK + CHUNK * np.arange(min(rows, MR))[:, None]
         left = np.zeros((MR, words), np.int32)
         left[:rows] = a.view(np.int32)[place]
+        right = b.view(np.int32)[b_off : b_off + words * NC].reshape(words, NC)
         total = np.repeat(init[None, col : col + NC], MR, 0)
         for k in range(words):
             x = np.ascontiguousarray(left[:, k]).view(element[0]).reshape(MR, group)
