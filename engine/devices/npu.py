@@ -306,7 +306,10 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
             sheet.seconds[end, _COMPUTE] += spent
             sheet.seconds[end, _OFFCHIP] += max(stream[end] - spent, 0.0)
         else:
-            sheet.seconds[end, _COMPUTE] += max(cycles - covered, 0.0) * runs / engine.clock
+            # a vector operation rides in its producer's chain; a window over several outputs is a chain of its own
+            alone = cycles if op.kind in _POOLS else max(cycles - covered, 0.0)
+            least = _share(job, op) * _work(job, op) / peak(job.device, job.format) if alone else 0.0
+            sheet.seconds[end, _COMPUTE] += max(alone * runs / engine.clock, least)
         end += 1
     fill = pass_cycles(engine.pipe, engine.pipe.mfus, first.contraction)
     sheet.seconds[at, _OVERHEAD] += fill * _runs(job, first) / engine.clock
