@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kernels.events.select import order_statistics
+
 __all__ = ["Estimate", "Tail", "student_t"]
 
 QUANTILES = (0.50, 0.95, 0.99)
@@ -85,11 +87,13 @@ def _rank(share: float, n: int) -> int:
 
 
 def _order(sample: NDArray[np.float64], ranks: Sequence[int]) -> list[float]:
-    """Values at ranks of the sorted sample, which is reordered; 0 below its least and infinity above its greatest."""
-    inside = sorted({rank for rank in ranks if 0 <= rank < sample.size})
-    if inside:
-        sample.partition(inside)
-    return [0.0 if rank < 0 else math.inf if rank >= sample.size else float(sample[rank]) for rank in ranks]
+    """Values at ranks of the sorted sample of times; 0 below its least and infinity above its greatest. [s]"""
+    inside = np.array(sorted({rank for rank in ranks if 0 <= rank < sample.size}), np.int64)
+    found = np.empty(inside.size, np.int64)
+    if inside.size:
+        order_statistics(sample.view(np.int64), inside, found)
+    values = dict(zip(inside.tolist(), found.view(np.float64).tolist()))
+    return [values.get(rank, 0.0 if rank < 0 else math.inf) for rank in ranks]
 
 
 def student_t(level: float, dof: int) -> float:

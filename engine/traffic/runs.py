@@ -11,7 +11,7 @@ from engine.kernels.events.chain import chain as run_chain
 from engine.kernels.events.continuous import continuous as run_continuous
 from engine.kernels.events.measure import measure
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
-from engine.kernels.events.rng import fill_gamma, stream_key
+from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.policies import BucketedBatching, Chain, Decoder, DynamicBatching, NoBatching, Station
 from engine.traffic.service import TrafficError
@@ -90,7 +90,11 @@ def service_factors(station: Station, index: int, n: int, seed: int, replication
     if station.service.cv == 0.0:
         return _NO_SCALE
     out = np.empty(n)
-    fill_gamma(stream_key(seed, SERVICE_STREAM + index, replication), station.service.cv**-2, out)
+    key = stream_key(seed, SERVICE_STREAM + index, replication)
+    if station.service.cv == 1.0:
+        fill_exponential(key, 0, out)
+    else:
+        fill_gamma(key, station.service.cv**-2, out)
     return out
 
 

@@ -2,10 +2,15 @@
 
 import math
 
-from engine.kernels.events.rng import gamma_at, uniform
+import numpy as np
+
+from engine.kernels.events.rng import fill_exponential, gamma_at, uniform
 from engine.kernels.jit import kernel
 
 __all__ = ["gamma_times", "mmpp_times", "poisson_times"]
+
+
+_BLOCK = 512  # gaps drawn at a time, small enough to stay in the first-level cache
 
 
 @kernel
@@ -13,9 +18,12 @@ def poisson_times(key, rate, out):
     """Poisson process of ``rate`` [1/s]: sums of independent exponential gaps."""
     t = 0.0
     mean_gap = 1.0 / rate
-    for i in range(out.shape[0]):
-        t -= math.log(uniform(key, i)) * mean_gap
-        out[i] = t
+    gaps = np.empty(_BLOCK)
+    for first in range(0, out.shape[0], _BLOCK):
+        fill_exponential(key, first, gaps)
+        for i in range(first, min(first + _BLOCK, out.shape[0])):
+            t += gaps[i - first] * mean_gap
+            out[i] = t
 
 
 @kernel

@@ -1,0 +1,110 @@
+"""How fast queues are simulated, beside SimPy on the same requests. Single-thread rates are per second of CPU time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.kernels.events.chain import chain
+from engine.kernels.events.recursions import batched, fifo_constant
+from engine.traffic import DynamicBatching, NoBatching, Poisson, Service, capacity, latency_curve, single
+from engine.traffic.runs import launch_tables
+from tests.reference.naive_events import TwinStation, simpy_chain
+
+_REQUESTS = 1_000_000
+_TWIN_REQUESTS = 10_000
+_ROUNDS = 7
+_EVENT_GOAL = 20e6
+_REQUEST_GOAL = 150e6
+_CURVE_GOAL_S = 2.0
+_TIMEOUT_S = 5e-3
+
+
+def _best(run: Callable[[], object], clock: Callable[[], float], rounds: int = _ROUNDS) -> float:
+    run()
+    best = float("inf")
+    for _ in range(rounds):
+        start = clock()
+        run()
+        best = min(best, clock() - start)
+    return best
+
+
+def _systems() -> dict[str, tuple[object, float]]:
+    batching = single(Service.affine(2e-3, 4e-4, 16, servers=4), DynamicBatching(16, _TIMEOUT_S))
+    return {
+        "1 server, no batching": (single(Service.constant(1e-3)), 0.8),
+        "4 servers, no batching": (single(Service.constant(4e-3, 4)), 0.8),
+        "4 servers, batch <= 16, timeout": (batching, 0.8),
+    }
+
+
+def _event_run(station, arrive: np.ndarray) -> Callable[[], int]:
+    hold, latency = launch_tables(station, 1)
+    n = arrive.size
+    launches, start, done = np.zeros((1, *hold.shape), np.int64), np.empty((1, n)), np.empty(n)
+    policy = station.policy
+    whole = [np.array([v], np.int64) for v in (station.service.servers, policy.max_batch, -1, 1)]
+    wait, hops, bucket = np.array([policy.timeout_s]), np.zeros(2), np.zeros((1, 1), np.int64)
+    none = np.empty(0, np.int64), np.empty((1, 0))
+    return lambda: chain(
+        arrive, *none, whole[0], whole[1], wait, whole[2], hops, bucket, whole[3], hold[None], latency[None],
+        launches, start, done,
+    )  # fmt: skip
+
+
+def _recursion_run(station, arrive: np.ndarray) -> Callable[[], None]:
+    hold, latency = launch_tables(station, 1)
+    done = np.empty(arrive.size)
+    servers, policy = station.service.servers, station.policy
+    if isinstance(policy, NoBatching):
+        return lambda: fifo_constant(arrive, hold[0, 0], latency[0, 0], servers, done)
+    launches, none = np.zeros(hold.shape, np.int64), (np.empty(0, np.int64), np.empty(0))
+    limits = (servers, policy.max_batch, policy.timeout_s)
+    return lambda: batched(arrive, *none, hold, latency, *limits, launches, done)
+
+
+def _simpy_seconds(station, arrive: np.ndarray) -> float:
+    twin = TwinStation(
+        station.service.servers, station.policy.max_batch, station.policy.timeout_s, None, 0.0,
+        station.service.hold_s.tolist(), station.service.latency_s.tolist(), [0],
+    )  # fmt: skip
+    start = time.thread_time()
+    simpy_chain(arrive, [0] * arrive.size, [np.ones(arrive.size)], [twin], 0.0)
+    return time.thread_time() - start
+
+
+def rows() -> list[dict]:
+    """Events and requests a second and a whole latency curve, against their goals and against SimPy."""
+    found = []
+    for name, (system, load) in _systems().items():
+        station = system.stations[0]
+        arrive = Poisson(load * capacity(system).qps).times(_REQUESTS, 1, 0)
+        twin = _TWIN_REQUESTS / _simpy_seconds(station, arrive[:_TWIN_REQUESTS])
+        events_run = _event_run(station, arrive)
+        events = events_run()
+        seconds = _best(events_run, time.thread_time)
+        recursion = _REQUESTS / _best(_recursion_run(station, arrive), time.thread_time)
+        for kind, value, unit, goal, against in (
+            ("event engine", events / seconds, "events/s", _EVENT_GOAL, _REQUESTS / seconds / twin),
+            ("exact recursion", recursion, "requests/s", _REQUEST_GOAL, recursion / twin),
+        ):
+            found.append(
+                {"name": f"{kind}, {name}", "value": value, "unit": unit, "against": "SimPy twin, requests/s",
+                 "ratio": against, "goal": f">= {goal:g} {unit}", "met": value >= goal}
+            )  # fmt: skip
+    for name, (system, _) in _systems().items():
+
+        def curve(system=system) -> object:
+            return latency_curve(system, Poisson(1.0), points=20, requests=_REQUESTS)
+
+        wall = _best(curve, time.perf_counter, 2)
+        busy = _best(curve, time.process_time, 1)
+        found.append(
+            {"name": f"curve of 20 x 10^6 requests, {name}", "value": wall, "unit": "s",
+             "against": f"goal of {_CURVE_GOAL_S:g} s; {busy:.2f} s of CPU time", "ratio": wall / _CURVE_GOAL_S,
+             "goal": "<= 1", "met": wall <= _CURVE_GOAL_S}
+        )  # fmt: skip
+    return found
