@@ -171,9 +171,9 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         knobs=fam.knobs(device) if fam.knobs else (),
         switches=fam.switches,
         params=tuple(
-            Adjustable(name, label, low, high, float(values[name]))
+            Adjustable(name, label, low, high, float(value))
             for name, (label, low, high) in kind.adjustable.items()
-            if isinstance(values.get(name), int | float)
+            if isinstance(value := values.get(name), int | float)
         ),
         input_label=kind.input_label,
         output_label=kind.output_label,

@@ -95,8 +95,8 @@ def _list(args: argparse.Namespace) -> int:
         specs = [get(id) for id in catalog.ids(args.what)]
         data = [
             {"id": s.id, "name": s.name}
-            | ({"document": s.document} if args.what == "systems" else {})
-            | ({"kind": s.kind} if args.what == "devices" else {})
+            | ({"document": getattr(s, "document", None)} if args.what == "systems" else {})
+            | ({"kind": getattr(s, "kind", None)} if args.what == "devices" else {})
             for s in specs
         ]
     _emit(data, args.json, lambda: [f"{row['id']:36} {row['name']}" for row in data])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 from engine.account import Account
 from engine.bind import Bound, engine_version
@@ -82,8 +82,8 @@ def _memory(bound: Bound, times: Schedule) -> tuple[MemoryRow, ...]:
 
 
 def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow, ...]:
-    moved: Counter[tuple[str, str]] = Counter()
-    spent: Counter[tuple[str, str]] = Counter()
+    moved: dict[tuple[str, str], float] = defaultdict(float)
+    spent: dict[tuple[str, str], float] = defaultdict(float)
     rates: dict[tuple[str, str], float] = {}
     for hop, seconds in times.hops:
         key = (hop.wire.link.name, hop.wire.role)

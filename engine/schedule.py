@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from engine.bind import Bound, Wire
@@ -161,7 +161,7 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     latency = sum(p.time_s for p in priced) + sum(t for _, t in hops)
     if not plan.pipelined:
         return Schedule(priced, hops, latency, latency)
-    wires: Counter[str] = Counter()
+    wires: dict[str, float] = defaultdict(float)
     for hop, seconds in hops:
         wires[hop.wire.role] += seconds
     pace = max([p.time_s / p.stage.copies for p in priced] + list(wires.values()))

@@ -44,7 +44,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         fields[path] = value
     elif path in _WHOLE:
         number = _number(path, value)
-        fields[path] = int(number) if number.is_integer() else number
+        fields[path] = int(number) if number == int(number) else number
     elif path == "tile":
         fields["tile"] = _tile(value)
     elif head == "tile" and rest.isdigit():

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from hardware_specs.quantity import Quantity, SpecError, within
 
-Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4", "ms-fp9", "ms-fp8", "binary"]
-FORMATS: tuple[str, ...] = get_args(Format)
+FORMATS: tuple[str, ...] = (
+    "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4", "ms-fp9", "ms-fp8", "binary",
+)  # fmt: skip
+
+
+def _format(name: str) -> str:
+    if name not in FORMATS:
+        raise SpecError(f"format {name[:40]!r} is not known: use one of {', '.join(FORMATS)}")
+    return name
+
+
+Format = Annotated[str, AfterValidator(_format)]
 Kind = Literal["cpu", "gpu", "card", "npu", "dfx", "smartnic"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Scheme = Literal["single", "replicas", "tensor", "tables", "pinned", "split", "on-path"]

@@ -220,7 +220,7 @@ def record(job: Job) -> np.ndarray:
     level = _offchip(device)
     roof = peak(device, job.format)
     wide = wide_format(device, job.format)
-    achieved = gpu.achieved_peak.get(job.format)  # type: ignore[call-overload]  # a plain str is a Format here
+    achieved = gpu.achieved_peak.get(job.format)
     cache = max((m.capacity.si for m in device.memory if m.role == "onchip"), default=0.0)
     values = {
         "peak": roof,

@@ -64,8 +64,9 @@ class IsaError(ValueError):
     """``INFERSCAPE_ISA`` names a path this host cannot execute, or no path at all."""
 
 
+_config: Any = numba.config  # its members are made at run time
 _ENGINE = Path(__file__).resolve().parents[1]
-JIT_ENABLED = not numba.config.DISABLE_JIT
+JIT_ENABLED = not _config.DISABLE_JIT
 
 
 @cache
@@ -101,7 +102,7 @@ def _cache_dir() -> Path | None:
 
 CACHE_DIR = _cache_dir()
 if CACHE_DIR is not None:
-    numba.config.CACHE_DIR = str(CACHE_DIR)
+    _config.CACHE_DIR = str(CACHE_DIR)
 
 kernel: Callable[..., Any] = partial(numba.njit, nogil=True, cache=CACHE_DIR is not None, error_model="numpy")
 """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
@@ -115,10 +116,10 @@ def host_features() -> frozenset[str]:
     """Instruction-set features numba will generate code for on this host, e.g. ``avx512vnni``; obeys NUMBA_CPU_NAME."""
     import llvmlite.binding as llvm
 
-    if numba.config.CPU_FEATURES is not None:
-        listed = numba.config.CPU_FEATURES.split(",")
+    if _config.CPU_FEATURES is not None:
+        listed = _config.CPU_FEATURES.split(",")
         return frozenset(f[1:] for f in listed if f.startswith("+"))
-    if numba.config.CPU_NAME not in (None, "host") and llvm.get_host_cpu_name() != numba.config.CPU_NAME:
+    if _config.CPU_NAME not in (None, "host") and llvm.get_host_cpu_name() != _config.CPU_NAME:
         return frozenset()  # a foreign target: nothing beyond its baseline may be assumed
     return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
 
