@@ -255,7 +255,7 @@ def depthwise(
         return out
     over_range(
         depthwise_rows, x.shape[0] * spatial[0], padded.reshape(-1), edged, spatial[0], packed.stride[0],
-        packed.stride[1], packed.data, taps, packed.bias, RELU if relu else LINEAR, out.reshape(-1), spatial[1], channels, shape[1:3],
-        border, threads=threads, grain=4,
+        packed.stride[1], packed.data, taps, packed.bias, RELU if relu else LINEAR, out.reshape(-1),
+        spatial[1], channels, shape[1:3], border, threads=threads, grain=4,
     )  # fmt: skip
     return out

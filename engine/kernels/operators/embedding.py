@@ -107,7 +107,7 @@ def unpack_rows(table: RowTable) -> np.ndarray:
 
 
 def _bag(fmt: str) -> Callable[..., None]:
-    """The range kernel of one format: blocks of 8, 4 and 1 vectors of columns, then one element (int4: two) at a time."""
+    """The range kernel of one format: 8, 4 and 1 vectors of columns at a time, then one element (int4: two)."""
     wide, middle, narrow = (8, 4, 1) if fmt != "int4" else (4, 2, 1)
     block_wide, columns_wide = bag_block(fmt, lanes(), wide)
     block_middle, columns_middle = bag_block(fmt, lanes(), middle)

@@ -1,0 +1,251 @@
+"""Number formats as pure functions: the float32 values a tensor takes when it is stored in a format, and its bits.
+
+Rounding is to nearest, ties to even, in float64, so every result is the exact rounding. Formats: integers (symmetric or
+asymmetric; one scale per tensor, row or channel), binary, IEEE-like small floats (fp16, bf16 and the 1-5-2 and 1-5-3
+layouts of seed 001's ms-fp8 and ms-fp9), and blocks with a shared exponent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+__all__ = ["FORMATS", "Binary", "Float", "Format", "Integer", "NumericsError", "SharedExponent", "by_name"]
+
+Granularity = Literal["tensor", "row", "channel"]
+_AXIS = {"tensor": None, "row": 0, "channel": -1}
+SCALE_BITS = 32
+"""Bits of a stored scale: one fp32. [bit]"""
+
+
+class NumericsError(ValueError):
+    """A format, calibration or metric was given values it does not define."""
+
+
+class Format(Protocol):
+    """What every format can do."""
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Values after storing ``x`` in the format, float32."""
+        ...
+
+    def storage_bits(self, shape: tuple[int, ...]) -> int:
+        """Bits that a tensor of this shape occupies, scales included. [bit]"""
+        ...
+
+
+def _finite(x: np.ndarray) -> np.ndarray:
+    values = np.asarray(x, np.float64)
+    if not np.isfinite(values).all():
+        raise NumericsError("x holds a NaN or an infinity; allowed: finite values")
+    return values
+
+
+def _reduced(values: np.ndarray, granularity: Granularity) -> tuple[int, ...] | None:
+    """Axes that share one scale."""
+    if granularity not in _AXIS:
+        raise NumericsError(f"granularity is {granularity!r}; allowed: {', '.join(_AXIS)}")
+    axis = _AXIS[granularity]
+    if axis is None or values.ndim == 0:
+        return None
+    return tuple(a for a in range(values.ndim) if a != axis % values.ndim)
+
+
+def _groups(shape: tuple[int, ...], granularity: Granularity) -> int:
+    axis = _AXIS[granularity]
+    return 1 if axis is None or not shape else shape[axis]
+
+
+@dataclass(frozen=True)
+class Integer:
+    """``bits``-wide integers with a scale, and a zero point unless ``symmetric``.
+
+    ``limits`` fixes the represented range (from a calibration); None takes it from the tensor. 0 is always inside.
+    """
+
+    bits: int = 8
+    symmetric: bool = True
+    granularity: Granularity = "tensor"
+    limits: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 16:
+            raise NumericsError(f"bits is {self.bits}; allowed: 2 to 16")
+        if self.limits is not None and not self.limits[0] < self.limits[1]:
+            raise NumericsError(f"limits is {self.limits}; allowed: a low end below the high end")
+
+    @property
+    def code_range(self) -> tuple[int, int]:
+        """Lowest and highest code: symmetric codes drop the most negative one."""
+        if self.symmetric:
+            return -(2 ** (self.bits - 1) - 1), 2 ** (self.bits - 1) - 1
+        return 0, 2**self.bits - 1
+
+    def codes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Integer codes of ``x``, and the float32 scale and integer zero point that broadcast against it."""
+        values = _finite(x)
+        axes = _reduced(values, self.granularity)
+        if self.limits is None:
+            low = np.minimum(values.min(axis=axes, keepdims=True, initial=0.0), 0)
+            high = np.maximum(values.max(axis=axes, keepdims=True, initial=0.0), 0)
+        else:
+            shape = values.sum(axis=axes, keepdims=True).shape
+            low, high = (np.full(shape, end) for end in (min(self.limits[0], 0.0), max(self.limits[1], 0.0)))
+        first, last = self.code_range
+        span = np.maximum(-low, high) / last if self.symmetric else (high - low) / last
+        scale = span.astype(np.float32)
+        scale[scale == 0] = 1  # nothing but zeros: any scale represents them
+        zero = np.zeros(scale.shape, np.int64) if self.symmetric else np.rint(-low / scale).astype(np.int64)
+        ratio = (values.astype(np.float32) / scale).astype(np.float64)  # fp32 division, as ONNX QuantizeLinear
+        return np.clip(np.rint(ratio) + zero, first, last).astype(np.int64), scale, zero
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """``(code - zero) * scale``, float32 (ONNX DequantizeLinear of QuantizeLinear)."""
+        codes, scale, zero = self.codes(x)
+        return ((codes - zero).astype(np.float32) * scale).astype(np.float32)
+
+    def storage_bits(self, shape: tuple[int, ...]) -> int:
+        """Codes, one fp32 scale per group, and one code-wide zero point per group unless symmetric. [bit]"""
+        each = SCALE_BITS + (0 if self.symmetric else self.bits)
+        return int(np.prod(shape)) * self.bits + _groups(shape, self.granularity) * each
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One sign bit per value and one scale per group: ``sign(x) * mean|x|``, the least-squares scale; sign(0) is +."""
+
+    granularity: Granularity = "tensor"
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Signs times the mean magnitude of the group, float32."""
+        values = _finite(x)
+        if values.size == 0:
+            return values.astype(np.float32)
+        scale = np.abs(values).mean(axis=_reduced(values, self.granularity), keepdims=True)
+        return (np.where(values < 0, -1.0, 1.0) * scale).astype(np.float32)
+
+    def storage_bits(self, shape: tuple[int, ...]) -> int:
+        """One bit per value and one fp32 scale per group. [bit]"""
+        return int(np.prod(shape)) + _groups(shape, self.granularity) * SCALE_BITS
+
+
+@dataclass(frozen=True)
+class Float:
+    """IEEE-like float: sign, ``exponent_bits``, ``mantissa_bits``, subnormals, top exponent kept for infinity and NaN.
+
+    ``saturating`` clamps overflow to the largest finite value instead of infinity.
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    saturating: bool = False
+
+    def __post_init__(self) -> None:
+        if not (2 <= self.exponent_bits <= 8 and 0 <= self.mantissa_bits <= 23):
+            raise NumericsError(
+                f"exponent_bits, mantissa_bits are {self.exponent_bits}, {self.mantissa_bits}; allowed: 2 to 8, 0 to 23"
+            )
+
+    @property
+    def largest(self) -> float:
+        """Largest finite value. [-]"""
+        return (2 - 2.0**-self.mantissa_bits) * 2.0 ** (2 ** (self.exponent_bits - 1) - 1)
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """``x`` rounded to the nearest representable value, float32; infinities and NaN pass unless saturating."""
+        values = np.asarray(x, np.float64)
+        least = 2 - 2 ** (self.exponent_bits - 1)  # exponent of the smallest normal
+        exponent = np.frexp(np.where(np.isfinite(values), values, 0))[1] - 1
+        quantum = np.ldexp(1.0, np.maximum(exponent, least) - self.mantissa_bits)
+        with np.errstate(invalid="ignore"):
+            rounded = np.where(np.isfinite(values), np.rint(values / quantum) * quantum, values)
+        beyond = np.abs(rounded) > self.largest
+        edge = self.largest if self.saturating else np.inf
+        return np.where(beyond, np.copysign(edge, rounded), rounded).astype(np.float32)
+
+    def storage_bits(self, shape: tuple[int, ...]) -> int:
+        """Sign, exponent and mantissa of every value. [bit]"""
+        return int(np.prod(shape)) * (1 + self.exponent_bits + self.mantissa_bits)
+
+
+@dataclass(frozen=True)
+class SharedExponent:
+    """Blocks of ``block`` values along the last axis with one exponent: sign and ``mantissa_bits`` magnitude each.
+
+    The exponent is that of the largest magnitude; a value rounding past the largest mantissa is clamped to it. The last
+    block of a row may be short. Exponents outside ``exponent_bits`` (biased as IEEE) are clamped.
+    """
+
+    block: int = 128
+    mantissa_bits: int = 4
+    exponent_bits: int = 8
+
+    def __post_init__(self) -> None:
+        if self.block < 1 or not 1 <= self.mantissa_bits <= 23 or not 2 <= self.exponent_bits <= 8:
+            raise NumericsError(
+                f"block, mantissa_bits, exponent_bits are {self.block}, {self.mantissa_bits}, {self.exponent_bits}; "
+                "allowed: 1 or more, 1 to 23, 2 to 8"
+            )
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Values after sharing exponents, float32."""
+        values = _finite(x)
+        if values.size == 0 or values.ndim == 0:
+            return (
+                SharedExponent.apply(self, values.reshape(1)).reshape(())
+                if values.ndim == 0
+                else values.astype(np.float32)
+            )
+        width = values.shape[-1]
+        short = -width % self.block
+        padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, short)])
+        blocks = padded.reshape(*values.shape[:-1], -1, self.block)
+        bias = 2 ** (self.exponent_bits - 1) - 1
+        exponent = np.frexp(np.abs(blocks).max(-1, keepdims=True))[1] - 1
+        quantum = np.ldexp(1.0, np.clip(exponent, 1 - bias, bias) - self.mantissa_bits + 1)
+        largest = 2**self.mantissa_bits - 1
+        rounded = np.clip(np.rint(blocks / quantum), -largest, largest) * quantum
+        return rounded.reshape(padded.shape)[..., :width].astype(np.float32)
+
+    def storage_bits(self, shape: tuple[int, ...]) -> int:
+        """Sign and mantissa of every value, one exponent per block of each row. [bit]"""
+        if not shape:
+            return 1 + self.mantissa_bits + self.exponent_bits
+        rows = int(np.prod(shape[:-1]))
+        return rows * (shape[-1] * (1 + self.mantissa_bits) + -(-shape[-1] // self.block) * self.exponent_bits)
+
+
+FORMATS: dict[str, Format] = {
+    "fp32": Float(8, 23),
+    "fp16": Float(5, 10),
+    "bf16": Float(8, 7),
+    "ms-fp9": Float(5, 3, saturating=True),
+    "ms-fp8": Float(5, 2, saturating=True),
+    "int8": Integer(8),
+    "int8-channel": Integer(8, granularity="channel"),
+    "int8-row": Integer(8, granularity="row"),
+    "int8-asymmetric": Integer(8, symmetric=False),
+    "int8-row-asymmetric": Integer(8, symmetric=False, granularity="row"),
+    "int4": Integer(4),
+    "int4-channel": Integer(4, granularity="channel"),
+    "int4-row-asymmetric": Integer(4, symmetric=False, granularity="row"),
+    "bfp-1s4m": SharedExponent(128, 4),
+    "bfp-1s2m": SharedExponent(128, 2),
+    "binary": Binary(),
+    "binary-row": Binary("row"),
+}
+"""The formats a user may pick by name. The ms-fp mantissa widths are seed 001's; their 5-bit exponent is assumed."""
+
+
+def by_name(name: str, limits: tuple[float, float] | None = None) -> Format:
+    """The format called ``name``; ``limits`` fixes the range of an integer format (from a calibration)."""
+    if name not in FORMATS:
+        raise NumericsError(f"format is {name!r}; allowed: {', '.join(FORMATS)}")
+    found = FORMATS[name]
+    if limits is None:
+        return found
+    if not isinstance(found, Integer):
+        raise NumericsError(f"limits apply to integer formats; {name} is none")
+    return replace(found, limits=limits)

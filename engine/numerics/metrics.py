@@ -1,0 +1,81 @@
+"""How much a lower precision changed an answer: signal ratios on tensors, and the metrics services are held to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.numerics.formats import NumericsError
+
+__all__ = ["auc", "cosine", "log_loss", "max_abs", "normalised_entropy", "sqnr_db", "top1"]
+
+
+def _pair(exact: np.ndarray, approximate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    a, b = np.asarray(exact, np.float64), np.asarray(approximate, np.float64)
+    if a.shape != b.shape or a.size == 0:
+        raise NumericsError(f"arrays have shapes {a.shape} and {b.shape}; allowed: equal and not empty")
+    return a, b
+
+
+def sqnr_db(exact: np.ndarray, approximate: np.ndarray) -> float:
+    """Signal to quantisation-noise ratio, ``10 log10(sum x^2 / sum (x - y)^2)``; infinite when equal. [dB]"""
+    a, b = _pair(exact, approximate)
+    signal, noise = float((a * a).sum()), float(((a - b) ** 2).sum())
+    if noise == 0:
+        return float("inf")
+    return float(10 * np.log10(signal / noise)) if signal > 0 else float("-inf")
+
+
+def cosine(exact: np.ndarray, approximate: np.ndarray) -> float:
+    """Cosine of the angle between the flattened tensors; 1 for two zero tensors. [-]"""
+    a, b = _pair(exact, approximate)
+    size = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if size == 0:
+        return 1.0 if np.array_equal(a, b) else 0.0
+    return float((a * b).sum() / size)
+
+
+def max_abs(exact: np.ndarray, approximate: np.ndarray) -> float:
+    """Largest absolute difference."""
+    a, b = _pair(exact, approximate)
+    return float(np.abs(a - b).max())
+
+
+def log_loss(labels: np.ndarray, probability: np.ndarray) -> float:
+    """Mean cross entropy of 0/1 ``labels`` under ``probability`` (clipped to float64's open unit interval). [nat]"""
+    y, p = _pair(labels, probability)
+    if not np.isin(y, (0, 1)).all():
+        raise NumericsError("labels hold other values than 0 and 1")
+    p = np.clip(p, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
+    return float(-(y * np.log(p) + (1 - y) * np.log1p(-p)).mean())
+
+
+def normalised_entropy(labels: np.ndarray, probability: np.ndarray) -> float:
+    """Log loss over the entropy of the labels' base rate: below 1 beats always predicting that rate. [-]
+
+    Seed 000 tolerates a degradation of 0.02 to 0.05 % for recommendation models.
+    """
+    rate = float(np.mean(labels))
+    if not 0 < rate < 1:
+        raise NumericsError("labels are all alike; the base rate has no entropy")
+    base = -(rate * np.log(rate) + (1 - rate) * np.log(1 - rate))
+    return log_loss(labels, probability) / float(base)
+
+
+def auc(labels: np.ndarray, score: np.ndarray) -> float:
+    """Chance that a positive outranks a negative, ties counting half (Mann-Whitney). [-]"""
+    y, s = _pair(labels, score)
+    positive = y == 1
+    count, rest = int(positive.sum()), int((~positive).sum())
+    if count == 0 or rest == 0:
+        raise NumericsError("labels are all alike; ranking needs both classes")
+    _, inverse, sizes = np.unique(s, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse.reshape(-1)]
+    return float((rank[positive.reshape(-1)].sum() - count * (count + 1) / 2) / (count * rest))
+
+
+def top1(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Share of rows of ``logits`` ``[n, classes]`` whose first largest entry is the label. [-]"""
+    y, z = np.asarray(labels), np.asarray(logits)
+    if z.ndim != 2 or y.shape != z.shape[:1] or y.size == 0:
+        raise NumericsError(f"labels {y.shape} and logits {z.shape} do not match; allowed: [n] and [n, classes]")
+    return float((z.argmax(1) == y).mean())
