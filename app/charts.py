@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from app import format as fmt
 from app.look import (
     BAR_TEXT,
+    BAR_WIDTH,
     INK,
     NEUTRAL,
     PALETTE,
@@ -21,6 +22,7 @@ from app.look import (
     rows_axis,
     style,
     track,
+    two_lines,
 )
 from engine.devices.family import RESOURCES, Span
 from engine.report import LinkRow, MemoryRow
@@ -82,7 +84,7 @@ def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
         most = max(most, drawn)
         name = f"{row.level.upper()}{', ' + row.device if several else ''}"
         amount = fmt.of(row.need_bytes, row.capacity_bytes)
-        labels.append(f"{name}  <b>{amount}</b>")
+        labels.append(two_lines(name, amount))
         marker: dict[str, Any] = {"color": PALETTE[row.role][dark]}
         if not row.fits:
             marker["pattern"] = {
@@ -102,7 +104,7 @@ def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
     step = 50 if most <= 250 else 10 ** math.floor(math.log10(most))
     ticks = [step * i for i in range(int(most / step) + 2)]
     x = {
-        "title": "Share of capacity used, per device", "range": [0, most * 1.05], "showgrid": False, "tickvals": ticks,
+        "title": "Share of capacity, per device", "range": [0, most * 1.05], "showgrid": False, "tickvals": ticks,
         "ticktext": [f"{t:,.0f}%" for t in ticks],
     }  # fmt: skip
     return style(data, x, rows_axis(labels), max(220, 56 + 36 * len(rows)), dark, notes=notes)
@@ -112,20 +114,20 @@ def links(rows: Sequence[LinkRow], dark: bool) -> go.Figure:
     """How busy each wire is at the reported throughput."""
     data, labels = [track(len(rows), dark)], []
     for at, row in enumerate(rows):
-        labels.append(f"{row.name}  <b>{fmt.percent(row.utilisation)}</b>")
+        labels.append(two_lines(row.name, fmt.percent(row.utilisation)))
         hover = (
             f"<b>{row.name}</b><br>{fmt.si(row.bytes_per_request, 'B')} a request at {fmt.si(row.bandwidth, 'B/s')}"
             f"<br>{fmt.seconds(row.time_s)}, {fmt.percent(row.utilisation)} busy<extra></extra>"
         )
         data.append(bar(at, 100 * row.utilisation, marker={"color": PALETTE["links"][dark]}, hovertemplate=hover))
     x = {
-        "title": "Share of usable bandwidth, one direction", "range": [0, 105], "showgrid": False,
+        "title": "Share of usable bandwidth", "range": [0, 105], "showgrid": False,
         "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"],
     }  # fmt: skip
     return style(data, x, rows_axis(labels), max(220, 56 + 36 * len(rows)), dark)
 
 
-def timeline(spans: Sequence[Span], of: str, dark: bool) -> go.Figure:
+def timeline(spans: Sequence[Span], dark: bool) -> go.Figure:
     """A Gantt chart: one row a unit, one bar an operation, hue by resource."""
     units = list(dict.fromkeys(span.unit for span in spans))
     end = max((s.start_s + s.duration_s for s in spans), default=1.0)
@@ -143,6 +145,7 @@ def timeline(spans: Sequence[Span], of: str, dark: bool) -> go.Figure:
                 "y": [units.index(s.unit) for s in group],
                 "x": [scale(s.duration_s) for s in group],
                 "base": [scale(s.start_s) for s in group],
+                "width": BAR_WIDTH,
                 "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.6, "color": "rgba(128,128,128,0.35)"}},
                 "text": [s.name if s.duration_s > 0.05 * end else "" for s in group],
                 "textposition": "inside",
@@ -157,7 +160,7 @@ def timeline(spans: Sequence[Span], of: str, dark: bool) -> go.Figure:
                 ],
             }
         )
-    x = {"title": f"Time within {of} ({scale.unit})", "range": [0, scale(end) * 1.02], "showgrid": False}
+    x = {"title": f"Time ({scale.unit})", "range": [0, scale(end) * 1.02], "showgrid": False}
     return style(data, x, rows_axis(units, least=1), 64 + 34 * max(len(units), 2), dark)
 
 

@@ -15,6 +15,7 @@ from app import format as fmt
 
 __all__ = [
     "BAR_TEXT",
+    "BAR_WIDTH",
     "CLOUD",
     "INK",
     "MARKERS",
@@ -28,6 +29,7 @@ __all__ = [
     "rows_axis",
     "style",
     "track",
+    "two_lines",
 ]
 
 RESOURCE_LABELS = {
@@ -60,6 +62,7 @@ TRACK = ("#E9EDF2", "#252C36")
 PICK = ("#C2185B", "#FF6FA5")
 NEUTRAL = "#788494"
 CHART_TEXT = "#5B6675"  # light theme only; in the dark Streamlit's own is readable
+BAR_WIDTH = 0.66  # of a row
 BAR_TEXT = "#0B1220"
 
 
@@ -129,9 +132,14 @@ def rows_axis(labels: Sequence[str], least: int = 3) -> dict[str, Any]:
     return {"tickvals": list(range(len(labels))), "ticktext": list(labels), "range": [last, -0.6], "showgrid": False}
 
 
+def two_lines(name: str, number: str) -> str:
+    """A row's label: name and bold number, on two lines where one would take half of a phone."""
+    return f"{name}{'  ' if len(name) + len(number) <= 24 else '<br>'}<b>{number}</b>"
+
+
 def bar(at: int, length: float, **more: Any) -> dict[str, Any]:
     """One horizontal bar in row `at`."""
-    return {"type": "bar", "orientation": "h", "y": [at], "x": [length]} | more
+    return {"type": "bar", "orientation": "h", "y": [at], "x": [length], "width": BAR_WIDTH} | more
 
 
 def track(rows: int, dark: bool) -> dict[str, Any]:
@@ -141,6 +149,7 @@ def track(rows: int, dark: bool) -> dict[str, Any]:
         "orientation": "h",
         "y": list(range(rows)),
         "x": [100.0] * rows,
+        "width": BAR_WIDTH,
         "marker": {"color": TRACK[dark]},
         "hoverinfo": "skip",
     }

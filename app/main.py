@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 PAGES = ("explore", "published", "catalog")
 
 st.set_page_config(page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320)
-st.logo(str(HERE / "logo.svg"), size="large")
+st.logo(str(HERE / "logo.svg"), size="medium")
 cached.warm_up(encode(link.home()))
 message = link.sync()
 page = st.navigation(

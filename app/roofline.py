@@ -73,8 +73,8 @@ class _Plot:
         inside = box[0] >= 0 and box[2] <= _WIDTH and box[1] >= 0 and box[3] <= _HEIGHT
         return inside and all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
 
-    def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> None:
-        """Write a label at the first free spot beside a point; none where all are taken."""
+    def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> bool:
+        """Write a label at the first free spot beside a point; False where all are taken."""
         px, py = self.pixel(x, y)
         width = len(text) * _CHARACTER
         for xanchor, yanchor, dx, dy in spots:
@@ -85,7 +85,8 @@ class _Plot:
                 self.taken.append(box)
                 spot = {"xanchor": xanchor, "yanchor": yanchor, "xshift": dx, "yshift": dy}
                 self.notes.append({"x": math.log10(x), "y": math.log10(y), "text": text} | spot)
-                return
+                return True
+        return False
 
 
 _BESIDE = (
@@ -95,6 +96,7 @@ _BESIDE = (
     ("center", "top", 0, -11),
 )
 _LINE_TRACE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
+_ON_RIDGE = (("center", "bottom", 0, 2),)
 _UNDER_LINE = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
 
 
@@ -119,11 +121,9 @@ def _roofs(plot: _Plot, report: Report) -> None:
     for level, _, bandwidth in levels:
         start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)
         text = f"{level.upper() if len(level) < 6 else level} {fmt.si(bandwidth, 'B/s')}"
-        for part in (0.5, 0.25, 0.75):
+        for part in (0.5, 0.25, 0.75, 1.0):
             at = start * (ridge / start) ** part
-            before = len(plot.taken)
-            plot.label(at, at * bandwidth, text, _UNDER_LINE)
-            if len(plot.taken) > before:
+            if plot.label(at, at * bandwidth, text, _UNDER_LINE if part < 1 else _ON_RIDGE):
                 break
 
 
@@ -171,7 +171,7 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None) -> go.F
     peak = report.roofline.peak_flops_per_s
     xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
     ys = [p.rate for p in drawn + hollow] + [peak]
-    plot = _Plot((min(xs, default=0.1) / 4, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4))
+    plot = _Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4))
     plot.taken += [(a - 6, b - 6, a + 6, b + 6) for a, b in (plot.pixel(p.intensity, p.rate) for p in drawn)]
     _roofs(plot, report)
     if hollow:

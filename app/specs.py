@@ -12,7 +12,7 @@ from engine.bind import bind
 from engine.scenario import Scenario
 from hardware_specs.quantity import Quantity
 
-__all__ = ["Row", "overridable", "quantities"]
+__all__ = ["Row", "assumed_price", "overridable", "quantities"]
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,8 @@ def overridable(scenario: Scenario) -> list[Row]:
         unit = "" if p.unit in ("-", "1") else f" {p.unit}"
         rows.append(Row(f"model.{p.name}", f"model: {_label(p.name)}", f"{value:.4g}{unit}", p.basis, p.note))
     return rows
+
+
+def assumed_price(scenario: Scenario) -> bool:
+    """Whether a price of the scenario's devices has no source."""
+    return any(device.price is not None and device.price.basis == "assumed" for device in bind(scenario).devices)

@@ -19,7 +19,8 @@ from model_zoo.catalog import default_zoo
 
 __all__ = ["kind_of", "scenario_controls", "set_costs", "system_label", "workload_label"]
 
-_AUTO = "auto (best)"
+_USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
+_AUTO = 0  # no tile has a side of 0
 
 
 def _controlled(key: str, value: Any) -> str:
@@ -150,19 +151,25 @@ def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: C
         st.selectbox(_label(field, label), values, **common)
 
 
+def _formats_help(offered: Choices) -> str:
+    """What the formats are, and why the usual others are not offered."""
+    reasons = dict.fromkeys(reason for name, reason in offered.missing_formats.items() if name in _USUAL)
+    return " ".join([words.HELP["precision"], *reasons])
+
+
 def _tile(scenario: Scenario, offered: Choices) -> None:
     if not offered.knobs:
         return
     auto = dict(cached.report(encode(scenario)).tile) if offered.formats else {}
     for column, (at, knob) in zip(st.columns(len(offered.knobs)), enumerate(offered.knobs), strict=True):
-        now = scenario.tile[at] if scenario.tile else None
+        now = scenario.tile[at] if scenario.tile else _AUTO
         key = _controlled(f"w.tile.{knob.name}", now)
-        chosen = f"auto ({auto[knob.name]})" if not scenario.tile and knob.name in auto else _AUTO
+        chosen = f"auto ({auto[knob.name]})" if not scenario.tile and knob.name in auto else "auto"
         column.selectbox(
             _label("tile", knob.label),
-            [None, *knob.values],
+            [_AUTO, *knob.values],
             key=key,
-            format_func=lambda v, chosen=chosen: chosen if v is None else str(v),
+            format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
             on_change=_tiled,
             args=(at, key),
             help=words.HELP["tile"],
@@ -172,7 +179,7 @@ def _tile(scenario: Scenario, offered: Choices) -> None:
 def _tiled(at: int, key: str) -> None:
     """One tiling knob turned: auto frees all of them, a value keeps the others where they are or at their best."""
     scenario, value = link.current(), st.session_state[key]
-    if value is None:
+    if value == _AUTO:
         link.commit(tile=())
         return
     if scenario.tile:
@@ -303,7 +310,7 @@ def scenario_controls(scenario: Scenario) -> None:
             streams = tuple(2**i for i in range(offered.max_streams.bit_length()) if 2**i < offered.max_streams)
             _slider("streams", "Streams", (*streams, offered.max_streams), scenario.streams, words.HELP["streams"])
         _choice(
-            "precision", "Precision", offered.formats, scenario.precision, words.format_label, words.HELP["precision"]
+            "precision", "Precision", offered.formats, scenario.precision, words.format_label, _formats_help(offered)
         )
         _tile(scenario, offered)
         if len(offered.schemes) > 1:

@@ -75,7 +75,6 @@ def pick() -> tuple[str, str | None]:
             {
                 "Name": [entries[id].name for id in found],
                 "Kind": [_of(section, entries[id]) for id in found],
-                "Id": found,
             }
         )
         event = st.dataframe(
@@ -86,7 +85,7 @@ def pick() -> tuple[str, str | None]:
             key=f"v.catalog.{section}",
             height="content" if len(found) <= 8 else 560,
             alt=f"Catalog: {answer}",
-            column_config={"Name": st.column_config.TextColumn(pinned=True, width="medium")},
+            column_config={"Name": st.column_config.TextColumn(width="large")},
         )
     rows = event["selection"]["rows"]
     return section, found[rows[0]] if rows and rows[0] < len(found) else found[0]
@@ -260,8 +259,8 @@ def show() -> None:
     parts.bar(report, "catalog")
     catalog, zoo = default_catalog(), default_zoo()
     st.markdown(
-        f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} workloads**, "
-        "each number with its unit as printed, its source and the kind of evidence it is."
+        f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} "
+        "workloads**, each number with its unit as printed, its source and the kind of evidence it is."
     )
     left, right = st.columns([2, 3], gap="small")
     with left:

@@ -5,85 +5,27 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import cached, charts, fixes, link, parts, roofline, tables, widgets, words
+from app import cached, cards, charts, fixes, link, parts, roofline, specs, tables, widgets, words
 from app import format as fmt
 from engine.devices.family import Unsupported
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
-GOOD, BAD, SAME = "green", "red", "gray"
 
-
-def _delta(value: float | None, base: float | None, up: str, down: str, better: str) -> dict:
-    """Arguments of a metric's delta: words, and the colour we choose."""
-    text = fmt.compared(value, base, up, down)
-    if text is None or value is None or base is None:
-        return {}
-    colour = SAME if text == "same" else GOOD if (value > base) == (better == "more") else BAD
-    return {"delta": text, "delta_color": colour, "delta_arrow": "off"}
-
-
-def _metric(label: str, note: str, value: str, help: str, delta: dict, against: str | None) -> None:
-    described = {"delta_description": f"vs {against}"} if delta and against else {}
-    st.metric(f"{label} :gray[{note}]", value, border=True, height="stretch", help=help, **delta, **described)
-
-
-def _rate(value: float, unit: str) -> tuple[str, str]:
-    """A rate that fits a card, and the unit's full name where the card has no room for it."""
-    text = fmt.si(value, f"{words.rate_unit(unit)}/s")
-    return (text, "") if len(text) <= 12 else (fmt.si(value) + "/s", f"{unit}s ")
-
-
-def cards(report: Report, against: tuple[str, Report] | None) -> None:
-    """Four headline numbers, each with its error band."""
-    band = fmt.band(report.error_band.relative)
+def headline(report: Report, against: tuple[str, Report] | None) -> None:
+    """Four numbers, each with its error band, and how they stand against the baseline."""
     name, base = against or (None, None)
-    comparable = base is not None and base.unit == report.unit
-    other = base if comparable else None
-    unit = words.rate_unit(report.unit)
-    token = words.per(report).startswith("output")
+    phone = parts.mobile()
     with st.grid(4, min_column_width=150):
-        whole = f"{words.HELP['latency']} Here: one {words.per(report)}."
-        if report.ttft_s is not None:
-            first = fmt.seconds(report.ttft_s)
-            whole += f" The whole request takes {fmt.seconds(report.latency_s)}, its first token {first}."
-        _metric(
-            "Per token" if token else "Latency",
-            band,
-            fmt.seconds(report.latency_per_unit_s),
-            whole,
-            _delta(report.latency_per_unit_s, other.latency_per_unit_s if other else None, "slower", "faster", "less"),
-            name,
-        )
-        rate, rest = _rate(report.throughput_per_s, report.unit)
-        _metric(
-            "Throughput",
-            rest + band,
-            rate,
-            f"{words.HELP['throughput']} Counted in {report.unit}s.",
-            _delta(report.throughput_per_s, other.throughput_per_s if other else None, "more", "less", "more"),
-            name,
-        )
-        text = fmt.si(report.throughput_per_w, f"{unit}/J")
-        text, rest = (text, "") if len(text) <= 12 else (fmt.si(report.throughput_per_w) + "/J", f"{report.unit}s ")
-        _metric(
-            "Perf per watt",
-            rest + (band if report.power_w is not None else ""),
-            text,
-            words.HELP["perf_per_watt"]
-            + ("" if report.power_w is not None else " No power is published for this system."),
-            _delta(report.throughput_per_w, other.throughput_per_w if other else None, "more", "less", "more"),
-            name,
-        )
-        known = report.capex_usd is not None
-        _metric(
-            "Capital cost",
-            "list price" if known else "no price",
-            fmt.usd(report.capex_usd),
-            words.HELP["capex"] if known else "No price is published for a device of this system.",
-            _delta(report.capex_usd, other.capex_usd if other else None, "more", "less", "less"),
-            name,
-        )
+        for card in cards.cards(report, base, phone, specs.assumed_price(report.scenario)):
+            delta = {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
+            if card.delta and not phone:
+                delta["delta_description"] = f"vs {name}"
+            st.metric(
+                f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=card.help, **delta
+            )
+    if phone and name:
+        st.caption(f"Compared with {fmt.plain(name)}.")
 
 
 def where_time(report: Report) -> None:
@@ -125,7 +67,7 @@ def traffic(report: Report) -> None:
 def timeline(report: Report) -> None:
     """One layer, step or request, unit by unit."""
     with parts.card(f"Timeline, {report.timeline_of}", words.answer_timeline(report)):
-        fig = charts.timeline(report.timeline, report.timeline_of, parts.dark())
+        fig = charts.timeline(report.timeline, parts.dark())
         parts.figure(fig, f"Timeline: {words.answer_timeline(report)}.", "timeline")
 
 
@@ -176,8 +118,8 @@ def turn_one_knob() -> None:
             cost = points[best][1].latency_s / points[now][1].latency_s
             name = f"{labels[knob].lower()} {points[best][0]}"
             answer = (
-                f"{name} is the best already"
-                if best == now
+                f"no other {labels[knob].lower()} gives more throughput"
+                if gain < 1.005
                 else f"{name} gives {fmt.times(gain)} the throughput at {fmt.times(cost)} the latency"
             )
         title.markdown(f"**Turn one knob** :gray[· {fmt.plain(answer)}]")
@@ -302,7 +244,7 @@ def show() -> None:
     if not report.problems:
         st.markdown(report.verdict)
     against = parts.baseline_report()
-    cards(report, against)
+    headline(report, against)
     with st.container(horizontal=False, gap="small"):
         for left, right in (
             (lambda: where_time(report), lambda: under_roofs(report, against)),

@@ -107,8 +107,8 @@ def sentence(rows: list[claims.Row]) -> None:
         st.markdown("**No figure of these documents is predicted yet**, so every result is unvalidated.")
         return
     st.markdown(
-        f"**{found.met} of {found.predicted} published figures that no constant was fitted on are met** within their own "
-        f"tolerance; half are within {fmt.band(found.median)}, nine in ten within {fmt.band(found.p90)}."
+        f"**{found.met} of {found.predicted} published figures that no constant was fitted on are met** within their "
+        f"own tolerance; half are within {fmt.band(found.median)}, nine in ten within {fmt.band(found.p90)}."
     )
 
 
