@@ -41,12 +41,12 @@ def peak(device: Device, format: str) -> float:
         if cpu.popcount_bits_per_cycle is None:
             return 0.0
         return cpu.cores.si * cpu.clock.si * 2.0 * cpu.popcount_bits_per_cycle.si
-    return cpu.cores.si * _clock(device, format) * cpu.flop_per_cycle[format].si  # type: ignore[index]  # str is a Format
+    return cpu.cores.si * _clock(device, format) * cpu.flop_per_cycle[format].si
 
 
 def _clock(device: Device, format: str) -> float:
     cpu = _cpu(device)
-    listed = cpu.vector_clock.get(format)  # type: ignore[call-overload]  # a plain str is a Format here
+    listed = cpu.vector_clock.get(format)
     return listed.si if listed is not None else cpu.clock.si
 
 
@@ -188,7 +188,7 @@ def record(job: Job) -> np.ndarray:
         "vector_rate": threads * cpu.clock.si * width / 2.0,
         "lanes_rate": threads * cpu.clock.si * width / 4.0,
         "clock": cpu.clock.si,
-        "gemm_efficiency": min(1.0, efficiency),
+        "gemm_efficiency": min(model["efficiency_ceiling"], efficiency),
         "binary_efficiency": model["binary_efficiency"],
         "short_row": model["short_row"],
         "thin_input": model["thin_input"],
