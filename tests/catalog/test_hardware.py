@@ -162,7 +162,7 @@ def test_stratix_generations():
     assert round(new.fpga.m20k.si / old.fpga.m20k.si, 1) == 5.8
     for id in DEVICES:
         if (part := CATALOG.device(id)).npu is not None:
-            memory = part.memory[0]
+            memory = next(level for level in part.memory if level.role == "onchip")
             assert memory.bandwidth.si == pytest.approx(part.fpga.m20k.si * 5 * part.npu.clock.si, rel=0.01)
             assert memory.capacity.si == pytest.approx(part.fpga.m20k.si * 2560, rel=0.001)
 
@@ -229,7 +229,7 @@ def test_system_refers_to_what_exists(id):
 def test_link(id):
     link = CATALOG.link(id)
     assert 1e8 <= link.bandwidth.si <= 1e12
-    assert 1e-8 <= link.latency.si <= 1e-3
+    assert 1e-8 <= link.latency.si <= 2e-2  # a way to a datacenter 500 km off is a link too
     assert link.payload is None or 0.5 < link.payload.si <= 1
 
 
