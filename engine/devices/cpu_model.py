@@ -298,6 +298,7 @@ PARAMETERS: tuple[Parameter, ...] = (
               "Core time of the framework for a sample, beside its operators.", ("WD-010", "WD-011")),
     Parameter("width_exponent", 0.369, "1", "calibrated",
               "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",)),
+    Parameter("efficiency_ceiling", 0.94, "1", "assumed", "Share of the peak that the best products reach."),
     Parameter("core_bandwidth", 12.2e9, "B/s", "calibrated",
               "DRAM bandwidth one core draws, where the part gives none.", ("5G-019",)),
     Parameter("binary_efficiency", 0.5205, "1", "calibrated",

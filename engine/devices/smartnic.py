@@ -87,6 +87,13 @@ def layer_s(device: Device, k: float, n: float, executors: float, latency_s: flo
     return float(neurons * max(active * issue, issue + wait) / nic.clock.si)
 
 
+def compare_s(device: Device, neurons: float, executors: float, model) -> float:
+    """Thresholds of so many neurons: a cycle each, threads of an engine in turn. [s]"""
+    nic = _nic(device)
+    threads = np.ceil(executors / min(nic.engines.si, np.ceil(executors / model["threads_for_inference"])))
+    return float(np.ceil(neurons / executors) * min(threads, neurons) / nic.clock.si)
+
+
 def packet_budget(device: Device, executors: float, model) -> float:
     """Engine cycles a second left to the packet path while inference keeps its threads busy. [cycle/s]
 
@@ -147,8 +154,12 @@ def price(job: Job) -> PhaseCost:
     spans: list[Span] = []
     clock = 0.0
     for i, op in enumerate(job.ops):
-        if op.kind != "BinaryGemm":
+        if op.kind != "BinaryGemm":  # the compare that ends a neuron: one cycle of its executor's turn
             flops[i] = op.flops.at(*at) * op.layers
+            seconds[i, 0] = compare_s(device, op.writes.at(*at) * op.layers, executors, model)
+            one = compare_s(device, op.writes.at(1, job.length, job.context), executors, model)
+            spans.append(Span("executors", op.name, clock, one, "compute"))
+            clock += one
             continue
         rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
         work, wire, bits = _one(op, job, executors, latency)
@@ -167,7 +178,6 @@ def price(job: Job) -> PhaseCost:
             ):
                 spans.append(Span(unit, name, clock, length, resource))
                 clock += length
-    _signs(job, seconds)
     packet = float(job.tile[1]) if len(job.tile) > 1 else 512.0
     rate = forwarding_rate(device, packet, executors, model)
     notes = (
@@ -186,18 +196,6 @@ def _one(op: Op, job: Job, executors: float, latency: float) -> tuple[float, flo
         chain_s(job.device, executors, job.model),
         k * n,
     )
-
-
-def _signs(job: Job, seconds: np.ndarray) -> None:
-    """A threshold compare ends each neuron: give its cycle to the Sign op, out of its layer's time."""
-    names = {op.name: i for i, op in enumerate(job.ops)}
-    for i, op in enumerate(job.ops):
-        if op.kind == "Sign" and op.inputs and op.inputs[0] in names:
-            source = names[op.inputs[0]]
-            k = job.ops[source].k.at(job.batch, job.length, job.context)
-            part = seconds[source, 0] / (np.ceil(k / WORD_BITS) * job.model["word_cycles"] + 1.0)
-            seconds[i, 0] += part
-            seconds[source, 0] -= part
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
-__all__ = ["Hop", "Plan", "Stage", "make_plan"]
+__all__ = ["Hop", "Plan", "Stage", "host_hops", "make_plan", "second_executor", "second_format_of", "split_wire"]
 
 LOOKUPS = ("EmbeddingBag", "Gather")
 
@@ -63,7 +63,7 @@ def _all(graph: Graph) -> frozenset[str]:
     return frozenset(op.name for phase in graph.phases for op in phase.ops)
 
 
-def _io(bound: Bound) -> tuple[Hop, ...]:
+def host_hops(bound: Bound) -> tuple[Hop, ...]:
     """What enters and leaves over the host's wire, once a request."""
     wire = bound.wire("host") or bound.wire("network")
     if wire is None:
@@ -79,7 +79,7 @@ def _io(bound: Bound) -> tuple[Hop, ...]:
 
 def _single(bound: Bound) -> Plan:
     stage = Stage("network", bound.device, 1, _all(bound.graph), bound.scenario.precision)
-    return Plan((stage,), _io(bound), 1, (1,), False)
+    return Plan((stage,), host_hops(bound), 1, (1,), False)
 
 
 def _replicas(bound: Bound) -> Plan:
@@ -94,7 +94,7 @@ def _tensor(bound: Bound) -> Plan:
     if count > 1 and wire is None:
         raise ScenarioError(f"scheme is 'tensor': {bound.system.name} has no link between its devices")
     stage = Stage("network", bound.device, count, _all(bound.graph), bound.scenario.precision, wire)
-    return Plan((stage,), _io(bound), 1, (count,), False)
+    return Plan((stage,), host_hops(bound), 1, (count,), False)
 
 
 def _tables(bound: Bound) -> Plan:
@@ -108,7 +108,7 @@ def _tables(bound: Bound) -> Plan:
     s = bound.scenario
     first = Stage("sparse", bound.device, count, sparse, s.precision)
     second = Stage("dense", bound.device, 1, _all(graph) - sparse, s.precision, copies=count)
-    hops = _io(bound)
+    hops = host_hops(bound)
     if wire is not None and count > 1:
         pooled = sum(op.writes.at(s.batch, s.inputs, s.inputs) * op.layers for op in ops if op.kind in LOOKUPS)
         moved = pooled * max(BITS[s.precision], 16.0) / 8 * (count - 1) / count
@@ -131,7 +131,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
     """The first phase's ops cut into consecutive stages."""
     ops = list(bound.graph.phases[0].ops)
     edges = [0, *cuts, len(ops)]
-    stages, hops = [], list(_io(bound))
+    stages, hops = [], list(host_hops(bound))
     s = bound.scenario
     for i, (low, high) in enumerate(pairwise(edges)):
         names = frozenset(op.name for op in ops[low:high])
@@ -144,6 +144,36 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
     return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1)
 
 
+def _part(graph: Graph, ops: Sequence[Op]) -> Graph:
+    """The graph with only those operators."""
+    names = {op.name for op in ops}
+    phases = (replace(p, ops=tuple(op for op in p.ops if op.name in names)) for p in graph.phases)
+    return replace(graph, phases=tuple(phases))
+
+
+def second_executor(bound: Bound) -> Device:
+    """Who takes the rest of a split network: the second device, the host behind an on-path one, or a twin."""
+    if len(bound.devices) > 1:
+        return bound.devices[1]
+    if bound.system.topology == "on-path" and bound.host is not None:
+        return bound.host
+    return bound.device
+
+
+def second_format_of(bound: Bound, second: Device) -> str:
+    """The scenario's precision where the second executor has it, else its own first one."""
+    offered = family(second.kind).formats(second)
+    return bound.scenario.precision if bound.scenario.precision in offered else offered[0]
+
+
+def split_wire(bound: Bound) -> Wire:
+    """The wire between the two executors; ScenarioError where there is none."""
+    wire = bound.wire("peer") or bound.wire("host") or bound.wire("network")
+    if wire is None:
+        raise ScenarioError(f"scheme is 'split': {bound.system.name} has no link between two executors")
+    return wire
+
+
 def _split(bound: Bound) -> Plan:
     """First `split` ops on the first executor, the rest on the second."""
     ops = bound.graph.phases[0].ops
@@ -152,17 +182,12 @@ def _split(bound: Bound) -> Plan:
         raise ScenarioError(
             f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
         )
-    second = bound.devices[1] if len(bound.devices) > 1 else bound.device
-    if bound.system.topology == "on-path" and bound.host is not None:
-        second = bound.host
-    wire = bound.wire("peer") or bound.wire("host") or bound.wire("network")
-    if wire is None:
-        raise ScenarioError(f"scheme is 'split': {bound.system.name} has no link between two executors")
-    reason = family(second.kind).supports(second, bound.graph, bound.scenario.precision)
+    second, wire = second_executor(bound), split_wire(bound)
+    rest = second_format_of(bound, second)
+    reason = family(second.kind).supports(second, _part(bound.graph, ops[at:]), rest) if ops[at:] else None
     if reason:
         raise Unsupported(reason)
-    formats = [bound.scenario.precision, bound.scenario.precision]
-    plan = _chain(bound, [at], [bound.device, second], formats, wire)
+    plan = _chain(bound, [at], [bound.device, second], [bound.scenario.precision, rest], wire)
     same = len(bound.devices) == 1
     return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
 

@@ -23,13 +23,13 @@ def alexnet(params: Params) -> Net:
     """AlexNet as Caffe's deploy.prototxt has it: two groups in conv2, conv4 and conv5, LRN before the pools."""
     net = _square(params)
     net.stage = "convolution"
-    x = net.conv("conv1", net.input, 96, 11, 4, pad=0)
+    x = net.conv("conv1", net.input, 96, 11, 4, pad=0, normalised=False)
     x = net.pool("pool1", net.lrn("norm1", x), 3, 2, ceil=True)
-    x = net.conv("conv2", x, 256, 5, groups=2)
+    x = net.conv("conv2", x, 256, 5, groups=2, normalised=False)
     x = net.pool("pool2", net.lrn("norm2", x), 3, 2, ceil=True)
-    x = net.conv("conv3", x, 384, 3)
-    x = net.conv("conv4", x, 384, 3, groups=2)
-    x = net.conv("conv5", x, 256, 3, groups=2)
+    x = net.conv("conv3", x, 384, 3, normalised=False)
+    x = net.conv("conv4", x, 384, 3, groups=2, normalised=False)
+    x = net.conv("conv5", x, 256, 3, groups=2, normalised=False)
     x = net.pool("pool5", x, 3, 2, ceil=True)
     net.stage = "fully-connected"
     x = net.dense("fc6", x, 4096, act="Relu")

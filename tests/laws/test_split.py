@@ -1,0 +1,106 @@
+"""The split search: every point equals the main path, the best equals brute force, parts sum, and it is quick."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from engine.devices.family import Unsupported
+from engine.evaluate import evaluate
+from engine.partition.split import best_split, crossing, split_points
+from engine.scenario import Scenario, ScenarioError
+from model_zoo.catalog import default_zoo
+
+QPI = Scenario(
+    system="xeon-e5-2650-pair-qpi", workload="alexnet", precision="fp32", scheme="split", devices=2, tile=(1,)
+)
+TCP = QPI.with_(system="xeon-e5-2650-pair-tcp")
+
+
+@pytest.mark.parametrize("scenario", [QPI, TCP, QPI.with_(batch=8)], ids=["qpi", "tcp", "batch"])
+def test_every_point_of_alexnet_equals_the_main_path(scenario):
+    points = split_points(scenario)
+    ops = default_zoo().graph("alexnet").phases[0].ops
+    assert [p.at for p in points] == list(range(len(ops) + 1))
+    brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    assert best_split(points).latency_s == pytest.approx(min(brute), rel=1e-9)
+
+
+def test_points_of_resnet152_equal_the_main_path():
+    scenario = TCP.with_(workload="resnet152")
+    points = split_points(scenario)
+    for p in points[::23]:
+        assert p.latency_s == pytest.approx(evaluate(scenario.with_(split=p.at)).latency_s, rel=1e-9), p.after
+        assert 1 / p.interval_s >= (1 - 1e-9) / p.latency_s
+
+
+@pytest.mark.parametrize("workload", ["alexnet", "resnet152"])
+def test_the_search_takes_less_than_fifty_milliseconds(workload):
+    scenario = QPI.with_(workload=workload)
+    split_points(scenario)
+    best = []
+    for _ in range(5):
+        start = time.perf_counter()
+        best_split(split_points(scenario))
+        best.append(time.perf_counter() - start)
+    assert min(best) < 0.050
+
+
+def test_goals_are_minima_of_what_they_name():
+    points = split_points(TCP)
+    for goal, measure in {
+        "latency": lambda p: p.latency_s,
+        "throughput": lambda p: p.interval_s,
+        "energy": lambda p: p.energy_j,
+        "first": lambda p: p.first_s,
+        "second": lambda p: p.second_s + p.handover_s,
+    }.items():
+        assert measure(best_split(points, goal)) == pytest.approx(min(map(measure, points)), rel=1e-12)
+    assert best_split(points, "first").at == 0
+    assert best_split(points, "second").at == points[-1].at
+    # two equal sockets that work on different images: the best cut balances them
+    middle = best_split(points, "throughput")
+    assert 0.35 < middle.first_s / (middle.first_s + middle.second_s) < 0.65
+
+
+def test_crossing_tensors_are_counted_once_and_skips_included():
+    ops = default_zoo().graph("resnet50").phases[0].ops
+    sent, read = crossing(ops, 1.0, 1.0)
+    at = {op.name: i for i, op in enumerate(ops)}
+    k = at["s1b2-conv2"]  # inside a block: its own input and the skip cross
+    skip = next(op for op in ops if op.name == "s1b1-add-relu")
+    inner = next(op for op in ops if op.name == "s1b2-conv1-relu")
+    assert sent[k] == skip.writes.at() + inner.writes.at()
+    assert sent[at["s1b2-conv1"]] == skip.writes.at()  # two readers, one copy
+    assert (read <= sent).all()
+    assert sent[0] == sent[-1] == 0
+
+
+def test_a_quantised_part_sends_less():
+    wide = split_points(QPI.with_(system="edge-metro", devices=1, tile=()), ("fp32", "fp32"))
+    low = split_points(QPI.with_(system="edge-metro", devices=1, tile=()), ("int8", "fp32"))
+    for a, b in zip(wide[1:-1], low[1:-1], strict=True):
+        assert b.crossing_bytes == pytest.approx(a.crossing_bytes / 4)
+        assert b.link_s < a.link_s
+    assert low[-1].first_s < wide[-1].first_s
+
+
+def test_a_network_processor_takes_only_the_binary_tail():
+    scenario = Scenario(
+        system="xeon-agilio-coprocessor", workload="vgg16-cifar-binary", precision="fp32", scheme="split"
+    )
+    points = split_points(scenario)
+    ops = default_zoo().graph("vgg16-cifar-binary").phases[0].ops
+    first = next(i for i, op in enumerate(ops) if op.kind == "BinaryGemm")
+    assert [p.at for p in points] == list(range(first, len(ops) + 1))
+    for p in points:
+        assert p.latency_s == pytest.approx(evaluate(scenario.with_(split=p.at)).latency_s, rel=1e-9)
+    with pytest.raises(Unsupported):
+        evaluate(scenario.with_(split=first - 1))
+
+
+def test_a_system_without_two_executors_says_so():
+    with pytest.raises(ScenarioError, match="scheme"):
+        split_points(Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32"))
