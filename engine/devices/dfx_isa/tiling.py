@@ -1,0 +1,56 @@
+"""The choice of the tile (d, l): what each costs in DSP slices and how fast attention and whole tokens run with it.
+
+Source: Hong et al., MICRO 2022, sections V-B and V-C. DSP counts follow the document's operators; which of the equally
+fast tiles is best is decided by the slices it takes, as the document does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["CANDIDATES", "Choice", "best", "dsp_slices", "fastest"]
+
+CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
+"""Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
+
+NEGLIGIBLE = 0.05
+"""Relative difference in time below which tiles count as equally fast; the document calls its own negligible."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tile with the time it was judged by and the DSP slices of the core."""
+
+    tile: tuple[int, int]
+    seconds: float
+    dsp: float
+
+
+def dsp_slices(d: float, lanes: float, vector: float) -> dict[str, float]:
+    """DSP slices of a core by unit. [-] A derivation from the printed operators.
+
+    Matrix unit: d x l multipliers at one slice, (d - 1) x l tree adders and l accumulators at two. Vector unit: for
+    each of its elements an adder, a subtractor and a multiplier at one slice and an exponential at two. Behind the
+    matrix unit each lane scales (one multiplier) and interpolates its GELU table (a multiplier and an adder of two).
+    Behind the vector unit a tree of vector - 1 adders at one slice, and a scalar adder, multiplier, reciprocal and
+    reciprocal root. The counts of the two special units are our reading of section V-C, not printed.
+    """
+    return {
+        "matrix function unit": d * lanes + 2.0 * (d - 1) * lanes + 2.0 * lanes,
+        "vector function unit": 5.0 * vector,
+        "matrix special function unit": 4.0 * lanes,
+        "vector special function unit": (vector - 1) + 4.0,
+    }
+
+
+def fastest(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    """The choices no slower than the fastest by more than `NEGLIGIBLE`."""
+    found = tuple(choices)
+    least = min(c.seconds for c in found)
+    return tuple(c for c in found if c.seconds <= least * (1 + NEGLIGIBLE))
+
+
+def best(choices: Iterable[Choice], limit: float = float("inf")) -> Choice:
+    """Of the fastest that fit `limit` slices, the one that takes the fewest. [-]"""
+    return min(fastest(c for c in choices if c.dsp <= limit), key=lambda c: c.dsp)

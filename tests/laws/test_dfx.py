@@ -1,0 +1,117 @@
+"""Laws of the DFX core: instruction streams that re-sum, bytes that are exact, time that never improves by accident."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.choices import default_scenario
+from engine.devices import family
+from engine.devices.dfx import Layer, core_record, time_program
+from engine.devices.dfx_isa import program as isa
+from engine.devices.dfx_isa.tiling import CANDIDATES, dsp_slices
+from engine.evaluate import evaluate
+from engine.settings import apply_all
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+DEVICE = default_catalog().device("alveo-u280-dfx")
+LINK = default_catalog().link("qsfp-100g-aurora")
+MODEL = family("dfx").model(DEVICE)
+
+LAYERS = st.builds(
+    lambda heads, ffn, layers: Layer(64.0 * heads, heads, 64, 64.0 * ffn, layers, 50257),
+    st.integers(2, 24), st.integers(4, 96), st.integers(1, 48),
+)  # fmt: skip
+CARDS = st.sampled_from([1, 2, 4])
+TILES = st.sampled_from(CANDIDATES)
+
+
+def timed(part="layer", layer=None, cards=4, tile=(64, 16), context=64.0, chaining=True, **model):
+    layer = layer or Layer(1536, 24, 64, 6144, 48, 50257)
+    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | model)
+    return time_program(part, record, layer, context, chaining)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LAYERS, CARDS, TILES, st.integers(1, 1024), st.booleans(), st.sampled_from(["layer", "head", "token"]))
+def test_busy_and_stall_make_the_total_and_roles_sum_to_it(layer, cards, tile, context, chaining, part):
+    t = timed(part, layer, cards, tile, float(context), chaining)
+    assert t.by_role.sum() == pytest.approx(t.cycles, rel=1e-12)
+    assert (t.by_role >= -1e-9).all()
+    assert (t.busy <= t.cycles + 1e-9).all()
+    for unit in range(len(isa.UNITS)):  # a unit does one thing at a time
+        rows = np.nonzero(t.code[:, isa.UNIT] == unit)[0]
+        ends = t.start[rows] + t.code[rows, isa.OCCUPY]
+        assert (t.start[rows][1:] >= ends[:-1] - 1e-9).all()
+        assert t.busy[unit] == pytest.approx(t.code[rows, isa.OCCUPY].sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(LAYERS, CARDS, st.integers(1, 1024))
+def test_no_instruction_starts_before_its_operands(layer, cards, context):
+    t = timed("layer", layer, cards, context=float(context), chaining=False)
+    for column in (isa.DEP1, isa.DEP2):
+        dep = t.code[:, column].astype(int)
+        has = dep >= 0
+        assert (dep[has] < np.nonzero(has)[0]).all()
+        assert (t.start[has] >= t.done[dep[has]] - 1e-9).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(LAYERS, CARDS, st.integers(1, 1024))
+def test_hbm_bytes_are_weights_and_cache_exactly(layer, cards, context):
+    t = timed("layer", layer, cards, context=float(context))
+    heads = np.ceil(layer.heads / cards)
+    local, part, ffn = heads * layer.head, np.ceil(layer.width / cards), np.ceil(layer.ffn / cards)
+    weights = layer.width * (3 * local + part + ffn) + layer.ffn * part
+    cache = 2 * context * local + 2 * local  # read, and the new key and value written
+    assert t.hbm.sum() == 2 * (weights + cache)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LAYERS, st.integers(1, 900))
+def test_longer_context_fewer_cards_and_no_chaining_are_never_faster(layer, context):
+    base = timed("layer", layer, 4, context=float(context)).cycles
+    assert timed("layer", layer, 4, context=float(context + 64)).cycles >= base
+    assert timed("layer", layer, 4, context=float(context), chaining=False).cycles >= base
+    assert timed("layer", layer, 4, context=float(context), handoff=1200.0).cycles >= base
+    assert timed("layer", layer, 4, context=float(context), burst_gap=5.0).cycles >= base
+
+
+def test_more_bandwidth_is_never_slower_and_less_is():
+    base = default_scenario("dfx-u280", "gpt2-345m")
+    more = evaluate(apply_all(base, ["devices.0.memory.hbm.bandwidth=900 GB/s"])).latency_s
+    less = evaluate(apply_all(base, ["devices.0.memory.hbm.bandwidth=100 GB/s"])).latency_s
+    assert more <= evaluate(base).latency_s < less
+
+
+def test_offchip_bytes_of_a_request_follow_from_the_passes():
+    scenario = default_scenario("dfx-u280", "gpt2-345m", devices=1, inputs=5, outputs=3)
+    report = evaluate(scenario)
+    width, layers, passes = 1024, 24, 7
+    weights = passes * (layers * 12 * width**2 + 50257 * width)
+    means = 5 * 3.0 + 2 * 6.5  # tokens 1 to 5 at their mean context, then two passes at theirs
+    cache = layers * 2 * width * (means + passes)
+    assert sum(op.offchip_bytes for op in report.ops) == pytest.approx(2 * (weights + cache), rel=1e-12)
+
+
+def test_slices_of_the_matrix_unit_are_three_for_each_multiplier():
+    for d, lanes in CANDIDATES:
+        assert dsp_slices(d, lanes, 64)["matrix function unit"] == 3 * d * lanes
+
+
+@pytest.mark.parametrize("workload", ["resnet50", "gru-3200x2400", "xlm-r-large"])
+def test_other_networks_are_refused_in_one_sentence(workload):
+    reason = family("dfx").supports(DEVICE, default_zoo().graph(workload), "fp16")
+    assert reason is not None
+    assert reason.endswith(".")
+    assert "\n" not in reason
+
+
+def test_skipping_the_head_of_input_tokens_saves_time():
+    base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
+    saved = base.with_(switches={**base.switches, "skip_head": True})
+    assert evaluate(saved).latency_s < evaluate(base).latency_s
