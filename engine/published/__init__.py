@@ -15,10 +15,11 @@ from typing import Any
 import yaml
 
 from engine.published.bands import FILE
+from engine.published.headline import into
 from engine.published.prediction import Prediction
 from engine.scenario import encode
 
-__all__ = ["DOCUMENTS", "claims", "judge", "predictions", "summary", "validate", "write_residuals"]
+__all__ = ["DOCUMENTS", "claims", "judge", "predictions", "residuals", "summary", "validate", "write_residuals"]
 
 DOCUMENTS: tuple[str, ...] = ("000", "001", "002", "003", "004")
 _FOLDER = Path(__file__).resolve().parent / "claims"
@@ -143,13 +144,13 @@ def _percentile(values: list[float], share: float) -> float:
     return ranked[min(len(ranked) - 1, math.ceil(share * len(ranked)) - 1)]
 
 
-def write_residuals(rows: list[dict[str, Any]]) -> None:
-    """Rewrite the residuals that error bands are read from: validation claims with a number, by device family."""
+def residuals(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Count, median and 90th percentile of absolute relative errors by device family, validation claims alone."""
     by: dict[str, list[float]] = {}
     for row in rows:
         if row["role"] == "validation" and row["family"] and row["error"] is not None:
             by.setdefault(row["family"], []).append(abs(row["error"]))
-    data = {
+    return {
         kind: {
             "count": len(errors),
             "median": round(_percentile(errors, 0.5), 4),
@@ -157,7 +158,14 @@ def write_residuals(rows: list[dict[str, Any]]) -> None:
         }
         for kind, errors in sorted(by.items())
     }
-    FILE.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def write_residuals(rows: list[dict[str, Any]]) -> None:
+    """Renew the residuals that error bands are read from, and the README's table where there is one."""
+    FILE.write_text(json.dumps(residuals(rows), indent=1) + "\n")
+    readme = Path(__file__).resolve().parents[2] / "README.md"
+    if readme.exists():
+        readme.write_text(into(readme.read_text(), rows))
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:

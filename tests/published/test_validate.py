@@ -1,0 +1,134 @@
+"""Do we reproduce others' numbers? Every claim is predicted or explained; the headlines hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.devices import FAMILIES
+from engine.devices import family as family_of
+from engine.evaluate import evaluate
+from engine.published import claims, judge, predictions, residuals, validate
+from engine.published.bands import FILE
+from engine.published.headline import into
+from engine.scenario import decode
+from hardware_specs import default_catalog
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+KEYS = {"id", "role", "metric", "unit", "published", "predicted", "error", "tolerance", "within", "reason"}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict]:
+    return validate()
+
+
+def test_every_claim_is_predicted_or_explained_once() -> None:
+    given, reasons = predictions()
+    ids = [claim["id"] for claim in claims()]
+    assert len(ids) == len(set(ids)) == 195
+    assert not given.keys() & reasons.keys()
+    assert given.keys() | reasons.keys() == set(ids)
+    assert all(len(text) > 20 for text in reasons.values())
+
+
+def test_rows_have_the_contract(rows: list[dict]) -> None:
+    json.dumps(rows, allow_nan=False)
+    for row in rows:
+        assert row.keys() >= KEYS
+        assert row["role"] in ("calibration", "validation")
+        assert (row["predicted"] is None) == bool(row["reason"])
+
+
+def test_most_are_predicted_and_most_of_those_hold(rows: list[dict]) -> None:
+    predicted = [r for r in rows if r["predicted"] is not None]
+    assert len(predicted) >= 90
+    within = sum(r["within"] for r in predicted)
+    assert within / len(predicted) >= 0.85, [r["id"] for r in predicted if not r["within"]]
+
+
+@pytest.mark.parametrize(
+    ("id", "published", "tolerance"),
+    [("DFX-058", 72.68, 0.05), ("BW-001", 39.5, 0.05), ("WD-011", 1_210_949, 0.05), ("5G-058", 1344, 0.05)],
+)
+def test_headlines(rows: list[dict], id: str, published: float, tolerance: float) -> None:
+    row = next(r for r in rows if r["id"] == id)
+    assert row["predicted"] == pytest.approx(published, rel=tolerance)
+
+
+def test_the_node_is_exact(rows: list[dict]) -> None:
+    found = {r["id"]: r["predicted"] for r in rows}
+    assert found["FB-009"] == pytest.approx(91, abs=1e-9)
+    assert found["FB-008"] == pytest.approx(96, abs=1e-9)
+    assert found["FB-006"] == pytest.approx([180, 270], rel=1e-9)
+
+
+def test_a_row_opens_as_a_scenario(rows: list[dict]) -> None:
+    tokens = {r["token"] for r in rows if r["token"]}
+    assert len(tokens) >= 20
+    for token in tokens:
+        assert evaluate(decode(token)).latency_s > 0
+
+
+def test_calibration_claims_are_those_that_parameters_name() -> None:
+    roles = {claim["id"]: claim["role"] for claim in claims()}
+    fitted = {c for kind in FAMILIES for p in family_of(kind).parameters for c in p.claims}
+    catalog = default_catalog()
+    for id in catalog.ids("devices"):
+        for q in quantities_of(catalog.device(id)):
+            fitted |= set(q.claims)
+    for id in fitted:
+        if id in roles:
+            assert roles[id] == "calibration", f"{id} was fitted on and is not marked"
+    unmarked = {id for id, role in roles.items() if role == "calibration"} - fitted
+    assert not unmarked, f"marked calibration, but no parameter names them: {sorted(unmarked)}"
+
+
+def quantities_of(spec) -> list:
+    from hardware_specs.catalog import quantities
+
+    return quantities(spec)
+
+
+def test_bands_and_readme_are_current(rows: list[dict]) -> None:
+    kept = json.loads(FILE.read_text())
+    now = residuals(rows)
+    assert kept.keys() == now.keys()
+    for kind, band in now.items():
+        assert kept[kind]["count"] == band["count"]
+        assert kept[kind]["p90"] == pytest.approx(band["p90"], abs=2e-4)
+    text = README.read_text()
+    assert into(text, rows) == text, "run `python -m engine validate --write`"
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "predicted", "within"),
+    [
+        (100, 0.1, 109.9, True),
+        (100, 0.1, 111, False),
+        (100, "exact", 100.0, True),
+        (100, "exact", 100.001, False),
+        ([64, 16], "exact", (64, 16), True),
+        ([64, 16], "exact", (16, 64), False),
+        ({"min": 2, "max": 3}, "range", 2.5, True),
+        ({"min": 2, "max": 3}, "range", 3.1, False),
+        ({"min": 2, "max": 3}, 0.05, (2.1, 2.9), True),
+        ({"min": 2, "max": 3}, 0.01, (2.1, 2.9), False),
+        ({"min": 300, "max": 1000}, "upper_bound", 250, True),
+        (200, "upper_bound", 201, False),
+        (10, "lower_bound", 10.5, True),
+        (10, "lower_bound", 9.5, False),
+        ("words", "ordinal", True, True),
+        ("words", "ordinal", False, False),
+        (8.8, {"abs_pp": 4}, 12.7, True),
+        (8.8, {"abs_pp": 4}, 13.0, False),
+        (1.0, {"max": 1.0, "min": 0.9}, 0.98, True),
+        (1.0, {"max": 1.0, "min": 0.9}, 1.01, False),
+        (30e6, "order", 40e6, True),
+        (30e6, "order", 4e9, False),
+    ],
+)
+def test_the_judge(value, tolerance, predicted, within: bool) -> None:
+    assert judge(value, tolerance, predicted)[1] is within
