@@ -42,8 +42,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     met = sum(bool(r["within"]) for r in valid)
     lines += [
         "",
-        f"{len(predicted)} of {len(rows)} published figures are predicted; of the {len(valid)} that no constant was fitted on, "
-        f"{met} fall within their tolerance. The other {len(rows) - len(predicted)} are listed with the reason why not.",
+        f"{len(predicted)} of {len(rows)} published figures are predicted; of the {len(valid)} that no constant was fitted "
+        f"on, {met} fall within their tolerance. The other {len(rows) - len(predicted)} are listed with the reason why.",
     ]
     return "\n".join(lines)
 
