@@ -1,0 +1,118 @@
+"""Laws of the NPU: floors of dependent steps, tiles that quantise, weights that pin or spill."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.choices import default_scenario
+from engine.devices import family
+from engine.devices.npu import Engine, stored_bits
+from engine.devices.npu_isa.chains import CELLS, cut, floor_cycles, pass_cycles
+from engine.evaluate import evaluate
+from engine.settings import apply_all
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+SYSTEM = "brainwave-s10-isca18"
+DEVICE = default_catalog().device("stratix-10-280-brainwave-isca18")
+ENGINE = Engine.of(DEVICE)
+
+
+def latency(cell="gru", settings_=(), steps=100, system=SYSTEM, **params):
+    base = default_scenario(system, f"deepbench-{cell}-1024", devices=1, scheme="single", inputs=steps)
+    return evaluate(apply_all(base.with_(params=params), list(settings_))).latency_s
+
+
+def test_a_step_has_a_floor_however_small_the_matrix():
+    small, large = (latency(hidden=h, input=h) for h in (16, 1024))
+    assert small == pytest.approx(large, rel=0.01)
+    assert small > 100 * floor_cycles("gru", ENGINE.pipe) / ENGINE.clock
+
+
+def test_large_matrices_are_bound_by_the_tile_engines():
+    report = evaluate(default_scenario(SYSTEM, "deepbench-gru-2816", devices=1, scheme="single", inputs=750))
+    per_step = 6 * -(-64 // 6) * 10  # six matrices of 8 x 8 native tiles over six engines, ten cycles each
+    assert report.breakdown["compute"] == pytest.approx(750 * per_step / 250e6)
+    assert report.bound == "compute"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(["gru", "lstm"]), st.integers(1, 40), st.integers(1, 40))
+def test_wider_is_never_faster(cell, narrow, more):
+    hidden = 64 * narrow
+    assert latency(cell, hidden=hidden + 64 * more, input=hidden) >= latency(cell, hidden=hidden, input=hidden)
+
+
+@pytest.mark.parametrize("path", ["mvu-distribute", "mfu-add", "vrf-write", "dispatch"])
+def test_deeper_units_are_slower_on_a_small_network(path):
+    deeper = [f"system.devices.0.npu.depths.{path}=300 cycles"]
+    assert latency(settings_=deeper, hidden=256, input=256) > latency(hidden=256, input=256)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 12), st.sampled_from([1, 2, 4]))
+def test_overrides_of_the_instance_change_its_peak(tiles, lanes):
+    base = default_scenario(SYSTEM, "deepbench-gru-2816", devices=1, scheme="single")
+    changed = apply_all(base, [f"system.devices.0.npu.tiles={tiles}", f"system.devices.0.npu.lanes={lanes * 10}"])
+    report = evaluate(changed)
+    assert report.roofline.peak_flops_per_s == 2 * 400 * lanes * 10 * tiles * 250e6
+    assert all(op.peak_used <= 1 + 1e-9 for op in report.ops)
+
+
+@pytest.mark.parametrize("mfus", [1, 2, 3])
+@pytest.mark.parametrize("cell", sorted(CELLS))
+def test_cut_chains_keep_every_operation_and_fit_the_units(cell, mfus):
+    for chain in CELLS[cell]:
+        pieces = cut(chain, mfus)
+        assert tuple(op for piece, _ in pieces for op in piece.ops) == chain.ops
+        assert pieces[-1][0].target == chain.target
+        for (first, _), (second, _) in itertools.pairwise(pieces):
+            assert second.source == first.target
+            assert not second.matrix
+        assert all(0 <= place < mfus for _, places in pieces for place in places)
+
+
+def test_fewer_function_units_lengthen_the_chain():
+    base = ENGINE.pipe
+    for cell in CELLS:
+        floors = [floor_cycles(cell, replace(base, mfus=mfus)) for mfus in (1, 2, 3)]
+        assert floors[0] > floors[1] >= floors[2]
+        assert floors[2] > pass_cycles(base)
+
+
+def test_spilling_weights_costs_an_order_of_magnitude():
+    fits = latency(hidden=2800, input=2800, steps=50)
+    spills = latency(hidden=2800, input=2800, steps=50, settings_=["devices.0.memory.m20k.capacity=3 MB"])
+    assert spills > 10 * fits
+
+
+def test_stored_bits_decide_what_is_pinned():
+    report = evaluate(default_scenario("brainwave-s10-pre", "gru-3200x2400", devices=1, scheme="single"))
+    need = next(row.need_bytes for row in report.memory if row.role == "onchip")
+    assert need == pytest.approx(15.1e6, rel=0.01)
+    assert stored_bits(DEVICE, "ms-fp8") == 3
+
+
+def test_batches_are_served_one_request_after_the_other():
+    one, four = (
+        evaluate(default_scenario(SYSTEM, "deepbench-gru-1024", devices=1, scheme="single", batch=b)) for b in (1, 4)
+    )
+    inside = [r.latency_s - r.breakdown["links"] for r in (one, four)]
+    assert inside[1] == pytest.approx(4 * inside[0], rel=1e-6)
+
+
+def test_operators_without_an_instruction_go_to_the_host_and_are_named():
+    report = evaluate(default_scenario("brainwave-s10", "xlm-r-large", devices=1, scheme="single"))
+    assert report.breakdown["host"] > 0
+    assert any("softmax" in a.text for a in report.assumptions)
+
+
+def test_binary_networks_are_refused_in_one_sentence():
+    reason = family("npu").supports(DEVICE, default_zoo().graph("binary-fc-4096"), "ms-fp8")
+    assert reason is not None
+    assert reason.endswith(".")
