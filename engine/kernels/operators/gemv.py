@@ -106,6 +106,8 @@ def _padded_vectors(x: np.ndarray, stored: str) -> np.ndarray:
     count, k = x.shape
     span = SPAN[stored]
     shape = (-(-count // 4) * 4 if count > 2 else count, -(-k // span) * span)
+    if shape == x.shape:
+        return x
     full = aligned(shape[0] * shape[1], x.dtype.type).reshape(shape)
     full[:count, :k] = x
     return full

@@ -179,6 +179,24 @@ def _pairs_range(lo, hi, a, words, init, low, c, block):
             )  # fmt: skip
 
 
+@kernel
+def _widen_strips(lo, hi, bits, format, target):
+    for strip in range(lo, hi):
+        _widen_panel(bits, strip * STRIP, 1, bits, format, target[strip * STRIP :])
+
+
+def _widened(bits: np.ndarray, format: str, threads: int | None) -> np.ndarray:
+    """Float32 values of fp16 or bf16 patterns, exact."""
+    flat = np.ascontiguousarray(bits).reshape(-1)
+    out = np.empty(flat.size, np.float32)
+    strips = flat.size // STRIP
+    over_range(_widen_strips, strips, flat, FORMATS.index(format), out, threads=threads, grain=4096)
+    rest = flat[strips * STRIP :]
+    wide = (rest.astype(np.uint32) << 16).view(np.float32) if format == "bf16" else rest.view(np.float16)
+    out[strips * STRIP :] = wide
+    return out.reshape(bits.shape)
+
+
 def rounded_bits(values: np.ndarray, format: str) -> np.ndarray:
     """Patterns (uint16) of ``values`` in ``format``, nearest even: bf16 as such, the others as an fp16 that holds them.
 
@@ -262,7 +280,7 @@ def gemm_half(
 ) -> np.ndarray:
     """FP16 product: fp16 patterns in and out (uint16), float32 sums, one rounding to fp16 at the end."""
     whole("a_bits", a_bits, np.uint16, 2)
-    sums = gemm_narrow(a_bits.view(np.float16).astype(np.float32), packed, bias, threads=threads)
+    sums = gemm_narrow(_widened(a_bits, "fp16", threads), packed, bias, threads=threads)
     return rounded_bits(sums, "fp16")
 
 
@@ -278,7 +296,7 @@ def gemm_bf16(
     require(packed.format == "bf16", f"packed has format {packed.format!r}; allowed: 'bf16'")
     require(a_bits.shape[1] == packed.k, f"a_bits has {a_bits.shape[1]} columns; allowed: {packed.k}, as the weights")
     if not (HAS_BF16 and JIT_ENABLED):
-        return gemm_narrow((a_bits.astype(np.uint32) << 16).view(np.float32), packed, bias, relu, threads=threads)
+        return gemm_narrow(_widened(a_bits, "bf16", threads), packed, bias, relu, threads=threads)
     init = padded("bias", bias, packed.n, np.float32)
     out = np.empty((a_bits.shape[0], packed.n), np.float32)
     if out.size:
