@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli_traffic import add_traffic
 from engine.devices.family import Unsupported
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
 from engine.settings import apply_all
@@ -103,9 +104,8 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluate(args: argparse.Namespace) -> int:
-    from engine.evaluate import evaluate
-
+def _changed(args: argparse.Namespace) -> Scenario:
+    """The scenario meant by the arguments of `_add_scenario`."""
     scenario = scenario_of(args.scenario, args.system, args.workload)
     fields = {
         k: getattr(args, k)
@@ -114,7 +114,13 @@ def _evaluate(args: argparse.Namespace) -> int:
     changes = [f"{k}={v}" for k, v in fields.items() if v is not None]
     if args.tile:
         changes.append(f"tile={args.tile}")
-    report = evaluate(apply_all(scenario, changes + args.set))
+    return apply_all(scenario, changes + args.set)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from engine.evaluate import evaluate
+
+    report = evaluate(_changed(args))
     if args.csv:
         writer = csv.DictWriter(sys.stdout, list(report.csv_row()))
         writer.writeheader()
@@ -185,6 +191,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_scenario(p)
     p.add_argument("--csv", action="store_true")
     p.set_defaults(run=_evaluate)
+    add_traffic(commands, _add_scenario, _changed)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
     p.set_defaults(run=_validate)

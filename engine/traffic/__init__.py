@@ -6,7 +6,7 @@
 >>> best = max_qps(node, Sla.parse("p99=30ms"), Poisson(1.0))
 """
 
-from engine.traffic.arrivals import Bursty, Deterministic, Diurnal, Gamma, Poisson, Trace, read_trace
+from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Diurnal, Gamma, Poisson, Trace, read_trace
 from engine.traffic.closed_forms import Law
 from engine.traffic.estimates import Estimate, Tail
 from engine.traffic.instant import instant
@@ -30,6 +30,7 @@ from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps
 
 __all__ = [
+    "Arrivals",
     "BucketedBatching",
     "Bursty",
     "Capacity",

@@ -16,9 +16,11 @@ def instant(system: Chain | Decoder, arrivals: Arrivals) -> Law | None:
     Fits one station without batching, hops or pipelining (hold = latency) and one size of request. Overload raises
     `TrafficError` with the sentence a page shows.
     """
-    if isinstance(system, Decoder) or len(system.stations) > 1:
+    if isinstance(system, Decoder):
         return None
-    station = system.stations[0]
+    station, *more = system.stations
+    if more:
+        return None
     service, policy = station.service, station.policy
     if not isinstance(policy, NoBatching) or len(service.sizes) > 1 or station.hop_s or system.return_s:
         return None

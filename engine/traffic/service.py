@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.scenario import ScenarioError
+
 __all__ = ["DecoderService", "Resource", "Service", "TrafficError", "positive", "whole"]
 
 
-class TrafficError(ValueError):
+class TrafficError(ScenarioError):
     """A load, policy, service or plan that can't be simulated; the message names the field and what is allowed."""
 
 
@@ -71,7 +73,10 @@ class Service:
     cv : float
         Coefficient of variation of a gamma-distributed factor of mean 1 on each launch: 0 constant, 1 exponential.
     resources : mapping
-        What a launch keeps busy, by name; decides which limit is named.
+        What a launch keeps busy, by name; decides which limit is named. The simulation does not queue for it: give
+        what requests wait for a station of its own.
+    bound : str
+        What a launch spends most of its time on: the limit's name when the servers themselves are full.
     """
 
     hold_s: NDArray[np.float64]
@@ -80,6 +85,7 @@ class Service:
     sizes: tuple[int, ...] = (1,)
     cv: float = 0.0
     resources: Mapping[str, Resource] = field(default_factory=dict)
+    bound: str = ""
 
     def __post_init__(self) -> None:
         hold = _table("hold_s", self.hold_s)
@@ -113,7 +119,8 @@ class Service:
     def affine(cls, fixed_s: float, per_item_s: float, max_batch: int, servers: int = 1) -> Service:
         """A launch of b requests takes ``fixed_s + b * per_item_s``. [s]"""
         batches = np.arange(1, whole("max_batch", max_batch) + 1)
-        return cls((positive("fixed_s", fixed_s, zero=True) + batches * per_item_s)[:, None], servers=servers)
+        seconds = np.asarray(positive("fixed_s", fixed_s, zero=True) + batches * per_item_s, np.float64)
+        return cls(seconds[:, None], servers=servers)
 
     @classmethod
     def from_points(
@@ -171,6 +178,8 @@ class DecoderService:
     cache_tokens : int or None
         Tokens the cache of one replica holds; None: not a limit.
     resources : mapping of name -> (prefill busy (points,), step busy (batches, points), copies)
+    bound : str
+        What its time mostly goes to: the limit's name when it is full.
     """
 
     contexts: tuple[int, ...]
@@ -179,6 +188,7 @@ class DecoderService:
     replicas: int = 1
     cache_tokens: int | None = None
     resources: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64], int]] = field(default_factory=dict)
+    bound: str = ""
 
     def __post_init__(self) -> None:
         step = _table("step_s", self.step_s)

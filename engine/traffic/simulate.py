@@ -113,7 +113,7 @@ def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE
     if isinstance(system, Decoder):
         rounds = system.service.replicas * system.policy.max_batch * 8
         rate, busy = saturated(system, sizes, outputs, max(2_000, rounds), seed)
-        return Capacity(rate, _blame(busy, "server", rate), busy, system.policy.places is None)
+        return Capacity(rate, _blame(busy, "server", system.service.bound, rate), busy, system.policy.places is None)
     least: tuple[float, str, bool] | None = None
     everything: dict[str, float] = {}
     for station in system.stations:
@@ -138,7 +138,7 @@ def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE
         for name, seconds in busy.items():
             everything[name] = everything.get(name, 0.0) + seconds
         if least is None or rate < least[0]:
-            least = (rate, _blame(busy, station.name, rate), station.policy.places is None)
+            least = (rate, _blame(busy, station.name, service.bound, rate), station.policy.places is None)
     assert least is not None
     rate, limit, unbounded = least
     for name, seconds in everything.items():  # a resource several stations share may give out first
@@ -147,12 +147,11 @@ def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE
     return Capacity(rate, limit, everything, unbounded)
 
 
-def _blame(busy: dict[str, float], server: str, rate: float) -> str:
+def _blame(busy: dict[str, float], server: str, bound: str, rate: float) -> str:
+    """The fullest resource at ``rate`` if it is nearly full; else what the servers spend their time on."""
     named = {name: seconds * rate for name, seconds in busy.items() if name != server}
-    if not named:
-        return server
-    worst = max(named, key=lambda name: named[name])
-    return worst if named[worst] >= _NAMES_LIMIT else server
+    worst = max(named, key=lambda name: named[name], default=server)
+    return worst if named.get(worst, 0.0) >= _NAMES_LIMIT else bound or server
 
 
 def simulate(
@@ -247,7 +246,8 @@ def _report(
     latency = _tail((r.latency for r in runs), groups, once)
     answered, dropped = sum(r.answered for r in runs), sum(r.dropped for r in runs)
     shares = np.array([r.dropped / max(1, r.dropped + r.answered) for r in runs])
-    half = student_t(LEVEL, len(runs) - 1) * shares.std(ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else math.inf
+    spread = float(shares.std(ddof=1)) if len(runs) > 1 else math.inf
+    half = student_t(LEVEL, max(1, len(runs) - 1)) * spread / math.sqrt(len(runs))
     lost = dropped / max(1, dropped + answered)
     window = sum(r.window_s for r in runs)
     area = sum(r.in_system for r in runs)
@@ -261,7 +261,7 @@ def _report(
     if not tight and figures:
         worst = max(figures, key=lambda f: f.spread)
         notes.append(f"The interval is not tight: +-{worst.spread:.1%}; simulate more requests.")
-    use = {name: sum(r.busy[name] for r in runs) / len(runs) for name in runs[0].busy}
+    use = {name: float(sum(r.busy[name] for r in runs)) / len(runs) for name in runs[0].busy}
     return LoadReport(
         qps=arrivals.qps,
         rho=rho,
@@ -338,7 +338,7 @@ def latency_curve(
         )
 
     reports = []
-    for report in run_chunks(one, np.linspace(low, high, points), executor):
+    for report in run_chunks(one, np.linspace(low, high, points).tolist(), executor):
         reports.append(report)
         if until is not None and until(report):
             break

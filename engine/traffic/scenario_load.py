@@ -1,0 +1,221 @@
+"""From a scenario to the queue it would be: service times of the one cost model, never constants of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from engine.bind import Bound, bind
+from engine.evaluate import evaluate
+from engine.partition import Plan, make_plan
+from engine.report import RESOURCE_NAMES, Report
+from engine.scenario import Scenario
+from engine.schedule import Schedule, schedule
+from engine.traffic.plan import NodeFacts
+from engine.traffic.policies import Chain, ContinuousBatching, Decoder, Policy, single
+from engine.traffic.service import DecoderService, Service, TrafficError, whole
+from engine.traffic.sla import Headline
+
+__all__ = ["decoder_table", "is_decoder", "ladder", "load_of", "node_facts", "service_table"]
+
+_CONTEXT_GROWTH = 2  # contexts and batches are tabled at powers of this, linear between
+
+
+@lru_cache(maxsize=512)
+def _priced_token(token: str) -> tuple[Bound, Plan, Schedule]:
+    bound = bind(Scenario.model_validate_json(token))
+    plan = make_plan(bound)
+    return bound, plan, schedule(bound, plan)
+
+
+def _priced(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
+    """The main path up to times: `evaluate` without money and prose."""
+    return _priced_token(scenario.model_dump_json())
+
+
+def is_decoder(scenario: Scenario) -> bool:
+    """Whether the workload makes tokens one after the other."""
+    return _priced(scenario)[0].graph.causal
+
+
+def ladder(most: int, least: int = 1) -> list[int]:
+    """Powers of two from ``least`` to ``most``, and ``most`` itself. [-]"""
+    steps = [least]
+    while steps[-1] * _CONTEXT_GROWTH < most:
+        steps.append(steps[-1] * _CONTEXT_GROWTH)
+    return steps if most <= least else [*steps, most]
+
+
+def _checked(scenario: Scenario) -> Report:
+    """The scenario's report; a system that can't hold it carries no load."""
+    report = evaluate(scenario)
+    if not report.fits:
+        raise TrafficError(report.problems[0] if report.problems else "The workload does not fit the system")
+    return report
+
+
+def _links(plan: Plan, times: Schedule) -> dict[str, float]:
+    """Seconds one launch keeps each wire busy: bytes at the usable rate, latencies left out. [s]"""
+    busy: dict[str, float] = {}
+    for hop, _ in times.hops:
+        link = hop.wire.link
+        rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
+        busy[link.name] = busy.get(link.name, 0.0) + hop.bytes_per_message * hop.messages / rate
+    for priced in times.priced:
+        if priced.stage.wire is not None:
+            link = priced.stage.wire.link
+            rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
+            moved = sum(run.cost.link_bytes * run.passes for run in priced.runs)
+            busy[link.name] = busy.get(link.name, 0.0) + moved / rate
+    return busy
+
+
+def service_table(
+    scenario: Scenario, max_batch: int = 1, sizes: Sequence[int] | None = None, sizes_are: str = "inputs"
+) -> Service:
+    """Service times of a scenario whose request is one launch of it, by requests batched and by size.
+
+    A request is what `evaluate` prices: ``scenario.batch`` items of length ``scenario.inputs``. ``b`` requests in one
+    launch are priced as a batch of ``b * scenario.batch``, at powers of two of b and linear between. Servers are the
+    replicas times the streams of the scenario, held for the interval at which a stream can start; the answer takes
+    the whole latency. An estimate, as good as the cost model.
+
+    Parameters
+    ----------
+    max_batch
+        Most requests in one launch.
+    sizes, sizes_are
+        Sizes to table and what they are: ``inputs`` (length of a request) or ``items`` (its batch). Default: the
+        scenario's own.
+    """
+    whole("max_batch", max_batch)
+    if sizes_are not in ("inputs", "items"):
+        raise TrafficError(f"sizes_are is {sizes_are!r}; it must be inputs or items")
+    own = scenario.inputs if sizes_are == "inputs" else scenario.batch
+    grid = tuple(sizes) if sizes is not None else (own,)
+    batches = ladder(max_batch)
+    hold, latency = np.empty((2, len(batches), len(grid)))
+    wires: dict[str, np.ndarray] = {}
+    plan = None
+    for i, b in enumerate(batches):
+        for k, size in enumerate(grid):
+            items = scenario.batch if sizes_are == "inputs" else size
+            length = size if sizes_are == "inputs" else scenario.inputs
+            _, plan, times = _priced(scenario.with_(batch=b * items, inputs=length))
+            hold[i, k], latency[i, k] = times.interval_s, times.latency_s
+            for name, seconds in _links(plan, times).items():
+                wires.setdefault(name, np.zeros(hold.shape))[i, k] = seconds
+    assert plan is not None
+    top = {"inputs": max(grid)} if sizes_are == "inputs" else {"batch": max(grid)}
+    largest = scenario.with_(**top)
+    report = _checked(largest.with_(batch=largest.batch * max_batch))
+    table = Service.from_points(
+        batches,
+        hold,
+        latency,
+        servers=plan.replicas * scenario.streams,
+        sizes=grid,
+        resources={name: (busy, plan.replicas) for name, busy in wires.items()},
+    )
+    return replace(table, bound=RESOURCE_NAMES[report.bound])
+
+
+def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = None) -> DecoderService:
+    """Prefill and step times of a decoder scenario, and the tokens its memory holds beside the weights.
+
+    Prefill of c tokens is the latency of a request with one output; a step at context c is what a second output adds.
+    Both are tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests
+    may not be longer), steps at powers of two of the batch. An estimate, as good as the cost model.
+    """
+    whole("max_batch", max_batch)
+    if not is_decoder(scenario):
+        raise TrafficError(f"workload is {scenario.workload!r}; it makes no tokens one by one")
+    longest = longest or scenario.inputs + scenario.outputs
+    contexts = tuple(sorted({*ladder(max(2, longest)), min(scenario.inputs, longest)}))
+    batches = ladder(max_batch)
+    base = scenario.with_(batch=1, outputs=1)
+    prefill = np.array([_priced(base.with_(inputs=c))[2].latency_s for c in contexts])
+    points = np.empty((len(batches), len(contexts)))
+    for i, b in enumerate(batches):
+        for k, c in enumerate(contexts):
+            one, two = (_priced(base.with_(batch=b, inputs=c, outputs=o))[2].latency_s for o in (1, 2))
+            points[i, k] = two - one
+    every = np.arange(1, max_batch + 1)
+    step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
+    _, plan, _ = _priced(base)
+    report = _checked(scenario.with_(batch=1))
+    return DecoderService(
+        contexts,
+        prefill,
+        step,
+        replicas=plan.replicas * scenario.streams,
+        cache_tokens=_cache_tokens(base, longest),
+        bound=RESOURCE_NAMES[report.bound],
+    )
+
+
+def _cache_tokens(scenario: Scenario, longest: int) -> int | None:
+    """Tokens that fit a replica's memory beside the weights, from the demand at a short and at a long context. [-]"""
+    short, far = (
+        [row for row in evaluate(scenario.with_(inputs=c)).memory if row.required] for c in (1, max(2, longest))
+    )
+    room: list[int] = []
+    for a, b in zip(short, far):
+        slope = (b.need_bytes - a.need_bytes) / (max(2, longest) - 1)
+        if slope > 0:
+            room.append(int((a.capacity_bytes - a.need_bytes) / slope) + 1)
+    return max(1, min(room)) if room else None
+
+
+def load_of(
+    scenario: Scenario,
+    policy: Policy | ContinuousBatching,
+    sizes: Sequence[int] | None = None,
+    longest: int | None = None,
+) -> Chain | Decoder:
+    """The system to simulate: a decoder under continuous batching, else one station under ``policy``."""
+    if isinstance(policy, ContinuousBatching):
+        return Decoder(decoder_table(scenario, policy.max_batch, longest), policy)
+    if is_decoder(scenario) and policy.max_batch > 1:
+        raise TrafficError("policy is one for whole requests; a decoder that batches does so continuously")
+    return single(service_table(scenario, policy.max_batch, sizes), policy)
+
+
+def node_facts(
+    scenario: Scenario, carried: Headline, idle_w: float | None = None, capex_usd: float | None = None
+) -> tuple[NodeFacts, tuple[str, ...]]:
+    """What a plan needs to know of the scenario's system as one node, and the assumptions behind it.
+
+    Power and price are `evaluate`'s. Idle power is that of the devices in use plus what the system draws at any load;
+    where it is not published the node is taken to draw its full power always, an upper bound.
+    """
+    if carried.qps <= 0:
+        raise TrafficError(carried.message)
+    report = evaluate(scenario)
+    bound, plan, _ = _priced(scenario)
+    notes: list[str] = []
+    busy = report.power_w
+    if busy is None:
+        raise TrafficError(f"{report.system_name} has no published power; a plan needs one")
+    price = capex_usd if capex_usd is not None else report.capex_usd
+    if price is None:
+        raise TrafficError(f"{report.system_name} has no published price; give the price of a node (capex_usd)")
+    if idle_w is None:
+        parts = [(d.power.idle, n) for d, n in zip(bound.devices, plan.devices_used)]
+        extra = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
+        if bound.system.host_power_counted and bound.host is not None:
+            parts.append((bound.host.power.idle, 1))
+        idle_w = 0.0
+        for watts, count in parts:
+            if watts is None:
+                idle_w = busy
+                notes.append("Idle power is not published: the node is taken to draw its full power always.")
+                break
+            idle_w += watts.si * count
+        else:
+            idle_w = min(busy, idle_w + extra)
+    cards = max(1, plan.devices_used[0])
+    return NodeFacts(carried.qps, max(carried.qps, carried.capacity_qps), idle_w, busy, price, cards), tuple(notes)
