@@ -18,6 +18,8 @@ __all__ = ["GELU_TABLE", "TABLE_ENTRIES", "TABLE_LIMIT", "activate", "gelu_table
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
+STEP = 256
+"""Chunks start at multiples of this, more than any unrolled vector loop takes at once. [elements]"""
 TABLE_ENTRIES, TABLE_LIMIT = 2048, 8.0
 """Samples and half-range of DFX's GELU table (seed 004, special function unit)."""
 _ZERO = np.float32(0)
@@ -132,8 +134,16 @@ def activate(
     flat, to = x.reshape(-1), result.reshape(-1)
     if name == "gelu_table":
         over_range(
-            gelu_table_range, x.size, flat, GELU_TABLE, np.float32(TABLE_LIMIT), to, threads=threads, grain=GRAIN
+            gelu_table_range,
+            x.size,
+            flat,
+            GELU_TABLE,
+            np.float32(TABLE_LIMIT),
+            to,
+            threads=threads,
+            grain=GRAIN,
+            step=STEP,
         )
     else:
-        over_range(_RANGE[name], x.size, flat, to, threads=threads, grain=GRAIN)
+        over_range(_RANGE[name], x.size, flat, to, threads=threads, grain=GRAIN, step=STEP)
     return result

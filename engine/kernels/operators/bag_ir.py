@@ -71,6 +71,8 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     tail = builder.sub(stride, _I64(_ROW_TAIL_BYTES[fmt]))
     quantised = _ROW_TAIL_BYTES[fmt] > 0
     chains = vectors * per_byte
+    address = builder.or_(builder.ptrtoint(at(rows, begin), _I64), stride)
+    straddles = builder.icmp_unsigned("!=", builder.and_(address, _I64(LINE_BYTES - 1)), _I64(0))
 
     entry, head = builder.block, builder.append_basic_block("bag")
     body, done = builder.append_basic_block("lookup"), builder.append_basic_block("bagged")
@@ -91,10 +93,13 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     hinted = at(rows, builder.mul(_load(builder, at(ids, builder.shl(ahead, _I64(3))), _I64), stride))
     hint_type = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
     hint = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(builder.module, hint_type, "llvm.prefetch.p0")
-    for byte in [*range(0, block_bytes, LINE_BYTES), block_bytes - 1]:
+    for byte in range(0, block_bytes, LINE_BYTES):
         builder.call(hint, [at(at(hinted, begin), _I64(byte)), _I32(0), _I32(3), _I32(1)])
-    if quantised:
+    if quantised:  # scale and bias end the row: their line is the block's last one, or the one after
         builder.call(hint, [at(hinted, builder.sub(stride, _I64(1))), _I32(0), _I32(3), _I32(1)])
+    else:
+        with builder.if_then(straddles):
+            builder.call(hint, [at(at(hinted, begin), _I64(block_bytes - 1)), _I32(0), _I32(3), _I32(1)])
 
     row = at(rows, builder.mul(_load(builder, at(ids, builder.shl(t, _I64(3))), _I64), stride))
     weight = _load(builder, at(factors, builder.shl(builder.and_(t, mask), _I64(2))), _F32)

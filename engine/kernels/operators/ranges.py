@@ -28,14 +28,20 @@ def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
     """``array`` if it is C-contiguous with this type and rank (never a silent copy), else a refusal."""
     if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
         return array  # messages are only built when needed: formatting a dtype costs more than a small kernel
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
+        return array  # the usual case pays for no message
     require(isinstance(array, np.ndarray), f"{name} must be a numpy array, not {type(array).__name__}")
     require(array.dtype == dtype, f"{name} has type {array.dtype}; allowed: {np.dtype(dtype)}")
     require(array.ndim == ndim, f"{name} has {array.ndim} dimensions; allowed: {ndim}")
     raise KernelError(f"{name} must be C-contiguous")
 
 
-def over_range(kernel: Callable[..., Any], count: int, *args: Any, threads: int | None = None, grain: int = 1) -> None:
+def over_range(
+    kernel: Callable[..., Any], count: int, *args: Any, threads: int | None = None, grain: int = 1, step: int = 1
+) -> None:
     """Run ``kernel(lo, hi, *args)`` over ``[0, count)`` in at most ``threads`` chunks of at least ``grain``.
+
+    Chunks start at multiples of ``step``, so that a vector loop's remainder falls on the same elements in every split.
 
     Every kernel writes only what belongs to its own range and computes each element in an order that does not
     depend on the range, so the result is bit-identical for every number of threads. [-]
@@ -44,6 +50,6 @@ def over_range(kernel: Callable[..., Any], count: int, *args: Any, threads: int 
     if chunks <= 1:
         kernel(0, count, *args)
         return
-    edges = [count * i // chunks for i in range(chunks + 1)]
+    edges = [min(count, -(-(count * i // chunks) // step) * step) for i in range(chunks + 1)]
     ranges = list(pairwise(edges))
     deque(jit.run_chunks(lambda pair: kernel(*pair, *args), ranges, window=chunks), maxlen=0)
