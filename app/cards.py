@@ -11,7 +11,7 @@ from engine.report import Report
 __all__ = ["Card", "cards"]
 
 _ROOM = 17  # characters of a value on a card of a wide window
-_ROOM_PHONE = 12  # on half of a 390 px phone
+_ROOM_PHONE = 13  # on half of a 390 px phone
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def _card(label: str, note: str, value: str, help: str, pair: tuple[float | None
 
 def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, str]:
     """A rate that fits its card, and the unit's name for the label where the card has no room for it."""
-    text = fmt.si(value, f"{words.rate_unit(unit)}/{over}")
+    text = fmt.si(value, f"{words.rate_unit(unit, room == _ROOM_PHONE)}/{over}")
     if len(text) <= room or value is None:
         return text, ""
     return f"{fmt.si(value)}/{over}", f"{unit}s, "

@@ -18,7 +18,9 @@ from app.look import (
     PICK,
     RESOURCE_LABELS,
     bar,
+    level_name,
     log_axis,
+    row_height,
     rows_axis,
     style,
     track,
@@ -76,13 +78,13 @@ def breakdown(parts: dict[str, float], relative_band: float | None, per: str, da
 
 def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
     """What fits where: a bar per memory level against its capacity, hatched where it does not fit."""
-    several = len({row.device for row in rows}) > 1
+    alike = _alike({row.device for row in rows})
     data, labels, most = [track(len(rows), dark)], [], 100.0
     for at, row in enumerate(rows):
         used = 100 * row.need_bytes / row.capacity_bytes
         drawn = used if not row.fits else min(used, 100.0)
         most = max(most, drawn)
-        name = f"{row.level.upper()}{', ' + row.device if several else ''}"
+        name = f"{level_name(row.level)}{', ' + row.device[alike:].strip(' ()') if alike is not None else ''}"
         amount = fmt.of(row.need_bytes, row.capacity_bytes)
         labels.append(two_lines(name, amount))
         marker: dict[str, Any] = {"color": PALETTE[row.role][dark]}
@@ -107,7 +109,15 @@ def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
         "title": "Share of capacity, per device", "range": [0, most * 1.05], "showgrid": False, "tickvals": ticks,
         "ticktext": [f"{t:,.0f}%" for t in ticks],
     }  # fmt: skip
-    return style(data, x, rows_axis(labels), max(220, 56 + 36 * len(rows)), dark, notes=notes)
+    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark, notes=notes)
+
+
+def _alike(names: set[str]) -> int | None:
+    """How many leading characters all of several names share; None for a single name."""
+    if len(names) < 2:
+        return None
+    first, last = min(names), max(names)
+    return next((at for at, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
 
 
 def links(rows: Sequence[LinkRow], dark: bool) -> go.Figure:
@@ -124,7 +134,7 @@ def links(rows: Sequence[LinkRow], dark: bool) -> go.Figure:
         "title": "Share of usable bandwidth", "range": [0, 105], "showgrid": False,
         "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"],
     }  # fmt: skip
-    return style(data, x, rows_axis(labels), max(220, 56 + 36 * len(rows)), dark)
+    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
 
 
 def timeline(spans: Sequence[Span], dark: bool) -> go.Figure:
@@ -193,10 +203,19 @@ def knob(
         data.append({"type": "scatter", "x": [now], "y": [shown[now]], "mode": "markers", "marker": ring} | _SKIP)
         notes.append({"x": now, "y": math.log10(shown[now]) if log else shown[now], "text": "now", "yshift": 17})
     x = {
-        "tickvals": list(range(len(values))), "ticktext": list(values), "title": axis, "showgrid": False,
+        "tickvals": list(range(len(values))), "ticktext": _thinned(values, now),
+        "tickangle": 0, "title": axis, "showgrid": False,
         "range": [-0.35, len(values) - 0.65],
     }  # fmt: skip
     return style(data, x, y, 220, dark, notes=notes)
+
+
+def _thinned(values: Sequence[str], now: int | None) -> list[str]:
+    """Every second label where many would touch, always keeping the current one."""
+    if len(values) <= 8:
+        return list(values)
+    keep = (now or 0) % 2
+    return [value if at % 2 == keep else "" for at, value in enumerate(values)]
 
 
 def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] = ()) -> go.Figure:

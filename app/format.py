@@ -45,6 +45,7 @@ MINUS = "−"
 _PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _WHOLE = ("B", "FLOP", "FLOP/B")  # units that are never divided further: 0.25 B, not 250 mB
 _FORMULA = ("=", "+", "-", "@")
+_ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")
 
 
@@ -237,8 +238,12 @@ def words(parts: Sequence[str], limit: int = 80) -> tuple[str, tuple[str, ...]]:
 
 
 def plain(text: str) -> str:
-    """Text that a Markdown renderer shows as it is: no links, images, directives or formulas from somebody's URL."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    """Text that a Markdown renderer shows as it is: no links, images, directives or formulas from somebody's URL.
+
+    An address is broken with a word joiner, because renderers link even escaped ones.
+    """
+    escaped = _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    return _ADDRESS.sub(lambda match: match[0][:-1] + "\u2060" + match[0][-1], escaped)
 
 
 def _safe(cell: Any) -> Any:

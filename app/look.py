@@ -6,6 +6,7 @@ A hue means a resource and nothing else, and every hue is doubled by a word, a s
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +25,10 @@ __all__ = [
     "PICK",
     "RESOURCE_LABELS",
     "bar",
+    "level_name",
     "log_axis",
     "log_ticks",
+    "row_height",
     "rows_axis",
     "style",
     "track",
@@ -62,6 +65,9 @@ TRACK = ("#E9EDF2", "#252C36")
 PICK = ("#C2185B", "#FF6FA5")
 NEUTRAL = "#788494"
 CHART_TEXT = "#5B6675"  # light theme only; in the dark Streamlit's own is readable
+_ACRONYMS = frozenset(
+    ("hbm", "ddr", "dram", "lpddr", "gddr", "sram", "uram", "bram", "m20k", "emem", "imem", "ctm", "l1", "l2", "l3")
+)
 BAR_WIDTH = 0.66  # of a row
 BAR_TEXT = "#0B1220"
 
@@ -132,9 +138,23 @@ def rows_axis(labels: Sequence[str], least: int = 3) -> dict[str, Any]:
     return {"tickvals": list(range(len(labels))), "ticktext": list(labels), "range": [last, -0.6], "showgrid": False}
 
 
+def level_name(name: str) -> str:
+    """A memory level as people write it: HBM, Last-level cache, SRAM and cache."""
+    words = [word.upper() if word in _ACRONYMS else word for word in name.replace("-", " - ").split()]
+    text = " ".join(words).replace(" - ", "-")
+    return text[:1].upper() + text[1:]
+
+
 def two_lines(name: str, number: str) -> str:
-    """A row's label: name and bold number, on two lines where one would take half of a phone."""
-    return f"{name}{'  ' if len(name) + len(number) <= 24 else '<br>'}<b>{number}</b>"
+    """A row's label: name and bold number, broken where one line would take half of a phone."""
+    if len(name) + len(number) <= 24:
+        return f"{name}  <b>{number}</b>"
+    return "<br>".join([*textwrap.wrap(name, 24), f"<b>{number}</b>"])
+
+
+def row_height(labels: Sequence[str]) -> int:
+    """Pixels a row needs for the tallest of its labels."""
+    return 20 + 15 * max((label.count("<br>") + 1 for label in labels), default=1)
 
 
 def bar(at: int, length: float, **more: Any) -> dict[str, Any]:

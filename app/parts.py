@@ -139,7 +139,8 @@ def _usual(scenario: Scenario) -> Scenario | None:
 
 def _badges(scenario: Scenario, report: Report | None) -> str:
     parts = []
-    if not link.matching(scenario) and scenario != _usual(scenario):
+    usual = _usual(scenario)
+    if usual is not None and scenario != usual and not link.matching(scenario):
         parts.append(":orange-badge[modified]")
     if scenario.overrides:
         parts.append(":violet-badge[what-if]")
@@ -181,7 +182,7 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
         against = baseline_report()
         if against and st.session_state.baseline:
             st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
-    with right, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+    with right, st.container(horizontal=True, horizontal_alignment="left" if mobile() else "right", gap="small"):
         if page != "explore":
             st.page_link(
                 "views/explore.py", label="Open in Explore", icon=":material/arrow_back:", query_params=link.address()

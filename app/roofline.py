@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app import format as fmt
-from app.look import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, log_axis, style
+from app.look import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
 from engine.devices.family import RESOURCES
 from engine.report import OpRow, Report
 
@@ -17,7 +17,7 @@ __all__ = ["Point", "points", "roofline"]
 
 _CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
 _LINE = 15.0  # height of a line of it [px]
-_WIDTH, _HEIGHT = 400.0, 220.0  # plot area that labels are laid out for [px]
+_HEIGHT = 220.0  # of the plot area that labels are laid out for [px]
 
 Box = tuple[float, float, float, float]
 
@@ -58,6 +58,7 @@ class _Plot:
 
     x: tuple[float, float]
     y: tuple[float, float]
+    width: float
     data: list[dict[str, Any]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
     taken: list[Box] = field(default_factory=list)
@@ -66,11 +67,11 @@ class _Plot:
         """Where a point lies, from the lower left corner. [px]"""
         across = math.log10(x / self.x[0]) / math.log10(self.x[1] / self.x[0])
         up = math.log10(y / self.y[0]) / math.log10(self.y[1] / self.y[0])
-        return across * _WIDTH, up * _HEIGHT
+        return across * self.width, up * _HEIGHT
 
     def free(self, box: Box) -> bool:
         """Whether a box lies inside the plot and on nothing."""
-        inside = box[0] >= 0 and box[2] <= _WIDTH and box[1] >= 0 and box[3] <= _HEIGHT
+        inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0 and box[3] <= _HEIGHT
         return inside and all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
 
     def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> bool:
@@ -120,7 +121,7 @@ def _roofs(plot: _Plot, report: Report) -> None:
     plot.label(far, peak, name, (("right", "bottom", 0, 2), ("right", "top", 0, -4)))
     for level, _, bandwidth in levels:
         start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)
-        text = f"{level.upper() if len(level) < 6 else level} {fmt.si(bandwidth, 'B/s')}"
+        text = f"{level_name(level)} {fmt.si(bandwidth, 'B/s')}"
         for part in (0.5, 0.25, 0.75, 1.0):
             at = start * (ridge / start) ** part
             if plot.label(at, at * bandwidth, text, _UNDER_LINE if part < 1 else _ON_RIDGE):
@@ -160,9 +161,10 @@ def _operators(drawn: list[Point], dark: bool) -> list[dict[str, Any]]:
     return traces
 
 
-def roofline(report: Report, dark: bool, baseline: Report | None = None) -> go.Figure:
+def roofline(report: Report, dark: bool, baseline: Report | None = None, width: float = 400.0) -> go.Figure:
     """Roofs of one device and its operators: size is time, shape and hue are what each is limited by.
 
+    `width` is the plot area labels are laid out for. [px]
     An operator without off-chip traffic stands at its on-chip intensity. Hollow points are the baseline's operators.
     A bound (the roofs) beside an estimate (the points).
     """
@@ -171,7 +173,7 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None) -> go.F
     peak = report.roofline.peak_flops_per_s
     xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
     ys = [p.rate for p in drawn + hollow] + [peak]
-    plot = _Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4))
+    plot = _Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4), width)
     plot.taken += [(a - 6, b - 6, a + 6, b + 6) for a, b in (plot.pixel(p.intensity, p.rate) for p in drawn)]
     _roofs(plot, report)
     if hollow:

@@ -20,6 +20,7 @@ from model_zoo.catalog import default_zoo
 __all__ = ["kind_of", "scenario_controls", "set_costs", "system_label", "workload_label"]
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
+_LONGEST = 33  # characters a select box of a 320 px sidebar shows
 _AUTO = 0  # no tile has a side of 0
 
 
@@ -49,8 +50,10 @@ def kind_of(id: str) -> str:
 
 
 def system_label(id: str) -> str:
-    """`FPGA · DFX appliance`."""
-    return f"{kind_of(id)} · {default_catalog().system(id).name}"
+    """`FPGA · DFX appliance`; the name alone where both would be cut."""
+    name = default_catalog().system(id).name
+    both = f"{kind_of(id)} · {name}"
+    return both if len(both) <= _LONGEST else name
 
 
 def workload_label(id: str, reason: str | None = None) -> str:
@@ -60,7 +63,7 @@ def workload_label(id: str, reason: str | None = None) -> str:
 
 
 def _pair(scenario: Scenario, offered: Choices) -> None:
-    systems = sorted(default_catalog().ids("systems"), key=system_label)
+    systems = sorted(default_catalog().ids("systems"), key=lambda id: (kind_of(id), default_catalog().system(id).name))
     st.selectbox(
         _label("system", "System"),
         systems,

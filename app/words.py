@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app import format as fmt
-from app.look import RESOURCE_LABELS
+from app.look import RESOURCE_LABELS, level_name
 from app.roofline import points
 from engine.formats import LABELS
 from engine.report import Report
@@ -52,6 +52,7 @@ SCHEMES = {
     "split": "Split",
     "on-path": "On path",
 }
+_TINY = {"sample": "smpl"}  # on half of a phone
 _SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
 _WAITS = {
     "compute": "of it is arithmetic",
@@ -68,9 +69,9 @@ def format_label(name: str) -> str:
     return LABELS.get(name, name)
 
 
-def rate_unit(unit: str) -> str:
+def rate_unit(unit: str, tiny: bool = False) -> str:
     """`token` -> `tok`: the short form that carries a rate."""
-    return _SHORT.get(unit, unit)
+    return _SHORT.get(unit, _TINY.get(unit, unit) if tiny else unit)
 
 
 def per(report: Report) -> str:
@@ -100,7 +101,9 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     parts += [f"{name.replace('_', ' ')} {value:g}" for name, value in scenario.params.items()]
     normal = default.switches if default else {}
     parts += [f"{name} {'on' if on else 'off'}" for name, on in scenario.switches.items() if on != normal.get(name, on)]
-    parts += [f"{path} {value}" for path, value in scenario.overrides.items()]
+    parts += [
+        f"{path.removeprefix('devices.0.').replace('.', ' ')} {value}" for path, value in scenario.overrides.items()
+    ]
     return parts
 
 
@@ -126,13 +129,14 @@ def answer_fits(report: Report) -> str:
         return "no memory level is modelled"
     over = [row for row in rows if not row.fits]
     if over:
-        names = " and ".join(dict.fromkeys(row.level.upper() for row in over))
+        names = " and ".join(dict.fromkeys(level_name(row.level) for row in over))
         rest = len(rows) - len(over)
         return f"{names} {'is' if len(over) == 1 else 'are'} over capacity" + (
             f"; the other {rest} fit" if rest else ""
         )
-    full = max(rows, key=lambda row: row.need_bytes / row.capacity_bytes)
-    return f"everything fits; {full.level.upper()} is {fmt.percent(full.need_bytes / full.capacity_bytes)} full"
+    held = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
+    full = max(held or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
+    return f"everything fits; {level_name(full.level)} is {fmt.percent(full.need_bytes / full.capacity_bytes)} full"
 
 
 def answer_links(report: Report) -> str:

@@ -43,7 +43,7 @@ def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:
     answer = words.answer_roofline(report)
     pinned = against[1] if against and st.session_state.baseline else None
     with parts.card("Roofline, per device", answer):
-        fig = roofline.roofline(report, parts.dark(), pinned)
+        fig = roofline.roofline(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
         parts.figure(fig, f"Roofline of {report.roofline.device}: {answer}.", "roofline")
 
 

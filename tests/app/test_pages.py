@@ -1,0 +1,279 @@
+"""Each page opens, reacts, and survives what an address may hold (AppTest: no browser)."""
+
+import base64
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.choices import default_scenario
+from engine.evaluate import evaluate
+from engine.presets import PRESETS
+from engine.scenario import TOKEN_LIMIT, decode, encode
+
+MAIN = Path(__file__).parents[2] / "app" / "main.py"
+HOME = encode(PRESETS["dfx-1.5b"].scenario)
+pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
+
+
+def opened(**query: str) -> AppTest:
+    """The app after one run with these query parameters."""
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    for key, value in query.items():
+        at.query_params[key] = value
+    return at.run()
+
+
+def alive(at: AppTest) -> AppTest:
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def token(at: AppTest) -> str:
+    """The token of the address bar, which is always the session's."""
+    shown = at.query_params["s"]
+    shown = shown[0] if isinstance(shown, list) else shown
+    assert shown == at.session_state["token"] == encode(at.session_state["scenario"])
+    return shown
+
+
+def forged(fields: dict) -> str:
+    """A token with a right checksum over any fields at all."""
+    text = json.dumps(fields).encode()
+    return "1j" + base64.urlsafe_b64encode(zlib.crc32(text).to_bytes(4, "big") + text).rstrip(b"=").decode()
+
+
+def bomb() -> str:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(b" " * 1_000_000) + packer.flush()
+    return "1z" + base64.urlsafe_b64encode(b"0000" + packed).rstrip(b"=").decode()
+
+
+def test_a_newcomer_sees_an_answer():
+    at = alive(opened())
+    assert token(at) == HOME
+    assert len(at.metric) == 4
+    assert not at.warning
+    assert not at.error
+    report = evaluate(PRESETS["dfx-1.5b"].scenario)
+    assert any(m.value == report.verdict for m in at.markdown)
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_a_presets_link_opens_it(id):
+    given = encode(PRESETS[id].scenario)
+    at = alive(opened(s=given))
+    assert token(at) == given
+    assert not at.warning
+    report = evaluate(PRESETS[id].scenario)
+    assert len(at.metric) == (4 if report.fits else 0)
+    assert bool(at.error) == bool(report.problems)
+    assert at.session_state["w.preset"] == (id if PRESETS[id].headline else None)
+
+
+BAD = {
+    "junk": "hello",
+    "empty-ish": "1z",
+    "damaged": HOME[:40] + ("A" if HOME[40] != "A" else "B") + HOME[41:],
+    "oversized": "1z" + "A" * TOKEN_LIMIT,
+    "future": "9" + HOME[1:],
+    "bomb": bomb(),
+    "not-ascii": "1zé€",
+    "unknown-system": encode(PRESETS["dfx-1.5b"].scenario.model_copy(update={"system": "u280x"})),
+    "out-of-range": forged(
+        {"version": 1, "system": "dfx-u280", "workload": "gpt2-1.5b", "precision": "fp16", "batch": 0}
+    ),
+    "not-a-scenario": forged({"a": [1]}),
+    "markdown": forged({"system": "dfx-u280", "workload": "x", "precision": "![x](http://evil.example/x.png)"}),
+    "nan": forged(
+        {"system": "dfx-u280", "workload": "gpt2-1.5b", "precision": "fp16", "overrides": {"model.x": float("nan")}}
+    ),
+    "strange-override": forged(
+        {"system": "dfx-u280", "workload": "gpt2-1.5b", "precision": "fp16", "overrides": {"devices.0.__class__": 1}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_link_gives_one_sentence_and_the_app_lives(name):
+    at = alive(opened(s=BAD[name]))
+    assert len(at.warning) == 1
+    shown = at.warning[0].value
+    assert shown.endswith("Showing the default scenario\\.")
+    assert "://" not in shown
+    assert "](" not in shown
+    assert len(shown) < 700
+    assert token(at) == HOME
+    assert len(at.metric) == 4
+
+
+def test_a_bad_link_keeps_the_previous_scenario_of_a_session():
+    at = opened(s=encode(PRESETS["brainwave-gru"].scenario))
+    at.query_params["s"] = "1zJUNK"
+    alive(at.run())
+    assert at.warning[0].value.endswith("Showing your previous scenario\\.")
+    assert at.session_state["scenario"] == PRESETS["brainwave-gru"].scenario
+    assert not alive(at.run()).warning
+
+
+def test_a_bad_baseline_is_left_out_with_a_sentence():
+    at = alive(opened(s=HOME, vs="1zJUNK"))
+    assert "baseline" in at.warning[0].value
+    assert "vs" not in at.query_params
+
+
+def test_a_knob_changes_numbers_and_address():
+    at = opened()
+    before = [m.value for m in at.metric]
+    at.select_slider(key="w.devices").set_value(2).run()
+    alive(at)
+    assert at.session_state["scenario"].devices == 2
+    assert decode(token(at)).devices == 2
+    assert [m.value for m in at.metric] != before
+    at.number_input(key="w.outputs").set_value(128).run()
+    assert decode(token(alive(at))).outputs == 128
+    assert any("modified" in m.value for m in at.markdown)
+
+
+def test_another_system_brings_its_defaults_and_another_workload_too():
+    at = opened()
+    at.selectbox(key="w.system").set_value("v100-appliance").run()
+    assert alive(at).session_state["scenario"].workload == "gpt2-1.5b"
+    at.selectbox(key="w.workload").set_value("gpt2-345m").run()
+    scenario = alive(at).session_state["scenario"]
+    assert (scenario.system, scenario.workload) == ("v100-appliance", "gpt2-345m")
+    assert len(at.metric) == 4
+
+
+def test_a_pair_that_cannot_run_says_why_and_offers_two_that_can():
+    at = opened()
+    at.selectbox(key="w.system").set_value("agilio-cx").run()
+    alive(at)
+    assert len(at.info) == 1
+    assert not at.metric
+    ways = [b for b in at.button if b.key and b.key.startswith("pair.")]
+    assert len(ways) == 2
+    ways[0].click().run()
+    assert len(alive(at).metric) == 4
+    assert not at.info
+
+
+def test_what_does_not_fit_shows_no_metrics_and_a_change_that_does():
+    big = PRESETS["dfx-1.5b"].scenario.with_(
+        devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"}
+    )
+    at = alive(opened(s=encode(big)))
+    assert "Does not fit" in at.error[0].value
+    assert not at.metric
+    at.button(key="fix.0").click().run()
+    alive(at)
+    assert not at.error
+    assert len(at.metric) == 4
+
+
+def test_a_limit_that_is_missed_is_said_beside_the_numbers():
+    at = alive(opened(s=encode(PRESETS["dfx-1.5b"].scenario.with_(limits={"power_w": 1.0}))))
+    assert "Power limit exceeded" in at.error[0].value
+    assert len(at.metric) == 4
+
+
+def test_input_that_is_not_allowed_changes_nothing_and_says_so():
+    at = opened(s=encode(PRESETS["dfx-1.5b"].scenario.with_(overrides={"devices.0.memory.hbm.bandwidth": "920 GB/s"})))
+    at.text_input(key="w.override.devices.0.memory.hbm.bandwidth").set_value("920 parsecs").run()
+    alive(at)
+    assert at.session_state["scenario"].overrides == {"devices.0.memory.hbm.bandwidth": "920 GB/s"}
+    assert "Nothing was changed" in at.warning[0].value
+    assert len(at.metric) == 4
+    assert not alive(at.run()).warning
+
+
+def test_a_what_if_moves_the_numbers_and_is_badged():
+    at = opened()
+    before = at.metric[0].value
+    at.multiselect(key="w.overrides").set_value(["devices.0.memory.hbm.bandwidth"]).run()
+    at.text_input(key="w.override.devices.0.memory.hbm.bandwidth").set_value("100 GB/s").run()
+    alive(at)
+    assert at.metric[0].value != before
+    assert any("what-if" in m.value for m in at.markdown)
+    at.multiselect(key="w.overrides").set_value([]).run()
+    assert alive(at).session_state["scenario"].overrides == {}
+    assert at.metric[0].value == before
+
+
+def test_a_baseline_is_pinned_travels_in_the_link_and_is_unpinned():
+    at = opened()
+    at.button(key="pin").click().run()
+    at.select_slider(key="w.devices").set_value(2).run()
+    alive(at)
+    assert at.session_state["baseline"] == HOME
+    assert "slower" in at.metric[0].delta
+    again = alive(opened(s=token(at), vs=at.session_state["baseline"]))
+    assert [m.delta for m in again.metric] == [m.delta for m in at.metric]
+    at.button(key="unpin").click().run()
+    assert alive(at).session_state["baseline"] == ""
+    assert "vs" not in at.query_params
+
+
+def test_a_tile_can_be_fixed_and_freed():
+    at = opened()
+    first = at.selectbox(key="w.tile.d")
+    first.set_value(int(first.options[1])).run()
+    assert len(alive(at).session_state["scenario"].tile) == 2
+    at.selectbox(key="w.tile.d").set_value(0).run()
+    assert alive(at).session_state["scenario"].tile == ()
+
+
+@pytest.mark.parametrize("page", ["published", "catalog"])
+def test_a_page_switch_keeps_the_scenario(page):
+    given = encode(PRESETS["brainwave-gru"].scenario)
+    at = opened(s=given)
+    at.switch_page(f"views/{page}.py").run()
+    assert token(alive(at)) == given
+    at.switch_page("views/explore.py").run()
+    assert token(alive(at)) == given
+    assert at.number_input(key="w.inputs").value == PRESETS["brainwave-gru"].scenario.inputs
+
+
+@pytest.mark.parametrize("section", ["systems", "devices", "links", "nics", "workloads"])
+def test_the_catalog_lists_every_section(section):
+    at = opened()
+    at.switch_page("views/catalog.py").run()
+    at.selectbox(key="section").set_value(section).run()
+    alive(at)
+    assert len(at.dataframe) >= 2
+    at.text_input(key="find").set_value("nothing is called this").run()
+    assert any("Nothing matches" in c.value for c in alive(at).caption)
+
+
+def test_every_entry_of_the_catalog_opens():
+    from hardware_specs.catalog import default_catalog
+    from model_zoo.catalog import default_zoo
+
+    at = opened()
+    at.switch_page("views/catalog.py").run()
+    ids = {s: default_catalog().ids(s) for s in ("systems", "devices", "links", "nics")} | {
+        "workloads": default_zoo().ids()
+    }
+    for section, entries in ids.items():
+        at.selectbox(key="section").set_value(section).run()
+        for row in range(0, len(entries), 4):
+            at.session_state[f"v.catalog.{section}"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+            alive(at.run())
+
+
+def test_published_tells_validation_from_calibration_and_opens_a_claim():
+    at = opened()
+    at.switch_page("views/published.py").run()
+    alive(at)
+    assert [m.label.split(" ")[0] for m in at.metric][:2] == ["Validation", "Calibration"]
+    at.segmented_control(key="status").set_value("not predicted").run()
+    alive(at)
+    at.text_input(key="claim").set_value("nothing is called this").run()
+    assert any("No claim matches" in c.value for c in alive(at).caption)
+
+
+def test_default_scenarios_of_unusual_pairs_open():
+    for pair in (("arm-edge", "gpt2-345m"), ("fb-card", "resnext101-32x4d")):
+        assert len(alive(opened(s=encode(default_scenario(*pair)))).metric) == 4
