@@ -44,7 +44,7 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
 
 
 def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    table, indices, weights, mask, first, last, total, distance, column, out, slot = args
+    table, indices, weights, mask, first, last, total, distance, column, out, slot, bad = args
     floats = ir.VectorType(_F32, width)
 
     def data(array: Any, position: int) -> Any:
@@ -81,7 +81,8 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     t = builder.phi(_I64)
     t.add_incoming(first, entry)
     sums = [builder.phi(floats) for _ in range(chains)]
-    shift = builder.phi(_F32)
+    shift, missed = builder.phi(_F32), builder.phi(_I8)
+    missed.add_incoming(_I8(0), entry)
     for value in sums:
         value.add_incoming(ir.Constant(floats, [0.0] * width), entry)
     shift.add_incoming(_F32(0.0), entry)
@@ -101,7 +102,10 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
         with builder.if_then(straddles):
             builder.call(hint, [at(at(hinted, begin), _I64(block_bytes - 1)), _I32(0), _I32(3), _I32(1)])
 
-    row = at(rows, builder.mul(_load(builder, at(ids, builder.shl(t, _I64(3))), _I64), stride))
+    wanted = _load(builder, at(ids, builder.shl(t, _I64(3))), _I64)
+    inside = builder.icmp_unsigned("<", wanted, builder.extract_value(array.shape, 0))
+    missed.add_incoming(builder.or_(missed, builder.zext(builder.not_(inside), _I8)), builder.block)
+    row = at(rows, builder.mul(builder.select(inside, wanted, _I64(0)), stride))  # never read outside the table
     weight = _load(builder, at(factors, builder.shl(builder.and_(t, mask), _I64(2))), _F32)
     bias = _F32(0.0)
     if fmt == "int8":
@@ -140,6 +144,8 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     builder.branch(head)
 
     builder.position_at_end(done)
+    with builder.if_then(builder.icmp_unsigned("!=", missed, _I8(0)), likely=False):
+        builder.store(_I8(1), data(bad, 11))
     target = at(result, builder.shl(slot, _I64(2)))
     final = [builder.fadd(value, splat(shift)) for value in sums] if quantised else list(sums)
     if fmt == "int4" and width > 1:  # even and odd columns were summed apart: interleave once per bag
@@ -157,32 +163,37 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
 def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], int]:
     """Kernel summing one column block of one bag, and how many columns that block has.
 
-    ``f(table, indices, weights, mask, first, last, total, distance, column, out, slot)`` writes
+    ``f(table, indices, weights, mask, first, last, total, distance, column, out, slot, bad)`` writes
     ``out.flat[slot:slot + columns] = sum_t weights[t & mask] * row(indices[t])[column:column + columns]`` for ``t`` in
-    ``[first, last)``, prefetching row ``indices[t + distance]``; ``mask`` is -1, or 0 for the single weight 1.
+    ``[first, last)``, prefetching row ``indices[t + distance]``. An index outside
+    the table sets ``bad[0]`` and reads row 0 instead; ``mask`` is -1, or 0 for the single weight 1.
     """
     columns = width * vectors * (2 if fmt == "int4" else 1)
     if JIT_ENABLED:
 
         def typed(
             typingctx: Any, table: Any, indices: Any, weights: Any, mask: Any, first: Any, last: Any, total: Any,
-            distance: Any, column: Any, out: Any, slot: Any,
+            distance: Any, column: Any, out: Any, slot: Any, bad: Any,
         ) -> Any:  # fmt: skip
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 return _emit(fmt, width, vectors, context, builder, signature, args)
 
             whole = types.intp
-            return types.void(table, indices, weights, whole, whole, whole, whole, whole, whole, out, whole), codegen
+            return types.void(
+                table, indices, weights, whole, whole, whole, whole, whole, whole, out, whole, bad
+            ), codegen
 
         return intrinsic(typed), columns
 
     def block(
         table: Any, indices: Any, weights: Any, mask: Any, first: Any, last: Any, total: Any, distance: Any,
-        column: Any, out: Any, slot: Any,
+        column: Any, out: Any, slot: Any, bad: Any,
     ) -> None:  # fmt: skip
         result, shift = np.zeros(columns, np.float32), np.float32(0)
         for t in range(first, last):
-            values, scale, bias = decode_block(fmt, table[indices[t]], column, columns)
+            inside = 0 <= indices[t] < len(table)
+            bad[0] |= not inside
+            values, scale, bias = decode_block(fmt, table[indices[t] if inside else 0], column, columns)
             result += values * np.float32(weights[t & mask] * scale)
             shift += np.float32(weights[t & mask] * bias)
         out.reshape(-1)[slot : slot + columns] = result + shift

@@ -124,24 +124,22 @@ def _bag(fmt: str) -> Callable[..., None]:
         total = hi if single else offsets[hi]
         for b in range(lo, hi):
             first, last = (b, b + 1) if single else (offsets[b], offsets[b + 1])
-            wrong = 0
-            for t in range(last - first):
-                wrong += int(np.uint64(indices[first + t]) >= np.uint64(table.shape[0]))
-            if wrong > 0:  # refused by the caller; reading the row could fault
-                bad[0] = True
-                continue
             column, slot = 0, b * width
             while column + columns_wide <= width:
-                block_wide(table, indices, weights, mask, first, last, total, distance, column, out, slot + column)
+                block_wide(table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad)
                 column += columns_wide
             while column + columns_middle <= width:
-                block_middle(table, indices, weights, mask, first, last, total, distance, column, out, slot + column)
+                block_middle(
+                    table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad
+                )
                 column += columns_middle
             while column + columns_narrow <= width:
-                block_narrow(table, indices, weights, mask, first, last, total, distance, column, out, slot + column)
+                block_narrow(
+                    table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad
+                )
                 column += columns_narrow
             while column < width:
-                block_last(table, indices, weights, mask, first, last, total, distance, column, spill, 0)
+                block_last(table, indices, weights, mask, first, last, total, distance, column, spill, 0, bad)
                 for c in range(min(columns_last, width - column)):
                     out[b, column + c] = spill[c]
                 column += columns_last
@@ -242,6 +240,7 @@ def embedding_bag(
     distance : rows requested this many lookups ahead; None chooses by the row's size. [lookups]
     """
     whole("indices", indices, np.int64, 1)
+    require(table.rows > 0 or indices.size == 0, f"indices has {indices.size} values; the table has no rows")
     whole("offsets", offsets, np.int64, 1)
     ordered = (
         offsets.size > 0
@@ -278,6 +277,7 @@ def embedding_lookup(
 ) -> np.ndarray:
     """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
     whole("indices", indices, np.int64, 1)
+    require(table.rows > 0 or indices.size == 0, f"indices has {indices.size} values; the table has no rows")
     ahead, bad = _distance(table, distance), np.zeros(1, np.bool_)
     result = _destination(out, indices.size, table.width)
     over_range(
