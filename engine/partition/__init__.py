@@ -14,7 +14,17 @@ from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
-__all__ = ["Hop", "Plan", "Stage", "host_hops", "make_plan", "second_executor", "second_format_of", "split_wire"]
+__all__ = [
+    "Hop",
+    "Plan",
+    "Stage",
+    "host_hops",
+    "make_plan",
+    "second_executor",
+    "second_format_of",
+    "split_wire",
+    "wire_bytes",
+]
 
 LOOKUPS = ("EmbeddingBag", "Gather")
 
@@ -63,13 +73,18 @@ def _all(graph: Graph) -> frozenset[str]:
     return frozenset(op.name for phase in graph.phases for op in phase.ops)
 
 
+def wire_bytes(format: str) -> float:
+    """Bytes of an element on a wire: whole bytes, but single bits travel packed. [B]"""
+    return BITS[format] / 8 if format == "binary" else max(BITS[format], 8.0) / 8
+
+
 def host_hops(bound: Bound) -> tuple[Hop, ...]:
     """What enters and leaves over the host's wire, once a request."""
     wire = bound.wire("host") or bound.wire("network")
     if wire is None:
         return ()
     s, graph, fam = bound.scenario, bound.graph, bound.family
-    element = max(BITS[fam.io_format or s.precision], 8.0) / 8
+    element = wire_bytes(fam.io_format or s.precision)
     into = graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
     out = graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
     parts = (float(s.inputs if graph.input_elements.s else 1), float(s.outputs if graph.output_elements.s else 1))
@@ -139,7 +154,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-            crossing = _cut(bound, ops, high) * max(BITS[formats[i]], 8.0) / 8
+            crossing = _cut(bound, ops, high) * wire_bytes(formats[i])
             hops.append(Hop(f"cut after {ops[high - 1].name}", wire, crossing, passes))
     return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1)
 

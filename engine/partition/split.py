@@ -16,8 +16,7 @@ from engine.account import device_power
 from engine.bind import Bound, bind
 from engine.devices import family
 from engine.devices.family import Job, Unsupported
-from engine.formats import BITS
-from engine.partition import Stage, host_hops, second_executor, second_format_of, split_wire
+from engine.partition import Stage, host_hops, second_executor, second_format_of, split_wire, wire_bytes
 from engine.scenario import Scenario, ScenarioError
 from engine.schedule import price_stage, wire_time
 from hardware_specs.catalog import Catalog
@@ -192,7 +191,7 @@ def split_points(
     second = _executor(bound, second_device, second_format, ops)
     sent, read = crossing(ops, s.batch, float(s.inputs))
     passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-    crossing_bytes = sent * max(BITS[first_format], 8.0) / 8
+    crossing_bytes = sent * wire_bytes(first_format)
     before = np.concatenate(([0.0], np.cumsum(first.seconds)))
     behind = np.concatenate((np.cumsum(second.seconds[::-1])[::-1], [0.0]))
     handover = _handover(second, ops, read) if second.additive else np.zeros(len(ops) + 1)
@@ -201,10 +200,12 @@ def split_points(
     start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
     flight = wire.hops * wire.link.latency.si
     powers = (device_power(first_device)[0], device_power(second_device)[0])
+    head_runs = np.concatenate(([True], np.logical_and.accumulate(runs_first)))
+    tail_runs = np.concatenate((np.logical_and.accumulate(runs_second[::-1])[::-1], [True]))
     last = len(ops)
     points = []
     for k in range(last + 1):
-        if not (runs_first[:k].all() and runs_second[k:].all()):
+        if not (head_runs[k] and tail_runs[k]):
             continue
         cut = 0 < k < last
         one = (before[k] if first.additive else _priced(first, ops[:k])) + (first.fixed_s if k else 0.0)
