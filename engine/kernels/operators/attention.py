@@ -20,6 +20,7 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.operators.dot_ir import ROWS, SPAN, dot_tile
 from engine.kernels.operators.gemm import aligned, output
+from engine.kernels.operators.pointwise import exp32
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["append", "attention"]
@@ -38,10 +39,11 @@ def _softmax_rows(scores, queries, first_visible, length):
         for s in range(1, visible):
             top = max(top, scores[i, s])
         total = np.float32(0)
+        row = scores[i, :visible]
+        for s in range(row.size):  # apart from the sum, which must keep its order: this loop runs in vectors
+            row[s] = exp32(row[s] - top)
         for s in range(visible):
-            value = math.exp(scores[i, s] - top)
-            scores[i, s] = value
-            total += value
+            total += scores[i, s]
         scale = np.float32(1) / total
         for s in range(visible):
             scores[i, s] *= scale

@@ -41,6 +41,8 @@ GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2}
 INT_KIND = "u8s8" if isa() == "avx512vnni" else "s16"
 HAS_BF16 = VL == 16 and "avx512bf16" in host_features()
 ROUNDER = np.float32(1.5 * 2**23)  # x + ROUNDER has the integer nearest x (ties to even) in its low mantissa bits
+_LINE = 64
+_AHEAD = 8  # k-words of the column panel asked for ahead: the panel streams from the second level
 _ROUNDER_BITS = 0x4B400000
 
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -149,6 +151,7 @@ def _generate(kind: str, epilogue: str) -> Any:
                 start = load(builder, init_at, _I64(4 * VL * j), vector)
                 for r in range(MR):
                     builder.store(start, sums[r][j])
+            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
             chunks = builder.sdiv(builder.add(words, _I64(CHUNK - 1)), _I64(CHUNK))
             with cgutils.for_range(builder, chunks) as outer:
                 done = builder.mul(outer.index, _I64(CHUNK))
@@ -159,6 +162,9 @@ def _generate(kind: str, epilogue: str) -> Any:
                 with cgutils.for_range(builder, count) as step:
                     a_step = builder.gep(a_chunk, [builder.mul(step.index, _I64(4))])
                     b_step = builder.gep(b_chunk, [builder.mul(step.index, _I64(4 * NC))])
+                    for line in range(0, 4 * NC, _LINE):
+                        ahead = builder.gep(b_step, [_I64(4 * NC * _AHEAD + line)])
+                        builder.call(hint, [ahead, _I32(0), _I32(3), _I32(1)])
                     bs = [load(builder, b_step, _I64(4 * VL * j), load_vector) for j in range(NV)]
                     for r in range(MR):
                         one = splat(builder, load(builder, a_step, _I64(4 * CHUNK * r), load_word), VL)
