@@ -18,7 +18,7 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels import jit
-from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, kernel, types
 from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
 from engine.kernels.operators.microkernel import GROUP, HAS_BF16, MR, NC, VL, declared, load, multiply_add
 from engine.kernels.operators.ranges import require
@@ -67,8 +67,6 @@ class Roofline:
 
 
 def _compute_ir(kind: str) -> Any:
-    from numba.core import cgutils
-
     real = kind in ("f32", "bf16")
     vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
     words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
@@ -99,8 +97,6 @@ def _compute_ir(kind: str) -> Any:
 
 
 def _read_ir(ahead: int) -> Any:
-    from numba.core import cgutils
-
     vector = ir.VectorType(_I32, VL)
     streams = 8
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, kernel, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, host_features, intrinsic, isa, kernel, types
 from engine.kernels.operators.gemm import aligned
 from engine.kernels.operators.microkernel import INT_KIND, VL, declared, load, multiply_add, splat
 from engine.kernels.operators.ranges import over_range, require, whole
@@ -77,8 +77,6 @@ def _counted(builder: Any, total: Any, value: Any) -> Any:
 
 
 def _tile_ir(rows_at_once: int) -> Any:
-    from numba.core import cgutils
-
     vector = ir.VectorType(_I32, VL)
 
     @intrinsic

@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.lib.stride_tricks import as_strided
 
-from engine.kernels.jit import JIT_ENABLED, intrinsic, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.kernels.operators.lanes import half_vector
 from engine.kernels.operators.microkernel import INT_KIND, VL, declared, load, multiply_add
 
@@ -68,8 +68,6 @@ def _lane_sum(builder: Any, total: Any, add: Any) -> Any:
 
 
 def _generate(stored: str, vectors: int) -> Any:
-    from numba.core import cgutils
-
     integer = stored == "u8"
     element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
     size = STORED[stored](0).itemsize

@@ -27,7 +27,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.lib.stride_tricks import as_strided
 
-from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, host_features, intrinsic, isa, types
 
 __all__ = ["CHUNK", "GROUP", "HAS_BF16", "INT_KIND", "MR", "NC", "NV", "ROUNDER", "STRIP", "VL", "copy_strip", "tile"]
 
@@ -123,8 +123,6 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
 
 
 def _generate(kind: str, epilogue: str) -> Any:
-    from engine.kernels.jit import cgutils
-
     real = kind in ("f32", "bf16")
     word = _F32 if real else _I32
     load_word = _F32 if kind == "f32" else _I32
