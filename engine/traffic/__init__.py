@@ -10,6 +10,7 @@ from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Diurnal, Ga
 from engine.traffic.closed_forms import Law
 from engine.traffic.estimates import Estimate, Tail
 from engine.traffic.instant import instant
+from engine.traffic.limits import Capacity, capacity
 from engine.traffic.plan import CapacityPlan, Demand, NodeFacts, SiteFacts, capacity_plan
 from engine.traffic.policies import (
     BucketedBatching,
@@ -25,7 +26,7 @@ from engine.traffic.policies import (
     sparse_dense,
 )
 from engine.traffic.service import DecoderService, Resource, Service, TrafficError
-from engine.traffic.simulate import Capacity, LoadReport, Timeline, capacity, latency_curve, simulate, timeline
+from engine.traffic.simulate import LoadReport, Timeline, latency_curve, simulate, timeline
 from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps
 

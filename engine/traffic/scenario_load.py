@@ -81,7 +81,9 @@ def service_table(
     A request is what `evaluate` prices: ``scenario.batch`` items of length ``scenario.inputs``. ``b`` requests in one
     launch are priced as a batch of ``b * scenario.batch``, at powers of two of b and linear between. Servers are the
     replicas times the streams of the scenario, held for the interval at which a stream can start; the answer takes
-    the whole latency. An estimate, as good as the cost model.
+    the whole latency. For a pipeline of single stages that is exact: constant stages in a row wait as the slowest alone
+    (Friedman, Oper. Res. 13(1), 1965); with copies of its slowest stage it is a little pessimistic. An estimate, as
+    good as the cost model.
 
     Parameters
     ----------

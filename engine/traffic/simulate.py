@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,43 +13,19 @@ from numpy.typing import NDArray
 from engine.kernels.jit import run_chunks
 from engine.traffic.arrivals import Arrivals, Bursty, Diurnal, Trace
 from engine.traffic.estimates import Estimate, Tail, student_t
+from engine.traffic.limits import Capacity, capacity
 from engine.traffic.policies import Chain, Decoder
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations, saturated
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations
 from engine.traffic.service import TrafficError, whole
 from engine.traffic.sizes import Fixed, Sizes
 
-__all__ = ["Capacity", "LoadReport", "Timeline", "capacity", "latency_curve", "simulate", "timeline"]
+__all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
 
 LEVEL = 0.99  # confidence of every interval
 TIGHT = 0.05  # an interval within +-5% of its value is called tight
 WARMUP = 0.10  # share of each replication that is discarded
-_SATURATION_REQUESTS = 20_000
-_SATURATION_LAUNCHES = 64  # full rounds of launches a saturated run must see
 _ONE = Fixed(1)
-_NAMES_LIMIT = 0.90  # a resource this busy while its servers are saturated gets the blame
 _LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sides may differ, per replication
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """The load a system can carry at most.
-
-    Attributes
-    ----------
-    qps : float
-        Above it the queue of ``limit`` grows without limit. [1/s]
-    limit : str
-        The resource that is busy all the time there.
-    busy_s : dict
-        Seconds one request keeps each resource busy, per copy. [s]
-    unbounded : bool
-        Whether that queue is unlimited, hence whether overload has no steady state.
-    """
-
-    qps: float
-    limit: str
-    busy_s: dict[str, float]
-    unbounded: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,56 +80,6 @@ class LoadReport:
         return {k: plain(v) for k, v in vars(self).items() if k != "samples"}
 
 
-def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE, seed: int = 0) -> Capacity:
-    """Highest load with a steady state, and what limits it.
-
-    Exact where all requests have one row in the service table, or are not batched; else the throughput of a saturated
-    run (an estimate, good to the sampling error of its requests). Batches are full there, as the policy has them.
-    """
-    if isinstance(system, Decoder):
-        rounds = system.service.replicas * system.policy.max_batch * 8
-        rate, busy = saturated(system, sizes, outputs, max(2_000, rounds), seed)
-        return Capacity(rate, _blame(busy, "server", system.service.bound, rate), busy, system.policy.places is None)
-    least: tuple[float, str, bool] | None = None
-    everything: dict[str, float] = {}
-    for station in system.stations:
-        batch, service = station.policy.max_batch, station.service
-        if len(service.sizes) == 1:
-            rate = service.servers * batch / float(service.hold_s[batch - 1, 0])
-            busy = {station.name: 1.0 / rate}
-            for name, resource in service.resources.items():
-                busy[name] = float(np.asarray(resource.busy_s)[batch - 1, 0]) / batch / resource.copies
-        elif batch == 1:
-            below = np.array([0.0, *(sizes.share(size) for size in service.sizes)])
-            shares = np.diff(below)
-            if below[-1] < 1.0 - 1e-9:
-                raise TrafficError(f"sizes go above the largest in the service table, {service.sizes[-1]}")
-            rate = service.servers / float(shares @ service.hold_s[0])
-            busy = {station.name: 1.0 / rate}
-            for name, resource in service.resources.items():
-                busy[name] = float(shares @ np.asarray(resource.busy_s)[0]) / resource.copies
-        else:
-            n = max(_SATURATION_REQUESTS, _SATURATION_LAUNCHES * service.servers * batch)
-            rate, busy = saturated(Chain((replace(station, hop_s=0.0),)), sizes, outputs, n, seed)
-        for name, seconds in busy.items():
-            everything[name] = everything.get(name, 0.0) + seconds
-        if least is None or rate < least[0]:
-            least = (rate, _blame(busy, station.name, service.bound, rate), station.policy.places is None)
-    assert least is not None
-    rate, limit, unbounded = least
-    for name, seconds in everything.items():  # a resource several stations share may give out first
-        if seconds * rate > 1.0 + 1e-9 and name not in {s.name for s in system.stations}:
-            rate, limit, unbounded = 1.0 / seconds, name, True
-    return Capacity(rate, limit, everything, unbounded)
-
-
-def _blame(busy: dict[str, float], server: str, bound: str, rate: float) -> str:
-    """The fullest resource at ``rate`` if it is nearly full; else what the servers spend their time on."""
-    named = {name: seconds * rate for name, seconds in busy.items() if name != server}
-    worst = max(named, key=lambda name: named[name], default=server)
-    return worst if named.get(worst, 0.0) >= _NAMES_LIMIT else bound or server
-
-
 def simulate(
     system: Chain | Decoder,
     arrivals: Arrivals,
@@ -196,7 +122,7 @@ def simulate(
     top = ceiling or capacity(system, sizes, outputs, seed)
     rho = arrivals.qps / top.qps
     skip = int(length * WARMUP)
-    if rho >= 1.0 and top.unbounded:
+    if arrivals.qps >= top.breaks_qps:
         return _overload(arrivals.qps, rho, top, seed)
 
     def one(replication: int) -> Run:
@@ -214,7 +140,7 @@ def simulate(
 
 def _overload(qps: float, rho: float, top: Capacity, seed: int) -> LoadReport:
     text = (
-        f"Offered load {qps:.4g} QPS is above capacity {top.qps:.4g} QPS ({top.limit}): "
+        f"Offered load {qps:.4g} QPS is above capacity {top.breaks_qps:.4g} QPS ({top.breaks}): "
         "the queue grows without limit, so there is no p99."
     )
     nothing = Estimate(0.0, 0.0, 0.0)

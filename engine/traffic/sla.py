@@ -7,9 +7,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from engine.traffic.arrivals import Arrivals
+from engine.traffic.limits import capacity
 from engine.traffic.policies import Chain, Decoder
 from engine.traffic.service import TrafficError, positive
-from engine.traffic.simulate import LoadReport, capacity, latency_curve, simulate
+from engine.traffic.simulate import LoadReport, latency_curve, simulate
 from engine.traffic.sizes import Fixed, Sizes
 
 __all__ = ["Headline", "Sla", "max_qps"]
@@ -117,7 +118,7 @@ def max_qps(
     positive("precision", precision)
     top = capacity(system, sizes, outputs, seed)
     # a finite buffer has a steady state above capacity too, so look there as well
-    reach = 0.999 if top.unbounded else 2.0
+    reach = min(2.0, 0.999 * top.breaks_qps / top.qps)
     scanned = latency_curve(
         system,
         arrivals,

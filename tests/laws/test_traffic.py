@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,13 +197,13 @@ def test_littles_law_and_conservation_on_every_policy(system, sizes, outputs) ->
 
 @pytest.mark.parametrize("system", [BATCHING, BUCKETED, DECODER])
 def test_capacity_is_where_the_queue_starts_to_grow(system) -> None:
-    """Half the run is carried at 97% of capacity; at 110%, simulated as if stable, latency grows with the run."""
+    """At 110% of capacity, simulated as if that were stable, latency grows with the run; at 97% it does not."""
     sizes = Fixed(1) if system is BATCHING else WORDS
     top = capacity(system, sizes, WORDS)
     at = {}
     for share in (0.97, 1.1):
         for n in (20_000, 80_000):
-            fake = type(top)(10 * top.qps, top.limit, top.busy_s, True)
+            fake = replace(top, breaks_qps=math.inf)
             report = simulate(
                 system, Poisson(share * top.qps), sizes=sizes, outputs=WORDS, requests=n, replications=2, ceiling=fake
             )
@@ -222,6 +223,28 @@ def test_overload_says_so_instead_of_a_tail() -> None:
     assert lossy.dropped.holds(closed_forms.mm1n(5000.0, MS, 5).blocked)
     with pytest.raises(TrafficError, match="grows without limit"):
         instant(single(Service.constant(MS)), Poisson(1200.0))
+
+
+def test_an_unlimited_queue_before_a_small_buffer_can_still_be_overloaded() -> None:
+    """The front carries 1000/s and queues, the back carries 500/s and drops: 700/s is steady, 1500/s is not."""
+    front, back = Service.constant(MS), Service.constant(2 * MS)
+    system = sparse_dense(front, back, NoBatching(), NoBatching(3))
+    assert simulate(system, Poisson(700.0), requests=20_000).stable
+    assert not simulate(system, Poisson(1500.0), requests=20_000).stable
+    guarded = sparse_dense(back, front, NoBatching(3), NoBatching())  # 500/s at most get past the front's buffer
+    assert simulate(guarded, Poisson(5000.0), requests=20_000).stable
+
+
+@pytest.mark.parametrize("slow_first", [True, False])
+def test_constant_tandem_waits_as_its_bottleneck_alone(slow_first: bool) -> None:
+    """Stages of constant time in a row wait as the slowest alone, in any order (Friedman 1965): why a pipelined
+    scenario is one server held for its pace."""
+    slow, fast = Service.constant(MS), Service.constant(0.3 * MS)
+    stages = (slow, fast) if slow_first else (fast, slow)
+    tandem = sparse_dense(*stages, NoBatching(), NoBatching())
+    alone = single(Service(np.array([[MS]]), np.array([[1.3 * MS]])))
+    a, b = (simulate(s, Poisson(900.0), requests=20_000, keep_samples=True).samples for s in (tandem, alone))
+    np.testing.assert_allclose(np.sort(a), np.sort(b), rtol=0, atol=1e-9)
 
 
 def test_wide_interval_is_said_and_narrowed() -> None:
