@@ -16,7 +16,7 @@ from engine.devices import cpu_model as M
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, PhaseCost
 from engine.devices.footprint import footprint
 from engine.formats import BITS
-from hardware_specs.schema import Device, MemoryLevel
+from hardware_specs.schema import Cpu, Device, MemoryLevel
 from model_zoo import table as T
 from model_zoo.ops import Graph, Phase
 
@@ -50,7 +50,7 @@ def _clock(device: Device, format: str) -> float:
     return listed.si if listed is not None else cpu.clock.si
 
 
-def _cpu(device: Device):
+def _cpu(device: Device) -> Cpu:
     assert device.cpu is not None, device.id
     return device.cpu
 
@@ -106,6 +106,12 @@ def threads_of(job: Job) -> float:
     """Cores one stream runs on: the tile's first number, at most its share of the cores. [-]"""
     share = max(1.0, _cpu(job.device).cores.si // job.streams)
     return min(share, float(job.tile[0])) if job.tile else share
+
+
+def _reach(cpu: Cpu, threads: float) -> tuple[float, float]:
+    """Sockets a stream's threads lie on, and sockets there are. A stream stays on one socket if it fits there. [-]"""
+    sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
+    return min(sockets, float(np.ceil(threads * sockets / cpu.cores.si))), sockets
 
 
 def _parameters(job: Job) -> tuple[float, float]:
@@ -174,7 +180,11 @@ def record(job: Job) -> np.ndarray:
     if job.switches["cold"]:  # each page first costs a walk and the accesses before the prefetcher follows
         page = 4096.0
         one = page / (page / one + model["cold_page_misses"] * model["dram_latency"])
+    reach, sockets = _reach(cpu, threads)
     bandwidth = levels.dram.bandwidth.si * model["dram_efficiency"] if levels.dram.bandwidth is not None else np.inf
+    bandwidth *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / model["remote_share"] - 1.0))
+    sharing = max(1.0, job.streams * reach / sockets)  # streams on the sockets this one uses
+    shared = levels.shared * reach / sockets
     width = cpu.flop_per_cycle["fp32"].si
     efficiency = model["gemm_efficiency"] * (REFERENCE_WIDTH / width) ** model["width_exponent"]
     shared_rate = levels.shared_rate or cores * model["shared_bytes_per_cycle"] * cpu.clock.si
@@ -195,12 +205,12 @@ def record(job: Job) -> np.ndarray:
         "narrow_group": model["narrow_group"],
         "lanes": width / 4.0,
         "special_cycles": model["special_cycles"],
-        "dram": min(threads * one, bandwidth / job.streams),
-        "shared_rate": min(threads * shared_rate / cores, shared_rate / job.streams),
+        "dram": min(threads * one, bandwidth / sharing),
+        "shared_rate": threads * shared_rate / cores,
         "private_rate": threads * model["private_bytes_per_cycle"] * cpu.clock.si,
         "private": threads * levels.private,
-        "shared_share": levels.shared / job.streams,
-        "shared": levels.shared,
+        "shared_share": shared / sharing,
+        "shared": shared,
         "weights_total": np.inf if cold else weights,
         "tables_total": np.inf if cold else tables,
         "weight_bytes": BITS[low] / 8,

@@ -313,6 +313,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("narrow_group", 0.3, "1", "assumed", "Least share left to a grouped or depthwise convolution."),
     Parameter("special_cycles", 10.0, "cycle", "assumed", "Cycles of a vector of exponentials or their like."),
     Parameter("dram_efficiency", 0.8, "1", "assumed", "Share of the DRAM peak that streams of all cores reach."),
+    Parameter("remote_share", 0.6, "1", "assumed", "Rate of DRAM behind another socket over that of the own one."),
     Parameter("shared_bytes_per_cycle", 12.0, "B/cycle", "assumed", "One core from the last-level cache."),
     Parameter("private_bytes_per_cycle", 48.0, "B/cycle", "assumed", "One core from its own L2."),
     Parameter("private_latency", 5e-9, "s", "assumed", "L2 hit, where the part gives none."),
@@ -346,6 +347,7 @@ SWITCHES: tuple[Switch, ...] = (
 
 ASSUMPTIONS: tuple[str, ...] = (
     "Streams share cores, last-level cache and DRAM bandwidth evenly; each runs the same network on its own batch.",
+    "On several sockets a stream keeps to as few as hold its threads, its memory spread over those.",
     "Weights are streamed and packed while the first row is multiplied; the remaining rows run from cache.",
     "INT8 covers products with stored weights; lookups, normalisation and state stay wide. The zero point of the first "
     "layer's asymmetric inputs folds into its bias, so asymmetric and symmetric cost the same time.",

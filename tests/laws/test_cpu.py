@@ -180,6 +180,26 @@ def test_a_part_of_a_network_costs_its_share_and_what_it_is_handed():
     assert cpu.price(head).total_s + cpu.price(tail).total_s == pytest.approx(cost.total_s + handed, rel=1e-12)
 
 
+def test_two_sockets_are_two_machines_for_two_streams_and_less_for_one():
+    one = default_catalog().device("xeon-e5-2650")
+    levels = tuple(
+        m if m.per == "core" else m.model_copy(update={
+            "capacity": Quantity(value=f"{2 * m.capacity.si!r} B", basis="assumed", note="test"),
+            "bandwidth": m.bandwidth and Quantity(value=f"{2 * m.bandwidth.si!r} B/s", basis="assumed", note="test"),
+        })
+        for m in one.memory
+    )  # fmt: skip
+    cpu_block = one.cpu.model_copy(update={
+        "cores": Quantity(value=16, basis="assumed", note="test"),
+        "sockets": Quantity(value=2, basis="assumed", note="test"),
+    })  # fmt: skip
+    two = one.model_copy(update={"memory": levels, "cpu": cpu_block})
+    for net in ("alexnet", "wide-deep-criteo", "gpt2-345m"):
+        alone = cpu.price(job(one, net, batch=4)).total_s
+        assert cpu.price(job(two, net, batch=4, streams=2)).total_s == pytest.approx(alone, rel=1e-9)
+        assert cpu.price(job(two, net, batch=4)).total_s > 0.5 * alone
+
+
 def test_what_a_cpu_can_not_run_is_one_sentence():
     catalog, zoo = default_catalog(), default_zoo()
     why = cpu.supports(catalog.device("xeon-8280l"), zoo.graph("binary-fc-4096"), "fp32")

@@ -79,8 +79,8 @@ def test_crossing_tensors_are_counted_once_and_skips_included():
 
 
 def test_a_quantised_part_sends_less():
-    wide = split_points(QPI.with_(system="edge-metro", devices=1, tile=()), ("fp32", "fp32"))
-    low = split_points(QPI.with_(system="edge-metro", devices=1, tile=()), ("int8", "fp32"))
+    wide = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), ("fp32", "fp32"))
+    low = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), ("int8", "fp32"))
     for a, b in zip(wide[1:-1], low[1:-1], strict=True):
         assert b.crossing_bytes == pytest.approx(a.crossing_bytes / 4)
         assert b.link_s < a.link_s
