@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app import format as fmt
+from app.labels import BESIDE, Plot
 from app.look import (
     BAR_TEXT,
     BAR_WIDTH,
@@ -218,10 +219,11 @@ def _thinned(values: Sequence[str], now: int | None) -> list[str]:
     return [value if at % 2 == keep else "" for at, value in enumerate(values)]
 
 
-def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] = ()) -> go.Figure:
+def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] = (), width: float = 560.0) -> go.Figure:
     """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration.
 
-    `rows` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id.
+    `rows` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
+    where there is room. `width` is the plot area labels are laid out for. [px]
     """
     values = [v for row in rows for v in (row["published"], row["predicted"])]
     low, high = min(values, default=0.1) / 3, max(values, default=10.0) * 3
@@ -256,13 +258,11 @@ def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] =
                     ],
                 }
             )
-    notes = [
-        {
-            "x": math.log10(row["published"]), "y": math.log10(row["predicted"]), "text": row["id"], "xanchor": "left",
-            "xshift": 9,
-        }
-        for row in rows
-        if row["id"] in named
-    ]  # fmt: skip
+    plot = Plot((low, high), (low, high), width, 300.0)
+    for row in rows:
+        plot.mark(row["published"], row["predicted"])
+    for row in rows:
+        if row["id"] in named:
+            plot.label(row["published"], row["predicted"], row["id"], BESIDE)
     x = log_axis(low, high, "Published, as printed (filled: validation, hollow: calibration)") | {"showgrid": False}
-    return style(data, x, log_axis(low, high, "Predicted"), 380, dark, notes=notes, select=True)
+    return style(data, x, log_axis(low, high, "Predicted"), 380, dark, notes=plot.notes, select=True)

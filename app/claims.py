@@ -92,7 +92,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
             "Published": [shown(row["published"]) for row in rows],
             "Predicted": [shown(row["predicted"]) for row in rows],
             "Unit": [row["unit"] or "" for row in rows],
-            "Error (%)": [None if row["error"] is None else 100 * row["error"] for row in rows],
+            "Error (%)": [None if row["error"] is None else round(100 * row["error"], 1) + 0.0 for row in rows],
             "Allowed": [tolerance(row["tolerance"]) for row in rows],
             "Status": [status(row) for row in rows],
             "Role": [row["role"] for row in rows],

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
 
 from app import format as fmt
+from app.labels import BESIDE, Plot
 from app.look import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
 from engine.devices.family import RESOURCES
 from engine.report import OpRow, Report
 
 __all__ = ["Point", "points", "roofline"]
-
-_CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
-_LINE = 15.0  # height of a line of it [px]
-_HEIGHT = 220.0  # of the plot area that labels are laid out for [px]
-
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -52,56 +47,12 @@ def points(report: Report) -> list[Point]:
     return [p for p in map(Point.of, report.ops) if p and p.op.device == busiest]
 
 
-@dataclass
-class _Plot:
-    """Ranges of the log axes, what is drawn so far, and the boxes that labels have taken."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-    width: float
-    data: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    taken: list[Box] = field(default_factory=list)
-
-    def pixel(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point lies, from the lower left corner. [px]"""
-        across = math.log10(x / self.x[0]) / math.log10(self.x[1] / self.x[0])
-        up = math.log10(y / self.y[0]) / math.log10(self.y[1] / self.y[0])
-        return across * self.width, up * _HEIGHT
-
-    def free(self, box: Box) -> bool:
-        """Whether a box lies inside the plot and on nothing."""
-        inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0 and box[3] <= _HEIGHT
-        return inside and all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
-
-    def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> bool:
-        """Write a label at the first free spot beside a point; False where all are taken."""
-        px, py = self.pixel(x, y)
-        width = len(text) * _CHARACTER
-        for xanchor, yanchor, dx, dy in spots:
-            left = px + dx - {"left": 0.0, "right": width, "center": width / 2}[xanchor]
-            low = py + dy - {"middle": _LINE / 2, "bottom": 0.0, "top": _LINE}[yanchor]
-            box = (left, low, left + width, low + _LINE)
-            if self.free(box):
-                self.taken.append(box)
-                spot = {"xanchor": xanchor, "yanchor": yanchor, "xshift": dx, "yshift": dy}
-                self.notes.append({"x": math.log10(x), "y": math.log10(y), "text": text} | spot)
-                return True
-        return False
-
-
-_BESIDE = (
-    ("left", "middle", 12, 0),
-    ("right", "middle", -12, 0),
-    ("center", "bottom", 0, 11),
-    ("center", "top", 0, -11),
-)
 _LINE_TRACE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 _ON_RIDGE = (("center", "bottom", 0, 2),)
 _UNDER_LINE = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
 
 
-def _roofs(plot: _Plot, report: Report) -> None:
+def _roofs(plot: Plot, report: Report) -> None:
     roof = report.roofline
     peak, far = roof.peak_flops_per_s, plot.x[1]
     name = f"{roof.format.upper() if not roof.format.startswith('ms') else roof.format} peak {fmt.si(peak, 'FLOP/s')}"
@@ -173,8 +124,9 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
     peak = report.roofline.peak_flops_per_s
     xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
     ys = [p.rate for p in drawn + hollow] + [peak]
-    plot = _Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4), width)
-    plot.taken += [(a - 6, b - 6, a + 6, b + 6) for a, b in (plot.pixel(p.intensity, p.rate) for p in drawn)]
+    plot = Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4), width, 220.0)
+    for p in drawn:
+        plot.mark(p.intensity, p.rate)
     _roofs(plot, report)
     if hollow:
         plot.data.append(
@@ -190,7 +142,7 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
             }
         )
     for p in sorted(drawn, key=lambda p: -p.op.time_s)[:3]:
-        plot.label(p.intensity, p.rate, p.op.name, _BESIDE)
+        plot.label(p.intensity, p.rate, p.op.name, BESIDE)
     x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
     y = log_axis(*plot.y, "Performance (FLOP/s)")
     return style(plot.data + _operators(drawn, dark), x, y, 300, dark, notes=plot.notes)

@@ -11,6 +11,8 @@ from engine.devices.family import Unsupported
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
+_CROWDED = 20  # characters of a label beside its help icon on half of a phone
+
 
 def headline(report: Report, against: tuple[str, Report] | None) -> None:
     """Four numbers, each with its error band, and how they stand against the baseline."""
@@ -21,9 +23,9 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
             delta = {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             if card.delta and not phone:
                 delta["delta_description"] = f"vs {name}"
-            st.metric(
-                f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=card.help, **delta
-            )
+            crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
+            help = None if crowded else card.help
+            st.metric(f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=help, **delta)
     if phone and name:
         st.caption(f"Compared with {fmt.plain(name)}.")
 

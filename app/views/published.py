@@ -37,15 +37,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
             format_func=str.capitalize,
             help="Calibration claims fitted a constant; validation claims were only predicted.",
         )
-        status = st.segmented_control(
-            "Status",
-            [_ALL, *_STATUS],
-            default=_ALL,
-            required=True,
-            key="status",
-            bind="query-params",
-            format_func=str.capitalize,
-        )
+        status = st.selectbox("Status", [_ALL, *_STATUS], key="status", bind="query-params", format_func=str.capitalize)
         needle = st.text_input(
             "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
         )
@@ -85,7 +77,7 @@ def counters(rows: list[claims.Row]) -> None:
             delta=fmt.band(found.p90) if found.p90 is not None else None,
             delta_color="gray",
             delta_arrow="off",
-            delta_description="at the 90th percentile",
+            delta_description="for nine in ten",
             help="Of the validation claims with a number.",
         )
         missing = sum(row["predicted"] is None for row in rows)
@@ -150,7 +142,7 @@ def evidence(rows: list[claims.Row]) -> None:
         answer = f"{inside} of {len(drawn)} numbers within tolerance; the shaded band is ±10%"
         with parts.card("Predicted against published", answer):
             event = parts.figure(
-                charts.predicted(drawn, parts.dark(), far),
+                charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560),
                 f"Scatter of predicted against published: {answer}.",
                 "v.claims",
                 select=True,

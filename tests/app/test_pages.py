@@ -268,7 +268,7 @@ def test_published_tells_validation_from_calibration_and_opens_a_claim():
     at.switch_page("views/published.py").run()
     alive(at)
     assert [m.label.split(" ")[0] for m in at.metric][:2] == ["Validation", "Calibration"]
-    at.segmented_control(key="status").set_value("not predicted").run()
+    at.selectbox(key="status").set_value("not predicted").run()
     alive(at)
     at.text_input(key="claim").set_value("nothing is called this").run()
     assert any("No claim matches" in c.value for c in alive(at).caption)
