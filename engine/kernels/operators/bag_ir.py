@@ -107,7 +107,7 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     missed.add_incoming(builder.or_(missed, builder.zext(builder.not_(inside), _I8)), builder.block)
     row = at(rows, builder.mul(builder.select(inside, wanted, _I64(0)), stride))  # never read outside the table
     weight = _load(builder, at(factors, builder.shl(builder.and_(t, mask), _I64(2))), _F32)
-    bias = _F32(0.0)
+    scale, bias = _F32(1.0), _F32(0.0)
     if fmt == "int8":
         scale = _load(builder, at(row, tail), _F32)
         bias = _load(builder, at(row, builder.add(tail, _I64(4))), _F32)

@@ -74,11 +74,8 @@ def pack_conv(
         f"groups is {groups}; allowed: divisors of {channels_out} output channels",
     )
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
-    if bias is None:
-        bias = np.zeros(channels_out, np.float32)
-    require(
-        whole("bias", bias, np.float32, 1).size == channels_out, f"bias has {bias.size} values; allowed: {channels_out}"
-    )
+    added = np.zeros(channels_out, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(added.size == channels_out, f"bias has {added.size} values; allowed: {channels_out}")
     shape = tuple(weights.shape[2:])
     group_out, width = channels_out // groups, lanes()
     blocks, pieces, shifts, at_weight, at_bias = [], [], [], 0, 0
@@ -92,7 +89,7 @@ def pack_conv(
             piece = np.zeros((int(np.prod(shape)) * per_group, columns), np.float32)
             piece[:, :take] = np.moveaxis(weights[first : first + take], 1, -1).reshape(take, -1).T
             shift = np.zeros(columns, np.float32)
-            shift[:take] = bias[first : first + take]
+            shift[:take] = added[first : first + take]
             blocks.append((vectors, first, take, at_weight, at_bias, g))
             pieces.append(piece.reshape(-1))
             shifts.append(shift)

@@ -1,4 +1,4 @@
-"""Vector width of the target, and the few scalar primitives numba has no name for: prefetch, fp16 <-> fp32.
+"""Vector width of the target, and two things numba has no name for: prefetch and fp16 vectors.
 
 ``INFERSCAPE_ISA`` narrows the vector width (``avx2``: 8 floats, ``portable``: 4) without changing any result
 beyond fused multiply-add; it can never widen it past what the host executes.
@@ -9,12 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, host_features, intrinsic, isa, types
 
-__all__ = ["HALF", "float_to_half", "half_to_float", "half_vector", "has_f16c", "lanes", "prefetch"]
+__all__ = ["HALF", "half_vector", "has_f16c", "lanes", "prefetch"]
 
 HALF = ir.HalfType()
 _BYTE = ir.IntType(8)
@@ -58,45 +57,25 @@ def half_vector(builder: Any, bits: Any, width: int) -> Any:
     return builder.bitcast(builder.or_(value, sign), floats)
 
 
-if JIT_ENABLED:
+@intrinsic
+def _hint(typingctx: Any, array: Any, offset: Any) -> Any:
+    """IR of :data:`prefetch`."""
 
-    @intrinsic
-    def prefetch(typingctx: Any, array: Any, offset: Any) -> Any:
-        """Ask for the cache line at flat ``offset`` [elements] of ``array``: a hint, never a fault."""
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), _BYTE.as_pointer())
+        hint = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, hint, name)
+        builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
+        return context.get_dummy_value()
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, args[0]).data
-            pointer = builder.bitcast(builder.gep(data, [args[1]]), _BYTE.as_pointer())
-            hint = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32])
-            name = "llvm.prefetch.p0"
-            function = builder.module.globals.get(name) or ir.Function(builder.module, hint, name)
-            builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
-            return context.get_dummy_value()
-
-        return types.void(array, types.intp), codegen
-
-    @intrinsic
-    def half_to_float(typingctx: Any, bits: Any) -> Any:
-        """The float32 equal to the fp16 whose bit pattern is ``bits`` (uint16): exact."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            one = ir.VectorType(ir.IntType(16), 1)
-            vector = half_vector(builder, builder.bitcast(args[0], one), 1)
-            return builder.extract_element(vector, _I32(0))
-
-        return types.float32(types.uint16), codegen
-
-else:
-
-    def prefetch(array: Any, offset: Any) -> None:
-        """Nothing to hint without a compiler."""
-
-    def half_to_float(bits: Any) -> Any:
-        """The float32 equal to the fp16 whose bit pattern is ``bits``: exact."""
-        return np.float32(np.uint16(bits).view(np.float16))
+    return types.void(array, types.intp), codegen
 
 
-def float_to_half(values: np.ndarray) -> np.ndarray:
-    """Bit patterns (uint16) of ``values`` rounded to fp16, nearest even, overflow to infinity."""
-    with np.errstate(over="ignore"):
-        return np.asarray(values, np.float32).astype(np.float16).view(np.uint16)
+def _no_hint(array: Any, offset: Any) -> None:
+    """Nothing to hint without a compiler."""
+
+
+prefetch: Any = _hint if JIT_ENABLED else _no_hint
+"""``prefetch(array, offset)`` asks for the cache line at flat ``offset`` [elements] of ``array``: never a fault."""

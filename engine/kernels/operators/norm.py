@@ -41,13 +41,12 @@ def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray | None, out: np.nda
     whole("x", x, np.float32, x.ndim)
     width = x.shape[-1]
     require(whole("gain", gain, np.float32, 1).size == width, f"gain has {gain.size} values; allowed: {width}")
-    if shift is None:
-        shift = np.zeros(width, np.float32)
-    require(whole("shift", shift, np.float32, 1).size == width, f"shift has {shift.size} values; allowed: {width}")
+    moved = np.zeros(width, np.float32) if shift is None else whole("shift", shift, np.float32, 1)
+    require(moved.size == width, f"shift has {moved.size} values; allowed: {width}")
     result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
     require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
     rows = x.size // width if width else 0
-    return x.reshape(rows, width), shift, result, result.reshape(rows, width), 1 + 16384 // max(1, width)
+    return x.reshape(rows, width), moved, result, result.reshape(rows, width), 1 + 16384 // max(1, width)
 
 
 def layer_norm(

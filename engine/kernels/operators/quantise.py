@@ -77,7 +77,8 @@ def quantise(
     result = np.empty(x.shape, kind) if out is None else whole("out", out, kind, x.ndim)
     require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
     steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
-    low, high = np.float32(np.iinfo(kind).min), np.float32(np.iinfo(kind).max)
+    limits = np.iinfo(np.int8 if kind == np.int8 else np.uint8)
+    low, high = np.float32(limits.min), np.float32(limits.max)
     over_range(
         quantise_range, rows, x.reshape(rows, columns), steps, zeros, low, high, result.reshape(rows, columns),
         threads=threads, grain=1 + GRAIN // max(1, columns),
