@@ -1,7 +1,7 @@
 """Matrix products beside the peak probed in the same rounds and the best library found, one thread, interleaved.
 
 Every ratio is the median over rounds of figures taken next to each other, because a shared machine's clock drifts;
-one thread is timed in processor seconds of the process, several threads in wall time.
+products are timed in processor seconds of the calling thread, the decode step in wall time.
 Peers: onnxruntime, numpy, and torch where it is installed; each row names the one it is held against.
 """
 
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 os.environ.pop("OPENBLAS_CORETYPE", None)  # some environments pin a slower BLAS; takes effect before numpy loads
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a second BLAS thread spins into the calls that follow it
 
 import numpy as np
 import onnx
@@ -40,7 +41,7 @@ def _timed(call: Call, clock: Callable[[], float]) -> float:
 
 
 def _interleaved(
-    calls: dict[str, Call], rounds: int = ROUNDS, clock: Callable[[], float] = time.process_time
+    calls: dict[str, Call], rounds: int = ROUNDS, clock: Callable[[], float] = time.thread_time
 ) -> dict[str, np.ndarray]:
     """Seconds of every call in every round, the calls of a round one after another."""
     for call in calls.values():
@@ -255,8 +256,7 @@ def _decode() -> list[dict]:
                 for w in ws:
                     gemv(w, xs[w.shape[1]], stored=s, threads=t)
 
-            clock = time.process_time if threads == 1 else time.perf_counter
-            seconds = _interleaved({"ours": token, "stream": stream}, 5, clock)
+            seconds = _interleaved({"ours": token, "stream": stream}, 5, time.perf_counter)
             ratio = np.median((total / seconds["ours"]) / (data.nbytes / seconds["stream"]))
             rate = total / float(np.median(seconds["ours"])) / 1e9
             name = f"GPT-2 345M decode weights {stored}, {threads} thread{'s' * (threads > 1)}"
