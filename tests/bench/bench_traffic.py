@@ -8,9 +8,22 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.kernels.events.chain import chain
-from engine.kernels.events.recursions import batched, fifo_constant
-from engine.traffic import DynamicBatching, NoBatching, Poisson, Service, capacity, latency_curve, single
-from engine.traffic.runs import launch_tables
+from engine.kernels.events.recursions import batched, fifo, fifo_constant
+from engine.kernels.events.rng import fill_exponential, stream_key
+from engine.traffic import (
+    ContinuousBatching,
+    Decoder,
+    DecoderService,
+    DynamicBatching,
+    LogNormal,
+    NoBatching,
+    Poisson,
+    Service,
+    capacity,
+    latency_curve,
+    single,
+)
+from engine.traffic.runs import launch_tables, run_decoder
 from tests.reference.naive_events import TwinStation, simpy_chain
 
 _REQUESTS = 1_000_000
@@ -76,6 +89,25 @@ def _simpy_seconds(station, arrive: np.ndarray) -> float:
     return time.thread_time() - start
 
 
+def _uneven(servers: int) -> float:
+    """CPU seconds of Kiefer-Wolfowitz over requests of random length."""
+    arrive, hold, done = Poisson(0.8).times(_REQUESTS, 1, 0), np.empty(_REQUESTS), np.empty(_REQUESTS)
+    fill_exponential(stream_key(1, 9), 0, hold)
+    hold *= servers
+    return _best(lambda: fifo(arrive, hold, hold, servers, done), time.thread_time)
+
+
+def _decoder() -> tuple[int, float]:
+    """Events (iterations and arrivals) of a decoder at 80% of capacity, and the CPU seconds they take."""
+    table = DecoderService((1, 512), np.array([1e-3, 2e-2]), np.outer(1 + 0.02 * np.arange(16), [1e-3, 2e-3]), 2)
+    system, sizes = Decoder(table, ContinuousBatching(16)), LogNormal(64, 0.5, 256)
+    n = _REQUESTS // 20
+    tokens = sizes.draw(n, 1, 2, 0), sizes.draw(n, 1, 3, 0)
+    arrive = Poisson(0.8 * capacity(system, sizes, sizes).qps).times(n, 1, 0)
+    events = run_decoder(system, arrive, *tokens).events
+    return events, _best(lambda: run_decoder(system, arrive, *tokens), time.thread_time)
+
+
 def rows() -> list[dict]:
     """Events and requests a second and a whole latency curve, against their goals and against SimPy."""
     found = []
@@ -95,6 +127,19 @@ def rows() -> list[dict]:
                 {"name": f"{kind}, {name}", "value": value, "unit": unit, "against": "SimPy twin, requests/s",
                  "ratio": against, "goal": f">= {goal:g} {unit}", "met": value >= goal}
             )  # fmt: skip
+    for servers in (1, 4, 64):
+        rate = _REQUESTS / _uneven(servers)
+        found.append(
+            {"name": f"exact recursion, {servers} servers, exponential service", "value": rate, "unit": "requests/s",
+             "against": "goal of the recursion", "ratio": rate / _REQUEST_GOAL,
+             "goal": f">= {_REQUEST_GOAL:g} requests/s", "met": rate >= _REQUEST_GOAL}
+        )  # fmt: skip
+    events, seconds = _decoder()
+    found.append(
+        {"name": "event engine, continuous batching of 16 on 2 replicas", "value": events / seconds,
+         "unit": "events/s", "against": "goal of the event engine", "ratio": events / seconds / _EVENT_GOAL,
+         "goal": f">= {_EVENT_GOAL:g} events/s", "met": events / seconds >= _EVENT_GOAL}
+    )  # fmt: skip
     for name, (system, _) in _systems().items():
 
         def curve(system=system) -> object:

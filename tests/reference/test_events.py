@@ -29,6 +29,8 @@ from engine.traffic import (
 from engine.traffic.runs import run_decoder, run_stations, service_factors
 from tests.reference.naive_events import TwinStation, simpy_chain, simpy_continuous
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # 64-bit wrap, uncompiled
+
 N = 10_000 if JIT_ENABLED else 400
 SAME = 1e-9  # [s], instants of answers
 GRID = (16, 64, 256)
