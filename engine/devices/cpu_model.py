@@ -292,11 +292,11 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
 
 
 PARAMETERS: tuple[Parameter, ...] = (
-    Parameter("gemm_efficiency", 0.5617, "1", "calibrated",
+    Parameter("gemm_efficiency", 0.5619, "1", "calibrated",
               "Share of the SIMD peak a product of matrices reaches on an AVX-512 core.", ("WD-010", "WD-011")),
-    Parameter("sample_overhead", 12.30e-6, "s", "calibrated",
+    Parameter("sample_overhead", 12.35e-6, "s", "calibrated",
               "Core time of the framework for a sample, beside its operators.", ("WD-010", "WD-011")),
-    Parameter("width_exponent", 0.369, "1", "calibrated",
+    Parameter("width_exponent", 0.368, "1", "calibrated",
               "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",)),
     Parameter("efficiency_ceiling", 0.94, "1", "assumed", "Share of the peak that the best products reach."),
     Parameter("core_bandwidth", 12.2e9, "B/s", "calibrated",
@@ -325,8 +325,10 @@ PARAMETERS: tuple[Parameter, ...] = (
               "DRAM latencies a cold 4 KiB page costs: two levels of its walk, two lines ahead of the prefetcher."),
     Parameter("row_cycles", 60.0, "cycle", "assumed", "Instructions around the copy of a table row."),
     Parameter("hash_cycles", 300.0, "cycle", "assumed", "A string hashed to a bucket by the framework."),
-    Parameter("op_overhead", 4e-6, "s", "assumed", "One operator issued by a graph executor."),
-    Parameter("barrier", 1e-6, "s", "assumed", "Fork and join of the threads of a stream, times log2 of their number."),
+    Parameter("op_overhead", 2e-6, "s", "assumed",
+              "One operator issued by a graph executor; 1 in C++ to 5 under Python."),
+    Parameter("barrier", 1.4e-6, "s", "assumed",
+              "Fork and join of the threads of a stream, times log2 of their number."),
     Parameter("dead_ops", 12.0, "1", "published", "Operators a hashed column carries in the graph as trained.",
               source="document 002, figure 2: emptiness checks, unique values and their reconstruction"),
     Parameter("dead_cycles", 20.0, "cycle", "assumed", "Cycles such an operator spends on a sample."),
