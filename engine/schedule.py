@@ -125,7 +125,7 @@ def _job(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         ways=stage.ways,
         streams=s.streams,
         format=stage.format,
-        tile=s.tile,
+        tile=s.tile if stage.device.kind == bound.device.kind else (),  # knobs of the first executor's family
         switches={sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches},
         model=fam.model(stage.device, model),
         link=stage.wire.link if stage.wire else None,

@@ -164,13 +164,20 @@ def _cpu_rate() -> float:
     return evaluate(BNN_EXEC).throughput_per_s
 
 
+def _power(scenario: Scenario) -> float:
+    """Watts of the whole machine."""
+    found = evaluate(scenario).power_w
+    assert found is not None, scenario.system
+    return found
+
+
 def _nic_power() -> float:
     """Watts above the idle machine."""
-    return evaluate(TONIC).power_w - IDLE_W
+    return _power(TONIC) - IDLE_W
 
 
 def _cpu_power() -> float:
-    return evaluate(BNN_EXEC).power_w - IDLE_W
+    return _power(BNN_EXEC) - IDLE_W
 
 
 def _both(gain_of: str) -> float:
@@ -266,7 +273,7 @@ PREDICTIONS: dict[str, Prediction] = {
         "Cycles of a packet are assumed, from the range this figure leaves.",
     ),
     "5G-054": Prediction(
-        lambda: evaluate(BNN_EXEC).power_w, lambda: BNN_EXEC,
+        lambda: _power(BNN_EXEC), lambda: BNN_EXEC,
         note="Read from the catalog. The increment printed beside it, +75.5 W, is a misprint: 145.9 - 69.4 = 76.5, and "
         "only 76.5 gives the printed 386 FC/W.",
     ),

@@ -101,6 +101,15 @@ def test_a_network_processor_takes_only_the_binary_tail():
         evaluate(scenario.with_(split=first - 1))
 
 
+def test_threads_of_the_host_are_not_executors_of_the_nic():
+    scenario = Scenario(
+        system="xeon-agilio-coprocessor", workload="vgg16-cifar-binary", precision="fp32", scheme="split", tile=(4,)
+    )
+    tail = {p.at: p.second_s for p in split_points(scenario)}
+    free = {p.at: p.second_s for p in split_points(scenario.with_(tile=()))}
+    assert tail == free
+
+
 def test_a_system_without_two_executors_says_so():
     with pytest.raises(ScenarioError, match="scheme"):
         split_points(Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32"))
