@@ -186,7 +186,8 @@ def _report(
     notes = list(_notes(arrivals, top, length))
     if not tight and figures:
         worst = max(figures, key=lambda f: f.spread)
-        notes.append(f"The interval is not tight: +-{worst.spread:.1%}; simulate more requests.")
+        wide = f"+-{worst.spread:.1%}" if math.isfinite(worst.spread) else "it has no upper end"
+        notes.append(f"The interval is not tight: {wide}; simulate more requests.")
     use = {name: float(sum(r.busy[name] for r in runs)) / len(runs) for name in runs[0].busy}
     return LoadReport(
         qps=arrivals.qps,

@@ -138,7 +138,7 @@ def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, q
     np.testing.assert_allclose(ours.first, first, rtol=0, atol=SAME)
 
 
-@pytest.mark.parametrize("servers", [1, 2, 7, 12, 13, 100])
+@pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 7, 8, 12, 32, 33, 100])
 def test_constant_service_shortcut_is_kiefer_wolfowitz(servers: int) -> None:
     n = 3_000 if JIT_ENABLED else 300
     arrive = Poisson(950.0).times(n, 1, 0)

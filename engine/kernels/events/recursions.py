@@ -14,7 +14,7 @@ from engine.kernels.jit import kernel
 
 __all__ = ["batched", "fifo", "fifo_constant", "fifo_finite"]
 
-_INSERTION_MAX = 12  # up to here a sorted array beats a heap
+_INSERTION_MAX = 32  # up to here a sorted array beats a heap
 
 
 @kernel
@@ -42,11 +42,52 @@ def _replace_least(free, value):
     if size > _INSERTION_MAX:
         _sift(free, value)
         return
-    j = 1
-    while j < size and free[j] < value:
-        free[j - 1] = free[j]
-        j += 1
-    free[j - 1] = value
+    for j in range(1, size):
+        least = min(free[j], value)
+        value = max(free[j], value)
+        free[j - 1] = least
+    free[size - 1] = value
+
+
+@kernel
+def _exchange(free, value):
+    """The lesser of the two, and the greater: one step of an insertion without branches."""
+    return (free, value) if free < value else (value, free)
+
+
+@kernel
+def _fifo_to_4(arrive, hold, latency, servers, done):
+    """At most four servers, their free times in registers in order; absent ones are never free."""
+    a = -math.inf
+    b = -math.inf if servers > 1 else math.inf
+    c = -math.inf if servers > 2 else math.inf
+    d = -math.inf if servers > 3 else math.inf
+    for i in range(arrive.shape[0]):
+        start = a if a > arrive[i] else arrive[i]
+        done[i] = start + latency[i]
+        a, rest = _exchange(b, start + hold[i])
+        b, rest = _exchange(c, rest)
+        c, d = _exchange(d, rest)
+
+
+@kernel
+def _fifo_to_8(arrive, hold, latency, servers, done):
+    """As ``_fifo_to_4`` for at most eight servers."""
+    a = b = c = d = -math.inf
+    e = -math.inf if servers > 4 else math.inf
+    f = -math.inf if servers > 5 else math.inf
+    g = -math.inf if servers > 6 else math.inf
+    h = -math.inf if servers > 7 else math.inf
+    for i in range(arrive.shape[0]):
+        start = a if a > arrive[i] else arrive[i]
+        done[i] = start + latency[i]
+        a, rest = _exchange(b, start + hold[i])
+        b, rest = _exchange(c, rest)
+        c, rest = _exchange(d, rest)
+        d, rest = _exchange(e, rest)
+        e, rest = _exchange(f, rest)
+        f, rest = _exchange(g, rest)
+        g, h = _exchange(h, rest)
 
 
 @kernel
@@ -58,6 +99,12 @@ def fifo(arrive, hold, latency, servers, done):
             start = max(at, arrive[i])
             at = start + hold[i]
             done[i] = start + latency[i]
+        return
+    if servers <= 4:
+        _fifo_to_4(arrive, hold, latency, servers, done)
+        return
+    if servers <= 8:
+        _fifo_to_8(arrive, hold, latency, servers, done)
         return
     free = np.full(servers, -math.inf)
     for i in range(arrive.shape[0]):
