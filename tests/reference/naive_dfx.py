@@ -1,0 +1,110 @@
+"""Slow twins of the DFX machine: a layer in numpy float16 as the document describes it, and a list-based scoreboard."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.dfx_isa import program as isa
+
+HALF = np.float16
+
+
+def pairs(x):
+    while len(x) > 1:
+        x = np.array([HALF(x[i] + x[i + 1]) for i in range(0, len(x), 2)], HALF)
+    return x[0]
+
+
+def matvec(matrix, x, d):
+    """[inputs, outputs] fp16 times x: d products, a tree, the running sum of tiles, each rounded."""
+    k, n = matrix.shape
+    deep = -(-k // 128) * 128
+    padded, vector = np.zeros((deep, n), HALF), np.zeros(deep, HALF)
+    padded[:k], vector[:k] = matrix, x
+    out = np.zeros(n, HALF)
+    for j in range(n):
+        total = HALF(0)
+        for i in range(0, deep, d):
+            total = HALF(total + pairs(padded[i : i + d, j] * vector[i : i + d]))
+        out[j] = total
+    return out
+
+
+def beats(x, lanes):
+    padded = np.zeros(-(-len(x) // lanes) * lanes, HALF)
+    padded[: len(x)] = x
+    total = HALF(0)
+    for i in range(0, len(padded), lanes):
+        total = HALF(total + pairs(padded[i : i + lanes]))
+    return total
+
+
+def norm(x, gamma, beta, lanes):
+    mean = HALF(beats(x, lanes) * HALF(1 / len(x)))
+    centred = x - mean
+    variance = HALF(HALF(beats(centred * centred, lanes) * HALF(1 / len(x))) + HALF(1e-5))
+    return centred * HALF(1 / np.sqrt(np.float32(variance))) * gamma.astype(HALF) + beta.astype(HALF)
+
+
+def gelu(x):
+    samples = np.arange(2049) / 128 - 8
+    table = (0.5 * samples * (1 + np.tanh(np.sqrt(2 / np.pi) * (samples + 0.044715 * samples**3)))).astype(HALF)
+    out = np.zeros(len(x), HALF)
+    for i, value in enumerate(x):
+        if value >= 8 or value <= -8:
+            out[i] = max(value, HALF(0))
+            continue
+        place = (np.float32(value) + np.float32(8)) * np.float32(128)
+        at = int(np.floor(place))
+        out[i] = HALF(table[at] + HALF(HALF(place - at) * HALF(table[at + 1] - table[at])))
+    return out
+
+
+def half(pair):
+    return pair[0].astype(HALF), pair[1].astype(HALF)
+
+
+def logits(model, tokens, d=64, lanes=64):
+    """fp16 logits of the last of `tokens`, every token through the layers in turn."""
+    head = model.width // model.heads
+    cache = [([], []) for _ in model.layers]
+    x = np.zeros(0, HALF)
+    for position, token in enumerate(tokens):
+        x = model.tokens[token].astype(HALF) + model.positions[position].astype(HALF)
+        for layer, (keys, values) in zip(model.layers, cache, strict=True):
+            normed = norm(x, layer.gamma1, layer.beta1, lanes)
+            v, k, q = (matvec(half(p)[0], normed, d) + half(p)[1] for p in (layer.value, layer.key, layer.query))
+            keys.append(k)
+            values.append(v)
+            mixed = []
+            for h in range(model.heads):
+                cut = slice(h * head, (h + 1) * head)
+                scores = matvec(np.array(keys)[:, cut].T, q[cut], d) * HALF(1 / np.sqrt(head))
+                powers = np.exp((scores - scores.max()).astype(np.float32)).astype(HALF)
+                powers = powers * HALF(1 / np.float32(beats(powers, lanes)))
+                mixed.append(matvec(np.array(values)[:, cut], powers, d))
+            middle = matvec(half(layer.out)[0], np.concatenate(mixed), d) + half(layer.out)[1] + x
+            normed = norm(middle, layer.gamma2, layer.beta2, lanes)
+            wide = gelu(matvec(half(layer.fc1)[0], normed, d) + half(layer.fc1)[1])
+            x = matvec(half(layer.fc2)[0], wide, d) + half(layer.fc2)[1] + middle
+    return matvec(model.tokens.T.astype(HALF), norm(x, model.gamma, model.beta, lanes), d)
+
+
+def run(code, count, chaining):
+    """Cycles of a program: a ledger of every unit's bookings, looked up instruction by instruction."""
+    booked = {unit: [] for unit in range(len(isa.UNITS))}
+    begun, valid = [], []
+    for row in code[:count].tolist():
+        unit = int(row[isa.UNIT])
+        sources = [int(row[c]) for c in (isa.DEP1, isa.DEP2) if row[c] >= 0]
+        follows = [
+            s for s in sources
+            if chaining and row[isa.CHAIN] and code[s, isa.CHAIN] and int(code[s, isa.UNIT]) == unit
+        ]  # fmt: skip
+        earliest = [begun[s] + code[s, isa.LATENCY] if s in follows else valid[s] for s in sources]
+        start = max([max(earliest, default=0.0) + row[isa.HANDOFF]] + [end for _, end in booked[unit]])
+        end = start + row[isa.OCCUPY]
+        booked[unit].append((start, end))
+        begun.append(start)
+        valid.append(max([end] + [valid[s] for s in follows]) + row[isa.LATENCY])
+    return max(valid), {unit: sum(e - s for s, e in spans) for unit, spans in booked.items()}
