@@ -1,8 +1,5 @@
 """Each page opens, reacts, and survives what an address may hold (AppTest: no browser)."""
 
-import base64
-import json
-import zlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ from engine.choices import default_scenario
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, decode, encode
+from tests.app.forged import bomb, forged
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
@@ -37,18 +35,6 @@ def token(at: AppTest) -> str:
     shown = shown[0] if isinstance(shown, list) else shown
     assert shown == at.session_state["token"] == encode(at.session_state["scenario"])
     return shown
-
-
-def forged(fields: dict) -> str:
-    """A token with a right checksum over any fields at all."""
-    text = json.dumps(fields).encode()
-    return "1j" + base64.urlsafe_b64encode(zlib.crc32(text).to_bytes(4, "big") + text).rstrip(b"=").decode()
-
-
-def bomb() -> str:
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = packer.compress(b" " * 1_000_000) + packer.flush()
-    return "1z" + base64.urlsafe_b64encode(b"0000" + packed).rstrip(b"=").decode()
 
 
 def test_a_newcomer_sees_an_answer():

@@ -1,0 +1,246 @@
+"""A few walks in a real Chromium: what AppTest cannot see (address bar, history, downloads, requests, both themes)."""
+
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.presets import PRESETS
+from engine.scenario import encode
+from tests.app.forged import forged
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
+PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a deep link
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The app, served as `make run` does."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
+    command += ["--server.address", "127.0.0.1"]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
+                    assert answer.read() == b"ok"
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "the server did not answer ok within 60 s"
+                time.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[object]:
+    """A browser; without one the walks are skipped, except in CI, where they fail."""
+    if not Path(CHROMIUM).exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"no Chromium at {CHROMIUM}: the walks are part of CI")
+        pytest.skip(f"no Chromium at {CHROMIUM}; set CHROMIUM to its path")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A fresh context: one page, what it asked for from elsewhere, and what its console complained about."""
+
+    def __init__(self, browser: object, server: str, **context: object) -> None:
+        self.server = server
+        self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **context)
+        self.page = self.context.new_page()
+        self.outside: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda r: self._asked(r.url))
+        self.page.on("response", lambda r: self._answered(r.status, r.url))
+        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.server, self.server.replace("http", "ws"), "data:", "blob:")):
+            self.outside.append(url)
+
+    def _answered(self, status: int, url: str) -> None:
+        if status >= 400 and not url.split("?", maxsplit=1)[0].endswith(PROBES):
+            self.complaints.append(f"{status} {url}")
+
+    def open(self, path: str) -> "Visitor":
+        self.page.goto(self.server + path)
+        return self.settled()
+
+    def settled(self) -> "Visitor":
+        """Wait until the script has stopped and stays stopped, and nothing shows a skeleton."""
+        self.page.wait_for_function(
+            """() => {
+                const app = document.querySelector('[data-testid=stApp]');
+                const still = app && app.dataset.testScriptState === 'notRunning'
+                    && !document.querySelector('[data-testid=stSkeleton]')
+                    && document.querySelectorAll('[data-testid=stMarkdown]').length > 3;
+                window.still = still ? (window.still || Date.now()) : 0;
+                return still && Date.now() - window.still > 600;
+            }""",
+            timeout=240_000,
+            polling=100,
+        )
+        return self
+
+    def metrics(self) -> list[str]:
+        return self.page.locator("[data-testid=stMetricValue]").all_inner_texts()
+
+    def token(self) -> str:
+        return self.page.evaluate("new URLSearchParams(location.search).get('s')")
+
+
+@pytest.fixture
+def visit(chromium, server) -> Iterator[object]:
+    visitors: list[Visitor] = []
+
+    def fresh(path: str = "/", **context: object) -> Visitor:
+        visitors.append(Visitor(chromium, server, **context))
+        return visitors[-1].open(path)
+
+    yield fresh
+    for visitor in visitors:
+        visitor.context.close()
+        assert visitor.outside == [], "the page asked somebody else"
+        assert visitor.complaints == []
+
+
+def test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers(visit):
+    me = visit()
+    me.page.get_by_role("radio", name=PRESETS["wide-deep-int8"].pill).click()
+    me.page.wait_for_url(f"**s={encode(PRESETS['wide-deep-int8'].scenario)}*")
+    numbers = me.settled().metrics()
+    assert len(numbers) == 4
+    you = visit(me.page.url.removeprefix(me.server))
+    assert you.metrics() == numbers
+    assert you.token() == encode(PRESETS["wide-deep-int8"].scenario)
+
+
+def test_back_and_forward_walk_the_changes(visit):
+    me = visit()
+    home, first = me.token(), me.metrics()
+    me.page.get_by_role("radio", name=PRESETS["brainwave-gru"].pill).click()
+    me.page.wait_for_url(f"**s={encode(PRESETS['brainwave-gru'].scenario)}*")
+    second = me.settled().metrics()
+    assert second != first
+    me.page.go_back()
+    me.page.wait_for_url(f"**s={home}*")
+    assert me.settled().metrics() == first
+    me.page.go_forward()
+    me.page.wait_for_url(f"**s={encode(PRESETS['brainwave-gru'].scenario)}*")
+    assert me.settled().metrics() == second
+    me.page.reload()
+    assert me.settled().metrics() == second
+
+
+def test_a_corrupt_link_gives_one_sentence_and_the_address_is_repaired(visit):
+    home = encode(PRESETS["dfx-1.5b"].scenario)
+    me = visit(f"/?s={home[:-6]}AAAAAA")
+    alerts = me.page.locator("[data-testid=stAlert]").all_inner_texts()
+    assert len(alerts) == 1
+    assert "This link is damaged" in alerts[0]
+    assert me.token() == home
+    assert len(me.metrics()) == 4
+
+
+def test_markdown_in_a_link_fetches_and_links_nothing(visit):
+    me = visit("/?s=" + forged({"system": "x", "workload": "y", "precision": "![x](http://evil.example/x.png)"}))
+    alert = me.page.locator("[data-testid=stAlert]")
+    assert alert.count() == 1
+    assert alert.locator("a, img").count() == 0
+
+
+def test_pages_keep_the_scenario_and_history(visit):
+    given = encode(PRESETS["tonic-fc"].scenario)
+    me = visit(f"/?s={given}")
+    numbers = me.metrics()
+    for page, path in (("Published", "/published"), ("Catalog", "/catalog"), ("Explore", "/")):
+        me.page.get_by_role("link", name=page, exact=True).first.click()
+        me.page.wait_for_url(f"{me.server}{path}?s={given}*")
+        me.settled()
+    assert me.metrics() == numbers
+    me.page.go_back()
+    me.page.wait_for_url(f"{me.server}/catalog?s={given}*")
+    assert me.settled().token() == given
+
+
+@pytest.mark.parametrize("path", ["/published", "/catalog"])
+def test_deep_links_open(visit, path):
+    me = visit(f"{path}?s={encode(PRESETS['brainwave-gru'].scenario)}")
+    assert me.token() == encode(PRESETS["brainwave-gru"].scenario)
+    assert me.page.locator("[data-testid=stException]").count() == 0
+
+
+def test_exports_download_with_units_token_and_versions(visit, tmp_path):
+    me = visit()
+    rows = {}
+    for label in ("Operators, CSV", "Scenario, CSV", "Whole report, JSON"):
+        me.page.get_by_role("button", name="Export").click()
+        with me.page.expect_download() as found:
+            me.page.get_by_role("button", name=label).click()
+        file = tmp_path / found.value.suggested_filename
+        found.value.save_as(file)
+        rows[label] = file
+        me.page.keyboard.press("Escape")
+    assert rows["Scenario, CSV"].name.startswith("inferscape_explore_dfx-u280_gpt2-1-5b_")
+    operators = list(csv.DictReader(rows["Operators, CSV"].open()))
+    report = json.loads(rows["Whole report, JSON"].read_text())
+    assert list(operators[0])[:2] == ["id", "token"]
+    assert {row["token"] for row in operators} == {report["token"]} == {me.token()}
+    assert all(row["engine_version"] and row["catalog_version"] for row in operators)
+    assert sum(float(row["time_s"]) for row in operators) == pytest.approx(report["latency_s"], rel=1e-9)
+    summary = next(csv.DictReader(rows["Scenario, CSV"].open()))
+    assert float(summary["latency_s"]) == pytest.approx(report["latency_s"], rel=1e-12)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_reads_every_page_without_scrolling_sideways(visit, scheme):
+    me = visit("/", color_scheme=scheme, user_agent=PHONE, has_touch=True, is_mobile=True)
+    me.page.set_viewport_size({"width": 390, "height": 844})
+    for path in ("/", "/published", "/catalog"):
+        me.open(path)
+        assert me.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+        cut = me.page.evaluate(
+            """() => [...document.querySelectorAll('[data-testid=stMetricValue] div, [data-testid=stMetricLabel] p')]
+                .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"""
+        )
+        assert cut == []
+
+
+def test_a_row_of_the_operators_opens_its_detail_and_a_slider_moves_the_numbers(visit):
+    me = visit()
+    before = me.metrics()
+    slider = me.page.get_by_role("slider", name="Devices")
+    slider.focus()
+    slider.press("ArrowLeft")
+    me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {me.token()!r}")
+    assert me.settled().metrics() != before
