@@ -64,8 +64,9 @@ def wide_format(device: Device, format: str) -> str:
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this CPU can't run the graph in that format, or None."""
-    binary = any(op.kind == "BinaryGemm" for phase in graph.phases for op in phase.ops)
-    if binary and _cpu(device).popcount_bits_per_cycle is None:
+    kinds = {op.kind for phase in graph.phases for op in phase.ops}
+    binary = "BinaryGemm" in kinds or kinds == {"Sign"}  # the last part of a cut binary network may only compare
+    if "BinaryGemm" in kinds and _cpu(device).popcount_bits_per_cycle is None:
         return f"{device.name} has no figure for xor-and-count (cpu.popcount_bits_per_cycle), which binary layers need."
     if format == "binary" and not binary:
         return f"{device.name} computes in binary only for networks with binary layers; choose another precision."

@@ -6,11 +6,13 @@ is a YAML, a module and a line there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
 
@@ -40,7 +42,7 @@ class Parameter:
     """A constant of a cost model that no data sheet prints.
 
     `basis` is ``calibrated`` (then `claims` names the published figures it was fitted on), ``published`` (then
-    `source` says where) or ``assumed`` (then `note` says why).
+    `source` says where) or ``assumed`` (then `note` says why). A scenario may override it within `low` .. `high`.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Parameter:
     note: str
     claims: tuple[str, ...] = ()
     source: str = ""
+    low: float = 0.0  # a scenario may set it from here ...
+    high: float = math.inf  # ... to here
 
     def __post_init__(self) -> None:
         if self.basis not in ("calibrated", "published", "assumed", "derived"):
@@ -212,6 +216,12 @@ class DeviceFamily:
             values[name] = given.si
         for name, value in (overrides or {}).items():
             if name not in values:
-                raise ValueError(f"model.{name}: {self.kind} has no such parameter; it has {', '.join(sorted(values))}")
+                raise ScenarioError(
+                    f"model.{name}: {self.kind} has no such parameter; it has {', '.join(sorted(values))}"
+                )
+            limits = next(p for p in self.parameters if p.name == name)
+            if not limits.low <= value <= limits.high:
+                most = "" if math.isinf(limits.high) else f" to {limits.high:g}"
+                raise ScenarioError(f"model.{name} is {value:g}: {limits.low:g}{most or ' or more'} is allowed")
             values[name] = value
         return values

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.devices import cpu
 from engine.devices.family import Job
 from engine.evaluate import evaluate
-from engine.scenario import Scenario
+from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import default_zoo
@@ -229,3 +229,10 @@ def _timed(j: Job) -> float:
     start = time.process_time()
     cpu.price(j)
     return time.process_time() - start
+
+
+@pytest.mark.parametrize(("name", "value"), [("gemm_efficiency", -1.0), ("remote_share", 0.0), ("op_overhead", -1e-6)])
+def test_a_model_parameter_out_of_range_is_one_sentence(name, value):
+    scenario = Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32", overrides={f"model.{name}": value})
+    with pytest.raises(ScenarioError, match=rf"^model.{name} is .* is allowed$"):
+        evaluate(scenario)
