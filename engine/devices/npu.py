@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.devices.family import DeviceFamily, Fit, Job, Parameter, PhaseCost, Span
 from engine.devices.footprint import footprint
-from engine.devices.npu_isa.chains import CELLS, DEPTHS, Pipeline, floor_cycles, pass_cycles
+from engine.devices.npu_isa.chains import CELLS, DEPTHS, Pipeline, cut, floor_cycles, pass_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
@@ -251,7 +251,8 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     executions = steps * copies
     streamed = stream[at : at + count] / executions * engine.clock  # cycles a step waits for DRAM
     waits = float(np.maximum(streamed - occupied, 0.0).sum())
-    chains = sum(1 for c in CELLS[kind]) if any(op.contraction and not op.sequential for op in ops) else gates + 1
+    ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
+    chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
     mfu = chains * engine.vectors(rows) * engine.vector_beats
     floor = floor_cycles(kind, engine.pipe)
     busy = float(occupied.sum())

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["CELLS", "DEPTHS", "Chain", "Pipeline", "VectorOp", "cut", "floor_cycles", "pass_cycles"]
+__all__ = ["CELLS", "DEPTHS", "Chain", "Pipeline", "VectorOp", "cut", "finish", "floor_cycles", "pass_cycles"]
 
 DEPTHS: tuple[str, ...] = (
     "dispatch", "vrf-read", "vrf-write", "mvu-convert", "mvu-distribute", "mvu-dot-level", "mvu-reduce-hop",
@@ -145,7 +145,7 @@ def cut(chain: Chain, mfus: int) -> tuple[tuple[Chain, tuple[int, ...]], ...]:
     return tuple(pieces)
 
 
-def _finish(chain: Chain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]) -> dict[str, float]:
+def finish(chain: Chain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]) -> dict[str, float]:
     """Cycles at which the registers a chain writes are valid, given when those it reads are."""
     t = ready[chain.source] + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else pipe.bypass)
     written = {}
@@ -176,7 +176,7 @@ def floor_cycles(cell: str, pipe: Pipeline) -> float:
             if chain.source == "x":  # independent of the state: long done
                 now[chain.target] = 0.0
                 continue
-            now.update(_finish(chain, places, pipe, now))
+            now.update(finish(chain, places, pipe, now))
         steps.append(now["h"] - previous)
         previous = now["h"]
         ready.update({f"{name}@": now[name] for name in names})
