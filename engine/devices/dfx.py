@@ -8,6 +8,7 @@ Source: Hong et al., MICRO 2022. Estimates.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,7 +73,9 @@ class Timed:
     done: np.ndarray
 
 
-def core_record(device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: dict) -> tuple:
+def core_record(
+    device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
+) -> tuple[float, ...]:
     """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle."""
     dfx = device.dfx
     assert dfx is not None
@@ -130,7 +133,7 @@ def _summarise(code: np.ndarray, count: int, chaining: bool) -> Timed:
 
 
 @lru_cache(maxsize=4096)
-def time_program(part: str, record: tuple, layer: Layer, context: float, chaining: bool) -> Timed:
+def time_program(part: str, record: tuple[float, ...], layer: Layer, context: float, chaining: bool) -> Timed:
     """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
     rec = np.array(record)
     cards = rec[isa.CARDS]
@@ -208,7 +211,7 @@ def price(job: Job) -> PhaseCost:
     clock = device.dfx.clock.si
     layer = Layer.of(job.phase)
     chaining = job.switches["chaining"]
-    record = core_record(device, job.link, job.link_hops, job.ways, job.tile, dict(job.model))
+    record = core_record(device, job.link, job.link_hops, job.ways, job.tile, job.model)
     tokens = job.batch * job.length
     heads_run = job.batch * (job.length if not job.switches["skip_head"] else min(job.length, 1.0))
     mean = max(1.0, job.context - (job.length - 1.0) / 2.0)  # context of the middle token
@@ -239,7 +242,7 @@ def price(job: Job) -> PhaseCost:
         seconds, flops, roof, offchip, np.zeros(n),
         other=tuple(other),
         link_bytes=sum(t.sent * times for t, times in parts),
-        timeline=_spans(parts[0][0], clock),
+        timeline=_spans(record, layer, mean, chaining, clock),
         timeline_of=f"one of {layer.layers} layers of one token, {job.phase.name}",
         notes=("LM head runs for input tokens too",) if job.length > 1 and not job.switches["skip_head"] else (),
     )  # fmt: skip
@@ -254,23 +257,26 @@ def _flops(op: Op, job: Job, heads_run: float) -> float:
     return op.flops.at(job.batch, 1, mean) * job.length * op.layers * share
 
 
-def _spans(timed: Timed, clock: float) -> tuple[Span, ...]:
+@lru_cache(maxsize=512)
+def _spans(record: tuple[float, ...], layer: Layer, context: float, chaining: bool, clock: float) -> tuple[Span, ...]:
     """One layer as bars: a unit is busy with an instruction; neighbours of one role are joined."""
     resource = ("offchip", "compute", "links", "offchip", "offchip")
-    spans: list[Span] = []
-    for unit in range(N_UNITS):
-        rows = np.nonzero(timed.code[:, isa.UNIT] == unit)[0]
-        for i in rows:
-            name = isa.ROLES[int(timed.code[i, isa.ROLE])]
-            begin, end = timed.start[i] / clock, (timed.start[i] + timed.code[i, isa.OCCUPY]) / clock
-            if unit == isa.ROUTER:
-                end = timed.done[i] / clock
-            if spans and spans[-1].unit == isa.UNITS[unit] and spans[-1].name == name:
-                last = spans[-1]
-                spans[-1] = Span(last.unit, name, last.start_s, end - last.start_s, last.resource)
-            else:
-                spans.append(Span(isa.UNITS[unit], name, begin, end - begin, resource[unit]))
-    return tuple(spans)
+    timed = time_program("layer", record, layer, context, chaining)
+    rows = zip(timed.code.tolist(), timed.start.tolist(), timed.done.tolist(), strict=True)
+    bars: dict[int, list[list]] = {unit: [] for unit in range(N_UNITS)}
+    for row, start, done in rows:
+        unit, role = int(row[isa.UNIT]), int(row[isa.ROLE])
+        end = done if unit == isa.ROUTER else start + row[isa.OCCUPY]
+        lane = bars[unit]
+        if lane and lane[-1][0] == role:
+            lane[-1][2] = end
+        else:
+            lane.append([role, start, end])
+    return tuple(
+        Span(isa.UNITS[unit], isa.ROLES[role], start / clock, (end - start) / clock, resource[unit])
+        for unit, lane in bars.items()
+        for role, start, end in lane
+    )
 
 
 def knobs(device: Device) -> tuple[Knob, ...]:
