@@ -62,7 +62,7 @@ class Scale:
 
     def text(self, value: float | None) -> str:
         """The number with three digits, without its unit."""
-        return UNKNOWN if _unknown(value) else digits3(value * self.factor)  # type: ignore[operator]  # _unknown rules None out
+        return UNKNOWN if value is None else digits3(value * self.factor)
 
 
 MILLISECOND = Scale(1e3, "ms")

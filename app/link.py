@@ -30,6 +30,7 @@ __all__ = [
     "open_pair",
     "open_scenario",
     "pin",
+    "read",
     "related",
     "sync",
     "undo",
@@ -45,7 +46,7 @@ def home() -> Scenario:
     return PRESETS[_HOME].scenario
 
 
-def _read(token: str) -> Scenario:
+def read(token: str) -> Scenario:
     """Scenario of a token that this server can name: decoded, its parts found, its fields allowed."""
     scenario = decode(token)
     with suppress(Unsupported):  # a pair that can't run is a valid question; the page answers it
@@ -66,13 +67,13 @@ def sync() -> str | None:
         ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
     if given and given != ss.token:
         try:
-            ss.scenario = _read(given)
+            ss.scenario = read(given)
             ss.token = encode(ss.scenario)
         except ScenarioError as error:
             message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
     if given and pinned != ss.baseline:  # an address without `s` lost both to a page switch
         try:
-            ss.baseline = encode(_read(pinned)) if pinned else ""
+            ss.baseline = encode(read(pinned)) if pinned else ""
         except ScenarioError as error:
             message = message or f"The pinned baseline is left out. {str(error).rstrip('.')}."
     _mirror()
@@ -111,7 +112,7 @@ def open_scenario(scenario: Scenario) -> None:
 def commit(**changes: Any) -> None:
     """Change fields of the scenario (a callback); a change that is not allowed leaves it as it was, with the reason."""
     try:
-        open_scenario(_read(encode(current().with_(**changes))))
+        open_scenario(read(encode(current().with_(**changes))))
     except ScenarioError as error:
         st.session_state.problem = (tuple(changes), str(error))
 

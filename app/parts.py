@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import plotly.graph_objects as go
@@ -47,7 +48,7 @@ def card(question: str, answer: str) -> Iterator[None]:
         yield
 
 
-def figure(fig: go.Figure, alt: str, key: str, *, select: bool = False) -> object:
+def figure(fig: go.Figure, alt: str, key: str, *, select: bool = False) -> Any:
     """A styled figure with its takeaway for readers of screens."""
     phone = mobile()
     if phone:
@@ -96,7 +97,7 @@ def presets() -> None:
             on_change=picked,
             label_visibility="collapsed",
         )
-        with st.popover("More", help="All presets, by document"):
+        with st.popover("More"), st.container(width=300 if mobile() else 460):
             st.session_state["w.more"] = found.id if found else None
             st.selectbox(
                 "Preset",
@@ -206,7 +207,7 @@ def _share() -> None:
     with st.popover("Share", icon=":material/link:"):
         query = f"{link.PARAM}={token}" + (f"&{link.BASELINE}={pinned}" if pinned else "")
         parts = urlsplit(st.context.url or "")
-        url = urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
+        url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
         st.code(url, language=None, wrap_lines=True)
         st.caption(f"{len(url):,} characters · scenario version {token[0]} · every field is in the link")
 

@@ -141,8 +141,11 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
                 ],
             }
         )
-    for p in sorted(drawn, key=lambda p: -p.op.time_s)[:3]:
-        plot.label(p.intensity, p.rate, p.op.name, BESIDE)
+    named: dict[str, Point] = {}
+    for p in sorted(drawn, key=lambda p: -p.op.time_s):
+        named.setdefault(p.op.name, p)  # the same operator of two phases is named once
+    for name, p in list(named.items())[:3]:
+        plot.label(p.intensity, p.rate, name, BESIDE)
     x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
     y = log_axis(*plot.y, "Performance (FLOP/s)")
     return style(plot.data + _operators(drawn, dark), x, y, 300, dark, notes=plot.notes)

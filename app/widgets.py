@@ -147,7 +147,13 @@ def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: C
     """A segmented control where all options fit a 320 px sidebar, else a select box."""
     values = list(options) if now in options else [now, *options]
     key = _controlled(f"w.{field}", now)
-    common = {"key": key, "format_func": shown, "on_change": _commit, "args": (field, key), "help": help}
+    common: dict[str, Any] = {
+        "key": key,
+        "format_func": shown,
+        "on_change": _commit,
+        "args": (field, key),
+        "help": help,
+    }
     if len(values) <= 4 and all(len(shown(v)) <= 8 for v in values):
         st.segmented_control(_label(field, label), values, required=True, width="stretch", **common)
     else:

@@ -56,7 +56,11 @@ def pick() -> tuple[str, str | None]:
     """The sidebar and the list: section and the id chosen."""
     with st.sidebar:
         section = st.selectbox(
-            "Section", list(_SECTIONS), format_func=_SECTIONS.get, key="section", bind="query-params"
+            "Section",
+            list(_SECTIONS),
+            format_func=lambda section: _SECTIONS[section],
+            key="section",
+            bind="query-params",
         )
         needle = st.text_input(
             "Search", key="find", bind="query-params", placeholder="name, id, vendor or source", max_chars=60
@@ -218,14 +222,14 @@ def _open(section: str, id: str) -> None:
     if section == "workloads":
         system = now.system if why_not(now.system, id) is None else None
         tried = (s for s in default_catalog().ids("systems") if why_not(s, id) is None)
-        pair = (system or next(tried, None), id)
+        system, load = system or next(tried, None), id
     else:
         load = now.workload if why_not(id, now.workload) is None else None
-        pair = (id, load or next((w for w in zoo.ids() if why_not(id, w) is None), None))
-    if None in pair:
+        system, load = id, load or next((w for w in zoo.ids() if why_not(id, w) is None), None)
+    if system is None or load is None:
         st.session_state.problem = ((), "No system of the catalog runs this workload")
         return
-    link.open_scenario(default_scenario(*pair))
+    link.open_scenario(default_scenario(system, load))
     st.switch_page("views/explore.py", query_params=link.address())
 
 

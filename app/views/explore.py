@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -20,7 +22,9 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     phone = parts.mobile()
     with st.grid(4, min_column_width=150):
         for card in cards.cards(report, base, phone, specs.assumed_price(report.scenario)):
-            delta = {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
+            delta: dict[str, Any] = (
+                {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
+            )
             if card.delta and not phone:
                 delta["delta_description"] = f"vs {name}"
             crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
@@ -88,7 +92,7 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
         except (ScenarioError, Unsupported):
             continue  # this value is not offered with the rest: it has no point on the curve
         if report.fits:
-            found.append((words.format_label(value) if knob == "precision" else f"{value:,}", report))
+            found.append((words.format_label(str(value)) if knob == "precision" else f"{value:,}", report))
     return found
 
 
@@ -106,7 +110,7 @@ def turn_one_knob() -> None:
             [k for k in labels if many[k]],
             default="batch",
             required=True,
-            format_func=labels.get,
+            format_func=lambda k: labels[k],
             key="v.knob",
             label_visibility="collapsed",
             persist_state="session",

@@ -22,7 +22,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
 PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a deep link
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400), pytest.mark.xdist_group("browser")]  # one server
 
 
 def free_port() -> int:
@@ -204,7 +204,7 @@ def test_exports_download_with_units_token_and_versions(visit, tmp_path):
     me = visit()
     rows = {}
     for label in ("Operators, CSV", "Scenario, CSV", "Whole report, JSON"):
-        me.page.get_by_role("button", name="Export").click()
+        me.page.get_by_role("button", name="Export", exact=True).click()
         with me.page.expect_download() as found:
             me.page.get_by_role("button", name=label).click()
         file = tmp_path / found.value.suggested_filename

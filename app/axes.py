@@ -1,0 +1,243 @@
+"""What a sweep may turn, beside a scenario: lists of a scenario's own choices, ranges of its hardware's numbers. Pure.
+
+An axis of the page is either a choice (`values` picked out of `Candidate.options`) or a range (`Span`) in the unit the
+catalog prints. `values_of` turns both into the settings a sweep runs over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app import cached, specs, words
+from app import format as fmt
+from engine.scenario import Scenario, encode
+from hardware_specs.quantity import SpecError, parse
+
+__all__ = [
+    "DESIGNS",
+    "MOST_STEPS",
+    "Candidate",
+    "Span",
+    "candidates",
+    "size",
+    "told",
+    "usual",
+    "values_of",
+]
+
+DESIGNS = 1_048_576  # that a first space stays within
+MOST_STEPS = 4096
+_REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
+_REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
+_FIRST_STEPS = 8
+_ON_OFF = (False, True)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range: ends as printed, how many values, and whether their ratio or their difference is constant."""
+
+    low: str
+    high: str
+    steps: int
+    log: bool = True
+
+
+Values = tuple[Any, ...] | Span
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing that may become an axis."""
+
+    path: str
+    label: str
+    group: str  # request, mapping, switch, hardware, model
+    options: tuple[Any, ...] = ()  # empty: a range
+    first: Values = ()  # what an axis starts with
+    now: Any = None  # the scenario's own
+    shown: Callable[[Any], str] = field(default=str, compare=False)
+    help: str = ""
+
+    @property
+    def ranged(self) -> bool:
+        """Whether its values are a range of a quantity."""
+        return not self.options
+
+
+def _whole(low: int, high: int) -> tuple[int, ...]:
+    """Powers of two between two counts."""
+    return tuple(2**i for i in range(low.bit_length() - 1, high.bit_length()) if low <= 2**i <= high)
+
+
+def _listed(
+    path: str, label: str, group: str, options: Any, now: Any, shown: Callable[[Any], str] = str, help: str = ""
+) -> Candidate:
+    return Candidate(path, label, group, tuple(options), tuple(options), now, shown, help)
+
+
+def _request(scenario: Scenario) -> list[Candidate]:
+    offered = cached.options(encode(scenario))
+    found = [
+        _listed(
+            "batch", "Batch", "request", sorted({*offered.batches, scenario.batch}), scenario.batch, fmt.count,
+            words.HELP["batch"],
+        )
+    ]  # fmt: skip
+    if offered.max_streams > 1:
+        counts = sorted({*_whole(1, offered.max_streams), offered.max_streams, scenario.streams})
+        found.append(
+            _listed("streams", "Streams", "request", counts, scenario.streams, fmt.count, words.HELP["streams"])
+        )
+    for name, label in (("inputs", offered.input_label), ("outputs", offered.output_label)):
+        if label:
+            now = getattr(scenario, name)
+            found.append(_listed(name, label, "request", sorted({*_whole(1, 4096), now}), now, fmt.count))
+    for p in offered.params:
+        now = scenario.params.get(p.name, p.default)
+        around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
+        values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
+        found.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count))
+    return found
+
+
+def _mapping(scenario: Scenario) -> list[Candidate]:
+    offered = cached.options(encode(scenario))
+    found = []
+    if len(offered.formats) > 1:
+        found.append(
+            _listed(
+                "precision", "Precision", "mapping", offered.formats, scenario.precision, words.format_label,
+                words.HELP["precision"],
+            )
+        )  # fmt: skip
+    if len(offered.schemes) > 1:
+        found.append(
+            _listed(
+                "scheme", "Partition", "mapping", offered.schemes, scenario.scheme, lambda s: words.SCHEMES.get(s, s),
+                words.HELP["scheme"],
+            )
+        )  # fmt: skip
+    if len(offered.device_counts) > 1:
+        found.append(_listed("devices", "Devices", "mapping", offered.device_counts, scenario.devices, fmt.count))
+    for at, knob in enumerate(offered.knobs):
+        now = scenario.tile[at] if scenario.tile else None
+        found.append(_listed(f"tile.{at}", knob.label, "mapping", knob.values, now, fmt.count, words.HELP["tile"]))
+    if scenario.scheme == "split":
+        cuts = range(len(offered.splits) + 1)
+        found.append(_listed("split", "Cut before operator", "mapping", cuts, scenario.split, fmt.count))
+    for s in offered.switches:
+        now = scenario.switches.get(s.name, s.default)
+        found.append(
+            _listed(f"switches.{s.name}", s.label, "switch", _ON_OFF, now, lambda on: "on" if on else "off", s.help)
+        )
+    return found
+
+
+def _around(printed: str, reach: float) -> Span | None:
+    """A range about a printed value; None where it can't be read or is not positive."""
+    number, _, unit = printed.partition(" ")
+    try:
+        value = float(number.replace(",", "").rstrip("%"))
+        parse(printed)
+    except (ValueError, SpecError):
+        return None
+    if not value > 0:
+        return None
+    tail = "%" if number.endswith("%") else ""
+    low, high = (f"{v:.4g}" if v < 1e4 else f"{v:.0f}" for v in (value / reach, value * reach))
+    return Span(f"{low}{tail} {unit}".strip(), f"{high}{tail} {unit}".strip(), _FIRST_STEPS)
+
+
+def _hardware(scenario: Scenario) -> list[Candidate]:
+    found = []
+    for row in specs.overridable(scenario):
+        span = _around(row.printed, _REACH_CLOCK if "clock" in row.path else _REACH)
+        if span is None:
+            continue
+        group = "model" if row.path.startswith("model.") else "hardware"
+        found.append(Candidate(row.path, row.label, group, (), span, row.printed, str, f"{row.basis}. {row.where}"))
+    return found
+
+
+def candidates(scenario: Scenario) -> dict[str, Candidate]:
+    """Everything that may be an axis beside this scenario, the request first and the model's constants last."""
+    rows = [*_request(scenario), *_mapping(scenario), *_hardware(scenario)]
+    return {c.path: c for c in rows}
+
+
+def _best_hardware(found: Mapping[str, Candidate]) -> list[str]:
+    """The two numbers a first space turns: bandwidth of the first memory that has one, and a clock."""
+    paths = [p for p in found if p.startswith("devices.0.")]
+    bandwidth = [p for p in paths if ".memory." in p and p.endswith(".bandwidth")]
+    clock = [p for p in paths if ".clock" in p and not p.endswith(".min")]
+    return [*bandwidth[:1], *clock[:1]]
+
+
+def usual(scenario: Scenario) -> dict[str, Values]:
+    """The first space of a scenario: its request's batch, its mapping, then hardware, within `DESIGNS` designs."""
+    found = candidates(scenario)
+    chosen: dict[str, Values] = {}
+    room = DESIGNS
+    for path, c in found.items():
+        if path != "batch" and c.group != "mapping":
+            continue
+        values = c.options[:8] if path == "batch" else c.options
+        if path in ("scheme", "split") or len(values) < 2 or len(values) > room:
+            continue
+        chosen[path] = tuple(values)
+        room //= len(values)
+    ranged = _best_hardware(found)
+    for at, path in enumerate(ranged):
+        span = found[path].first
+        assert isinstance(span, Span)
+        steps = int(room ** (1 / (len(ranged) - at)) + 1e-9)
+        steps = min(64, 2 ** max(0, steps.bit_length() - 1))
+        if steps >= 2:
+            chosen[path] = Span(span.low, span.high, steps, span.log)
+            room //= steps
+    return chosen
+
+
+def values_of(values: Values) -> tuple[Any, ...]:
+    """Values of an axis as settings: a list as it is, a range in SI; SpecError where an end can't be read."""
+    if not isinstance(values, Span):
+        return values
+    low, high = parse(_number(values.low))[0], parse(_number(values.high))[0]
+    if values.steps == 1:
+        return (low,)
+    if values.log and low > 0 and high > 0:
+        ratio = math.log(high / low)
+        return tuple(
+            high if i == values.steps - 1 else low * math.exp(ratio * i / (values.steps - 1))
+            for i in range(values.steps)
+        )
+    return tuple(low + (high - low) * i / (values.steps - 1) for i in range(values.steps))
+
+
+def _number(text: str) -> str | float:
+    """A bare number as one, so that it is read as a plain count."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text
+
+
+def size(axes: Mapping[str, Values]) -> int:
+    """Designs of a space. [-]"""
+    return math.prod(v.steps if isinstance(v, Span) else len(v) for v in axes.values())
+
+
+def told(candidate: Candidate, values: Values) -> str:
+    """An axis in a few words: `1 … 128 (8)`, `FP16, INT8`, `115 … 1840 GB/s, 8 steps`."""
+    if isinstance(values, Span):
+        low_unit, high_unit = values.low.partition(" ")[2], values.high.partition(" ")[2]
+        low = values.low.partition(" ")[0] if low_unit == high_unit else values.low
+        return f"{low} … {values.high}, {values.steps} steps"
+    shown = [candidate.shown(v) for v in values]
+    if len(shown) <= 3:
+        return ", ".join(shown)
+    return f"{shown[0]} … {shown[-1]} ({len(shown)})"

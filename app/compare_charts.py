@@ -1,0 +1,135 @@
+"""Scenarios side by side as figures. Pure: SI in, `go.Figure` out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app import format as fmt
+from app.compare_tables import Difference
+from app.look import BAR_WIDTH, CLOUD, INK, NEUTRAL, PALETTE, RESOURCE_LABELS, bar, row_height, rows_axis, style
+from engine.devices.family import RESOURCES
+
+__all__ = ["breakdowns", "metric_bars", "operator_bars"]
+
+_APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
+_ROW = 34  # [px]
+_NAME = 22  # characters of a name on a tick
+
+
+def _name(letter: str, name: str) -> str:
+    short = name if len(name) <= _NAME else name[:_NAME].rsplit(" ", 1)[0]
+    return f"{letter} · {short}"
+
+
+def metric_bars(
+    rows: Sequence[tuple[str, str, float | None, float | None]], base: int, label: str, unit: str, dark: bool
+) -> go.Figure:
+    """One metric, a bar a scenario, with its error band; the baseline is grey with a line down at its value.
+
+    `rows` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
+    """
+    known = [v for _, _, v, _ in rows if v is not None]
+    scale = fmt.scale(known, "" if unit == "$" else unit)
+    shown_unit = f"${' ' + scale.unit if scale.unit else ''}" if unit == "$" else scale.unit
+    data: list[dict[str, Any]] = []
+    labels = []
+    widest = 0.0
+    for at, (letter, name, v, band) in enumerate(rows):
+        text = scale.text(v)
+        labels.append(f"{_name(letter, name)}<br><b>{text}</b>")
+        if v is None:
+            continue
+        widest = max(widest, scale(v) * (1 + (band or 0.0)))
+        one = bar(
+            at,
+            scale(v),
+            marker={"color": NEUTRAL if at == base else INK[dark]},
+            hovertemplate=f"<b>{letter} · {name}</b><br>{text} {shown_unit} {fmt.band(band)}<extra></extra>",
+        )
+        if band is not None:
+            colour = NEUTRAL if at != base else INK[dark]
+            one["error_x"] = {"type": "data", "array": [scale(v) * band], "color": colour, "thickness": 1.5, "width": 5}
+        data.append(one)
+    if 0 <= base < len(rows) and rows[base][2] is not None:
+        level = scale(rows[base][2] or 0.0)
+        line = {"color": NEUTRAL, "width": 1.2, "dash": "dash"}
+        ends = {"x": [level, level], "y": [-0.5, len(rows) - 0.5]}
+        data.append({"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip"} | ends)
+    x = {"title": f"{label} ({shown_unit})", "range": [0, widest * 1.05 or 1]}
+    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
+
+
+def breakdowns(rows: Sequence[tuple[str, str, dict[str, float]]], dark: bool) -> tuple[go.Figure, bool]:
+    """Where each scenario's time goes: a bar a scenario, a part a resource; whether shares are drawn, not times.
+
+    `rows` are (letter, name, resource -> time [s]).
+    """
+    totals = [sum(parts.values()) for _, _, parts in rows]
+    shares = max(totals, default=0.0) > _APART * min(totals, default=1.0)
+    scale = fmt.scale(totals, "s")
+    labels = [f"{_name(letter, name)}<br><b>{fmt.seconds(t)}</b>" for (letter, name, _), t in zip(rows, totals)]
+    data = []
+    for resource in RESOURCES:
+        times = [parts.get(resource, 0.0) for _, _, parts in rows]
+        if not any(t > 0.005 * total for t, total in zip(times, totals)):
+            continue
+        before = [sum(parts.get(r, 0.0) for r in RESOURCES[: RESOURCES.index(resource)]) for _, _, parts in rows]
+        unit = [100 / total if shares else scale.factor for total in totals]
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": RESOURCE_LABELS[resource],
+                "y": list(range(len(rows))),
+                "x": [t * u for t, u in zip(times, unit)],
+                "base": [b * u for b, u in zip(before, unit)],
+                "width": BAR_WIDTH,
+                "marker": {"color": PALETTE[resource][dark]},
+                "hovertemplate": [
+                    f"<b>{letter} · {RESOURCE_LABELS[resource]}</b><br>{fmt.seconds(t)}, {fmt.percent(t / total)}"
+                    "<extra></extra>"
+                    for (letter, _, _), t, total in zip(rows, times, totals)
+                ],
+            }
+        )
+    title = "Share of time (%)" if shares else f"Time ({scale.unit})"
+    x = {"title": title, "range": [0, 100 if shares else scale(max(totals, default=1.0)) * 1.02]}
+    height = max(220, 56 + row_height(labels) * len(rows)) + 24
+    fig = style(data, x, rows_axis(labels), height, dark)
+    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "traceorder": "normal", "font": {"size": 12}}
+    fig.update_layout(showlegend=True, legend=legend)
+    return fig, shares
+
+
+def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool, most: int = 8) -> go.Figure:
+    """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first."""
+    drawn = [d for d in rows if d.gained_s][:most]
+    scale = fmt.scale([d.gained_s for d in drawn], "s")
+    labels = [f"{_short(d.name)}  <b>{'+' if d.gained_s < 0 else '−'}{fmt.digits3(abs(scale(d.gained_s)))}</b>"
+              for d in drawn]  # fmt: skip
+    data = [
+        bar(
+            at,
+            scale(d.gained_s),
+            marker={"color": INK[dark] if d.gained_s > 0 else CLOUD[dark]},
+            hovertemplate=f"<b>{d.name}</b><br>{base} {fmt.seconds(d.base_s)}, {other} {fmt.seconds(d.other_s)}"
+            "<extra></extra>",
+        )
+        for at, d in enumerate(drawn)
+    ]
+    ends = [scale(d.gained_s) for d in drawn]
+    low, high = min(0.0, *ends, 0.0), max(0.0, *ends, 0.0)
+    pad = 0.05 * (high - low or 1.0)
+    x = {
+        "title": f"Time saved by {other} against {base} ({scale.unit})",
+        "range": [low - pad if low else 0, high + pad if high else 0],
+        "zeroline": True, "zerolinecolor": NEUTRAL,
+    }  # fmt: skip
+    return style(data, x, rows_axis(labels), max(220, 56 + _ROW * len(drawn)), dark)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME + 4 else name[: _NAME + 3] + "·"

@@ -1,0 +1,308 @@
+"""Which of these should I choose, and where does the gain come from?"""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from app import cached, compare_charts, comparison, link, parts, words
+from app import compare_tables as tables
+from app import format as fmt
+from app.compare_tables import METRICS, Column
+from app.comparison import LETTERS, MOST, Comparison, Entry
+from engine.devices.family import Unsupported
+from engine.presets import PRESETS
+from engine.report import Report
+from engine.scenario import ScenarioError, encode
+
+_FEW = 3  # scenarios a phone's table shows without scrolling
+
+
+def column_of(at: int, entry: Entry) -> Column:
+    """A scenario with its numbers, or with the reason why it has none."""
+    scenario = entry.scenario
+    system, workload = parts.pair_names(scenario)
+    found = link.matching(scenario)
+    knobs = (system, workload, *words.knobs(scenario, None))
+    report, reason = None, ""
+    try:
+        report = cached.report(encode(scenario))
+        if not report.fits:
+            report, reason = None, report.problems[0]
+    except (ScenarioError, Unsupported) as error:
+        reason = str(error)
+    return Column(at, found.pill if found else system, scenario, entry.note, knobs, report, reason)
+
+
+def _picked(key: str) -> None:
+    if st.session_state[key]:
+        comparison.add(Entry(PRESETS[st.session_state[key]].scenario))
+        st.session_state[key] = None
+
+
+def _pasted(key: str) -> None:
+    if st.session_state[key].strip():
+        comparison.paste(st.session_state[key])
+        st.session_state[key] = ""
+
+
+def _open(at: int) -> None:
+    link.open_scenario(comparison.shown().entries[at].scenario)
+    st.switch_page("views/explore.py", query_params=link.address())
+
+
+def controls(now: Comparison, columns: list[Column]) -> None:
+    """The sidebar: what is compared, with what, and notes."""
+    with st.sidebar:
+        st.selectbox(
+            "Add a preset",
+            sorted(PRESETS, key=lambda id: PRESETS[id].document),
+            index=None,
+            key="c.preset",
+            format_func=lambda id: PRESETS[id].pill,
+            on_change=_picked,
+            args=("c.preset",),
+            placeholder="Choose a preset",
+        )
+        st.text_input(
+            "Add from a link or a token",
+            key="c.paste",
+            placeholder="Paste it here",
+            on_change=_pasted,
+            args=("c.paste",),
+            help="A link of this app, a scenario's token, or the link of another comparison.",
+        )
+        here = any(e.scenario == link.current() for e in now.entries)
+        st.button(
+            "Add the current scenario",
+            on_click=comparison.add,
+            args=(Entry(link.current()),),
+            disabled=here or len(now.entries) >= MOST,
+            key="c.current",
+            width="stretch",
+            help="It is compared already." if here else None,
+        )
+        st.session_state["c.baseline"] = now.baseline
+        st.selectbox(
+            "Baseline",
+            list(range(len(columns))),
+            key="c.baseline",
+            format_func=lambda at: f"{LETTERS[at]} · {columns[at].name}" if at < len(columns) else "",
+            on_change=lambda: comparison.rebase(st.session_state["c.baseline"]),
+            help=words.HELP["baseline"],
+        )
+        st.markdown(f":small[Scenarios · {len(columns)} of {MOST}]")
+        for column in columns:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(f"**{column.letter}** {fmt.plain(column.name)}", width="stretch")
+                st.button(
+                    "Open",
+                    key=f"c.open.{column.at}",
+                    on_click=_open,
+                    args=(column.at,),
+                    type="tertiary",
+                    help=f"Open {column.letter} in Explore",
+                )
+                st.button(
+                    "Remove",
+                    key=f"c.remove.{column.at}",
+                    on_click=comparison.remove,
+                    args=(column.at,),
+                    type="tertiary",
+                    disabled=len(columns) == 1,
+                    help=f"Take {column.letter} out of the comparison",
+                )
+        written = sum(bool(c.note) for c in columns)
+        with st.expander(f"Notes · {written or 'none'}", key="open.notes"):
+            for column in columns:
+                key = f"c.note.{column.at}"
+                st.session_state[key] = column.note
+                st.text_input(
+                    f"{column.letter} · {column.name}",
+                    key=key,
+                    max_chars=comparison.NOTE_LIMIT,
+                    on_change=lambda at=column.at, key=key: comparison.annotate(at, st.session_state[key]),
+                )
+
+
+def side_by_side(columns: list[Column], base: Column) -> None:
+    """The delta table: rows metrics, columns scenarios."""
+    common = tables.shared(columns)
+    answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing is the same in all"
+    with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
+        st.table(tables.frame(columns, base), border="horizontal", alt="Metrics of each scenario")
+        if len(columns) > 1:
+            st.caption(f"Bold is the best of its row; coloured words are against {base.letter}.")
+
+
+def one_metric(columns: list[Column], base: Column) -> None:
+    """One metric at a time as bars."""
+    offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
+    with st.container(border=True, height="stretch"):
+        title = st.empty()
+        key = st.pills(
+            "Metric",
+            offered,
+            default=offered[0],
+            required=True,
+            format_func=lambda k: METRICS[k].label,
+            key="metric",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        metric = METRICS[key]
+        drawn = columns
+        units = {metric.unit.format(u=words.rate_unit(c.report.unit)) for c in columns if c.report}
+        if len(units) > 1:
+            unit = metric.unit.format(u="unit")
+        else:
+            unit = next(iter(units))
+        rows = [
+            (c.letter, c.name, tables.value(c, metric), c.report.error_band.relative if c.report else None)
+            for c in drawn
+        ]
+        if metric.key in ("capex", "power"):
+            rows = [(letter, name, v, None) for letter, name, v, _ in rows]
+        known = [(v, c) for c in columns if (v := tables.value(c, metric)) is not None]
+        low, high = min(known, key=lambda item: item[0]), max(known, key=lambda item: item[0])
+        if len(known) < 2 or low[0] <= 0:
+            answer = "no second scenario has it"
+        else:
+            answer = f"{high[1].letter} has {fmt.times(high[0] / low[0])} that of {low[1].letter}"
+            answer = "all have the same" if high[0] < 1.005 * low[0] else answer
+        if len(units) > 1:
+            answer = "these count different work"
+        title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
+        fig = compare_charts.metric_bars(rows, base.at, metric.label, unit, parts.dark())
+        parts.figure(fig, f"{metric.label} of each scenario: {answer}.", "c.metric")
+        st.caption(metric.help)
+
+
+def where_time(columns: list[Column]) -> None:
+    """Where each one's time goes."""
+    rows = []
+    for c in columns:
+        if c.report is not None:
+            each = c.report.latency_per_unit_s / c.report.latency_s
+            rows.append((c.letter, c.name, {k: t * each for k, t in c.report.breakdown.items()}))
+    answer = _limits(columns)
+    with parts.card("Where the time goes", answer):
+        fig, shares = compare_charts.breakdowns(rows, parts.dark())
+        parts.figure(fig, f"Time by resource of each scenario: {answer}.", "c.breakdown")
+        if shares:
+            st.caption("Drawn as shares, because the times are far apart.")
+
+
+def _limits(columns: list[Column]) -> str:
+    by: dict[str, list[str]] = {}
+    for c in columns:
+        if c.report is not None:
+            by.setdefault(tables.RESOURCE_LABELS[c.report.bound].lower(), []).append(c.letter)
+    return "; ".join(f"{', '.join(letters)} limited by {name}" for name, letters in by.items())
+
+
+def _pair(columns: list[Column], base: Column) -> Column | None:
+    """The scenario whose gain over the baseline is explained."""
+    others = [c for c in columns if c.report is not None and c.at != base.at]
+    if base.report is None or not others:
+        return None
+    if len(others) == 1:
+        return others[0]
+    letter = st.segmented_control(
+        f"Explain against {base.letter}",
+        [c.letter for c in others],
+        default=others[0].letter,
+        required=True,
+        key="to",
+        bind="query-params",
+    )
+    return next((c for c in others if c.letter == letter), others[0])
+
+
+def by_operator(base: Column, other: Column) -> None:
+    """Operators of two scenarios beside each other."""
+    assert base.report is not None
+    assert other.report is not None
+    rows = tables.differences(base.report, other.report)
+    both = [d for d in rows if d.base_s is not None and d.other_s is not None]
+    moved = [d for d in rows if d.gained_s]
+    if moved:
+        top = moved[0]
+        verb = "saves" if top.gained_s > 0 else "costs"
+        answer = f"{top.name} {verb} most, {fmt.seconds(abs(top.gained_s))} a request"
+    else:
+        answer = "no operator differs"
+    with parts.card(f"Operators of {other.letter} against {base.letter}", answer):
+        if not both:
+            st.caption("No operator has the same name in both: they run different networks.")
+        if moved:
+            fig = compare_charts.operator_bars(rows, base.letter, other.letter, parts.dark())
+            parts.figure(fig, f"Time saved by operator: {answer}.", "c.operators")
+        with st.expander(f"All {len(rows)} operators", key="open.c.operators", on_change="rerun") as opened:
+            if opened.open:
+                frame = tables.operators(rows, base.letter, other.letter)
+                number = st.column_config.NumberColumn(format="%.3g")
+                st.dataframe(
+                    frame,
+                    hide_index=True,
+                    column_config={name: number for name in frame if frame[name].dtype.kind == "f"}
+                    | {"Operator": st.column_config.TextColumn(pinned=True, width="medium")},
+                    height="content" if len(frame) <= 8 else 318,
+                    alt="Operators of two scenarios with their times",
+                )
+
+
+def report_now() -> Report | None:
+    """Report of the session's scenario, None where its pair can't run."""
+    try:
+        return cached.report(encode(link.current()))
+    except Unsupported:
+        return None
+
+
+def show() -> None:
+    """The page."""
+    message = comparison.sync()
+    now = comparison.shown()
+    columns = [column_of(at, entry) for at, entry in enumerate(now.entries)]
+    base = columns[now.baseline]
+    controls(now, columns)
+    report = report_now()
+    versions = cached.report(encode(link.home())).versions
+    parts.bar(
+        report,
+        "compare",
+        {
+            "Comparison, CSV": ("compare", "csv", lambda: tables.csv(columns, base, versions)),
+            "Comparison, JSON": (
+                "compare",
+                "json",
+                lambda: json.dumps(tables.json_rows(columns, base, versions), indent=1),
+            ),
+        },
+    )
+    for text in (message, st.session_state.pop("compare_problem", None)):
+        if text:
+            st.warning(fmt.plain(text), icon=":material/link_off:")
+    st.markdown(tables.verdict(columns, base))
+    running = [c for c in columns if c.report is not None]
+    if parts.mobile() and running:
+        one_metric(columns, base)
+    side_by_side(columns, base)
+    if running:
+        if parts.mobile():
+            where_time(columns)
+        else:
+            left, right = st.columns(2, gap="small")
+            with left:
+                one_metric(columns, base)
+            with right:
+                where_time(columns)
+    other = _pair(columns, base)
+    if other is not None:
+        by_operator(base, other)
+    parts.footer(report)
+
+
+show()

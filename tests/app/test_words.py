@@ -1,0 +1,146 @@
+"""Tables, files, sentences and fixes: what is written is what was computed."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+from app import cards, claims, fixes, specs, tables, words
+from engine.devices.family import RESOURCES
+from engine.evaluate import evaluate
+from engine.presets import PRESETS
+from engine.published import validate
+from engine.scenario import ScenarioError, decode
+
+pytestmark = pytest.mark.timeout(300)
+SOME = ("dfx-1.5b", "brainwave-gru", "wide-deep-int8", "tonic-fc", "node-dlrm")
+
+
+@pytest.fixture(scope="module", params=SOME)
+def report(request):
+    return evaluate(PRESETS[request.param].scenario)
+
+
+def test_operator_rows_of_a_file_sum_to_the_latency(report):
+    rows = list(csv.DictReader(io.StringIO(tables.operator_csv(report))))
+    assert len(rows) == len(report.ops) + len(report.other)
+    assert sum(float(row["time_s"]) for row in rows) == pytest.approx(report.latency_s, rel=1e-9)
+    assert sum(float(row["share"]) for row in rows) == pytest.approx(1.0, rel=1e-9)
+    assert list(rows[0])[:2] == ["id", "token"]
+    assert {row["token"] for row in rows} == {report.token}
+    assert all(row["engine_version"] and row["catalog_version"] for row in rows)
+    units = ("_s", "_b", "_flop", "_flop_per_b", "_flop_per_s")
+    words_only = {"id", "token", "operator", "kind", "group", "phase", "device", "bound"}
+    plain = {"count", "share", "peak_used"}
+    assert all(c.endswith(units) or c in words_only | plain or c.endswith("_version") for c in rows[0])
+
+
+def test_a_summary_row_reads_back(report):
+    row = next(csv.DictReader(io.StringIO(tables.summary_csv(report))))
+    assert decode(row["token"]) == report.scenario
+    assert float(row["throughput_per_s"]) == report.throughput_per_s
+    assert sum(float(row[f"{name}_s"]) for name in RESOURCES) == pytest.approx(report.latency_s, rel=1e-9)
+
+
+def test_the_whole_report_is_json_without_nan(report):
+    text = tables.report_json(report)
+    assert json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} is not JSON"))["token"] == report.token
+
+
+def test_the_table_is_in_time_order_with_units_in_its_headers(report):
+    frame = tables.operators(report)
+    time = next(c for c in frame if c.startswith("Time ("))
+    assert frame[time].is_monotonic_decreasing
+    assert frame["Share of time"].sum() <= 100.0 + 1e-6
+    assert frame["Peak used (%)"].max() <= 100.0 + 1e-6
+
+
+def test_every_operator_explains_itself(report):
+    for op in report.ops:
+        lines = tables.detail(op, report)
+        assert len(lines) >= 3
+        assert not [line for line in lines if "—" in line or "nan" in line]
+        assert lines[-1].startswith("Faster")
+
+
+def test_four_cards_each_with_a_band_and_a_unit(report):
+    for phone in (False, True):
+        found = cards.cards(report, None, phone, False)
+        assert [c.label for c in found][1:] == ["Throughput", "Perf/W" if phone else "Perf per watt", "Capital cost"]
+        assert all(c.note for c in found)
+        assert all(len(c.value) <= (13 if phone else 17) for c in found)
+        assert all(c.delta is None for c in found)
+
+
+def test_deltas_are_words_in_the_right_colour():
+    four, two = (evaluate(PRESETS["dfx-1.5b"].scenario.with_(devices=n)) for n in (4, 2))
+    latency, rate, _, price = cards.cards(two, four, False, False)
+    assert latency.delta.endswith("slower")
+    assert rate.delta.endswith("less")
+    assert price.delta.endswith("less")
+    assert (latency.colour, rate.colour, price.colour) == ("red", "red", "green")
+    assert cards.cards(four, four, False, False)[0].delta == "same"
+    other = evaluate(PRESETS["wide-deep-int8"].scenario)
+    assert all(c.delta is None for c in cards.cards(four, other, False, False))
+
+
+def test_answers_carry_the_numbers_of_the_report(report):
+    share = report.breakdown[report.bound] / report.latency_s
+    assert words.answer_breakdown(report).startswith(f"{share * 100:.0f}%")
+    assert words.answer_fits(report).startswith("everything fits")
+    assert "busy" in words.answer_timeline(report)
+    assert words.per(report)
+
+
+def test_fixes_are_evaluated_and_change_one_thing():
+    big = PRESETS["dfx-1.5b"].scenario.with_(
+        devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"}
+    )
+    assert not evaluate(big).fits
+    found = fixes.fixes(big)
+    assert len(found) == 2
+    for fix in found:
+        assert evaluate(fix.scenario).fits
+        assert fix.label
+    assert found[1].scenario == big.with_(overrides={})
+
+
+def test_neighbours_of_a_pair_that_cannot_run_can():
+    never = PRESETS["tonic-fc"].scenario.with_(workload="resnext101-32x4d")
+    pairs = fixes.neighbours(never)
+    assert [pair[0] == never.system for pair in pairs] == [True, False]
+    assert pairs[1][1] == never.workload
+
+
+@pytest.mark.parametrize("id", SOME)
+def test_every_value_offered_for_change_can_be_changed(id):
+    scenario = PRESETS[id].scenario
+    rows = specs.overridable(scenario)
+    assert len({row.path for row in rows}) == len(rows)
+    assert any(row.path.startswith("model.") for row in rows)
+    for row in rows[::7]:
+        value = row.printed.split(" ")[0] if row.path.startswith("model.") else row.printed
+        try:
+            evaluate(scenario.with_(overrides={row.path: value}))
+        except ScenarioError as error:
+            pytest.fail(f"{row.path} = {value}: {error}")
+
+
+def test_claims_are_told_apart_and_none_is_dropped():
+    rows = validate()
+    both = [claims.tally(rows, role) for role in ("validation", "calibration")]
+    assert sum(t.claims for t in both) == len(rows) == len(claims.frame(rows))
+    assert all(t.met <= t.predicted <= t.claims for t in both)
+    assert both[0].median <= both[0].p90
+    exported = claims.export(rows, {"engine": "x"})
+    assert [row["id"] for row in exported] == [row["id"] for row in rows]
+    assert all(row["engine_version"] == "x" for row in exported)
+    for row in rows:
+        assert (row["predicted"] is not None) or row["reason"]
+        assert "e+" not in claims.shown(row["published"]) + claims.shown(row["predicted"])
+    for row in claims.drawable(rows):
+        assert math.isfinite(math.log10(row["published"] * row["predicted"]))
+    off = claims.worst(rows)
+    assert [bool(row["within"]) for row in off] == sorted(bool(row["within"]) for row in off)
