@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from engine.bind import Bound
 from engine.partition import Plan
 from engine.schedule import Schedule
+from engine.settle import POWER, settle_money
 from hardware_specs.schema import Device
 
-__all__ = ["Account", "account", "device_power"]
-
-_YEAR = 365.25 * 86400.0
+__all__ = ["Account", "account", "device_power", "draw", "purchase"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,6 @@ class Account:
 
     power_w: float | None
     capex_usd: float | None
-    usd_per_unit: float | None
     notes: tuple[tuple[str, str], ...]  # (text, basis)
 
 
@@ -33,33 +32,23 @@ def device_power(device: Device) -> tuple[float | None, str]:
     return None, f"{device.name}: no power is published"
 
 
-def account(bound: Bound, plan: Plan, times: Schedule, units_per_s: float) -> Account:
-    """Power at full load, purchase price of the devices in use, and cost of a unit of work.
+def draw(bound: Bound, plan: Plan, times: Schedule | None) -> tuple[float | None, list[tuple[str, str]]]:
+    """Power at full load and where its parts come from, as (text, basis). [W] An estimate, or an upper bound.
 
-    Power is that of the devices in use, plus switch and chassis where the system lists them, plus the host only
-    where its document counted it. Cost of a unit spreads the price over `Costs.years` at `Costs.utilisation` and adds
-    energy at `Costs.pue`. An estimate; power limits make it an upper bound.
+    That of the devices in use, plus switch and chassis where the system lists them, plus the host only where its
+    document counted it. Without `times`, families with a power model of their own are taken at their spec.
     """
     notes: list[tuple[str, str]] = []
     power: float | None = 0.0
-    price: float | None = 0.0
-    busy = {p.stage.device.id: p for p in times.priced}
-    used = list(zip(bound.devices, plan.devices_used, strict=False))
-    for device, count in used:
+    busy = {p.stage.device.id: p for p in times.priced} if times is not None else {}
+    for device, count in zip(bound.devices, plan.devices_used, strict=False):
         watts, why = device_power(device)
         owner = busy.get(device.id)
-        if owner is not None and owner.family.power is not None and owner.runs:
+        if owner is not None and times is not None and owner.family.power is not None and owner.runs:
             watts = owner.family.power(owner.runs[0].job, min(1.0, owner.time_s / max(times.latency_s, 1e-30)))
             why = f"{device.name}: power from its family's model at this load"
         notes.append((why, "published" if watts is not None else "assumed"))
         power = None if power is None or watts is None else power + count * watts
-        if device.price is None:
-            notes.append((f"{device.name}: no price is published, so there is no capital cost", "assumed"))
-            price = None
-        elif price is not None:
-            price += count * device.price.si
-            if device.price.basis == "assumed":
-                notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
     system = bound.system
     if power is not None and system.extra_power is not None:
         power += system.extra_power.si
@@ -69,11 +58,37 @@ def account(bound: Bound, plan: Plan, times: Schedule, units_per_s: float) -> Ac
         notes.append((f"host counted: {why}", "published"))
     elif bound.host is not None:
         notes.append(("power and price leave the host out, as the document does", "published"))
-    if price is not None and system.extra_price is not None:
-        price += system.extra_price.si
-    cost = None
-    if price is not None and power is not None and units_per_s > 0:
-        c = bound.scenario.costs
-        made = units_per_s * c.utilisation
-        cost = price / (c.years * _YEAR * made) + power * c.pue * c.energy_usd_per_kwh / 3.6e6 / made
-    return Account(power, price, cost, tuple(notes))
+    return power, notes
+
+
+def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
+    """Price of the devices in use with switch and chassis, and notes as (text, basis); None if unpublished. [USD]"""
+    notes: list[tuple[str, str]] = []
+    price: float | None = 0.0
+    for device, count in zip(bound.devices, plan.devices_used, strict=False):
+        if device.price is None:
+            notes.append((f"{device.name}: no price is published, so there is no capital cost", "assumed"))
+            price = None
+        elif price is not None:
+            price += count * device.price.si
+            if device.price.basis == "assumed":
+                notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
+    if price is not None and bound.system.extra_price is not None:
+        price += bound.system.extra_price.si
+    return price, notes
+
+
+def account(bound: Bound, plan: Plan, times: Schedule) -> Account:
+    """Power at full load, purchase price of the devices in use, and cost of a unit of work.
+
+    Cost of a unit spreads the price over `Costs.years` at `Costs.utilisation` and adds energy at `Costs.pue`. An
+    estimate; power limits make it an upper bound.
+    """
+    power, drawn = draw(bound, plan, times)
+    price, bought = purchase(bound, plan)
+    c = bound.scenario.costs
+    rows, first = times.rows, times.layout.globals + POWER
+    known = (math.nan if value is None else value for value in (power, price))
+    rows[first : first + 6, 0] = (*known, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh)
+    settle_money(rows, 1, times.layout.facts()[1])
+    return Account(power, price, (*drawn, *bought))

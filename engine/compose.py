@@ -205,28 +205,20 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
     return text
 
 
-def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, rate: float) -> Report:
+def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report:
     """The report of a schedule and an account."""
     s, graph = bound.scenario, bound.graph
     units = graph.units_per_request.at(s.inputs, s.outputs)
     ops, other = _ops(times), _other(times)
-    breakdown = dict.fromkeys(RESOURCES, 0.0)
-    for op in ops:
-        for name, seconds in op.resources.items():
-            breakdown[name] += seconds
-    for row in other:
-        breakdown[row.resource] += row.time_s
-    latency = sum(op.time_s for op in ops) + sum(row.time_s for row in other)
-    decodes = [run for p in times.priced for run in p.runs if run.job.phase.repeat.o]
-    tpot = sum(run.cost.total_s for run in decodes) if decodes else None
-    ttft = latency - sum(run.cost.total_s * run.passes for run in decodes) if graph.causal else None
+    breakdown = {name: times.figure(f"{name}_s") or 0.0 for name in RESOURCES}
+    latency, rate, power = times.latency_s, times.units_per_s, money.power_w
     memory = _memory(bound, times)
     problems = _problems(bound, memory, latency, money)
     bound_by = max(breakdown, key=lambda name: breakdown[name])
     timeline, timeline_of = _timeline(times)
     first = times.priced[0]
     knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
-    per_unit = latency / units if graph.causal else latency
+    per_unit = times.figure("latency_per_unit_s") or 0.0
     what = (
         f"per output {graph.unit}"
         if graph.causal and s.outputs > 1
@@ -238,9 +230,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, rate: flo
         "headline": f"{amount(per_unit, 's')} {what}",
         "share": breakdown[bound_by] / latency if latency else 0.0,
         "bound": bound_by,
-        "power": money.power_w,
+        "power": power,
     }
-    power = money.power_w
     return Report(
         scenario=s,
         token=encode(s),
@@ -248,16 +239,16 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, rate: flo
         workload_name=bound.workload.name,
         unit=graph.unit,
         latency_s=latency,
-        ttft_s=ttft,
-        tpot_s=tpot,
+        ttft_s=times.figure("ttft_s"),
+        tpot_s=times.figure("tpot_s"),
         latency_per_unit_s=per_unit,
         throughput_per_s=rate,
         power_w=power,
-        energy_per_unit_j=power / rate if power is not None and rate else None,
-        throughput_per_w=rate / power if power else None,
+        energy_per_unit_j=times.figure("energy_per_unit_j"),
+        throughput_per_w=times.figure("throughput_per_w"),
         capex_usd=money.capex_usd,
-        throughput_per_usd=rate / money.capex_usd if money.capex_usd else None,
-        usd_per_million=money.usd_per_unit * 1e6 if money.usd_per_unit is not None else None,
+        throughput_per_usd=times.figure("throughput_per_usd"),
+        usd_per_million=times.figure("usd_per_million"),
         bound=bound_by,
         breakdown=breakdown,
         ops=ops,

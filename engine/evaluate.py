@@ -41,8 +41,6 @@ def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     # 3. each device family prices its part; stages and wires become latency and pace
     times = schedule(bound, plan)
     # 4. power, price, cost
-    units = bound.graph.units_per_request.at(scenario.inputs, scenario.outputs) * scenario.batch
-    rate = units * plan.replicas * scenario.streams / times.interval_s
-    money = account(bound, plan, times, rate)
+    money = account(bound, plan, times)
     # 5. the report, with the reason for each number
-    return compose(bound, plan, times, money, rate)
+    return compose(bound, plan, times, money)

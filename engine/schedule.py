@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from engine.bind import Bound, Wire
 from engine.devices import family
-from engine.devices.family import DeviceFamily, Fit, Job, PhaseCost
+from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.partition import Hop, Plan, Stage
+from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, settle_times
 from model_zoo.ops import Op, Phase
 
-__all__ = ["Priced", "Run", "Schedule", "price_stage", "schedule", "wire_time"]
+__all__ = [
+    "Priced", "Run", "Schedule", "by_resource", "exchange", "exchange_wire", "globals_of", "job_of", "layout_of",
+    "price_stage", "schedule", "wire_terms", "wire_time",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,7 @@ class Priced:
     runs: tuple[Run, ...]
     fixed: tuple[tuple[str, str, float], ...]  # once a request
     fits: tuple[Fit, ...]
-
-    @property
-    def time_s(self) -> float:
-        """Time of the stage within one request. [s]"""
-        return sum(r.cost.total_s * r.passes for r in self.runs) + sum(t for _, _, t in self.fixed)
+    time_s: float = 0.0  # within one request, set when the plan is settled
 
 
 @dataclass(frozen=True)
@@ -45,22 +48,49 @@ class Schedule:
 
     priced: tuple[Priced, ...]
     hops: tuple[tuple[Hop, float], ...]  # with the time each adds to a request
-    latency_s: float
-    interval_s: float  # between two requests of one stream of one replica
+    layout: Layout
+    rows: np.ndarray  # of `layout`, one column; `account` fills in power and price
+
+    def figure(self, name: str) -> float | None:
+        """A figure of `METRICS`; None where it does not apply or rests on something unpublished. [SI]"""
+        value = float(self.rows[self.layout.metrics + METRICS.index(name), 0])
+        return None if math.isnan(value) else value
+
+    @property
+    def latency_s(self) -> float:
+        """Time of a request. [s]"""
+        return float(self.rows[self.layout.metrics + LATENCY, 0])
+
+    @property
+    def interval_s(self) -> float:
+        """Time between two requests of one stream of one replica. [s]"""
+        return float(self.rows[self.layout.metrics + INTERVAL, 0])
+
+    @property
+    def units_per_s(self) -> float:
+        """Units of work a second, all replicas and streams together. [1/s]"""
+        return float(self.rows[self.layout.metrics + RATE, 0])
+
+
+def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
+    """Seconds of (name, resource, seconds) rows added up by resource, in order. [s]"""
+    out = np.zeros(len(RESOURCES))
+    for _, resource, seconds in rows:
+        out[RESOURCES.index(resource)] += seconds
+    return out
+
+
+def wire_terms(wire: Wire) -> tuple[float, float]:
+    """What a message over a wire takes before its bytes, and the rate of those: (start [s], rate [B/s])."""
+    rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+    start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
+    return start + wire.hops * wire.link.latency.si, rate
 
 
 def wire_time(wire: Wire, bytes_per_message: float) -> float:
     """Time of one message: latency of each hop plus its bytes at the usable rate, store and forward ignored. [s]"""
-    rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
-    start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
-    return start + wire.hops * wire.link.latency.si + bytes_per_message / rate
-
-
-def _hop_time(hop: Hop, busy: float) -> float:
-    """Time a message adds to a request: what comes in pieces hides behind the devices' work, but for the first. [s]"""
-    whole = wire_time(hop.wire, hop.bytes_per_message)
-    first = wire_time(hop.wire, hop.bytes_per_message / hop.pieces)
-    return hop.messages * (first + max(0.0, whole - first - busy))
+    start, rate = wire_terms(wire)
+    return start + bytes_per_message / rate
 
 
 def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, float, float, float]]:
@@ -85,9 +115,10 @@ def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, floa
     return found
 
 
-def _exchange(job: Job, cost: PhaseCost, wire: Wire) -> PhaseCost:
-    """The pass with its collectives added."""
-    other, sent = list(cost.other), cost.link_bytes
+def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
+    """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends."""
+    other: list[tuple[str, str, float]] = []
+    sent = 0.0
     eager = not job.switches.get("graph", True)
     rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
     latency = max(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
@@ -98,7 +129,7 @@ def _exchange(job: Job, cost: PhaseCost, wire: Wire) -> PhaseCost:
         if issue:
             other.append((f"issuing {name}", "host", count * issue))
         sent += count * size
-    return replace(cost, other=tuple(other), link_bytes=sent)
+    return other, sent
 
 
 def _bits(job: Job) -> float:
@@ -107,7 +138,7 @@ def _bits(job: Job) -> float:
     return BITS[job.format]
 
 
-def _job(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
+def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     s = bound.scenario
     everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
@@ -133,6 +164,11 @@ def _job(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     )
 
 
+def exchange_wire(stage: Stage, fam: DeviceFamily) -> Wire | None:
+    """The wire on which devices that share a stage's operators exchange results, unless the family times that."""
+    return stage.wire if stage.ways > 1 and fam.collectives else None
+
+
 def price_stage(bound: Bound, stage: Stage) -> Priced:
     """Cost of everything a request asks of one stage."""
     fam = family(stage.device.kind)
@@ -140,12 +176,14 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
     runs, fits, fixed = [], (), ()
     for phase in bound.graph.phases:
         passes = phase.repeat.at(s.inputs, s.outputs)
-        job = _job(bound, stage, fam, phase)
+        job = job_of(bound, stage, fam, phase)
         if passes <= 0 or not job.ops:
             continue
         cost = fam.price(job)
-        if stage.ways > 1 and fam.collectives and stage.wire is not None:
-            cost = _exchange(job, cost, stage.wire)
+        wire = exchange_wire(stage, fam)
+        if wire is not None:
+            other, sent = exchange(job, wire)
+            cost = replace(cost, other=(*cost.other, *other), link_bytes=cost.link_bytes + sent)
         if not runs:
             fits = fam.place(job)
             fixed = fam.request(job) if fam.request else ()
@@ -153,16 +191,48 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
     return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fits))
 
 
+def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Layout:
+    """Rows of a plan whose runs are given as (number of the stage, whether it makes output unit by unit)."""
+    roles = list(dict.fromkeys(hop.wire.role for hop in plan.hops))
+    return Layout(
+        stage_of=tuple(stage for stage, _ in runs),
+        decode=tuple(decode for _, decode in runs),
+        copies=tuple(stage.copies for stage in plan.stages),
+        wire_of=tuple(roles.index(hop.wire.role) for hop in plan.hops),
+        pipelined=plan.pipelined,
+        causal=bound.graph.causal,
+        replicas=plan.replicas,
+    )
+
+
+def globals_of(bound: Bound) -> tuple[float, float, float]:
+    """Units of a request, of a batch of them, and batches in flight. [-]"""
+    s = bound.scenario
+    units = bound.graph.units_per_request.at(s.inputs, s.outputs)
+    return units, units * s.batch, float(s.streams)
+
+
 def schedule(bound: Bound, plan: Plan) -> Schedule:
     """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
     priced = tuple(price_stage(bound, stage) for stage in plan.stages)
-    busy = sum(p.time_s for p in priced)
-    hops = tuple((hop, _hop_time(hop, busy)) for hop in plan.hops)
-    latency = sum(p.time_s for p in priced) + sum(t for _, t in hops)
-    if not plan.pipelined:
-        return Schedule(priced, hops, latency, latency)
-    wires: dict[str, float] = defaultdict(float)
-    for hop, seconds in hops:
-        wires[hop.wire.role] += seconds
-    pace = max([p.time_s / p.stage.copies for p in priced] + list(wires.values()))
-    return Schedule(priced, hops, latency, pace)
+    runs = [(s, run) for s, stage in enumerate(priced) for run in stage.runs]
+    layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
+    rows = np.zeros((layout.rows, 1))
+    for i, (_, run) in enumerate(runs):
+        rows[6 * i : 6 * i + 6, 0] = column_sums(run.cost.seconds)
+        rows[layout.others + 6 * i : layout.others + 6 * i + 6, 0] = by_resource(run.cost.other)
+        rows[layout.passes + i, 0] = run.passes
+    for s, stage in enumerate(priced):
+        rows[layout.fixed + 6 * s : layout.fixed + 6 * s + 6, 0] = by_resource(stage.fixed)
+    for h, hop in enumerate(plan.hops):
+        values = (hop.messages, hop.bytes_per_message, hop.pieces, *wire_terms(hop.wire))
+        rows[layout.hops + 5 * h : layout.hops + 5 * h + 5, 0] = values
+    rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
+    settle_times(rows, 1, *layout.facts())
+    stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]
+    return Schedule(
+        tuple(replace(stage, time_s=float(t)) for stage, t in zip(priced, stage_s, strict=True)),
+        tuple((hop, float(t)) for hop, t in zip(plan.hops, hop_s, strict=True)),
+        layout,
+        rows,
+    )

@@ -20,6 +20,7 @@ __all__ = [
     "RESOURCES",
     "DeviceFamily",
     "Fit",
+    "Halves",
     "Job",
     "Knob",
     "Parameter",
@@ -173,6 +174,23 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Halves:
+    """A price in two halves, so that a sweep over rates asks for a demand once.
+
+    Attributes
+    ----------
+    demand : job -> what each op asks of the device, an array whose rows are ops; depends on no rate.
+    supply : job -> a rate, for each row of a supply block (seconds per unit of a demand).
+    block : compiled (demand, block, lo, hi): adds the seconds of all ops at the points lo..hi of a flat block, whose
+        rows of `engine.settle.WIDTH` points are the supply and then the seconds by resource; bit-equal to `price`.
+    """
+
+    demand: Callable[[Job], np.ndarray]
+    supply: tuple[Callable[[Job], float], ...]
+    block: Callable[..., None]
+
+
+@dataclass(frozen=True)
 class DeviceFamily:
     """The functions and lists a family provides.
 
@@ -187,6 +205,7 @@ class DeviceFamily:
     request : (device, graph, batch, model) -> fixed costs a request pays once, as (name, resource, seconds).
     knobs : device -> tiling knobs, in the order of `Scenario.tile`.
     parameters, switches, assumptions : what the model rests on.
+    lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
     """
 
     kind: str
@@ -202,10 +221,12 @@ class DeviceFamily:
     knobs: Callable[[Device], tuple[Knob, ...]] | None = None
     switches: tuple[Switch, ...] = field(default=())
     power: Callable[[Job, float], float] | None = None  # (job, share of time busy) -> W; None: spec's loaded or max
+    halves: Halves | None = None  # None: a sweep prices each distinct job once
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
     io_format: str | None = None  # format in which they cross it; None: the scenario's
+    lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Model parameters for a device: the family's, then the part's own, then the scenario's."""

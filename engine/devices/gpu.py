@@ -8,28 +8,26 @@ Estimates, for one device of a homogeneous group.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from engine.devices.family import DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
+from engine.devices.family import DeviceFamily, Fit, Halves, Job, Parameter, PhaseCost, Switch
 from engine.devices.footprint import footprint
 from engine.formats import BITS
-from engine.kernels.jit import kernel
+from engine.kernels.jit import inner, kernel
+from engine.settle import WIDTH
 from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph
 
-_FIELDS = (
-    "peak", "wide_peak", "vector_peak", "bandwidth", "matmul_efficiency", "memory_efficiency", "launch", "issue",
-    "units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse", "eager",
-)  # fmt: skip
-(
-    PEAK, WIDE_PEAK, VECTOR_PEAK, BANDWIDTH, MATMUL_EFF, MEMORY_EFF, LAUNCH, ISSUE,
-    UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE, EAGER,
-) = range(15)  # fmt: skip
+_FIELDS = ("units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse")
+UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE = range(6)
 
 # what an op demands of a device, per pass: the columns of a demand array
-RATE, EFFORT, BYTES, RUNS, LAUNCHES, WORK, ROOF, NEAR = range(8)
-DEMANDS = 8
+RATE, EFFORT, BYTES, RUNS, LAUNCHES, WORK, NEAR = range(7)
+DEMANDS = 7
 MATRIX, WIDE_MATRIX, LANES = range(3)  # values of RATE: which peak limits the arithmetic
 
 # what a device supplies: rows of a supply array, one column a design point
@@ -64,7 +62,7 @@ def demand_ops(table, batch, length, context, ways, rec, out):
     """What each op of a phase asks of one device of ``ways``; fills ``out`` (n_ops, DEMANDS).
 
     EFFORT is FLOPs over the share of issue slots that do useful work, BYTES goes off chip, NEAR stays in the cache;
-    all are per execution. RUNS is executions a pass. Depends on the mapping and on sizes, on no rate.
+    all are per execution. RUNS is executions a pass. Depends on the mapping and sizes, on no rate; ``rec`` is `record`.
     """
     for j in range(table.shape[0]):
         shard = table[j, T.SHARD]
@@ -117,7 +115,6 @@ def demand_ops(table, batch, length, context, ways, rec, out):
         out[j, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
         out[j, LAUNCHES] = 0.0 if inline else 1.0
         out[j, WORK] = flops
-        out[j, ROOF] = rec[PEAK] if rate == MATRIX else rec[WIDE_PEAK] if rate == WIDE_MATRIX else rec[VECTOR_PEAK]
         out[j, NEAR] = near
 
 
@@ -155,20 +152,79 @@ def supply_ops(demand, supply, point, out):
         out[j, 5] = runs * launch
 
 
-@kernel
-def supply_block(lo, hi, demand, supply, totals):
-    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points); the sum `supply_ops` has, op by op."""
-    for j in range(demand.shape[0]):
-        effort, moved, launches, runs = demand[j, EFFORT], demand[j, BYTES], demand[j, LAUNCHES], demand[j, RUNS]
-        rates = supply[int(demand[j, RATE])]
+def _block_of(rate: int, eager: bool) -> Callable[..., Any]:
+    """A compiled function that adds one op's seconds at the points lo..hi of a block to the block's totals.
+
+    The block is one flat array and every row begins at a constant, so that the compiler sees that no row overlaps
+    another and works on several points at once.
+    """
+    rates, moves, launching, issuing = rate * WIDTH, BYTE_S * WIDTH, LAUNCH_S * WIDTH, ISSUE_S * WIDTH
+    compute_s, memory_s, wait_s, start_s = (row * WIDTH for row in (6, 7, 10, 11))
+
+    @inner
+    def add(block, effort, moved, launches, runs, lo, hi):
         for p in range(lo, hi):
             compute, memory, wait, launch = _op_seconds(
-                effort, rates[p], moved, supply[BYTE_S, p], launches, supply[LAUNCH_S, p], supply[ISSUE_S, p]
+                effort, block[rates + p], moved, block[moves + p], launches, block[launching + p], block[issuing + p]
             )
-            totals[0, p] += runs * compute
-            totals[1, p] += runs * memory
-            totals[4, p] += runs * wait
-            totals[5, p] += runs * launch
+            block[compute_s + p] += runs * compute
+            block[memory_s + p] += runs * memory
+            if eager:
+                block[wait_s + p] += runs * wait
+            block[start_s + p] += runs * launch
+
+    @inner
+    def add_all(block, effort, moved, launches, runs):
+        for p in range(WIDTH):
+            compute, memory, wait, launch = _op_seconds(
+                effort, block[rates + p], moved, block[moves + p], launches, block[launching + p], block[issuing + p]
+            )
+            block[compute_s + p] += runs * compute
+            block[memory_s + p] += runs * memory
+            if eager:
+                block[wait_s + p] += runs * wait
+            block[start_s + p] += runs * launch
+
+    @inner
+    def choose(block, effort, moved, launches, runs, lo, hi):
+        if lo == 0 and hi == WIDTH:
+            add_all(block, effort, moved, launches, runs)
+        else:
+            add(block, effort, moved, launches, runs, lo, hi)
+
+    return choose
+
+
+_matrix, _wide, _lanes = (_block_of(rate, False) for rate in (MATRIX_S, WIDE_S, LANES_S))
+_matrix_eager, _wide_eager, _lanes_eager = (_block_of(rate, True) for rate in (MATRIX_S, WIDE_S, LANES_S))
+
+
+@kernel
+def supply_block(demand, block, lo, hi):
+    """Times of a pass at the points lo..hi of a block: adds what `supply_ops` finds, op by op, to the block's totals.
+
+    ``block`` is flat: rows of `WIDTH` points, six of `SUPPLY`, then six of seconds by resource. Where no host issues
+    operators one by one, an op never waits for it, and that row stays as it is.
+    """
+    eager = False
+    for p in range(lo, hi):
+        eager = eager or block[ISSUE_S * WIDTH + p] > 0.0
+    for j in range(demand.shape[0]):
+        rate, effort, moved = int(demand[j, RATE]), demand[j, EFFORT], demand[j, BYTES]
+        launches, runs = demand[j, LAUNCHES], demand[j, RUNS]
+        if eager:
+            if rate == MATRIX:
+                _matrix_eager(block, effort, moved, launches, runs, lo, hi)
+            elif rate == WIDE_MATRIX:
+                _wide_eager(block, effort, moved, launches, runs, lo, hi)
+            else:
+                _lanes_eager(block, effort, moved, launches, runs, lo, hi)
+        elif rate == MATRIX:
+            _matrix(block, effort, moved, launches, runs, lo, hi)
+        elif rate == WIDE_MATRIX:
+            _wide(block, effort, moved, launches, runs, lo, hi)
+        else:
+            _lanes(block, effort, moved, launches, runs, lo, hi)
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -212,48 +268,74 @@ def place(job: Job) -> tuple[Fit, ...]:
     return (Fit(level.name, level.role, need.total, level.capacity.si, holds),)
 
 
-def record(job: Job) -> np.ndarray:
-    """Flat record of the device for the compiled model, in SI, in the order of `_FIELDS`."""
-    device, model = job.device, job.model
-    gpu = device.gpu
+def _gpu(job: Job):
+    gpu = job.device.gpu
     assert gpu is not None
-    level = _offchip(device)
-    roof = peak(device, job.format)
-    wide = wide_format(device, job.format)
-    achieved = gpu.achieved_peak.get(job.format)
-    cache = max((m.capacity.si for m in device.memory if m.role == "onchip"), default=0.0)
-    values = {
-        "peak": roof,
-        "wide_peak": peak(device, wide),
-        "vector_peak": device.peak["fp32"].si if "fp32" in device.peak else peak(device, wide) * model["vector_share"],
-        "bandwidth": level.bandwidth.si if level.bandwidth else float("inf"),
-        "matmul_efficiency": min(1.0, achieved.si / roof) if achieved else model["matmul_efficiency"],
-        "memory_efficiency": model["memory_efficiency"],
-        "launch": gpu.kernel_launch.si if gpu.kernel_launch else model["op_latency"],
-        "issue": (gpu.op_overhead.si if gpu.op_overhead else model["op_issue"]) * model["launches_per_op"],
-        "units": gpu.units.si if gpu.units else model["units"],
-        "weight_bytes": BITS[job.format] / 8,
-        "act_bytes": BITS[job.format] / 8,
-        "wide_bytes": BITS[wide] / 8,
-        "cache": cache if level.role == "offchip" else 0.0,
-        "fuse": float(job.switches["fuse"]),
-        "eager": float(not job.switches["graph"]),
-    }
-    return np.array([values[name] for name in _FIELDS])
+    return gpu
 
 
-def supply(rec: np.ndarray) -> np.ndarray:
-    """Seconds per unit of each demand, a column of the supply array, from a record. [s/FLOP, s/B, s]"""
-    return np.array(
-        [
-            1.0 / (rec[PEAK] * rec[MATMUL_EFF]),
-            1.0 / (rec[WIDE_PEAK] * rec[MATMUL_EFF]),
-            1.0 / rec[VECTOR_PEAK],
-            1.0 / (rec[BANDWIDTH] * rec[MEMORY_EFF]),
-            rec[LAUNCH],
-            rec[ISSUE] * rec[EAGER],
-        ]
-    )
+def _vector_peak(job: Job) -> float:
+    device = job.device
+    if "fp32" in device.peak:
+        return device.peak["fp32"].si
+    return peak(device, wide_format(device, job.format)) * job.model["vector_share"]
+
+
+def _bandwidth(job: Job) -> float:
+    level = _offchip(job.device)
+    return level.bandwidth.si if level.bandwidth else float("inf")
+
+
+def _matmul_efficiency(job: Job) -> float:
+    achieved = _gpu(job).achieved_peak.get(job.format)
+    return min(1.0, achieved.si / peak(job.device, job.format)) if achieved else job.model["matmul_efficiency"]
+
+
+def _launch(job: Job) -> float:
+    launch = _gpu(job).kernel_launch
+    return launch.si if launch else job.model["op_latency"]
+
+
+def _issue(job: Job) -> float:
+    overhead = _gpu(job).op_overhead
+    return (overhead.si if overhead else job.model["op_issue"]) * job.model["launches_per_op"]
+
+
+def _units(job: Job) -> float:
+    units = _gpu(job).units
+    return units.si if units else job.model["units"]
+
+
+def _cache(job: Job) -> float:
+    cache = max((m.capacity.si for m in job.device.memory if m.role == "onchip"), default=0.0)
+    return cache if _offchip(job.device).role == "offchip" else 0.0
+
+
+def record(job: Job) -> np.ndarray:
+    """What the compiled model must know of a device before rates: in the order of `_FIELDS`, in SI."""
+    wide, fuse = BITS[wide_format(job.device, job.format)] / 8, float(job.switches["fuse"])
+    return np.array([_units(job), BITS[job.format] / 8, BITS[job.format] / 8, wide, _cache(job), fuse])
+
+
+def _roofs(job: Job) -> tuple[float, float, float]:
+    """Dense peaks that ops are held against, by RATE. [FLOP/s]"""
+    return peak(job.device, job.format), peak(job.device, wide_format(job.device, job.format)), _vector_peak(job)
+
+
+SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
+    lambda job: 1.0 / (peak(job.device, job.format) * _matmul_efficiency(job)),
+    lambda job: 1.0 / (peak(job.device, wide_format(job.device, job.format)) * _matmul_efficiency(job)),
+    lambda job: 1.0 / _vector_peak(job),
+    lambda job: 1.0 / (_bandwidth(job) * job.model["memory_efficiency"]),
+    _launch,
+    lambda job: 0.0 if job.switches["graph"] else _issue(job),
+)
+"""What a device supplies, in the order of `SUPPLY`. Each on its own: a sweep tabulates it against what it reads."""
+
+
+def supply(job: Job) -> np.ndarray:
+    """Seconds per unit of each demand, a column of the supply array. [s/FLOP, s/B, s]"""
+    return np.array([rate(job) for rate in SUPPLY_OF])
 
 
 def demand(job: Job) -> np.ndarray:
@@ -269,9 +351,9 @@ def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     asked = demand(job)
     seconds = np.zeros((asked.shape[0], 6))
-    supply_ops(asked, supply(record(job)).reshape(-1, 1), 0, seconds)
-    runs = asked[:, RUNS]
-    return PhaseCost(seconds, runs * asked[:, WORK], asked[:, ROOF], runs * asked[:, BYTES], runs * asked[:, NEAR])
+    supply_ops(asked, supply(job).reshape(-1, 1), 0, seconds)
+    runs, roofs = asked[:, RUNS], np.array(_roofs(job))[asked[:, RATE].astype(int)]
+    return PhaseCost(seconds, runs * asked[:, WORK], roofs, runs * asked[:, BYTES], runs * asked[:, NEAR])
 
 
 FAMILY = DeviceFamily(
@@ -282,6 +364,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
+    halves=Halves(demand, SUPPLY_OF, supply_block),
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",
