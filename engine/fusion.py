@@ -16,9 +16,9 @@ from engine.devices import family
 from engine.devices.family import Job
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
-from model_zoo.ops import Dim, Graph, Op, Phase, dim
+from model_zoo.ops import ZERO, Dim, Graph, Op, Phase, dim
 
-__all__ = ["Chain", "Comparison", "chains", "compare", "depth_first", "eager", "tile_cache"]
+__all__ = ["Chain", "Comparison", "block_gain", "chains", "compare", "depth_first", "eager", "tile_cache"]
 
 FUSABLE = frozenset({
     "Relu", "Clip", "HardSwish", "Swish", "Silu", "Sigmoid", "Tanh", "Gelu", "Add", "Mul", "BatchNormalization", "LRN",
@@ -316,15 +316,43 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> C
     )
 
 
-def _seconds(device: Device, graph: Graph, phase: Phase, batch: int, format: str) -> float:
+def block_gain(
+    device: Device, ops: Sequence[Op], batch: int, tile_rows: int, model: Mapping[str, float] | None = None
+) -> float:
+    """Breadth-first over depth-first time of a convolution, its activation and a pool, run as bare kernels. [-]
+
+    Depth first, the convolution too is computed by tiles of `tile_rows` pooled rows, so its output never leaves the
+    core; rows that two tiles' windows share are convolved twice. `model` overrides parameters of the family.
+    """
+    conv, act, pool = ops
+    window, stride = pool.attribute("kernel"), pool.attribute("stride", 1.0)
+    again = (window + (tile_rows - 1) * stride) / (tile_rows * stride)
+    head = replace(conv, inputs=(), flops=conv.flops * again, writes=ZERO)
+    tail = Op(
+        name="tail", kind="BatchNormalization", group=pool.group, inputs=(conv.name,), writes=pool.writes,
+        flops=_sum((act.flops * again, pool.flops)), shard="elements",
+    )  # fmt: skip
+    first = Phase("forward", (replace(conv, inputs=()), act, pool))
+    deep = replace(first, ops=(head, tail))
+    graph = Graph(phases=(first,), unit="image")
+    times = [_seconds(device, graph, phase, batch, "fp32", False, model) for phase in (first, deep)]
+    return times[0] / times[1]
+
+
+def _seconds(
+    device: Device, graph: Graph, phase: Phase, batch: int, format: str, framework: bool = True,
+    model: Mapping[str, float] | None = None,
+) -> float:  # fmt: skip
     """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
     switches = {s.name: s.default for s in fam.switches} | {"fuse": False}
     if "graph" in switches:
         switches["graph"] = False
+    if "framework" in switches:
+        switches["framework"] = framework
     job = Job(
         device=device, phase=phase, ops=phase.ops, graph=replace(graph, phases=(phase,)), batch=batch, length=1.0,
         context=1.0, max_context=1.0, ways=1, streams=1, format=format, tile=(), switches=switches,
-        model=fam.model(device),
+        model=fam.model(device, model),
     )  # fmt: skip
     return fam.price(job).total_s

@@ -85,6 +85,7 @@ class _Levels:
     shared_rate: float | None
     private: float  # of one core
     private_latency: float | None
+    private_rate: float | None  # of one core
 
 
 def _levels(device: Device) -> _Levels:
@@ -100,6 +101,7 @@ def _levels(device: Device) -> _Levels:
         shared_rate=shared.bandwidth.si if shared and shared.bandwidth else None,
         private=private.capacity.si if private else 0.0,
         private_latency=private.latency.si if private and private.latency else None,
+        private_rate=private.bandwidth.si if private and private.bandwidth else None,
     )
 
 
@@ -196,7 +198,7 @@ def record(job: Job) -> np.ndarray:
         "low_peak": threads / cores * peak(device, low),
         "wide_peak": threads / cores * peak(device, wide),
         "binary_peak": threads / cores * peak(device, "binary"),
-        "vector_rate": threads * cpu.clock.si * width / 2.0,
+        "vector_rate": threads * cpu.clock.si * width / 4.0,  # a vector a cycle: its loads and its store take the ports
         "lanes_rate": threads * cpu.clock.si * width / 4.0,
         "clock": cpu.clock.si,
         "gemm_efficiency": min(model["efficiency_ceiling"], efficiency),
@@ -208,7 +210,7 @@ def record(job: Job) -> np.ndarray:
         "special_cycles": model["special_cycles"],
         "dram": min(threads * one, bandwidth / sharing),
         "shared_rate": threads * shared_rate / cores,
-        "private_rate": threads * model["private_bytes_per_cycle"] * cpu.clock.si,
+        "private_rate": threads * (levels.private_rate or model["private_bytes_per_cycle"] * cpu.clock.si),
         "private": threads * levels.private,
         "shared_share": shared / sharing,
         "shared": shared,
@@ -232,6 +234,7 @@ def record(job: Job) -> np.ndarray:
         "preprocess_apart": float(job.switches["preprocess-apart"]),
         "dead_ops": model["dead_ops"],
         "dead_cycles": model["dead_cycles"],
+        "write_allocate": model["write_allocate"],
     }
     return np.array([values[name] for name in M.FIELDS])
 

@@ -15,7 +15,7 @@ FIELDS: tuple[str, ...] = (
     "private_rate", "private", "shared_share", "shared", "weights_total", "tables_total", "weight_bytes", "wide_bytes",
     "quantised", "private_latency", "shared_latency", "dram_latency", "misses", "row_cycles", "hash_cycles",
     "op_overhead", "barrier", "fuse", "fuse_requantise", "fuse_gathers", "prune", "preprocess_apart", "dead_ops",
-    "dead_cycles",
+    "dead_cycles", "write_allocate",
 )  # fmt: skip
 (
     THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, CLOCK, GEMM_EFFICIENCY,
@@ -23,8 +23,8 @@ FIELDS: tuple[str, ...] = (
     PRIVATE_RATE, PRIVATE, SHARED_SHARE, SHARED, WEIGHTS_TOTAL, TABLES_TOTAL, WEIGHT_BYTES, WIDE_BYTES,
     QUANTISED, PRIVATE_LATENCY, SHARED_LATENCY, DRAM_LATENCY, MISSES, ROW_CYCLES, HASH_CYCLES,
     OP_OVERHEAD, BARRIER, FUSE, FUSE_REQUANTISE, FUSE_GATHERS, PRUNE, PREPROCESS_APART, DEAD_OPS,
-    DEAD_CYCLES,
-) = range(40)  # fmt: skip
+    DEAD_CYCLES, WRITE_ALLOCATE,
+) = range(41)  # fmt: skip
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
@@ -169,28 +169,36 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         inline = rec[FUSE] > 0.0 and flags[j, INLINE] > 0.0
         extra_ops = 0.0
 
-        # bytes of activations
+        # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written)
+        stores = rec[WRITE_ALLOCATE]
         if binary:
-            moved = (reads + writes) / 8.0
+            size = (reads + writes) / 8.0
+            moved = (reads + stores * writes) / 8.0
         elif low:
-            moved = reads * rec[WEIGHT_BYTES]
+            size = reads * rec[WEIGHT_BYTES]
+            moved = size
             if flags[j, QUANTISE] > 0.0:  # its input is still wide: measured, scaled, rounded in a pass of its own
-                moved += reads * (rec[WIDE_BYTES] + rec[WEIGHT_BYTES])
+                size += reads * (rec[WIDE_BYTES] + rec[WEIGHT_BYTES])
+                moved += reads * (rec[WIDE_BYTES] + stores * rec[WEIGHT_BYTES])
                 extra_ops += 1.0
-            if rec[FUSE_REQUANTISE] > 0.0:
-                moved += writes * rec[WEIGHT_BYTES]
-            else:  # 32-bit sums stored, read for their range, read again to requantise, stored
-                moved += writes * (4.0 + 4.0 + 4.0 + rec[WEIGHT_BYTES])
+            size += writes * rec[WEIGHT_BYTES]
+            moved += stores * writes * rec[WEIGHT_BYTES]
+            if rec[FUSE_REQUANTISE] == 0.0:  # 32-bit sums stored, read for their range, read again to requantise
+                size += writes * 4.0
+                moved += writes * (stores * 4.0 + 4.0 + 4.0)
                 extra_ops += 2.0
         else:
-            moved = (reads + writes) * rec[WIDE_BYTES]
+            size = (reads + writes) * rec[WIDE_BYTES]
+            moved = (reads + stores * writes) * rec[WIDE_BYTES]
         if inline:
-            moved = max(reads - writes, 0.0) * rec[WIDE_BYTES]
+            size = max(reads - writes, 0.0) * rec[WIDE_BYTES]
+            moved = size
         if flags[j, FREE] > 0.0:
             moved = 0.0
         state_bytes = state * rec[WIDE_BYTES]
         if klass == T.LOOKUP:
-            moved = writes * rec[WIDE_BYTES]
+            size = writes * rec[WIDE_BYTES]
+            moved = stores * size
             weight_bytes = 0.0
         elif binary:
             weight_bytes = weights / 8.0
@@ -200,8 +208,8 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
             weight_bytes = weights * rec[WIDE_BYTES]
 
         # where they lie
-        act_private = _cycle_share(rec[PRIVATE], moved)
-        act_near = _cycle_share(rec[PRIVATE] + rec[SHARED_SHARE], moved)
+        act_private = _cycle_share(rec[PRIVATE], size)
+        act_near = _cycle_share(rec[PRIVATE] + rec[SHARED_SHARE], size)
         kept_w, kept_private = weight_near, weight_private
         if steps > 1.0 and weight_bytes > 0.0:  # a step finds what the step before it read
             again = (steps - 1.0) / steps
@@ -295,7 +303,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("gemm_efficiency", 0.5619, "1", "calibrated",
               "Share of the SIMD peak a product of matrices reaches on an AVX-512 core.", ("WD-010", "WD-011"),
               low=0.01, high=1.0),
-    Parameter("sample_overhead", 12.35e-6, "s", "calibrated",
+    Parameter("sample_overhead", 11.89e-6, "s", "calibrated",
               "Core time of the framework for a sample, beside its operators.", ("WD-010", "WD-011")),
     Parameter("width_exponent", 0.368, "1", "calibrated",
               "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",)),
@@ -324,6 +332,9 @@ PARAMETERS: tuple[Parameter, ...] = (
               low=0.01, high=1.0),
     Parameter("shared_bytes_per_cycle", 12.0, "B/cycle", "assumed", "One core from the last-level cache.", low=1e-3),
     Parameter("private_bytes_per_cycle", 48.0, "B/cycle", "assumed", "One core from its own L2.", low=1e-3),
+    Parameter("write_allocate", 2.0, "1", "published", "Bytes that cross a level for each byte stored.",
+              source="write-allocate caches: a line is read before it is written (execution-cache-memory model)",
+              low=1.0, high=3.0),
     Parameter("private_latency", 5e-9, "s", "assumed", "L2 hit, where the part gives none."),
     Parameter("shared_latency", 22e-9, "s", "assumed", "Last-level hit, where the part gives none."),
     Parameter("dram_latency", 90e-9, "s", "assumed", "DRAM access, where the part gives none."),
