@@ -14,13 +14,13 @@ from engine.scenario import decode
 __all__ = ["options", "published", "report", "warm_up"]
 
 
-@st.cache_resource(max_entries=4096, show_spinner=False)
+@st.cache_resource(max_entries=512, show_spinner=False)
 def report(token: str) -> Report:
     """Report of a token; raises what `decode` and `evaluate` raise, and then keeps nothing."""
     return evaluate(decode(token))
 
 
-@st.cache_resource(max_entries=1024, show_spinner=False)
+@st.cache_resource(max_entries=256, show_spinner=False)
 def options(token: str) -> Choices:
     """What may be picked beside a scenario."""
     return choices(decode(token))

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import cached, link, tables, words
+from app import cached, comparison, link, tables, words
 from app import format as fmt
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
@@ -41,9 +41,9 @@ def mobile() -> bool:
 
 
 @contextmanager
-def card(question: str, answer: str) -> Iterator[None]:
+def card(question: str, answer: str, *, stretch: bool = True) -> Iterator[None]:
     """A bordered block whose title is a question and its computed answer."""
-    with st.container(border=True, height="stretch"):
+    with st.container(border=True, height="stretch" if stretch else "content"):
         st.markdown(f"**{question}** :gray[· {fmt.plain(answer)}]")
         yield
 
@@ -176,7 +176,7 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
     system, workload = pair_names(scenario)
     shown, hidden = fmt.words(words.knobs(scenario, _usual(scenario)))
     more = f" +{len(hidden)} more" if hidden else ""
-    left, right = st.columns([3, 2] if page == "explore" else [2, 3], vertical_alignment="center")
+    left, right = st.columns([3, 2] if page == "explore" else [1, 1], vertical_alignment="center")
     with left, st.container(gap=None):
         st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
         st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")
@@ -184,10 +184,16 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
         if against and st.session_state.baseline:
             st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
     with right, st.container(horizontal=True, horizontal_alignment="left" if mobile() else "right", gap="small"):
-        if page != "explore":
-            st.page_link(
-                "views/explore.py", label="Open in Explore", icon=":material/arrow_back:", query_params=link.address()
+        if page == "explore":
+            st.button(
+                "Compare",
+                icon=":material/view_column:",
+                on_click=comparison.compare_now,
+                key="compare",
+                help="Put this scenario beside others.",
             )
+        else:
+            st.page_link("views/explore.py", label="Explore", icon=":material/arrow_back:", query_params=link.address())
         pinned = st.session_state.baseline == st.session_state.token
         st.button(
             "Pinned" if pinned else "Pin as baseline",
@@ -205,7 +211,7 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
 def _share() -> None:
     token, pinned = st.session_state.token, st.session_state.baseline
     with st.popover("Share", icon=":material/link:"):
-        query = f"{link.PARAM}={token}" + (f"&{link.BASELINE}={pinned}" if pinned else "")
+        query = urlencode(st.query_params.to_dict() | link.address(), safe="~.,")  # a page's own view travels too
         parts = urlsplit(st.context.url or "")
         url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
         st.code(url, language=None, wrap_lines=True)

@@ -31,23 +31,15 @@ def _label(path: str) -> str:
     return path.replace("_", " ").replace(".", " ")
 
 
-def _where(quantity: Quantity, sources: dict[str, Any]) -> str:
-    parts = []
-    if quantity.source:
-        source = sources.get(quantity.source)
-        parts.append(source.title if source is not None else quantity.source)
-    parts += [text for text in (quantity.where, quantity.note) if text]
-    return "; ".join(parts)
+def _where(quantity: Quantity) -> str:
+    """Place and note, then the key of the source that the entry lists: `table II (seed004)`."""
+    said = "; ".join(text for text in (quantity.where, quantity.note) if text)
+    return f"{said} ({quantity.source})" if quantity.source else said
 
 
 def quantities(spec: BaseModel) -> list[Row]:
     """Every quantity of a spec, in the order of its schema."""
-    sources = getattr(spec, "sources", {})
-    return [
-        Row(path, _label(path), str(q.value), q.basis, _where(q, sources))
-        for path, q in _walk(spec, ())
-        if q is not None
-    ]
+    return [Row(path, _label(path), str(q.value), q.basis, _where(q)) for path, q in _walk(spec, ()) if q is not None]
 
 
 def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:

@@ -98,9 +98,8 @@ def detail(op: OpRow, report: Report) -> list[str]:
     """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster."""
     if op.time_s <= 0:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
-        moved = (
-            f"{fmt.si(op.flops, 'FLOP')}, {fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.onchip_bytes, 'B')} on."
-        )
+        onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
+        moved = f"{fmt.si(op.flops, 'FLOP')}; {offchip} off chip, {onchip} on chip."
         return [f"{fmt.count(op.count)} executions a request.", hidden, moved, "Faster only with fewer of them."]
     each = op.time_s / op.count if op.count else op.time_s
     lines = [
@@ -111,8 +110,8 @@ def detail(op: OpRow, report: Report) -> list[str]:
     lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in spent) + ".")
     if op.flops > 0:
         lines.append(
-            f"{fmt.si(op.flops, 'FLOP')} at {fmt.si(op.flops / op.time_s, 'FLOP/s')}: {fmt.percent(op.peak_used)} of the "
-            f"{fmt.si(op.peak_flops_per_s, 'FLOP/s')} {words.format_label(report.scenario.precision)} peak."
+            f"{fmt.si(op.flops, 'FLOP')} at {fmt.si(op.flops / op.time_s, 'FLOP/s')}: {fmt.percent(op.peak_used)} of "
+            f"the {fmt.si(op.peak_flops_per_s, 'FLOP/s')} {words.format_label(report.scenario.precision)} peak."
         )
     if op.intensity is not None:
         lines.append(

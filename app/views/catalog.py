@@ -71,7 +71,7 @@ def pick() -> tuple[str, str | None]:
         id for id, entry in entries.items() if wanted in f"{id} {entry.model_dump_json() if wanted else ''}".lower()
     ]
     answer = f"{len(found)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
-    with parts.card("Entries", answer):
+    with parts.card("Entries", answer, stretch=False):
         if not found:
             st.caption("Nothing matches. Clear the search in the sidebar.")
             return section, None
@@ -122,7 +122,7 @@ def values(rows: list[specs.Row]) -> None:
             "Quantity": [row.label for row in rows],
             "Value": [row.printed for row in rows],
             "Evidence": [row.basis for row in rows],
-            "Source and place": [row.where for row in rows],
+            "Place (source)": [row.where for row in rows],
         }
     )
     st.dataframe(
@@ -141,10 +141,17 @@ def parameters(workload: Any) -> list[specs.Row]:
     """A workload's parameters with their evidence."""
     rows = []
     for name, number in workload.params.items():
-        source = workload.sources.get(number.source)
-        place = [source.title if source else number.source, number.where, number.note]
+        said = "; ".join(text for text in (number.where, number.note) if text)
         value = claims.shown(number.value) if not isinstance(number.value, tuple) else ", ".join(map(str, number.value))
-        rows.append(specs.Row(name, name.replace("_", " "), value, number.basis, "; ".join(filter(None, place))))
+        rows.append(
+            specs.Row(
+                name,
+                name.replace("_", " "),
+                value,
+                number.basis,
+                f"{said} ({number.source})" if number.source else said,
+            )
+        )
     return rows
 
 
@@ -198,16 +205,18 @@ def graph(workload: Any) -> None:
             "Parameters": number(format="localized"),
         },
     )
-    if len(phase.ops) <= _MOST_NODES:
-        st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}")
-    else:
+    if len(phase.ops) > _MOST_NODES:
         st.caption(f"{len(phase.ops)} operators are too many to draw; the table lists what each reads from.")
+        return
+    with st.expander("Graph", key="open.graph", on_change="rerun") as folded:
+        if folded.open:
+            st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}", width="content")
 
 
 def drawing(ops: tuple[Op, ...]) -> str:
     """Mermaid text of a graph; names are the catalog's, ids are positions."""
     at = {op.name: i for i, op in enumerate(ops)}
-    lines = ["flowchart LR"]
+    lines = ["flowchart TD"]
     for i, op in enumerate(ops):
         copies = f" ×{op.layers}" if op.layers > 1 else ""
         lines.append(f'  n{i}["{op.name}{copies}"]')
