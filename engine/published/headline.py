@@ -43,7 +43,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines += [
         "",
         f"{len(predicted)} of {len(rows)} published figures are predicted; of the {len(valid)} that no constant was fitted "
-        f"on, {met} fall within their tolerance. The other {len(rows) - len(predicted)} are listed with the reason why.",
+        f"on, {met} fall within their tolerance. The other {len(rows) - len(predicted)} are listed with a reason.",
     ]
     return "\n".join(lines)
 
