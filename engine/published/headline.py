@@ -42,7 +42,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     met = sum(bool(r["within"]) for r in valid)
     lines += [
         "",
-        f"{len(predicted)} of {len(rows)} published figures are predicted; of the {len(valid)} that no constant was fitted "
+        f"{len(predicted)} of {len(rows)} published figures are predicted; of the {len(valid)} that nothing was fitted "
         f"on, {met} fall within their tolerance. The other {len(rows) - len(predicted)} are listed with a reason.",
     ]
     return "\n".join(lines)

@@ -47,7 +47,7 @@ def pool(x, window, stride, padding, reduce):
     down, across = (_windows(x.shape[1 + a], window[a], stride[a], padding[a]) for a in (0, 1))
     out = np.zeros((x.shape[0], len(down), len(across), x.shape[3]))
     for n, (i, (h, h2)), (j, (w, w2)) in product(range(x.shape[0]), enumerate(down), enumerate(across)):
-        out[n, i, j] = reduce(x[n, h:h2, w:w2].reshape(-1, x.shape[3]))
+        out[n, i, j] = reduce(x[n, h:h2, w:w2].reshape((h2 - h) * (w2 - w), x.shape[3]))
     return out
 
 
