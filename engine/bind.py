@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["Bound", "Wire", "bind", "set_path"]
+__all__ = ["Bound", "Wire", "as_run", "bind", "check", "checked", "named", "set_path"]
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def _params(scenario: Scenario, workload: Workload) -> dict[str, Any]:
     return {name: int(value) if float(value).is_integer() else value for name, value in scenario.params.items()}
 
 
-def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
-    """Everything a scenario names, overrides applied; ScenarioError or Unsupported in one sentence otherwise."""
+def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
+    """Everything a scenario names, overrides applied, the graph as written; not yet checked against each other."""
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
     try:
         system = catalog.system(scenario.system)
@@ -181,28 +181,52 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
         host = catalog.device(system.host.device) if system.host else None
         wires = [_wire(catalog, use) for use in system.links]
         workload = zoo.workload(scenario.workload)
+        model: dict[str, float] = {}
         if scenario.overrides:
             devices, host, wires, model = _override(scenario, devices, host, wires)
-        else:
-            model = {}
         graph = zoo.graph(scenario.workload, _params(scenario, workload))
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
-    _check(scenario, system, devices[0], graph)
-    parameters = {p.name for d in (*devices, *([host] if host else [])) for p in family(d.kind).parameters}
-    for name in model:
-        if name not in parameters:
-            raise ScenarioError(f"model.{name}: no such parameter; {system.name} has {', '.join(sorted(parameters))}")
     return Bound(
         scenario, system, tuple(devices), host, tuple(wires), workload, graph, model, catalog.digest, zoo.digest
     )
+
+
+def checked(bound: Bound) -> Bound:
+    """The same, checked against what the system offers, with the graph as the accelerator's compiler runs it."""
+    check(bound.scenario, bound.system, bound.device, bound.graph)
+    parameters = {
+        p.name for d in (*bound.devices, *([bound.host] if bound.host else [])) for p in family(d.kind).parameters
+    }
+    for name in bound.model:
+        if name not in parameters:
+            raise ScenarioError(
+                f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(parameters))}"
+            )
+    graph = as_run(bound.scenario, bound.device, bound.graph, bound.model)
+    return bound if graph is bound.graph else replace(bound, graph=graph)
+
+
+def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
+    """Everything a scenario names, overrides applied; ScenarioError or Unsupported in one sentence otherwise."""
+    return checked(named(scenario, catalog, zoo))
+
+
+def as_run(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
+    """The graph as the accelerator's compiler runs it, where its family says how."""
+    fam = family(device.kind)
+    if fam.lower is None:
+        return graph
+    own = {k: v for k, v in model.items() if any(p.name == k for p in fam.parameters)}
+    switches = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
+    return fam.lower(device, graph, scenario.precision, switches, fam.model(device, own))
 
 
 def _wire(catalog: Catalog, use: LinkUse) -> Wire:
     return Wire(catalog.link(use.link), use.role, use.hops)
 
 
-def _check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:
+def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:
     """Scheme, device count, precision and tile against what this system offers."""
     group = system.devices[0]
     counts = group.counts or (group.count,)

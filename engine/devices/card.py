@@ -1,109 +1,40 @@
 """A many-core inference card: matrix engine, vector unit and SRAM in each core, a shared cache, LPDDR behind it.
 
-First order: an op is split over the cores that are free for it and takes the slowest of arithmetic, vector work,
-on-chip traffic and LPDDR traffic, plus the cost of scheduling it. Weights that fit in SRAM and cache are read from
-LPDDR once and stay. Estimates.
+The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up,
+timed and scheduled in `card_cores`; this module turns a device and a job into what those need. Weights that fit in the
+cores' SRAM and the cache stay there, whole tensors at a time, those most often read first and of those the largest.
+Where a network has embedding tables and its parts are placed apart, some cores look up and the others compute.
+Estimates.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from engine.devices.family import DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
+from engine.devices import card_cores as C
+from engine.devices.card_bags import busiest, list_lengths
+from engine.devices.card_graph import LOW, LOW_IN, LOW_OUT, RIDES, lower
+from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
+from engine.devices.family import DeviceFamily, Fit, Job, Knob, PhaseCost, Span
 from engine.devices.footprint import footprint
 from engine.formats import BITS
 from engine.kernels.jit import kernel
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo import table as T
-from model_zoo.ops import Graph
+from model_zoo.ops import Graph, Op, Phase
 
-_FIELDS = (
-    "peak", "wide_peak", "vector_rate", "offchip", "onchip", "matmul_efficiency", "op_overhead", "cores",
-    "low_bytes", "wide_bytes", "weights_stay", "cache", "fuse", "row_time",
-)  # fmt: skip
-(
-    PEAK, WIDE_PEAK, VECTOR, OFFCHIP_BW, ONCHIP_BW, MATMUL_EFF, OVERHEAD_S, CORES,
-    LOW_BYTES, WIDE_BYTES, WEIGHTS_STAY, CACHE, FUSE, ROW_TIME,
-) = range(14)  # fmt: skip
+__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "schedule", "supply", "utilisation"]
 
-WORK, ROOF, MOVED, NEAR = range(6, 10)
-
-
-@kernel
-def _at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * C^c, exponents 0 or 1."""
-    return (
-        table[j, col]
-        * (1.0 + table[j, col + 1] * (batch - 1.0))
-        * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (context - 1.0))
-    )
-
-
-@kernel
-def _split_share(g, m, n, cores):
-    """Share of the cores an op keeps busy when cut into 32-row by 64-column pieces, last round included."""
-    pieces = g * np.ceil(m / 32.0) * np.ceil(n / 64.0)
-    return pieces / (np.ceil(pieces / cores) * cores)
-
-
-@kernel
-def price_ops(table, batch, length, context, ways, rec, out):
-    """Price every op of a phase on one card; fills ``out`` (n_ops, 10), layers and steps multiplied in."""
-    for j in range(table.shape[0]):
-        shard = table[j, T.SHARD]
-        share = 1.0 if shard == 0.0 else 1.0 / ways
-        g = _at(table, j, T.G, batch, length, context)
-        m = _at(table, j, T.M, batch, length, context)
-        n = _at(table, j, T.N, batch, length, context)
-        flops = _at(table, j, T.FLOPS, batch, length, context) * share
-        weights = _at(table, j, T.WEIGHTS, batch, length, context)
-        if table[j, T.STORED] > 0.0:  # rows that many items choose are read once
-            weights = min(weights, table[j, T.STORED])
-        weights *= share
-        moved_in = _at(table, j, T.READS, batch, length, context) * (1.0 if shard == 1.0 else share)
-        moved_out = _at(table, j, T.WRITES, batch, length, context) * (1.0 if shard == 3.0 else share)
-        rows = _at(table, j, T.GATHER_ROWS, batch, length, context) * share
-        klass = table[j, T.CLASS]
-        low = table[j, T.QUANTISABLE] > 0.0
-        size = rec[LOW_BYTES] if low else rec[WIDE_BYTES]
-        if rec[FUSE] > 0.0 and klass == T.ELEMENTWISE:
-            moved_in = max(moved_in - moved_out, 0.0)
-            moved_out = 0.0
-        near = (moved_in + moved_out) * size
-        far = 0.0
-        if near > rec[CACHE]:
-            far = near
-            near = 0.0
-        weight_bytes = weights * size
-        if klass == T.LOOKUP or rec[WEIGHTS_STAY] == 0.0:
-            far += weight_bytes
-        else:
-            near += weight_bytes
-        if klass == T.CONTRACTION:
-            roof = rec[PEAK] if low else rec[WIDE_PEAK]
-            busy = _split_share(g, max(m, 1.0), max(n, 1.0), rec[CORES])
-            compute = flops / (roof * rec[MATMUL_EFF] * busy)
-        else:
-            roof = rec[VECTOR]
-            compute = flops / roof
-        runs = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
-        offchip = far / rec[OFFCHIP_BW] + rows * rec[ROW_TIME]
-        onchip = near / rec[ONCHIP_BW]
-        longest = max(compute, offchip, onchip)
-        is_compute = 1.0 if compute >= longest else 0.0
-        is_far = 1.0 if is_compute == 0.0 and offchip >= longest else 0.0
-        inline = rec[FUSE] > 0.0 and klass == T.ELEMENTWISE
-        out[j, 0] = runs * longest * is_compute
-        out[j, 1] = runs * longest * is_far
-        out[j, 2] = runs * longest * (1.0 - is_compute) * (1.0 - is_far)
-        out[j, 3] = 0.0
-        out[j, 4] = 0.0
-        out[j, 5] = 0.0 if inline else runs * rec[OVERHEAD_S]
-        out[j, WORK] = runs * flops
-        out[j, ROOF] = roof
-        out[j, MOVED] = runs * far
-        out[j, NEAR] = runs * near
+_UNITS = {T.CONTRACTION: C.MATRIX, T.LOOKUP: C.LOOKUP, T.MOVEMENT: C.COPY}
+_NO_WORK = frozenset({"Reshape"})
+_PASSES = {"Softmax": 3, "LayerNormalization": 3, "RMSNormalization": 2, "LRN": 2}
+_ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
+_FUSED_MULTIPLY_ADD = frozenset({"RoiAlign", "BatchNormalization"})
+WIDEN, NARROW = 2.0, 3.0  # lane operations: convert and scale an operand; scale, round and convert a result
+LINE = 64.0  # bytes of one LPDDR access
+SHOWN = 400  # bars of a timeline
 
 
 def peak(device: Device, format: str) -> float:
@@ -133,68 +64,295 @@ def _levels(device: Device) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]]:
     return far, tuple(m for m in device.memory if m.role == "onchip")
 
 
-def _onchip_bytes(device: Device) -> float:
-    assert device.card is not None
-    return sum(m.capacity.si * (device.card.cores.si if m.per == "core" else 1) for m in _levels(device)[1])
+def _onchip_bytes(device: Device, cores: float) -> float:
+    """Capacity of the memories of that many cores and of what they share. [B]"""
+    return sum(m.capacity.si * (cores if m.per == "core" else 1) for m in _levels(device)[1])
 
 
 def _wide(device: Device, format: str) -> str:
     return format if BITS[format] >= 16 else ("fp16" if "fp16" in formats(device) else format)
 
 
+def _table_bits(job: Job) -> float:
+    return job.model["table_bits"] if job.switches["mixed-tables"] else max(8.0, job.model["table_bits"])
+
+
+def cores_of(job: Job) -> int:
+    """Cores a job may use: those of its partition, an equal share where several streams run. [-]"""
+    card = job.device.card
+    assert card is not None
+    cores = int(card.cores.si)
+    bags = any(op.kind == "EmbeddingBag" for op in job.ops)
+    split = job.switches["overlap"] and any(op.kind == "EmbeddingBag" for op in job.phase.ops)
+    if split and len(job.ops) < len(job.phase.ops):
+        sparse = min(max(job.tile[0] if job.tile else cores // 3, 1), cores - 1)
+        cores = sparse if bags else cores - sparse
+    return max(1, cores // job.streams)
+
+
 def place(job: Job) -> tuple[Fit, ...]:
     """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit)."""
-    need = footprint(job, wide=_wide(job.device, job.format), table_bits=job.model["table_bits"])
+    need = footprint(job, wide=_wide(job.device, job.format), table_bits=_table_bits(job))
     far, near = _levels(job.device)
-    fits = [
-        Fit(
-            far.name,
-            far.role,
-            need.total,
-            far.capacity.si,
-            "tables, weights and activations" if need.tables else "weights and activations",
-        )
-    ]
+    holds = "tables, weights and activations" if need.tables else "weights and activations"
+    fits = [Fit(far.name, far.role, need.total, far.capacity.si, holds)]
     if near:
-        fits.append(Fit("sram and cache", "onchip", need.weights + need.activations, _onchip_bytes(job.device),
-                        "dense weights and activations", required=False))  # fmt: skip
+        fits.append(
+            Fit("sram and cache", "onchip", need.weights + need.activations, _onchip_bytes(job.device, cores_of(job)),
+                "dense weights and activations", required=False)
+        )  # fmt: skip
     return tuple(fits)
 
 
+def _unit(op: Op) -> int:
+    if op.contraction:
+        one = op.kind == "Conv" and op.n.at() == 1.0 and op.g.coef > 1
+        return C.DEPTHWISE if one else C.MATRIX
+    if op.kind in _NO_WORK:
+        return C.NOTHING
+    return _UNITS.get(T.CLASS_OF.get(op.kind, -1), C.LANES)
+
+
+def _traits(ops: tuple[Op, ...]) -> np.ndarray:
+    """What kind of work each op is, shape (n_ops, TRAITS)."""
+    out = np.zeros((len(ops), C.TRAITS))
+    group, before = -1, None
+    for row, op in zip(out, ops, strict=True):
+        unit = _unit(op)
+        copies = op.layers if unit == C.LOOKUP or (op.kind == "Tile" and op.layers > 1) else 1
+        row[C.UNIT] = unit
+        row[C.COPIES] = copies
+        row[C.PASSES] = _PASSES.get(op.kind, 1)
+        row[C.RIDES] = float(op.attribute(RIDES) > 0 or unit == C.NOTHING)
+        row[C.HOST] = float(op.kind in _ON_HOST)
+        row[C.LANE_FLOP] = 0.5 if op.kind in _FUSED_MULTIPLY_ADD else 1.0
+        low = op.attribute(LOW) > 0
+        if not op.contraction and op.attribute(LOW_IN) and op.kind not in _FUSED_MULTIPLY_ADD:
+            row[C.LANE_READ] = WIDEN
+        if not op.contraction and op.attribute(LOW_OUT) and low:
+            row[C.LANE_WRITE] = NARROW
+        row[C.LOW] = float(low)
+        if op.kind == "GlobalAveragePool":
+            row[C.WINDOW] = op.attribute("height") * op.attribute("width")
+        now = (op.layers // copies, op.steps)
+        if now != before:
+            group, before = group + 1, now
+        row[C.GROUP] = group
+    return out
+
+
+def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Which ops each one waits for: the entries ``first[j]:first[j + 1]`` of the second array."""
+    at = {op.name: j for j, op in enumerate(ops)}
+    first, found = [0], []
+    for op in ops:
+        found += [at[name] for name in op.inputs if name in at and at[name] < at[op.name]]
+        first.append(len(found))
+    return np.array(first, dtype=np.int64), np.array(found or [0], dtype=np.int64)
+
+
+@lru_cache(maxsize=512)
+def _static(phase: Phase) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (_traits(phase.ops), *needs(phase.ops))
+
+
+def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Table, traits and dependencies of a job's ops."""
+    table = T.lower(job.phase)
+    if len(job.ops) == len(job.phase.ops):
+        return (table, *_static(job.phase))
+    at = {op.name: j for j, op in enumerate(job.phase.ops)}
+    return (table[np.array([at[op.name] for op in job.ops])], _traits(job.ops), *needs(job.ops))
+
+
+@kernel
+def _stay(each, copies, often, space, stay):
+    """Share of each op's weights kept on chip: whole tensors, most often read, then largest first; fills ``stay``."""
+    order = np.argsort(-each, kind="mergesort")
+    for j in order[np.argsort(-often[order], kind="mergesort")]:
+        stay[j] = 0.0
+        if each[j] > 0.0:
+            kept = min(copies[j], np.floor(space / each[j]))
+            stay[j] = kept / copies[j]
+            space -= kept * each[j]
+
+
+def _kept(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray, cores: int) -> np.ndarray:
+    stay = np.zeros(table.shape[0])
+    if not job.switches["on-chip-weights"]:
+        return stay
+    need = footprint(job, wide=_wide(job.device, job.format), table_bits=_table_bits(job))
+    size = np.where(traits[:, C.LOW] > 0, rec[C.LOW_BYTES], rec[C.WIDE_BYTES]) * rec[C.DENSITY]
+    share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
+    each = np.where(traits[:, C.UNIT] == C.LOOKUP, 0.0, table[:, T.STORED] * size * share)
+    often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
+    space = max(0.0, _onchip_bytes(job.device, cores * job.streams) - need.activations)
+    _stay(each, table[:, T.LAYERS], often, space, stay)
+    return stay
+
+
+def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: float) -> np.ndarray:
+    """Lookups of the busiest card and core, shape (n_ops, 3); see `card_cores.demand_ops`."""
+    out, model = np.zeros((len(job.ops), 3)), job.model
+    element = _table_bits(job) / 8
+    for j, op in enumerate(job.ops):
+        if traits[j, C.UNIT] != C.LOOKUP:
+            continue
+        rows = op.gather_rows.at(job.batch, job.length, job.context)
+        row_cycles = np.ceil(op.row_elements / lanes) * model["row_lane_ops"] + model["row_cycles"]
+        line = np.ceil(op.row_elements * element / LINE) * LINE
+        if op.kind != "EmbeddingBag":
+            share = 1 / job.ways if op.shard != "none" else 1.0
+            out[j] = np.ceil(rows * share * op.layers / cores) * row_cycles, 1.0, rows * share * op.layers * line
+            continue
+        lengths = list_lengths(op.layers, op.attribute("lookups"), model["list_spread"], model["single_share"])
+        far, _ = _levels(job.device)
+        most = max(float(np.ceil(op.layers / job.ways)), np.floor(far.capacity.si / (op.stored * element)))
+        busiest(
+            lengths, job.switches["length-aware"], job.ways, cores, most, row_cycles, model["list_cycles"],
+            np.ceil(op.row_elements / lanes) + model["row_cycles"], job.switches["single-lookup"], start_cycles,
+            float(job.batch), out[j],
+        )  # fmt: skip
+        out[j, 2] *= line
+    return out
+
+
 def record(job: Job) -> np.ndarray:
-    """Flat record of the card for the compiled model, in SI, in the order of `_FIELDS`."""
+    """Flat record of the mapping for the compiled demand, in SI, in the order of `card_cores._FIELDS`."""
     device, model = job.device, job.model
     card = device.card
     assert card is not None
+    wide = _wide(device, job.format)
+    lanes = card.vector_bits.si / 16
+    cores = cores_of(job)
+    return np.array(
+        [
+            cores,
+            job.ways,
+            BITS[job.format] / 8,
+            BITS[wide] / 8,
+            card.mac_per_cycle[job.format].si,
+            card.mac_per_cycle[wide].si,
+            card.vector_bits.si / 8 / lanes,  # 8-bit values in a lane
+            _onchip_bytes(device, cores * job.streams) / job.streams,
+            float(job.switches["split-ops"]),
+            model["copy_rate"],
+            float(job.switches["large-pools"]),
+            model["pool_cycles"],
+            model["density"] if job.switches["pruned"] else 1.0,
+            model["matrix_fill"],
+            model["piece_elements"],
+        ]
+    )
+
+
+def supply(job: Job) -> np.ndarray:
+    """What the card gives one stream, a column of the supply array: see `card_cores.SUPPLY`. [s per unit]"""
+    device, model = job.device, job.model
+    card = device.card
+    assert card is not None
+    clock = card.clock.max.si
+    lanes = card.vector_bits.si / 16
     far, _ = _levels(device)
-    need = footprint(job, wide=_wide(device, job.format), table_bits=job.model["table_bits"])
-    vector_bytes = card.vector_bits.si / 8 * card.cores.si * card.clock.max.si
-    values = {
-        "peak": peak(device, job.format),
-        "wide_peak": peak(device, _wide(device, job.format)),
-        "vector_rate": vector_bytes / 2,  # one 16-bit operation a lane and cycle
-        "offchip": (far.bandwidth.si if far.bandwidth else float("inf")) * model["offchip_efficiency"],
-        "onchip": vector_bytes,  # what the vector units can load a cycle
-        "matmul_efficiency": model["matmul_efficiency"],
-        "op_overhead": model["op_overhead"],
-        "cores": card.cores.si,
-        "low_bytes": BITS[job.format] / 8,
-        "wide_bytes": BITS[_wide(device, job.format)] / 8,
-        "weights_stay": float(job.switches["on-chip-weights"] and need.weights <= _onchip_bytes(device)),
-        "cache": _onchip_bytes(device),
-        "fuse": float(job.switches["fuse"]),
-        "row_time": model["row_time"],
-    }
-    return np.array([values[name] for name in _FIELDS])
+    bandwidth = far.bandwidth.si if far.bandwidth else float("inf")
+    return np.array(
+        [
+            1.0 / (card.mac_per_cycle[job.format].si * clock),
+            1.0 / (card.mac_per_cycle[_wide(device, job.format)].si * clock),
+            1.0 / (lanes * clock),
+            1.0 / clock,
+            1.0 / (card.vector_bits.si / 8 * clock),
+            job.streams / (bandwidth * model["offchip_efficiency"]),
+            model["kernel_start"],
+            model["dispatch"],
+            1.0 / model["host_rate"],
+            model["host_start"],
+        ]
+    )
+
+
+def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a job's ops ask of one card, shape (n_ops, DEMANDS), and which ops each one waits for."""
+    table, traits, first, waits = _lowered(job)
+    rec = record(job)
+    card = job.device.card
+    assert card is not None
+    cores = int(rec[C.CORES])
+    clock, lanes = card.clock.max.si, card.vector_bits.si / 16
+    bags = _bags(job, traits, cores, lanes, job.model["dispatch"] * clock)
+    stay = _kept(job, table, traits, rec, cores)
+    out = np.zeros((table.shape[0], C.DEMANDS))
+    C.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
+    return out, first, waits
+
+
+def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:
+    """Demand, seconds by resource, spans on the cores, and core-seconds (held, offered) of one pass."""
+    asked, first, waits = demand(job)
+    seconds, spans = np.zeros((asked.shape[0], 6)), np.zeros((asked.shape[0], 5))
+    used = C.time_ops(
+        asked, first, waits, cores_of(job), bool(job.switches["placement"]), supply(job).reshape(-1, 1), 0, seconds,
+        spans,
+    )  # fmt: skip
+    return asked, seconds, spans, used
+
+
+def utilisation(job: Job) -> float:
+    """Share of the cores' time in a pass during which they hold a piece of an operator. [-]"""
+    used, offered = schedule(job)[3]
+    return used / offered if offered else 0.0
+
+
+def _timeline(job: Job, asked: np.ndarray, seconds: np.ndarray, spans: np.ndarray) -> tuple[tuple[Span, ...], str]:
+    """Bars of the segment of the pass that takes longest, the longest ops of it."""
+    groups = asked[:, C.SEGMENT]
+    totals = {g: seconds[groups == g].sum() for g in np.unique(groups)}
+    chosen = max(totals, key=lambda g: totals[g])
+    rows = [j for j in np.flatnonzero(groups == chosen) if spans[j, 1] > spans[j, 0]]
+    rows = sorted(sorted(rows, key=lambda j: spans[j, 0] - spans[j, 1])[:SHOWN])
+    resources = ("compute", "offchip", "onchip", "links", "host", "overhead")
+    bars = tuple(
+        Span(
+            "all cores" if asked[j, C.PIECES] >= cores_of(job) else f"{int(asked[j, C.PIECES])} cores",
+            job.ops[j].name, float(spans[j, 0]), float(spans[j, 1] - spans[j, 0]),
+            resources[int(seconds[j].argmax())],
+        )
+        for j in rows
+    )  # fmt: skip
+    layers = int(asked[rows[0], C.RUNS]) if rows else 1
+    return bars, f"one of {layers} layers" if layers > 1 else job.phase.name
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
-    rows = np.array([job.phase.ops.index(op) for op in job.ops]) if len(job.ops) != len(job.phase.ops) else slice(None)
-    table = T.lower(job.phase)[rows]
-    out = np.zeros((table.shape[0], 10))
-    price_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
-    return PhaseCost(out[:, :6], out[:, WORK], out[:, ROOF], out[:, MOVED], out[:, NEAR])
+    asked, seconds, spans, _ = schedule(job)
+    runs = asked[:, C.RUNS]
+    vector = 2 * (job.device.card.vector_bits.si / 8) / (supply(job)[C.LANE_S] * job.device.card.vector_bits.si / 16)
+    roofs = np.array(
+        [
+            peak(job.device, job.format),
+            peak(job.device, _wide(job.device, job.format)),
+            vector * job.device.card.cores.si,
+            job.model["host_rate"],
+        ]
+    )
+    bars, of = _timeline(job, asked, seconds, spans)
+    return PhaseCost(
+        seconds, runs * asked[:, C.WORK], roofs[asked[:, C.ROOF].astype(int)], runs * asked[:, C.FAR],
+        runs * asked[:, C.NEAR], timeline=bars, timeline_of=of,
+    )  # fmt: skip
+
+
+def knobs(device: Device) -> tuple[Knob, ...]:
+    """How many cores look up embeddings while the others compute."""
+    assert device.card is not None
+    return (Knob("sparse-cores", "Cores for lookups", tuple(range(1, int(device.card.cores.si)))),)
+
+
+def max_streams(device: Device) -> int:
+    """One inference a core. [-]"""
+    assert device.card is not None
+    return int(device.card.cores.si)
 
 
 FAMILY = DeviceFamily(
@@ -205,18 +363,10 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    parameters=(
-        Parameter("matmul_efficiency", 0.78, "1", "published", "Share of the cores' time that dense work keeps busy.",
-                  source="core utilisation reported for the dense partition of recommendation models, document 000"),
-        Parameter("offchip_efficiency", 0.9, "1", "assumed", "Share of the LPDDR peak that long streams reach."),
-        Parameter("op_overhead", 5e-6, "s", "assumed", "Scheduling and synchronising one operator over the cores."),
-        Parameter("table_bits", 6.0, "bit", "assumed",
-                  "Embedding tables in int8 and int4, half each: the mix is published, its share is not."),
-        Parameter("row_time", 2e-9, "s", "assumed", "A random table row beyond its bytes, many in flight."),
-    ),
-    assumptions=("An operator uses all cores of the card; arithmetic, on-chip and LPDDR traffic overlap within it.",),
-    switches=(
-        Switch("fuse", "Fused operators", "Element-wise operators ride in the operator before them."),
-        Switch("on-chip-weights", "Weights stay on chip", "Weights that fit in SRAM and cache stay between requests."),
-    ),
-)  # fmt: skip
+    parameters=PARAMETERS,
+    assumptions=ASSUMPTIONS,
+    knobs=knobs,
+    switches=SWITCHES,
+    max_streams=max_streams,
+    lower=lower,
+)

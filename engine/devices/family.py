@@ -227,6 +227,7 @@ class DeviceFamily:
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
     io_format: str | None = None  # format in which they cross it; None: the scenario's
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
+    pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Model parameters for a device: the family's, then the part's own, then the scenario's."""

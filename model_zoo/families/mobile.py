@@ -97,7 +97,7 @@ def regnet_y(params: Params) -> Net:
 
 
 def fbnet_detection(params: Params) -> Net:
-    """Two-stage detector: a trunk of inverted residuals, region proposals on its stride-16 map, a box head.
+    """Two-stage detector: inverted residuals (none squeezed), region proposals on the stride-16 map, a box head.
 
     Rows of `blocks` are the trunk up to stride 16 and, after it, the last row is the box head that runs on each of
     `proposals` regions of 14 x 14 (as the mobile Mask R-CNN recipes split a classification network).
@@ -106,7 +106,7 @@ def fbnet_detection(params: Params) -> Net:
     rows = params.rows("blocks", COLUMNS)
     x = net.conv("stem", net.input, params.whole("stem"), 3, 2, act="HardSwish")
     trunk = Params({"blocks": rows[:-1]})
-    x = _trunk(net, x, trunk, "HardSwish", squeezed=True)
+    x = _trunk(net, x, trunk, "HardSwish", squeezed=False)
     net.stage = "proposals"
     anchors, proposals = 15, params.whole("proposals", 1, 65536)
     y = net.conv("rpn-conv", x, x.channels, 3)

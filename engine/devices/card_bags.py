@@ -1,0 +1,85 @@
+"""Embedding tables on many cores: how long each table's lists are, who looks them up, and who waits for whom.
+
+Requests bring lists of different lengths to each table. A table belongs to one core of one card; all wait for the
+core with the most work. Without the expected lengths, tables are dealt out in turn; with them, the longest go first
+to whoever has least so far (Graham's longest-processing-time rule). Estimates, deterministic.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+
+__all__ = ["busiest", "list_lengths"]
+
+
+@lru_cache(maxsize=256)
+def list_lengths(tables: int, mean: float, spread: float, single: float) -> np.ndarray:
+    """Expected lookups of an item in each table, shape (tables,), in an order that says nothing about length. [-]
+
+    A share `single` of the tables takes exactly one lookup; the others are log-normal with sigma `spread`, at its
+    quantiles, scaled so that the mean over all tables is `mean`.
+    """
+    lengths = np.ones(tables)
+    ones = min(round(single * tables), tables - 1) if mean > 1 else tables
+    many = tables - ones
+    if many > 0:
+        inverse = NormalDist().inv_cdf
+        shape = np.exp([spread * inverse((i + 0.5) / many) for i in range(many)])
+        total = max(tables * mean - ones, float(many))
+        lengths[ones:] = shape * (total / shape.sum())
+    stride = max(1, round(tables * 0.6180339887))  # golden-ratio steps visit every table in a scattered order
+    while np.gcd(stride, tables) != 1:
+        stride += 1
+    lengths = lengths[(np.arange(tables) * stride) % tables]
+    lengths.setflags(write=False)
+    return lengths
+
+
+@kernel
+def busiest(lengths, aware, cards, cores, most, row, bag, single_row, single_kernel, start, items, out):
+    """Load of the busiest card and core; fills ``out`` (3,): cycles of that core, its kernel starts, rows of the card.
+
+    `row` and `bag` are cycles of a looked-up row and of an item's list; a table of single lookups costs `single_row`
+    an item where `single_kernel` is set. `start` is the cycles of a kernel start, `most` tables fit a card.
+    """
+    n = lengths.shape[0]
+    work = np.empty(n)
+    for i in range(n):
+        if lengths[i] <= 1.0 and single_kernel:
+            work[i] = items * single_row
+        else:
+            work[i] = items * (lengths[i] * row + bag)
+    order = np.argsort(-work, kind="mergesort") if aware else np.arange(n)
+    load = np.zeros((cards, cores))
+    starts = np.zeros((cards, cores))
+    rows = np.zeros(cards)
+    held = np.zeros(cards)
+    for at in range(n):
+        i = order[at]
+        card, core = at % cards, (at // cards) % cores
+        if aware:
+            best = 1e300
+            for c in range(cards):
+                if held[c] >= most:
+                    continue
+                for k in range(cores):
+                    if load[c, k] < best:
+                        best = load[c, k]
+                        card, core = c, k
+        load[card, core] += work[i] + start
+        starts[card, core] += 1.0
+        rows[card] += lengths[i] * items
+        held[card] += 1.0
+    worst = 0.0
+    for c in range(cards):
+        for k in range(cores):
+            if load[c, k] > worst:
+                worst = load[c, k]
+                out[0] = load[c, k] - starts[c, k] * start
+                out[1] = starts[c, k]
+    out[2] = rows.max()
