@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli_measure import add_measure
 from engine.cli_traffic import add_traffic
 from engine.devices.family import Unsupported
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
@@ -192,6 +193,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--csv", action="store_true")
     p.set_defaults(run=_evaluate)
     add_traffic(commands, _add_scenario, _changed)
+    add_measure(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
     p.set_defaults(run=_validate)
@@ -207,6 +209,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     args = build_parser().parse_args(argv)
+    for problem in default_catalog().problems:
+        sys.stderr.write(f"{problem}\n")
     try:
         return args.run(args)
     except (ScenarioError, Unsupported, SpecError, WorkloadError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
-__all__ = ["Catalog", "default_catalog", "quantities", "read_spec"]
+__all__ = ["Catalog", "default_catalog", "quantities", "read_spec", "user_root"]
 
 _ROOT = Path(__file__).resolve().parent
 _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
@@ -144,24 +145,47 @@ class Catalog:
     A device that no system of its own name describes is a system by itself, so a new part is one YAML.
     """
 
-    def __init__(self, *roots: Path) -> None:
+    def __init__(self, *roots: Path, guests: tuple[Path, ...] = ()) -> None:
         self.roots = roots or (_ROOT,)
+        self.guests = guests
         self._read: dict[tuple[str, str], Any] = {}
 
     def with_root(self, *roots: Path) -> Catalog:
         """A catalog of these folders' entries and the present ones."""
-        return Catalog(*self.roots, *roots)
+        return Catalog(*self.roots, *roots, guests=self.guests)
+
+    def with_guest(self, root: Path) -> Catalog:
+        """A catalog that also holds a user's folder: what is wrong there is a sentence in `problems`, not an error."""
+        return Catalog(*self.roots, guests=(*self.guests, root))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a user's folder holds that can't be used, one sentence a file."""
+        return self._found[1]
+
+    @property
+    def _paths(self) -> dict[str, dict[str, Path]]:
+        return self._found[0]
 
     @cached_property
-    def _paths(self) -> dict[str, dict[str, Path]]:
+    def _found(self) -> tuple[dict[str, dict[str, Path]], tuple[str, ...]]:
         found: dict[str, dict[str, Path]] = {section: {} for section in _SCHEMAS}
-        for root in self.roots:
+        problems: list[str] = []
+        for root in (*self.roots, *self.guests):
             for section, paths in found.items():
                 for path in sorted((root / section).rglob("*.yaml")):
-                    if path.stem in paths:
-                        raise SpecError(f"{path.name}: id {path.stem!r} is already taken in {section}")
+                    try:
+                        if path.stem in paths:
+                            raise SpecError(f"{path.name}: id {path.stem!r} is already taken in {section}")
+                        if root in self.guests:
+                            self._read[section, path.stem] = read_spec(path, _SCHEMAS[section])
+                    except SpecError as error:
+                        if root not in self.guests:
+                            raise
+                        problems.append(f"{error} (left out of the catalog)")
+                        continue
                     paths[path.stem] = path
-        return found
+        return found, tuple(problems)
 
     def ids(self, section: str) -> tuple[str, ...]:
         """Ids of ``devices``, ``links``, ``nics`` or ``systems``, sorted."""
@@ -223,7 +247,13 @@ class Catalog:
         return state.hexdigest()[:12]
 
 
+def user_root() -> Path:
+    """Folder of a user's own specs: ``INFERSCAPE_CATALOG``, else ``~/.inferscape/catalog``; it need not exist."""
+    return Path(os.environ.get("INFERSCAPE_CATALOG") or Path("~/.inferscape/catalog").expanduser())
+
+
 @cache
 def default_catalog() -> Catalog:
-    """The catalog that ships with the project."""
-    return Catalog()
+    """The catalog that ships with the project, and the user's own where there is one."""
+    root = user_root()
+    return Catalog().with_guest(root) if root.is_dir() else Catalog()

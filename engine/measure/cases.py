@@ -19,6 +19,7 @@ from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32,
 from engine.kernels.operators.gemv import gemv
 from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
 from engine.kernels.operators.quantise import quantise
+from engine.scenario import ScenarioError
 
 __all__ = ["Case", "Check", "MeasureError", "few_rows", "noise", "product", "relative_error"]
 
@@ -31,7 +32,7 @@ _STREAMED_ROWS = 4  # up to here weights are streamed as they lie instead of pac
 _ZERO = 128
 
 
-class MeasureError(ValueError):
+class MeasureError(ScenarioError):
     """Something that can't be measured here: one sentence naming the field, the value and what is allowed."""
 
 

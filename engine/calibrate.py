@@ -1,0 +1,268 @@
+"""This machine as a device: probed, written as a spec of basis `measured`, and priced like any other CPU.
+
+The probe gives the roofs (`engine.kernels.probe`); a few small operators give what the CPU model otherwise assumes or
+calibrates on published figures: the share of the peak a product reaches, what a convolution loses, what a call costs.
+No network of the zoo is looked at, so comparing the model with networks measured here is a validation.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from time import thread_time
+from typing import Any
+
+import yaml
+
+from engine.kernels.jit import kernel
+from engine.kernels.probe import Roofline, compute_peak, probe
+from engine.measure.cases import Case, MeasureError, product
+from engine.measure.shaped import binary, convolve, lookup, normalise, pointwise, soft
+from engine.measure.timing import sample
+from hardware_specs.catalog import user_root
+from hardware_specs.schema import Device
+
+__all__ = ["HOST", "Habits", "calibrate", "device_of", "habits", "spec_text", "write_spec"]
+
+HOST = "this-host"
+_SPIN_STEPS = 200_000
+_MISSES = 10.0  # line-fill buffers of a core, the family's own figure: only its ratio to the latency matters
+_STRAND = 0.02  # seconds spent on each small operator
+
+
+@kernel
+def _spin(steps, seed):
+    """``steps`` times two dependent pairs of a shift and an exclusive or: four cycles where each takes one."""
+    x = seed
+    for _ in range(steps):
+        x ^= x >> 1
+        x ^= x << 3
+    return x
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What this host's operators make of its roofs; one thread. A measurement.
+
+    Attributes
+    ----------
+    clock : cycles a second while scalar code runs. [Hz]
+    gemm : share of the FP32 peak of a product that lies in the caches. [-]
+    short_row, thin_input, narrow_group : what convolutions lose, as `engine.devices.cpu_model` defines them.
+    call : an operator on a handful of numbers, its Python face included. [s]
+    special : cycles a vector of exponentials adds. [cycle]
+    row : cycles around the copy of a table row. [cycle]
+    popcount : binary operations of a core. [OP/s]
+    """
+
+    clock: float
+    gemm: float
+    short_row: float
+    thin_input: float
+    narrow_group: float
+    call: float
+    special: float
+    row: float
+    popcount: float
+
+
+def _timed(case: Case) -> float:
+    """Shortest CPU time of a call. [s]"""
+    return sample(case.runs[0], thread_time, 9, _STRAND).best
+
+
+def _spin_rate() -> float:
+    best = sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
+    return 4.0 * _SPIN_STEPS / best
+
+
+def habits(roofline: Roofline) -> Habits:
+    """Time a few small operators: about half a second once they are compiled."""
+    clock = _spin_rate()
+
+    def share(case: Case) -> float:
+        """Part of the FP32 peak, both taken in the same moments: the clock of a shared machine drifts."""
+        return median(case.flops / _timed(case) / compute_peak("f32", 0.003, 3) for _ in range(3))
+
+    gemm = min(1.0, max(share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))
+
+    def square(side: int, channels: int, filters: int, window: int, stride: int = 1, groups: int = 1) -> float:
+        shape = ((side, side), channels, filters, (window, window), (stride, stride), (window // 2,) * 2)
+        return share(convolve(1, *shape, groups, 1))
+
+    rows = {14: square(14, 256, 256, 3), 28: square(28, 128, 128, 3), 56: square(56, 64, 64, 3)}
+    short = max(0.0, median(side * (gemm / found - 1.0) for side, found in rows.items()))
+    at_56 = gemm * 56 / (56 + short)
+    thin = square(224, 3, 64, 7, 2) / (gemm * 112 / (112 + short))
+    narrow = square(56, 128, 128, 3, groups=128) / at_56
+    small = [product(1, 16, 16, "fp32", 1), product(8, 16, 16, "fp32", 1), pointwise("relu", 64, 1),
+             pointwise("add", 64, 1), soft(1, 16, 1), normalise("LayerNormalization", 1, 64, 1)]  # fmt: skip
+    call = median(_timed(case) for case in small)
+    lanes_rate = roofline.fp32 / 4.0
+    elements = 65536
+    special = max(0.5, (_timed(pointwise("sigmoid", elements, 1)) - call) * lanes_rate / elements)
+    table = lookup(64, 40, 2048, 64, "fp32", 1)
+    row = max(1.0, _timed(table) * clock / (64 * 40))
+    bits = binary(16, 4096, 4096, 1)
+    return Habits(clock, gemm, short, min(1.0, thin), min(1.0, narrow), call, special, row, bits.flops / _timed(bits))
+
+
+def _cpu_name() -> str:
+    """Name of the processor, without what a spec's name may not hold."""
+    found = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        found = next((line.split(":", 1)[1] for line in lines if line.startswith("model name")), found)
+    except OSError:
+        pass  # not Linux: the platform's word stays
+    found = re.sub(r"\((R|TM)\)", "", found).replace("@", "at")
+    return " ".join(re.sub(r"[^\w .,+-]", " ", found).split())[:80] or "CPU"
+
+
+def _memory_bytes() -> float:
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def device_of(roofline: Roofline, found: Habits) -> Device:
+    """The host as a spec: every figure measured by the probe, or said to be an assumption."""
+    cores = roofline.threads
+
+    def seen(value: float, unit: str, where: str) -> dict[str, Any]:
+        return {"value": f"{value:.6g} {unit}".strip(), "basis": "measured", "source": "probe", "where": where}
+
+    def said(value: float, unit: str, note: str) -> dict[str, Any]:
+        return {"value": f"{value:.6g} {unit}".strip(), "basis": "assumed", "note": note}
+
+    rates = {"fp32": roofline.fp32, "int8": roofline.int8}
+    if roofline.bf16 is not None:
+        rates["bf16"] = roofline.bf16
+    unit = {"fp32": "FLOP", "bf16": "FLOP", "int8": "OP"}
+    caches = roofline.caches
+    stream = max(roofline.dram, roofline.dram_all)
+    data = {
+        "schema_version": 1,
+        "id": HOST,
+        "name": f"This host, {_cpu_name()}"[:120],
+        "vendor": "this host",
+        "kind": "cpu",
+        "summary": f"{cores} cores of this machine as the probe saw them, {roofline.isa} path.",
+        "sources": {
+            "probe": {
+                "title": "python -m engine calibrate",
+                "publisher": "measured on this machine",
+                "dated": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+                "note": f"{platform.system()} {platform.machine()}, kernels {roofline.isa}"[:200],
+            }
+        },
+        "peak": {
+            name: seen(cores * rate, f"{unit[name]}/s", f"products in registers, one thread, times {cores} cores")
+            for name, rate in rates.items()
+        },
+        "memory": [
+            {
+                "name": "dram",
+                "role": "offchip",
+                "capacity": seen(_memory_bytes(), "B", "physical pages of the operating system"),
+                "bandwidth": seen(stream, "B/s", f"reading 8 x the last-level cache, 1 and {cores} threads, the best"),
+                "latency": seen(_MISSES / roofline.gather, "s", "random lines a second, 10 of them under way at once"),
+            },
+            {
+                "name": "l3",
+                "role": "onchip",
+                "capacity": seen(caches.l3, "B", "operating system's list of caches"),
+                "bandwidth": seen(cores * roofline.l3, "B/s", f"reading a part of it, one thread, times {cores} cores"),
+            },
+            {
+                "name": "l2",
+                "role": "onchip",
+                "per": "core",
+                "capacity": seen(caches.l2, "B", "operating system's list of caches"),
+            },
+        ],
+        "power": {},
+        "cpu": {
+            "cores": seen(cores, "", "threads this process may use"),
+            "clock": seen(found.clock, "Hz", "dependent shifts and exclusive ors, a cycle each"),
+            "flop_per_cycle": {
+                name: seen(rate / found.clock, f"{unit[name]}/cycle", "peak over clock") for name, rate in rates.items()
+            },
+            "popcount_bits_per_cycle": seen(found.popcount / 2 / found.clock, "", "binary product of 16 x 4096 x 4096"),
+            "core_bandwidth": seen(roofline.dram, "B/s", "reading 8 x the last-level cache, one thread"),
+        },
+        "model": {
+            "gemm_efficiency": seen(found.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
+            "efficiency_ceiling": said(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
+            "width_exponent": said(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
+            "binary_efficiency": said(1.0, "", "the rate above is a measured product, so nothing is left to take off"),
+            "sample_overhead": said(0.0, "s", "operators are called directly: no framework handles samples"),
+            "op_overhead": seen(found.call, "s", "median of six operators on a handful of numbers"),
+            "barrier": seen(roofline.dispatch, "s", "an empty operator over the thread pool"),
+            "dram_efficiency": said(1.0, "", "the bandwidth above is a measured stream"),
+            "private_bytes_per_cycle": seen(roofline.l2 / found.clock, "", "B a cycle: reading half of L2, one thread"),
+            "shared_bytes_per_cycle": seen(
+                roofline.l3 / found.clock, "", "B a cycle: reading a part of L3, one thread"
+            ),
+            "special_cycles": seen(found.special, "cycle", "sigmoid of 65,536 values"),
+            "row_cycles": seen(found.row, "cycle", "embedding bag of 2,048 rows, which lie in the caches"),
+            "short_row": seen(found.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
+            "thin_input": seen(found.thin_input, "", "7 x 7 convolution of 3 channels"),
+            "narrow_group": seen(found.narrow_group, "", "3 x 3 depthwise convolution of 128 channels"),
+        },
+        "notes": [
+            "Measured while whatever else ran on this machine ran; probe again when it is quiet.",
+            "No power and no price: the probe sees neither.",
+        ],
+    }
+    return Device.model_validate(data)
+
+
+class _Plain(yaml.SafeDumper):
+    """No anchors: the catalog refuses them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def spec_text(device: Device) -> str:
+    """The spec as the YAML the catalog reads."""
+    data = device.model_dump(mode="json", exclude_defaults=True)
+    data["power"] = data.get("power", {})
+    return yaml.dump(data, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+
+
+def write_spec(device: Device, root: Path | None = None) -> Path:
+    """Write the spec under ``root`` (the user's catalog folder when left out); returns the file."""
+    folder = (root or user_root()) / "devices"
+    path = folder / f"{device.id}.yaml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(spec_text(device))
+        fresh.replace(path)
+    except OSError as error:
+        raise MeasureError(f"out is {str(folder)[:200]!r}: {error.strerror or 'not writable'}") from None
+    return path
+
+
+def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]:
+    """Probe the host and write it into a catalog folder. A measurement of about three seconds once compiled."""
+    first = probe()
+    found = habits(first)
+    best = _better(first, probe())  # others share the machine: of two rounds each figure keeps the better one
+    device = device_of(best, found)
+    return device, write_spec(device, root), best, found
+
+
+def _better(a: Roofline, b: Roofline) -> Roofline:
+    """Higher rates and shorter times of two probes."""
+    rates = ("fp32", "int8", "l1", "l2", "l3", "dram", "dram_all", "triad", "gather")
+    kept: dict[str, Any] = {name: max(getattr(a, name), getattr(b, name)) for name in rates}
+    kept |= {name: min(getattr(a, name), getattr(b, name)) for name in ("launch", "dispatch")}
+    if a.bf16 is not None and b.bf16 is not None:
+        kept["bf16"] = max(a.bf16, b.bf16)
+    return replace(a, **kept)
