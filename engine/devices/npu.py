@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.family import DeviceFamily, Fit, Job, Parameter, PhaseCost, Span
-from engine.devices.footprint import footprint
+from engine.devices.family import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.npu_isa.chains import CELLS, DEPTHS, Pipeline, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
@@ -23,12 +23,6 @@ __all__ = ["FAMILY", "Engine", "stored_bits"]
 
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _GATES = {3: "gru", 4: "lstm"}
-
-HOST_KINDS = frozenset(
-    ("Gather", "EmbeddingBag", "Softmax", "LayerNormalization", "RMSNormalization", "LRN", "TopK", "ArgMax",
-     "RotaryEmbedding", "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess")
-)  # fmt: skip
-"""Operators without an instruction: reductions across a vector, lookups, and data-dependent ones."""
 
 _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
 
@@ -50,7 +44,7 @@ class Engine:
         """Read off the `npu` block."""
         npu = device.npu
         assert npu is not None
-        depths = {name: npu.depths[name].si for name in DEPTHS}
+        depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
         beats = math.ceil(native / lanes)
         vector = math.ceil(native / npu.mfu_lanes.si) if npu.mfu_lanes else beats
@@ -73,11 +67,6 @@ class Engine:
         return rows * math.ceil(tiles / self.tiles) * self.beats
 
 
-def formats(device: Device) -> tuple[str, ...]:
-    """Formats of the dot products; everything else is float16."""
-    return tuple(f for f in ("ms-fp8", "ms-fp9", "fp16", "int8") if f in device.peak)
-
-
 def peak(device: Device, format: str) -> float:
     """Native dimension x lanes x tile engines multiply-adds a cycle. [FLOP/s] A bound.
 
@@ -90,64 +79,13 @@ def peak(device: Device, format: str) -> float:
     return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * share
 
 
-def stored_bits(device: Device, format: str) -> float:
-    """Bits a weight takes on chip, exponent shared over a block: sign and mantissa. [bit]"""
-    assert device.npu is not None
-    listed = device.npu.weight_bits.si
-    own = next((f for f in formats(device)), format)
-    extra = {"ms-fp8": 0.0, "ms-fp9": 1.0}
-    return listed + extra.get(format, 0.0) - extra.get(own, 0.0)
-
-
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this processor can't run the graph, or None."""
-    assert device.npu is not None
-    lacking = [name for name in DEPTHS if name not in device.npu.depths]
-    if lacking:
-        return f"{device.name} can't be timed: its npu.depths lack {', '.join(lacking)}."
     for phase in graph.phases:
         for op in phase.ops:
             if op.kind == "BinaryGemm":
                 return f"{device.name} multiplies small floats; it has no instruction for the binary layer {op.name}."
     return None
-
-
-def _levels(device: Device) -> tuple[float, float, float | None, str, str]:
-    """On-chip capacity [B], DRAM capacity [B] and bandwidth [B/s], and the names of both."""
-    chip = max((m for m in device.memory if m.role == "onchip"), key=lambda m: m.capacity.si)
-    dram = next((m for m in device.memory if m.role == "offchip"), None)
-    if dram is None:
-        return chip.capacity.si, 0.0, None, chip.name, ""
-    return chip.capacity.si, dram.capacity.si, dram.bandwidth.si if dram.bandwidth else None, chip.name, dram.name
-
-
-def place(job: Job) -> tuple[Fit, ...]:
-    """Weights pinned on chip by their stored bits; what does not fit lies in DRAM, if the board has any."""
-    need = footprint(job, low_bits=stored_bits(job.device, job.format))
-    chip, dram, _, chip_name, dram_name = _levels(job.device)
-    wanted = need.weights + need.state + need.tables * 0.0
-    fits = [Fit(chip_name, "onchip", wanted, chip, "pinned weights and state", required=not dram)]
-    if dram:
-        spilled = max(0.0, wanted - chip)
-        fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned"))
-    return tuple(fits)
-
-
-def _spills(job: Job, bits: float) -> dict[str, float]:
-    """Share of each op's weights read from DRAM: pinning is greedy in the order of the network. [-]"""
-    room, _, bandwidth, _, _ = _levels(job.device)
-    if bandwidth is None:
-        return {}
-    spilled: dict[str, float] = {}
-    for phase in job.graph.phases:
-        for op in phase.ops:
-            if op.name in spilled or op.stored == 0 or op.kind in HOST_KINDS:
-                continue
-            size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
-            held = min(room, size)
-            room -= held
-            spilled[op.name] = 1.0 - held / size
-    return spilled
 
 
 @dataclass
@@ -159,6 +97,7 @@ class _Sheet:
     onchip: np.ndarray
     other: list[tuple[str, str, float]]
     hosted: list[str]
+    sent: float = 0.0
 
 
 def price(job: Job) -> PhaseCost:
@@ -167,9 +106,9 @@ def price(job: Job) -> PhaseCost:
     bits = stored_bits(job.device, job.format)
     n = len(job.ops)
     sheet = _Sheet(np.zeros((n, 6)), np.zeros(n), np.zeros(n), [], [])
-    spills = _spills(job, bits)
-    _, _, bandwidth, _, dram_name = _levels(job.device)
-    spilled_bytes = _weights(job, sheet, bits, spills)
+    spilled = spills(job, bits)
+    _, _, bandwidth, _, dram_name = levels(job.device)
+    spilled_bytes = _weights(job, sheet, bits, spilled)
     stream = spilled_bytes / bandwidth if bandwidth else np.zeros(n)
     spans: tuple[Span, ...] = ()
     at = 0
@@ -183,6 +122,9 @@ def price(job: Job) -> PhaseCost:
             at += _price_run(job, engine, sheet, stream, at)
     flops = np.array([_share(job, op) * _work(job, op) for op in job.ops])
     notes = []
+    guessed = [name for name in DEPTHS if job.device.npu is not None and name not in job.device.npu.depths]
+    if guessed:
+        notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(guessed)}.")
     if sheet.hosted:
         notes.append(f"Left to the host's CPU, for want of an instruction: {', '.join(sheet.hosted[:6])}.")
     if spilled_bytes.any():
@@ -191,8 +133,8 @@ def price(job: Job) -> PhaseCost:
         )
     return PhaseCost(
         sheet.seconds, flops, np.full(n, peak(job.device, job.format)), sheet.offchip, sheet.onchip,
-        other=tuple(sheet.other), timeline=spans, timeline_of="one step of a recurrent layer" if spans else "",
-        notes=tuple(notes),
+        other=tuple(sheet.other), link_bytes=sheet.sent, timeline=spans,
+        timeline_of="one step of a recurrent layer" if spans else "", notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -210,13 +152,13 @@ def _runs(job: Job, op: Op) -> float:
     return op.layers * op.steps.at(1, job.length, job.context) * job.batch
 
 
-def _weights(job: Job, sheet: _Sheet, bits: float, spills: dict[str, float]) -> np.ndarray:
+def _weights(job: Job, sheet: _Sheet, bits: float, spilled: dict[str, float]) -> np.ndarray:
     """Bytes of weights each op reads from DRAM in a pass; fills both traffic columns. [B]"""
     for i, op in enumerate(job.ops):
         if op.kind in HOST_KINDS:
             continue
         read = op.weights_read(1, job.length, job.context) * _runs(job, op) * bits / 8 * _share(job, op)
-        sheet.offchip[i] = read * spills.get(op.name, 0.0)
+        sheet.offchip[i] = read * spilled.get(op.name, 0.0)
         sheet.onchip[i] = read - sheet.offchip[i]
     return sheet.offchip.copy()
 
@@ -234,49 +176,79 @@ def _cell_at(ops: tuple[Op, ...], at: int) -> int:
     return end - at if recurrent else 0
 
 
+def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
+    """Seconds and bytes until `peers` devices, each with its share of `elements` float16 values, all hold them."""
+    if peers <= 1 or job.link is None:
+        return 0.0, 0.0
+    sent = (peers - 1.0) / peers * elements * 2.0
+    rate = job.link.bandwidth.si * (job.link.payload.si if job.link.payload else 1.0)
+    return job.link.latency.si * job.link_hops + sent / rate, sent
+
+
 def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int, count: int) -> tuple[Span, ...]:
-    """A recurrent cell: each step is the longer of engine occupancy, MFU occupancy and the chain of its state."""
+    """A recurrent cell: each step is the longer of engine occupancy, MFU occupancy and the chain of its state.
+
+    Over several devices, copies of the cell that run side by side go apart; where there are fewer copies than
+    devices a matrix is cut by rows, and every step waits for the parts of the state to cross the network.
+    """
     ops = job.ops[at : at + count]
     recurrent = next(op for op in ops if op.contraction and op.sequential)
     hidden = recurrent.k.coef
     gates = max(1, round(recurrent.n.coef / hidden))
     kind = _GATES.get(gates, "lstm")
-    rows = hidden / job.ways
+    parallel = recurrent.attribute("parallel", 1.0)
+    apart = min(job.ways, parallel)
+    held = math.ceil(parallel / apart)  # copies on one device
+    peers = max(1, job.ways // int(apart))  # devices that share a matrix
+    rows = math.ceil(hidden / peers)
+    together = held if job.switches["interleave"] else 1
+    steps = recurrent.steps.at(1, job.length, job.context)
+    rounds = recurrent.layers / parallel * held / together * job.batch
+    executions = steps * rounds
     occupied = np.zeros(count)
     for i, op in enumerate(ops):
         if op.contraction:
-            occupied[i] = gates * engine.product(1.0, rows, op.k.coef)
-    steps = recurrent.steps.at(1, job.length, job.context)
-    copies = recurrent.layers * job.batch
-    executions = steps * copies
+            occupied[i] = together * gates * engine.product(1.0, rows, op.k.coef)
     streamed = stream[at : at + count] / executions * engine.clock  # cycles a step waits for DRAM
-    waits = float(np.maximum(streamed - occupied, 0.0).sum())
+    waits = np.maximum(streamed - occupied, 0.0)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
     chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
-    mfu = chains * engine.vectors(rows) * engine.vector_beats
+    mfu = together * chains * engine.vectors(rows) * engine.vector_beats
+    wire_s, sent = _exchange(job, peers, hidden * together)
     floor = floor_cycles(kind, engine.pipe)
-    busy = float(occupied.sum())
-    step = max(busy + waits, mfu, floor)
+    busy = float(occupied.sum() + waits.sum())
+    step = max(busy, mfu, floor + wire_s * engine.clock)
     second = executions / engine.clock
     sheet.seconds[at : at + count, _COMPUTE] += occupied * second
-    sheet.seconds[at : at + count, _OFFCHIP] += np.maximum(streamed - occupied, 0.0) * second
+    sheet.seconds[at : at + count, _OFFCHIP] += waits * second
     waiting = [i for i, op in enumerate(ops) if op.sequential]
-    rest = (step - busy - waits) * second
-    column = _COMPUTE if mfu >= step else _OVERHEAD
+    rest = step - busy
+    wired = min(rest, wire_s * engine.clock)
     depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting])
-    sheet.seconds[[at + i for i in waiting], column] += rest * depth / depth.sum()
+    column = _COMPUTE if mfu >= step else _OVERHEAD
+    sheet.seconds[[at + i for i in waiting], column] += (rest - wired) * second * depth / depth.sum()
+    sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
+    sheet.sent += sent * executions
+    name = ops[0].name.split("-")[0]
     # the first input has nothing to hide behind, and a sequence has to be started
-    opening = (engine.pipe.start + pass_cycles(engine.pipe)) * copies / engine.clock
-    sheet.other.append((f"start of {ops[0].name.split('-')[0]}", "overhead", opening))
-    unit = 1.0 / engine.clock
-    spans = []
-    clock = 0.0
-    for i, op in enumerate(ops):
+    opening = (engine.pipe.start + pass_cycles(engine.pipe)) * rounds / engine.clock
+    sheet.other.append((f"start of {name}", "overhead", opening))
+    gather_s, gathered = _exchange(job, apart, steps * hidden * parallel)
+    if gathered:
+        sheet.other.append((f"outputs of {name}", "links", gather_s * recurrent.layers / parallel * job.batch))
+        sheet.sent += gathered * recurrent.layers / parallel * job.batch
+    return _step_spans(ops, occupied, mfu, floor, engine.clock)
+
+
+def _step_spans(ops: tuple[Op, ...], occupied: np.ndarray, mfu: float, floor: float, clock: float) -> tuple[Span, ...]:
+    """One step as bars: occupancy of the units, and the dependence that may be longer than both."""
+    spans, begin = [], 0.0
+    for op, cycles in zip(ops, occupied.tolist(), strict=True):
         if op.contraction:
-            spans.append(Span("matrix-vector unit", op.name, clock * unit, occupied[i] * unit, "compute"))
-            clock += occupied[i]
-    spans.append(Span("multifunction units", "element-wise", 0.0, mfu * unit, "compute"))
-    spans.append(Span("dependence", "state to next state", 0.0, floor * unit, "overhead"))
+            spans.append(Span("matrix-vector unit", op.name, begin / clock, cycles / clock, "compute"))
+            begin += cycles
+    spans.append(Span("multifunction units", "element-wise", 0.0, mfu / clock, "compute"))
+    spans.append(Span("dependence", "state to next state", 0.0, floor / clock, "overhead"))
     return tuple(spans)
 
 
@@ -312,6 +284,10 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
             least = _share(job, op) * _work(job, op) / peak(job.device, job.format) if alone else 0.0
             sheet.seconds[end, _COMPUTE] += max(alone * runs / engine.clock, least)
         end += 1
+    wire_s, sent = _exchange(job, job.ways, first.writes.at(1, job.length, job.context))
+    if first.contraction and first.shard != "none":
+        sheet.seconds[at, _LINKS] += wire_s * _runs(job, first)
+        sheet.sent += sent * _runs(job, first)
     fill = pass_cycles(engine.pipe, engine.pipe.mfus, first.contraction)
     sheet.seconds[at, _OVERHEAD] += fill * _runs(job, first) / engine.clock
     return end - at
@@ -351,14 +327,19 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
+    collectives=False,
+    pins=pins,
     streams_io=True,
     io_format="fp16",
     parameters=(
         Parameter("host_visit", 20e-6, "s", "assumed",
                   "A sub-graph on the host's CPU: PCIe there and back, a thread woken, the operator itself."),
         Parameter("host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back."),
-        Parameter("collective_latency", 2e-6, "s", "published", "A message between processors passes one switch.",
-                  source="Chung et al., IEEE Micro 2018: two microseconds a hop, one way"),
+    ),
+    switches=(
+        Switch("interleave", "Interleave independent cells",
+               "Steps of cells side by side are issued in turn, so that one works while another waits for its state.",
+               default=False),
     ),
     assumptions=(
         "A recurrent step takes the longer of its matrix work and the dependence chain of its state; inputs run ahead.",

@@ -207,34 +207,45 @@ def _split(bound: Bound) -> Plan:
     return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
 
 
+def _units(ops: list[Op]) -> list[int]:
+    """Where the network may be cut: before weights, but not inside a recurrence. Positions of the first ops."""
+    starts = [0]
+    for i, op in enumerate(ops[1:], 1):
+        cell = op.name.split("-")[0] if op.steps.s else ""
+        inside = bool(cell) and cell == (ops[i - 1].name.split("-")[0] if ops[i - 1].steps.s else "")
+        if op.stored > 0 and not inside:
+            starts.append(i)
+    return starts
+
+
 def _pinned(bound: Bound) -> Plan:
-    """Weights pinned over k devices, depth first: each takes ops in order until its share is full."""
+    """Weights pinned over k devices, depth first: each takes ops in order until its share is full.
+
+    Where a piece is larger than a device's room, or there are fewer pieces than devices, every matrix is divided
+    between all devices instead: copies of a cell side by side go apart, others are cut by rows.
+    """
     ops = list(bound.graph.phases[0].ops)
     count = bound.scenario.devices
     total = sum(op.stored * op.layers for op in ops)
-    cuts, filled = [], 0.0
-    for i, op in enumerate(ops):
-        if (
-            len(cuts) < count - 1
-            and filled > 0
-            and filled + op.stored * op.layers > total * (len(cuts) + 1) / count * 1.0001
-        ):
-            cuts.append(i)
-        filled += op.stored * op.layers
+    starts = _units(ops)
+    sizes = [sum(op.stored * op.layers for op in ops[a:b]) for a, b in pairwise([*starts, len(ops)])]
+    cuts, filled, here, largest = [], 0.0, 0.0, 0.0
+    for start, size in zip(starts, sizes, strict=True):
+        full = filled + size > total * (len(cuts) + 1) / count * 1.0001
+        if start and len(cuts) < count - 1 and here > 0 and full:
+            cuts.append(start)
+            here = 0.0
+        filled, here = filled + size, here + size
+        largest = max(largest, here)
+    wire = bound.wire("network") or bound.wire("peer")
+    room, bits = bound.family.pins(bound.device, bound.scenario.precision) if bound.family.pins else (float("inf"), 0.0)
     used = len(cuts) + 1
-    plan = _chain(
-        bound,
-        cuts,
-        [bound.device] * used,
-        [bound.scenario.precision] * used,
-        bound.wire("network") or bound.wire("peer"),
-    )
-    idle = (
-        ""
-        if used == count
-        else f"{count - used} of {count} devices hold nothing: the network has too few operators to cut."
-    )
-    return replace(plan, devices_used=(count,), notes=(idle,) if idle else ())
+    if count > 1 and bound.family.pins and (used < count or largest * bits / 8 > room):
+        stage = Stage("network", bound.device, count, _all(bound.graph), bound.scenario.precision, wire)
+        return Plan((stage,), host_hops(bound), 1, (count,), False, ("Every matrix is divided between all devices.",))
+    plan = _chain(bound, cuts, [bound.device] * used, [bound.scenario.precision] * used, wire)
+    idle = f"{count - used} of {count} devices hold nothing: the network has too few pieces to cut."
+    return replace(plan, devices_used=(count,), notes=(idle,) if used < count else ())
 
 
 def _on_path(bound: Bound) -> Plan:

@@ -23,10 +23,10 @@ STEPS = dim(1, "s")
 
 
 class _Cell:
-    """Ops of one cell, `layers` identical copies of it, each stepping through the sequence."""
+    """Ops of one cell, `layers` identical copies of it, `parallel` of which step through the sequence side by side."""
 
-    def __init__(self, name: str, group: str, hidden: int, layers: int) -> None:
-        self.name, self.group, self.hidden, self.layers = name, group, hidden, layers
+    def __init__(self, name: str, group: str, hidden: int, layers: int, parallel: int) -> None:
+        self.name, self.group, self.hidden, self.layers, self.parallel = name, group, hidden, layers, parallel
         self.ops: list[Op] = []
 
     def product(self, label: str, width: int, inputs: tuple[str, ...], gates: int, *, recurrent: bool) -> str:
@@ -34,6 +34,7 @@ class _Cell:
         op = linear(
             f"{self.name}-{label}", ROW, width, gates * self.hidden, group=self.group, inputs=inputs,
             layers=self.layers, steps=STEPS, sequential=recurrent, state_reads=ROW * width if recurrent else Dim(0.0),
+            attributes=(("parallel", float(self.parallel)),),
         )  # fmt: skip
         self.ops.append(op)
         return op.name
@@ -113,11 +114,12 @@ def _build(values: Mapping[str, Any]) -> Graph:
     state = 0
     if kind != "none":
         step = _gru if kind == "gru" else _lstm
-        first = _Cell("rnn" if stacked == 1 else "rnn1", "recurrent", hidden, directions * instances)
+        side = directions * instances
+        first = _Cell("rnn" if stacked == 1 else "rnn1", "recurrent", hidden, side, side)
         step(first, width, source)
         ops += first.ops
         if stacked > 1:
-            later = _Cell("rnn2+", "recurrent", hidden, directions * instances * (stacked - 1))
+            later = _Cell("rnn2+", "recurrent", hidden, side * (stacked - 1), side)
             step(later, hidden * directions, (first.ops[-1].name,))
             ops += later.ops
         state = hidden * directions * instances * stacked * (2 if kind == "lstm" else 1)

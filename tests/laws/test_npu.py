@@ -116,3 +116,46 @@ def test_binary_networks_are_refused_in_one_sentence():
     reason = family("npu").supports(DEVICE, default_zoo().graph("binary-fc-4096"), "ms-fp8")
     assert reason is not None
     assert reason.endswith(".")
+
+
+def pinned(system, workload, devices, **changes):
+    scheme = "pinned" if devices > 1 else "single"
+    return evaluate(default_scenario(system, workload, devices=devices, scheme=scheme, **changes))
+
+
+def test_pinning_over_enough_devices_ends_the_spill():
+    one, two, four = (pinned("brainwave-sv", "gru-3200x2400", n) for n in (1, 2, 4))
+    assert one.breakdown["offchip"] > two.breakdown["offchip"] > 0
+    assert four.breakdown["offchip"] == 0
+    assert one.latency_s > 10 * four.latency_s
+    for report, devices in ((one, 1), (two, 2), (four, 4)):
+        held = sum(row.need_bytes for row in report.memory if row.role == "onchip")
+        assert held * devices == pytest.approx(20.16e6, rel=0.01)
+
+
+def test_copies_side_by_side_go_apart_and_others_pay_for_the_network_every_step():
+    times = [pinned("brainwave-a10", "tp1-lstm", n).latency_s for n in (1, 2, 4, 8)]
+    assert times == sorted(times, reverse=True)
+    assert times[0] / times[3] > 4
+    cut = pinned(SYSTEM, "deepbench-gru-1024", 2, inputs=100)
+    assert cut.breakdown["links"] > 100 * 2e-6
+    assert cut.latency_s > pinned(SYSTEM, "deepbench-gru-1024", 1, inputs=100).latency_s
+
+
+def test_interleaved_cells_hide_each_others_floor():
+    base = default_scenario("brainwave-s10", "tp1-lstm", devices=1, scheme="single")
+    inside = [evaluate(base.with_(switches={"interleave": on})).latency_s for on in (False, True)]
+    assert inside[1] < inside[0] / 3
+
+
+def test_a_pass_over_several_devices_does_the_same_work():
+    for workload in ("tp1-lstm", "gru-3200x2400"):
+        one, four = (pinned("brainwave-s10", workload, n) for n in (1, 4))
+        assert 4 * sum(op.flops for op in four.ops) == pytest.approx(sum(op.flops for op in one.ops))
+        assert all(op.peak_used <= 1 + 1e-9 for op in four.ops)
+
+
+def test_an_instance_without_depths_borrows_them_and_says_so():
+    npu = DEVICE.npu.model_copy(update={"depths": {}})
+    bare = DEVICE.model_copy(update={"npu": npu})
+    assert Engine.of(bare) == ENGINE
