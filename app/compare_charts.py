@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +10,26 @@ import plotly.graph_objects as go
 
 from app import format as fmt
 from app.compare_tables import Difference
-from app.look import BAR_WIDTH, CLOUD, INK, NEUTRAL, PALETTE, RESOURCE_LABELS, bar, row_height, rows_axis, style
+from app.look import (
+    BAR_WIDTH,
+    CLOUD,
+    INK,
+    NEUTRAL,
+    PALETTE,
+    RESOURCE_LABELS,
+    bar,
+    row_height,
+    rows_axis,
+    style,
+    two_lines,
+)
 from engine.devices.family import RESOURCES
 
 __all__ = ["breakdowns", "metric_bars", "operator_bars"]
 
 _APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
-_ROW = 34  # [px]
+_LEGEND_ROW = 21  # [px]
+_EXTRA = 96  # [px]; what pills and a line of help take of the card beside it
 _NAME = 22  # characters of a name on a tick
 
 
@@ -62,7 +76,9 @@ def metric_bars(
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
 
 
-def breakdowns(rows: Sequence[tuple[str, str, dict[str, float]]], dark: bool) -> tuple[go.Figure, bool]:
+def breakdowns(
+    rows: Sequence[tuple[str, str, dict[str, float]]], dark: bool, phone: bool = False
+) -> tuple[go.Figure, bool]:
     """Where each scenario's time goes: a bar a scenario, a part a resource; whether shares are drawn, not times.
 
     `rows` are (letter, name, resource -> time [s]).
@@ -97,10 +113,14 @@ def breakdowns(rows: Sequence[tuple[str, str, dict[str, float]]], dark: bool) ->
         )
     title = "Share of time (%)" if shares else f"Time ({scale.unit})"
     x = {"title": title, "range": [0, 100 if shares else scale(max(totals, default=1.0)) * 1.02]}
-    height = max(220, 56 + row_height(labels) * len(rows)) + 24
+    legend_px = _LEGEND_ROW * math.ceil(len(data) / (1 if phone else 2)) + 8
+    height = max(220, 56 + row_height(labels) * len(rows)) + (legend_px if phone else _EXTRA)
     fig = style(data, x, rows_axis(labels), height, dark)
-    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "traceorder": "normal", "font": {"size": 12}}
-    fig.update_layout(showlegend=True, legend=legend)
+    legend = {
+        "orientation": "h", "x": 0, "xref": "container", "y": 1.0, "yref": "container", "yanchor": "top",
+        "traceorder": "normal", "font": {"size": 12},
+    }  # fmt: skip
+    fig.update_layout(showlegend=True, legend=legend, margin_t=legend_px)
     return fig, shares
 
 
@@ -108,8 +128,7 @@ def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool,
     """Time each operator saves (right) or costs (left) in `other` against `base`, the largest first."""
     drawn = [d for d in rows if d.gained_s][:most]
     scale = fmt.scale([d.gained_s for d in drawn], "s")
-    labels = [f"{_short(d.name)}  <b>{'+' if d.gained_s < 0 else '−'}{fmt.digits3(abs(scale(d.gained_s)))}</b>"
-              for d in drawn]  # fmt: skip
+    labels = [two_lines(d.name, scale.text(d.gained_s)) for d in drawn]
     data = [
         bar(
             at,
@@ -128,8 +147,4 @@ def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool,
         "range": [low - pad if low else 0, high + pad if high else 0],
         "zeroline": True, "zerolinecolor": NEUTRAL,
     }  # fmt: skip
-    return style(data, x, rows_axis(labels), max(220, 56 + _ROW * len(drawn)), dark)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME + 4 else name[: _NAME + 3] + "·"
+    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(drawn)), dark)

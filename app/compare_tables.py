@@ -16,16 +16,20 @@ from engine.report import Report
 from engine.scenario import Scenario, encode
 
 __all__ = [
+    "HEADLINE",
     "METRICS",
+    "MONEY_AND_POWER",
     "Column",
     "Difference",
     "Metric",
+    "alike",
     "csv",
     "delta",
     "differences",
     "frame",
     "json_rows",
     "operators",
+    "shared",
     "value",
     "verdict",
 ]
@@ -78,6 +82,7 @@ METRICS: dict[str, Metric] = {
                "Hardware and energy for a million units of work, at the share of time busy set under Costs."),
     )
 }  # fmt: skip
+MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done
 HEADLINE = ("latency", "throughput", "per_watt", "capex")
 
 
@@ -99,7 +104,7 @@ def delta(column: Column, base: Column, metric: Metric) -> tuple[str, str] | Non
     """A value against the baseline's in words, and the colour that says whether it is better."""
     if column.at == base.at or column.report is None or base.report is None:
         return None
-    if column.report.unit != base.report.unit and metric.key not in ("power", "capex"):
+    if column.report.unit != base.report.unit and metric.key not in MONEY_AND_POWER:
         return None
     up, down = (metric.better, metric.worse) if metric.rising else (metric.worse, metric.better)
     now, then = value(column, metric), value(base, metric)
@@ -115,7 +120,7 @@ def _best(columns: Sequence[Column], metric: Metric) -> Column | None:
     """The column with the best value; None where they can't be ranked."""
     known = [(value(c, metric), c) for c in columns]
     ranked = [(v, c) for v, c in known if v is not None]
-    if len(ranked) < 2 or (not alike(columns) and metric.key not in ("power", "capex")):
+    if len(ranked) < 2 or (not alike(columns) and metric.key not in MONEY_AND_POWER):
         return None
     best = (max if metric.rising else min)(ranked, key=lambda item: item[0])
     return best[1] if min(v for v, _ in ranked) < max(v for v, _ in ranked) else None
@@ -159,8 +164,6 @@ def frame(columns: Sequence[Column], base: Column) -> pd.DataFrame:
         row(label, cells)
     row("Limited by", [RESOURCE_LABELS[c.report.bound] if c.report else fmt.UNKNOWN for c in columns])
     row("Error band", [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns])
-    if any(c.report is None for c in columns):
-        row("No numbers", [fmt.plain(c.reason) for c in columns])
     if len(columns) > 1:
         row("Differs in", [" · ".join(fmt.plain(k) for k in c.knobs if k not in same) or "nothing" for c in columns])
     if any(c.note for c in columns):
@@ -180,7 +183,7 @@ def verdict(columns: Sequence[Column], base: Column) -> str:
     """Who is best at what, against the baseline; and where the error bands leave it open. Markdown."""
     running = [c for c in columns if c.report is not None]
     if not running:
-        return "**None of these scenarios can run**; the row No numbers says why."
+        return "**None of these scenarios can run.**"
     if len(running) == 1:
         return f"{_named(running[0])} is alone. Add a preset or paste a link in the sidebar to compare it with."
     wins: dict[int, list[str]] = {}
@@ -198,12 +201,24 @@ def verdict(columns: Sequence[Column], base: Column) -> str:
         return (
             "**These scenarios do the same.**"
             if alike(running)
-            else "**These scenarios count different work**, so only their power and cost can be set against each other."
+            else f"**These scenarios do different work.** {_different(running)}"
         )
     order = sorted(wins, key=lambda at: -len(wins[at]))
     parts = [f"{_named(columns[at])} is best on {_listed(wins[at])}" for at in order]
     text = "; ".join(parts) + "."
-    return f"{text} {_open(columns, base, columns[order[0]])}".strip()
+    return f"{text} {_open(columns, base, columns[order[0]])} {_different(running)}".strip()
+
+
+def _different(running: Sequence[Column]) -> str:
+    """Whether they do different work, which no ratio of theirs may hide."""
+    units = list(dict.fromkeys(c.report.unit for c in running if c.report))
+    if len(units) > 1:
+        return (
+            f":gray[They count {_listed([f'{u}s' for u in units])}, so rates and times are not set against each other.]"
+        )
+    if len({c.scenario.workload for c in running}) > 1:
+        return ":gray[They run different networks, so not all of a difference is gain.]"
+    return ""
 
 
 def _figure(column: Column, metric: Metric) -> str:
@@ -220,7 +235,7 @@ def _open(columns: Sequence[Column], base: Column, best: Column) -> str:
     if best.at == base.at or best.report is None or base.report is None or best.report.unit != base.report.unit:
         return ""
     bands = (best.report.error_band.relative, base.report.error_band.relative)
-    lacking = [c.letter for c, b in zip((best, base), bands, strict=True) if b is None]
+    lacking = sorted(c.letter for c, b in zip((best, base), bands, strict=True) if b is None)
     if lacking:
         plural = len(lacking) > 1
         return f":gray[{' and '.join(lacking)} {'are' if plural else 'is'} unvalidated.]"
@@ -301,7 +316,7 @@ def json_rows(columns: Sequence[Column], base: Column, versions: dict[str, str])
         for metric in METRICS.values():
             now, then = value(column, metric), value(base, metric)
             same = column.report and base.report and column.report.unit == base.report.unit
-            ratio = now / then if now is not None and then and (same or metric.key in ("power", "capex")) else None
+            ratio = now / then if now is not None and then and (same or metric.key in MONEY_AND_POWER) else None
             row[f"{metric.key}_over_baseline"] = ratio
         rows.append(row | {"reason": column.reason, "note": column.note} | tail)
     return rows

@@ -17,7 +17,7 @@ from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
 from engine.report import Report
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
 
 __all__ = ["DOCUMENTS", "bar", "baseline_report", "card", "dark", "figure", "footer", "mobile", "pair_names", "presets"]
 
@@ -48,8 +48,8 @@ def card(question: str, answer: str, *, stretch: bool = True) -> Iterator[None]:
         yield
 
 
-def figure(fig: go.Figure, alt: str, key: str, *, select: bool = False) -> Any:
-    """A styled figure with its takeaway for readers of screens."""
+def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], None] = False) -> Any:
+    """A styled figure with its takeaway for readers of screens; `select` may be what a click or a drawn box calls."""
     phone = mobile()
     if phone:
         fig.update_layout(dragmode=False)
@@ -69,7 +69,8 @@ def figure(fig: go.Figure, alt: str, key: str, *, select: bool = False) -> Any:
         "toImageButtonOptions": {"format": "svg", "filename": f"inferscape_{key}"},
     }
     if select:
-        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select="rerun", selection_mode="points")
+        called, modes = ("rerun", "points") if select is True else (select, ("points", "box"))
+        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=called, selection_mode=modes)
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
 
 
@@ -185,13 +186,10 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
             st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
     with right, st.container(horizontal=True, horizontal_alignment="left" if mobile() else "right", gap="small"):
         if page == "explore":
-            st.button(
-                "Compare",
-                icon=":material/view_column:",
-                on_click=comparison.compare_now,
-                key="compare",
-                help="Put this scenario beside others.",
-            )
+            if st.button(
+                "Compare", icon=":material/view_column:", key="compare", help="Put this scenario beside others."
+            ):
+                comparison.compare_now()
         else:
             st.page_link("views/explore.py", label="Explore", icon=":material/arrow_back:", query_params=link.address())
         pinned = st.session_state.baseline == st.session_state.token
@@ -209,13 +207,14 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
 
 
 def _share() -> None:
-    token, pinned = st.session_state.token, st.session_state.baseline
+    token = st.session_state.token
     with st.popover("Share", icon=":material/link:"):
         query = urlencode(st.query_params.to_dict() | link.address(), safe="~.,")  # a page's own view travels too
         parts = urlsplit(st.context.url or "")
         url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
         st.code(url, language=None, wrap_lines=True)
-        st.caption(f"{len(url):,} characters · scenario version {token[0]} · every field is in the link")
+        long = " Some mail and chat programs cut links this long." if len(url) > TOKEN_LIMIT else ""
+        st.caption(f"{len(url):,} characters · scenario version {token[0]} · every field is in the link.{long}")
 
 
 def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:

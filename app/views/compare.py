@@ -11,18 +11,20 @@ from app import compare_tables as tables
 from app import format as fmt
 from app.compare_tables import METRICS, Column
 from app.comparison import LETTERS, MOST, Comparison, Entry
+from app.look import RESOURCE_LABELS
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import ScenarioError, encode
-
-_FEW = 3  # scenarios a phone's table shows without scrolling
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
 
 def column_of(at: int, entry: Entry) -> Column:
     """A scenario with its numbers, or with the reason why it has none."""
     scenario = entry.scenario
-    system, workload = parts.pair_names(scenario)
+    system = default_catalog().system(scenario.system).name
+    workload = default_zoo().workload(scenario.workload).name
     found = link.matching(scenario)
     knobs = (system, workload, *words.knobs(scenario, None))
     report, reason = None, ""
@@ -45,11 +47,6 @@ def _pasted(key: str) -> None:
     if st.session_state[key].strip():
         comparison.paste(st.session_state[key])
         st.session_state[key] = ""
-
-
-def _open(at: int) -> None:
-    link.open_scenario(comparison.shown().entries[at].scenario)
-    st.switch_page("views/explore.py", query_params=link.address())
 
 
 def controls(now: Comparison, columns: list[Column]) -> None:
@@ -96,14 +93,11 @@ def controls(now: Comparison, columns: list[Column]) -> None:
         for column in columns:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(f"**{column.letter}** {fmt.plain(column.name)}", width="stretch")
-                st.button(
-                    "Open",
-                    key=f"c.open.{column.at}",
-                    on_click=_open,
-                    args=(column.at,),
-                    type="tertiary",
-                    help=f"Open {column.letter} in Explore",
-                )
+                if st.button(
+                    "Open", key=f"c.open.{column.at}", type="tertiary", help=f"Open {column.letter} in Explore"
+                ):
+                    link.open_scenario(column.scenario)
+                    st.switch_page("views/explore.py", query_params=link.address())
                 st.button(
                     "Remove",
                     key=f"c.remove.{column.at}",
@@ -152,17 +146,16 @@ def one_metric(columns: list[Column], base: Column) -> None:
             label_visibility="collapsed",
         )
         metric = METRICS[key]
-        drawn = columns
         units = {metric.unit.format(u=words.rate_unit(c.report.unit)) for c in columns if c.report}
         if len(units) > 1:
-            unit = metric.unit.format(u="unit")
+            unit = metric.unit.format(u="units")
         else:
             unit = next(iter(units))
         rows = [
             (c.letter, c.name, tables.value(c, metric), c.report.error_band.relative if c.report else None)
-            for c in drawn
+            for c in columns
         ]
-        if metric.key in ("capex", "power"):
+        if metric.key in tables.MONEY_AND_POWER:
             rows = [(letter, name, v, None) for letter, name, v, _ in rows]
         known = [(v, c) for c in columns if (v := tables.value(c, metric)) is not None]
         low, high = min(known, key=lambda item: item[0]), max(known, key=lambda item: item[0])
@@ -171,7 +164,7 @@ def one_metric(columns: list[Column], base: Column) -> None:
         else:
             answer = f"{high[1].letter} has {fmt.times(high[0] / low[0])} that of {low[1].letter}"
             answer = "all have the same" if high[0] < 1.005 * low[0] else answer
-        if len(units) > 1:
+        if not tables.alike(columns) and metric.key not in tables.MONEY_AND_POWER:
             answer = "these count different work"
         title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
         fig = compare_charts.metric_bars(rows, base.at, metric.label, unit, parts.dark())
@@ -188,7 +181,7 @@ def where_time(columns: list[Column]) -> None:
             rows.append((c.letter, c.name, {k: t * each for k, t in c.report.breakdown.items()}))
     answer = _limits(columns)
     with parts.card("Where the time goes", answer):
-        fig, shares = compare_charts.breakdowns(rows, parts.dark())
+        fig, shares = compare_charts.breakdowns(rows, parts.dark(), parts.mobile())
         parts.figure(fig, f"Time by resource of each scenario: {answer}.", "c.breakdown")
         if shares:
             st.caption("Drawn as shares, because the times are far apart.")
@@ -198,7 +191,7 @@ def _limits(columns: list[Column]) -> str:
     by: dict[str, list[str]] = {}
     for c in columns:
         if c.report is not None:
-            by.setdefault(tables.RESOURCE_LABELS[c.report.bound].lower(), []).append(c.letter)
+            by.setdefault(RESOURCE_LABELS[c.report.bound].lower(), []).append(c.letter)
     return "; ".join(f"{', '.join(letters)} limited by {name}" for name, letters in by.items())
 
 
@@ -286,6 +279,10 @@ def show() -> None:
         if text:
             st.warning(fmt.plain(text), icon=":material/link_off:")
     st.markdown(tables.verdict(columns, base))
+    for column in columns:
+        if column.report is None:
+            why = f"**{column.letter} · {fmt.plain(column.name)} has no numbers:** {fmt.plain(column.reason)}"
+            st.info(why, icon=":material/block:")
     running = [c for c in columns if c.report is not None]
     if parts.mobile() and running:
         one_metric(columns, base)

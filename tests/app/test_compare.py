@@ -1,0 +1,239 @@
+"""Compare: one link holds all of it, bad parts cost only themselves, and what is shown is what was evaluated."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import compare_charts, comparison
+from app import compare_tables as tables
+from app.compare_tables import METRICS, Column
+from app.comparison import LIMIT, MOST, Comparison, Entry
+from engine.evaluate import evaluate
+from engine.presets import PRESETS
+from engine.scenario import ScenarioError, encode
+from tests.app.forged import bomb, forged
+
+MAIN = Path(__file__).parents[2] / "app" / "main.py"
+EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:MOST])
+DFX, V100 = PRESETS["dfx-1.5b"].scenario, PRESETS["v100-1.5b"].scenario
+TIGHT = DFX.with_(devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"})
+pytestmark = pytest.mark.timeout(300)
+
+
+def opened(page: str = "compare", **query: str) -> AppTest:
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    at.run()
+    for key, value in query.items():
+        at.query_params[key] = value
+    return alive(at.switch_page(f"views/{page}.py").run())
+
+
+def alive(at: AppTest) -> AppTest:
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def compared(at: AppTest) -> Comparison:
+    """What the address bar holds."""
+    shown = at.query_params["c"]
+    found, message = comparison.read(shown[0] if isinstance(shown, list) else shown)
+    assert message is None
+    return found
+
+
+def columns(*entries: Entry) -> list[Column]:
+    found = []
+    for at, entry in enumerate(entries):
+        report = evaluate(entry.scenario)
+        reason = "" if report.fits else report.problems[0]
+        knobs = (entry.scenario.system, f"on {entry.scenario.devices}")
+        kept = report if report.fits else None
+        found.append(Column(at, entry.scenario.system, entry.scenario, entry.note, knobs, kept, reason))
+    return found
+
+
+# --- the link
+
+
+def test_a_link_holds_eight_scenarios_their_notes_and_the_baseline():
+    given = Comparison(tuple(Entry(e.scenario, f"note {i} – ½ price") for i, e in enumerate(EIGHT)), 5)
+    token = comparison.write(given)
+    assert comparison.read(token) == (given, None)
+    assert len(token) <= LIMIT
+
+
+def test_a_damaged_part_is_left_out_with_one_sentence_and_the_rest_stays():
+    parts = comparison.write(Comparison(EIGHT, 4)).split("~")
+    parts[3] = parts[3][:-4] + "AAAA"
+    found, message = comparison.read("~".join(parts))
+    assert found.entries == EIGHT[:2] + EIGHT[3:]
+    assert found.entries[found.baseline] == EIGHT[4]
+    assert message == ("Scenario 3 of this comparison is left out (This link is damaged: its checksum does not match).")
+
+
+def test_a_lost_baseline_and_a_ninth_scenario_are_said_in_the_same_sentence():
+    parts = comparison.write(Comparison(EIGHT, 0)).split("~")
+    found, message = comparison.read("~".join([parts[0], "1zjunk", *parts[2:], parts[1]]))
+    assert found == Comparison(EIGHT[1:], 0)
+    assert message.startswith("Scenario 1 of this comparison is left out (")
+    assert "only the first 8" in message
+    assert message.endswith("the first one is the baseline.")
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "x", "10", "10~", "hello~there", "１0~1zA", "20~" + encode(DFX), "00~" + encode(DFX), "10~" + "A" * LIMIT,
+     "10~" + bomb(), "10~" + forged({"a": 1}), "10~~~~~~", "10~" + encode(DFX.model_copy(update={"system": "u280x"}))],
+)  # fmt: skip
+def test_what_is_no_comparison_is_refused_in_one_sentence(token):
+    with pytest.raises(ScenarioError) as refused:
+        comparison.read(token)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_a_note_that_is_no_text_is_no_note():
+    token = comparison.write(Comparison((Entry(DFX, "kept"),)))
+    for note in ("!!", "_w", "A" * 5):
+        assert comparison.read(token.rpartition(".")[0] + "." + note)[0].entries[0].note == ""
+    assert comparison.read(token)[0].entries[0].note == "kept"
+
+
+# --- tables, files and figures
+
+
+def test_the_table_holds_the_evaluated_numbers_and_marks_the_best():
+    both = columns(Entry(V100), Entry(DFX, "=cheap"))
+    frame = tables.frame(both, both[0])
+    slow, fast = (evaluate(s).latency_per_unit_s for s in (V100, DFX))
+    cell = frame.loc["Latency (ms)"].iloc[1]
+    assert cell.startswith(f"**{fast * 1e3:.1f}**")
+    assert f":green[{slow / fast:.2f}× faster]" in cell
+    assert frame.loc["Latency (ms)"].iloc[0] == f"{slow * 1e3:.1f}"
+    assert frame.loc["Note"].iloc[1] == "\\=cheap" or frame.loc["Note"].iloc[1] == "=cheap"
+
+
+def test_rates_of_different_work_are_never_divided():
+    mixed = columns(Entry(DFX), Entry(PRESETS["wide-deep-int8"].scenario))
+    assert tables.delta(mixed[1], mixed[0], METRICS["throughput"]) is None
+    assert tables.delta(mixed[1], mixed[0], METRICS["latency"]) is None
+    assert tables.delta(mixed[1], mixed[0], METRICS["capex"]) is not None
+    assert "They count tokens and samples" in tables.verdict(mixed, mixed[0])
+
+
+def test_the_csv_has_one_row_a_scenario_and_runs_no_formula():
+    some = columns(Entry(V100, "=1+1"), Entry(DFX), Entry(TIGHT))
+    rows = list(csv.DictReader(io.StringIO(tables.csv(some, some[0], {"engine": "e1", "catalog": "c1"}))))
+    assert [r["token"] for r in rows] == [encode(s) for s in (V100, DFX, TIGHT)]
+    assert list(rows[0])[:2] == ["id", "token"]
+    assert rows[0]["note"] == "'=1+1"
+    assert {r["engine_version"] for r in rows} == {"e1"}
+    assert {r["catalog_version"] for r in rows} == {"c1"}
+    assert float(rows[1]["latency_s"]) == evaluate(DFX).latency_s
+    ratio = evaluate(DFX).latency_per_unit_s / evaluate(V100).latency_per_unit_s
+    assert float(rows[1]["latency_over_baseline"]) == pytest.approx(ratio)
+    assert rows[2]["runs"] == "False"
+    assert "Does not fit" in rows[2]["reason"]
+    assert rows[2]["latency_s"] == ""
+
+
+def test_the_operators_times_add_up_to_the_difference_of_the_requests():
+    base, other = evaluate(V100), evaluate(DFX)
+    rows = tables.differences(base, other)
+    assert sum(d.gained_s for d in rows) == pytest.approx(base.latency_s - other.latency_s, rel=1e-9)
+    assert [abs(d.gained_s) for d in rows] == sorted((abs(d.gained_s) for d in rows), reverse=True)
+
+
+def test_bars_carry_the_values_and_parts_start_where_others_end():
+    fig = compare_charts.metric_bars([("A", "one", 2e-3, 0.1), ("B", "two", None, None)], 0, "Latency", "s", False)
+    assert fig.data[0].x[0] == pytest.approx(2.0)
+    assert fig.data[0].error_x.array[0] == pytest.approx(0.2)
+    assert fig.layout.xaxis.range[1] >= 2.2
+    parts = evaluate(DFX).breakdown
+    fig, shares = compare_charts.breakdowns(
+        [("A", "one", parts), ("B", "two", {k: 30 * v for k, v in parts.items()})], True
+    )
+    assert shares
+    for before, after in zip(fig.data, fig.data[1:], strict=False):
+        assert after.base[0] >= before.base[0] + before.x[0] - 1e-9
+    assert sum(trace.x[0] for trace in fig.data) == pytest.approx(100, abs=2)
+
+
+# --- the page
+
+
+def test_it_opens_with_the_scenario_and_its_rival():
+    at = opened()
+    assert [e.scenario for e in compared(at).entries] == [V100, DFX]
+    assert any("is best on latency" in m.value for m in at.markdown)
+    assert not at.warning
+    assert len(at.table) == 1
+
+
+def test_a_link_of_eight_reopens_as_it_was():
+    given = Comparison(EIGHT, 3)
+    at = opened(c=comparison.write(given))
+    assert compared(at) == given
+    assert len(at.table[0].value.columns) == MOST
+    again = opened(c=at.query_params["c"][0] if isinstance(at.query_params["c"], list) else at.query_params["c"])
+    assert again.table[0].value.equals(at.table[0].value)
+
+
+def test_scenarios_are_added_opened_noted_and_taken_out():
+    at = opened()
+    at.selectbox(key="c.preset").set_value("dfx-345m").run()
+    assert len(compared(alive(at)).entries) == 3
+    at.text_input(key="c.paste").set_value("http://x/?s=" + encode(DFX.with_(devices=2))).run()
+    assert compared(alive(at)).entries[3].scenario.devices == 2
+    assert at.text_input(key="c.paste").value == ""
+    at.text_input(key="c.note.1").set_value("ours").run()
+    assert compared(alive(at)).entries[1].note == "ours"
+    at.selectbox(key="c.baseline").set_value(1).run()
+    assert compared(alive(at)).baseline == 1
+    at.button(key="c.remove.0").click().run()
+    assert [e.note for e in compared(alive(at)).entries] == ["ours", "", ""]
+    assert compared(at).baseline == 0
+
+
+def test_a_pasted_comparison_adds_all_of_it_up_to_eight():
+    at = opened()
+    link = "https://x.example/compare?c=" + comparison.write(Comparison(EIGHT))
+    at.text_input(key="c.paste").set_value(link).run()
+    assert len(compared(alive(at)).entries) == MOST
+    assert "remove one" in at.warning[0].value
+
+
+def test_a_bad_paste_adds_nothing_and_says_so():
+    at = opened()
+    before = compared(at)
+    for text in ("hello", "http://[", "https://x/?c=10~1zjunk", "http://x/?q=1", "![x](http://evil/x.png)"):
+        at.text_input(key="c.paste").set_value(text).run()
+        assert compared(alive(at)) == before
+        assert len(at.warning) == 1
+        assert at.warning[0].value.endswith("Nothing was added\\.")
+
+
+def test_a_bad_link_keeps_the_usual_comparison_and_repairs_the_address():
+    at = opened(c="10~" + forged({"precision": "![x](http://evil.example/x.png)"}))
+    assert len(at.warning) == 1
+    assert "](" not in at.warning[0].value
+    assert [e.scenario for e in compared(at).entries] == [V100, DFX]
+
+
+def test_what_cannot_run_keeps_its_column_and_says_why():
+    odd = DFX.with_(system="agilio-cx", scheme="on-path", devices=1, tile=(), switches={})
+    at = opened(c=comparison.write(Comparison((Entry(TIGHT), Entry(odd), Entry(DFX)))))
+    assert len(at.info) == 2, [w.value for w in [*at.warning, *at.info]]
+    assert len(at.table[0].value.columns) == 3
+    assert any("is alone" in m.value for m in at.markdown)
+
+
+def test_explore_hands_its_scenario_over():
+    at = opened("explore")
+    at.select_slider(key="w.devices").set_value(2).run()
+    at.button(key="compare").click().run()
+    assert compared(alive(at)).entries[-1].scenario.devices == 2
+    assert len(at.table) == 1
