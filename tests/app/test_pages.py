@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.format import plain
 from engine.choices import default_scenario
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
@@ -239,14 +240,18 @@ def test_every_entry_of_the_catalog_opens():
 
     at = opened()
     at.switch_page("views/catalog.py").run()
-    ids = {s: default_catalog().ids(s) for s in ("systems", "devices", "links", "nics")} | {
-        "workloads": default_zoo().ids()
-    }
+    catalog = default_catalog()
+    specs = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}
+    ids = {s: catalog.ids(s) for s in specs} | {"workloads": default_zoo().ids()}
     for section, entries in ids.items():
         at.selectbox(key="section").set_value(section).run()
         for row in range(0, len(entries), 4):
             at.session_state[f"v.catalog.{section}"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
             alive(at.run())
+            entry = default_zoo().workload(entries[row]) if section == "workloads" else specs[section](entries[row])
+            assert any(m.value.startswith(f"**{plain(entry.name)}**") for m in at.markdown), (
+                f"{entries[row]} is not shown"
+            )
 
 
 def test_published_tells_validation_from_calibration_and_opens_a_claim():
