@@ -13,6 +13,7 @@ from engine.choices import default_scenario
 from engine.devices import family
 from engine.devices.dfx import Layer, core_record, time_program
 from engine.devices.dfx_isa import program as isa
+from engine.devices.dfx_isa.accuracy import accuracy
 from engine.devices.dfx_isa.machine import Machine, gelu_table
 from engine.devices.dfx_isa.model import generate, random_decoder, reference_logits
 from engine.devices.dfx_isa.tiling import CANDIDATES
@@ -122,3 +123,10 @@ def test_functional_and_timed_runs_share_one_program():
     for part, code in zip(("token", "layer", "head"), seen, strict=True):
         assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
     assert {int(op) for code in seen for op in code[:, isa.OP]} == set(range(len(isa.OPS)))
+
+
+def test_accuracy_reports_tokens_and_deviation():
+    found = accuracy(core_record(DEVICE, LINK, 1, 2, (), MODEL))
+    assert found.agreed == 16
+    assert found.tokens == found.reference
+    assert 0 < found.deviation < 0.03

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.choices import default_scenario
 from engine.devices.npu import Engine
+from engine.devices.npu_isa.accuracy import accuracy
 from engine.devices.npu_isa.machine import Processor, arithmetic, relative_error
 from engine.devices.npu_isa.programs import attention, convolution, mlp, recurrent, split_to_units
 from engine.devices.npu_isa.timing import sequence_cycles
@@ -189,3 +190,11 @@ def test_device_depths_are_those_of_the_instance():
     engine = Engine.of(default_catalog().device("stratix-10-280-brainwave-pre"))
     assert engine.beats == 10
     assert engine.pipe.mfus == 2
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_accuracy_of_a_drawn_network_by_format(cell):
+    last = {format: accuracy(cell, format)[-1] for format in FORMATS}
+    assert last["fp32"] < 0.005 < last["ms-fp9"] < last["ms-fp8"] < 0.4
+    assert accuracy(cell, "ms-fp8", 128)[-1] > last["ms-fp8"]
+    assert all(error > 0 for error in accuracy(cell, "ms-fp9"))
