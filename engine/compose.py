@@ -82,12 +82,15 @@ def _memory(bound: Bound, times: Schedule) -> tuple[MemoryRow, ...]:
 
 
 def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow, ...]:
+    """Bytes over each kind of link; the utilisation is that of its busier direction, of one of the links alike."""
     moved: dict[tuple[str, str], float] = defaultdict(float)
     spent: dict[tuple[str, str], float] = defaultdict(float)
+    load: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     rates: dict[tuple[str, str], float] = {}
     for hop, seconds in times.hops:
         key = (hop.wire.link.name, hop.wire.role)
         moved[key] += hop.bytes_per_message * hop.messages
+        load[key][hop.way] += hop.bytes_per_message * hop.messages / hop.alike
         spent[key] += seconds
         rates[key] = hop.wire.link.bandwidth.si * (hop.wire.link.payload.si if hop.wire.link.payload else 1.0)
     for priced in times.priced:
@@ -98,13 +101,17 @@ def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow,
         rates[key] = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
         for run in priced.runs:
             moved[key] += run.cost.link_bytes * run.passes
+            load[key]["in"] += run.cost.link_bytes * run.passes
             spent[key] += sum(t for _, r, t in run.cost.other if r == "links") * run.passes
             spent[key] += float(run.cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
     per_wire = requests_per_s / max(plan.replicas, 1)
     return tuple(
-        LinkRow(name, role, moved[name, role], rate, spent[name, role], min(1.0, moved[name, role] * per_wire / rate))
+        LinkRow(
+            name, role, moved[name, role], rate, spent[name, role],
+            min(1.0, max(load[name, role].values(), default=0.0) * per_wire / rate),
+        )
         for (name, role), rate in rates.items()
-    )
+    )  # fmt: skip
 
 
 def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
@@ -259,7 +266,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
         timeline=timeline,
         timeline_of=timeline_of,
         rooflines=_rooflines(times),
-        tile=tuple((k.name, v) for k, v in zip(knobs, s.tile)) if s.tile else (),
+        tile=tuple((k.name, v) for k, v in zip(knobs, first.stage.tile or s.tile)),
         devices_used=sum(plan.devices_used),
         assumptions=_assumptions(bound, plan, times, money),
         error_band=error_band(first.family.kind),

@@ -16,8 +16,8 @@ from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums,
 from model_zoo.ops import Op, Phase
 
 __all__ = [
-    "Priced", "Run", "Schedule", "by_resource", "exchange", "exchange_wire", "globals_of", "job_of", "layout_of",
-    "price_stage", "schedule", "wire_terms", "wire_time",
+    "Priced", "Run", "Schedule", "by_resource", "exchange", "exchange_wire", "globals_of", "hop_terms", "job_of",
+    "layout_of", "price_stage", "schedule", "wire_terms", "wire_time",
 ]  # fmt: skip
 
 
@@ -85,6 +85,12 @@ def wire_terms(wire: Wire) -> tuple[float, float]:
     rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
     start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
     return start + wire.hops * wire.link.latency.si, rate
+
+
+def hop_terms(hop: Hop) -> tuple[float, float]:
+    """`wire_terms` of a hop's messages, the host's command for each included."""
+    start, rate = wire_terms(hop.wire)
+    return start + hop.command_s, rate
 
 
 def wire_time(wire: Wire, bytes_per_message: float) -> float:
@@ -156,7 +162,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         ways=stage.ways,
         streams=s.streams,
         format=stage.format,
-        tile=s.tile if stage.device.kind == bound.device.kind else (),  # knobs of the first executor's family
+        tile=stage.tile or (s.tile if stage.device.kind == bound.device.kind else ()),  # knobs of the first family
         switches={sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches},
         model=fam.model(stage.device, model),
         link=stage.wire.link if stage.wire else None,
@@ -193,15 +199,17 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
 
 def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Layout:
     """Rows of a plan whose runs are given as (number of the stage, whether it makes output unit by unit)."""
-    roles = list(dict.fromkeys(hop.wire.role for hop in plan.hops))
+    ways = list(dict.fromkeys((hop.wire.role, hop.way) for hop in plan.hops))
     return Layout(
         stage_of=tuple(stage for stage, _ in runs),
         decode=tuple(decode for _, decode in runs),
         copies=tuple(stage.copies for stage in plan.stages),
-        wire_of=tuple(roles.index(hop.wire.role) for hop in plan.hops),
+        wire_of=tuple(ways.index((hop.wire.role, hop.way)) for hop in plan.hops),
         pipelined=plan.pipelined,
         causal=bound.graph.causal,
         replicas=plan.replicas,
+        alike=tuple(hop.alike for hop in plan.hops),
+        hidden=tuple(hop.hidden for hop in plan.hops),
     )
 
 
@@ -225,7 +233,7 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     for s, stage in enumerate(priced):
         rows[layout.fixed + 6 * s : layout.fixed + 6 * s + 6, 0] = by_resource(stage.fixed)
     for h, hop in enumerate(plan.hops):
-        values = (hop.messages, hop.bytes_per_message, hop.pieces, *wire_terms(hop.wire))
+        values = (hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop))
         rows[layout.hops + 5 * h : layout.hops + 5 * h + 5, 0] = values
     rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
     settle_times(rows, 1, *layout.facts())

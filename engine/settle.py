@@ -63,6 +63,8 @@ class Layout:
     pipelined: bool
     causal: bool
     replicas: int
+    alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
+    hidden: tuple[bool, ...] = ()  # of each hop: whether it passes while a slower one does; empty: none
 
     @property
     def runs(self) -> int:
@@ -120,7 +122,9 @@ class Layout:
             self.others, self.passes, self.fixed, self.hops, self.globals, self.scratch, self.metrics,
             int(self.pipelined), int(self.causal), self.replicas,
         )  # fmt: skip
-        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of)
+        alike = self.alike or (1,) * len(self.wire_of)
+        hidden = self.hidden or (False,) * len(self.wire_of)
+        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, hidden)
         return tuple(np.array(values, dtype=np.int64) for values in lists)
 
 
@@ -196,6 +200,13 @@ def _hop(messages, size, pieces, start_s, rate, busy, out, n):
 
 
 @kernel
+def _load(wire, hop_s, alike, n):
+    """A hop's time on its wire; alike wires share it."""
+    for p in range(n):
+        wire[p] += hop_s[p] / alike
+
+
+@kernel
 def _slower(pace, stage_s, copies, n):
     for p in range(n):
         pace[p] = max(pace[p], stage_s[p] / copies)
@@ -210,10 +221,11 @@ def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, c
 
 
 @kernel
-def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of):
+def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
-    A stage takes its passes and what it pays once a request; stages and hops follow each other. When pipelined, the
+    A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
+    loads its wire. When pipelined, the
     slowest stage or wire sets the interval between requests, else the latency does.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
@@ -247,8 +259,10 @@ def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of):
     for h in range(hops):
         a = hop0 + 5 * h
         _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
+        _load(rows[wire_t + wire_of[h]], rows[hop_t + h], float(alike[h]), n)
+        if hidden[h] != 0:
+            _zero(rows[hop_t + h], n)
         _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
-        _add(rows[wire_t + wire_of[h]], rows[hop_t + h], n)
     for r in range(N):
         _add(latency, rows[metrics + BREAKDOWN + r], n)
     if pipelined:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from engine.bind import Bound, Wire
 from engine.devices import family
 from engine.devices.family import Unsupported
-from engine.formats import BITS
+from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, wire_bytes
+from engine.partition.tables import shard_tables
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
 __all__ = [
+    "LOOKUPS",
     "Hop",
     "Plan",
     "Stage",
@@ -26,74 +28,9 @@ __all__ = [
     "wire_bytes",
 ]
 
-LOOKUPS = ("EmbeddingBag", "Gather")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A share of the network on one kind of device. `ways` devices split every op of it between them."""
-
-    name: str
-    device: Device
-    ways: int
-    ops: frozenset[str]  # names of the ops it runs
-    format: str
-    wire: Wire | None = None  # to the peers that share its ops
-    copies: int = 1  # stages like this that serve different batches at once
-
-
-@dataclass(frozen=True)
-class Hop:
-    """A message over a wire, once a request or once a pass."""
-
-    name: str
-    wire: Wire
-    bytes_per_message: float
-    messages: float  # a request
-    pieces: float = 1.0  # parts it comes in while the devices work; only the first must be waited for
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the workload lies on the system.
-
-    A request visits the stages in order. When `pipelined`, a stage starts the next batch while later stages still
-    work on this one; the slowest stage then sets the throughput.
-    """
-
-    stages: tuple[Stage, ...]
-    hops: tuple[Hop, ...]
-    replicas: int
-    devices_used: tuple[int, ...]  # of each group of the system
-    pipelined: bool
-    notes: tuple[str, ...] = ()
-
-
-def _all(graph: Graph) -> frozenset[str]:
-    return frozenset(op.name for phase in graph.phases for op in phase.ops)
-
-
-def wire_bytes(format: str) -> float:
-    """Bytes of an element on a wire: whole bytes, but single bits travel packed. [B]"""
-    return BITS[format] / 8 if format == "binary" else max(BITS[format], 8.0) / 8
-
-
-def host_hops(bound: Bound) -> tuple[Hop, ...]:
-    """What enters and leaves over the host's wire, once a request."""
-    wire = bound.wire("host") or bound.wire("network")
-    if wire is None:
-        return ()
-    s, graph, fam = bound.scenario, bound.graph, bound.family
-    element = wire_bytes(fam.io_format or s.precision)
-    into = graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
-    out = graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
-    parts = (float(s.inputs if graph.input_elements.s else 1), float(s.outputs if graph.output_elements.s else 1))
-    first, last = parts if fam.streams_io else (1.0, 1.0)
-    return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last))
-
 
 def _single(bound: Bound) -> Plan:
-    stage = Stage("network", bound.device, 1, _all(bound.graph), bound.scenario.precision)
+    stage = Stage("network", bound.device, 1, every_op(bound.graph), bound.scenario.precision)
     return Plan((stage,), host_hops(bound), 1, (1,), False)
 
 
@@ -108,27 +45,8 @@ def _tensor(bound: Bound) -> Plan:
     wire = bound.wire("peer") or bound.wire("switch") or bound.wire("network")
     if count > 1 and wire is None:
         raise ScenarioError(f"scheme is 'tensor': {bound.system.name} has no link between its devices")
-    stage = Stage("network", bound.device, count, _all(bound.graph), bound.scenario.precision, wire)
+    stage = Stage("network", bound.device, count, every_op(bound.graph), bound.scenario.precision, wire)
     return Plan((stage,), host_hops(bound), 1, (count,), False)
-
-
-def _tables(bound: Bound) -> Plan:
-    """Embedding tables sharded over all devices; the dense part copied to each, one batch a device."""
-    graph, count = bound.graph, bound.scenario.devices
-    ops = [op for phase in graph.phases for op in phase.ops]
-    sparse = frozenset(op.name for op in ops if op.kind in LOOKUPS)
-    if not sparse:
-        raise Unsupported(f"{bound.workload.name} has no embedding tables to shard; use single, replicas or tensor.")
-    wire = bound.wire("peer") or bound.wire("switch")
-    s = bound.scenario
-    first = Stage("sparse", bound.device, count, sparse, s.precision)
-    second = Stage("dense", bound.device, 1, _all(graph) - sparse, s.precision, copies=count)
-    hops = host_hops(bound)
-    if wire is not None and count > 1:
-        pooled = sum(op.writes.at(s.batch, s.inputs, s.inputs) * op.layers for op in ops if op.kind in LOOKUPS)
-        moved = pooled * max(BITS[s.precision], 16.0) / 8 * (count - 1) / count
-        hops += (Hop("pooled embeddings", wire, moved / max(count - 1, 1), count - 1.0),)
-    return Plan((first, second), hops, 1, (count,), True)
 
 
 def _cut(bound: Bound, ops: list[Op], at: int) -> float:
@@ -241,7 +159,7 @@ def _pinned(bound: Bound) -> Plan:
     room, bits = bound.family.pins(bound.device, bound.scenario.precision) if bound.family.pins else (float("inf"), 0.0)
     used = len(cuts) + 1
     if count > 1 and bound.family.pins and (used < count or largest * bits / 8 > room):
-        stage = Stage("network", bound.device, count, _all(bound.graph), bound.scenario.precision, wire)
+        stage = Stage("network", bound.device, count, every_op(bound.graph), bound.scenario.precision, wire)
         return Plan((stage,), host_hops(bound), 1, (count,), False, ("Every matrix is divided between all devices.",))
     plan = _chain(bound, cuts, [bound.device] * used, [bound.scenario.precision] * used, wire)
     idle = f"{count - used} of {count} devices hold nothing: the network has too few pieces to cut."
@@ -257,7 +175,7 @@ _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
     "single": _single,
     "replicas": _replicas,
     "tensor": _tensor,
-    "tables": _tables,
+    "tables": shard_tables,
     "pinned": _pinned,
     "split": _split,
     "on-path": _on_path,
@@ -266,4 +184,19 @@ _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
 
 def make_plan(bound: Bound) -> Plan:
     """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""
-    return _SCHEMES[bound.scenario.scheme](bound)
+    plan = _SCHEMES[bound.scenario.scheme](bound)
+    return _settled(bound, plan) if plan.tiles else plan
+
+
+def _settled(bound: Bound, plan: Plan) -> Plan:
+    """The plan with its open knobs set: those with the shortest interval between requests, then the least latency."""
+    from engine.schedule import schedule  # pricing a plan needs this package
+
+    def tiled(tile: tuple[int, ...]) -> Plan:
+        return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages), tiles=())
+
+    def pace(one: Plan) -> tuple[float, float]:
+        times = schedule(bound, one)
+        return times.interval_s, times.latency_s
+
+    return min((tiled(tile) for tile in plan.tiles), key=pace)
