@@ -12,6 +12,7 @@ import platform
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import median
 from time import thread_time
@@ -20,14 +21,14 @@ from typing import Any
 import yaml
 
 from engine.kernels.jit import kernel
-from engine.kernels.probe import Roofline, compute_peak, probe
+from engine.kernels.probe import Roofline, compute_peak, probe, stream_read
 from engine.measure.cases import Case, MeasureError, product
 from engine.measure.shaped import binary, convolve, lookup, normalise, pointwise, soft
 from engine.measure.timing import sample
 from hardware_specs.catalog import user_root
 from hardware_specs.schema import Device
 
-__all__ = ["HOST", "Habits", "calibrate", "device_of", "habits", "spec_text", "write_spec"]
+__all__ = ["HOST", "Habits", "calibrate", "device_of", "habits", "host", "spec_text", "write_spec"]
 
 HOST = "this-host"
 _SPIN_STEPS = 200_000
@@ -58,6 +59,8 @@ class Habits:
     special : cycles a vector of exponentials adds. [cycle]
     row : cycles around the copy of a table row. [cycle]
     popcount : binary operations of a core. [OP/s]
+    kept : bytes read over and over that still come faster than from DRAM: the last-level cache as far as other
+        tenants of the machine leave it. [B]
     """
 
     clock: float
@@ -69,6 +72,17 @@ class Habits:
     special: float
     row: float
     popcount: float
+    kept: float
+
+
+def _last_level(roofline: Roofline) -> float:
+    """Largest eighth of the last-level cache that reads nearer its rate than DRAM's. [B]"""
+    middle = (roofline.l3 * roofline.dram) ** 0.5
+    for eighths in (8, 6, 4, 3, 2):
+        size = roofline.caches.l3 * eighths // 8
+        if stream_read(size, 0.005, rounds=3) >= middle:
+            return float(size)
+    return float(max(roofline.caches.l3 // 8, roofline.caches.l2))
 
 
 def _timed(case: Case) -> float:
@@ -109,7 +123,9 @@ def habits(roofline: Roofline) -> Habits:
     table = lookup(64, 40, 2048, 64, "fp32", 1)
     row = max(1.0, _timed(table) * clock / (64 * 40))
     bits = binary(16, 4096, 4096, 1)
-    return Habits(clock, gemm, short, min(1.0, thin), min(1.0, narrow), call, special, row, bits.flops / _timed(bits))
+    popcount = bits.flops / _timed(bits)
+    thin, narrow = min(1.0, thin), min(1.0, narrow)
+    return Habits(clock, gemm, short, thin, narrow, call, special, row, popcount, _last_level(roofline))
 
 
 def _cpu_name() -> str:
@@ -174,7 +190,9 @@ def device_of(roofline: Roofline, found: Habits) -> Device:
             {
                 "name": "l3",
                 "role": "onchip",
-                "capacity": seen(caches.l3, "B", "operating system's list of caches"),
+                "capacity": seen(
+                    found.kept, "B", f"read again and again; the system lists {caches.l3 / 2**20:.1f} MiB"
+                ),
                 "bandwidth": seen(cores * roofline.l3, "B/s", f"reading a part of it, one thread, times {cores} cores"),
             },
             {
@@ -256,6 +274,13 @@ def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]
     best = _better(first, probe())  # others share the machine: of two rounds each figure keeps the better one
     device = device_of(best, found)
     return device, write_spec(device, root), best, found
+
+
+@cache
+def host() -> tuple[Roofline, Device]:
+    """Roofline and spec of this host, probed once a process; nothing is written. A measurement."""
+    roofline = probe()
+    return roofline, device_of(roofline, habits(roofline))
 
 
 def _better(a: Roofline, b: Roofline) -> Roofline:

@@ -16,7 +16,8 @@ from typing import Any
 
 from engine.calibrate import HOST, Habits, device_of, write_spec
 from engine.choices import default_scenario
-from engine.devices.family import Unsupported
+from engine.devices import cpu
+from engine.devices.family import Job, Unsupported
 from engine.evaluate import evaluate
 from engine.kernels.probe import Roofline, compute_peak, stream_read
 from engine.measure.cases import MeasureError
@@ -26,8 +27,9 @@ from engine.scenario import ScenarioError
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo, default_zoo
+from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["GOAL", "MOST", "Compared", "compare", "fitting", "predict", "summary"]
+__all__ = ["GOAL", "MOST", "Compared", "compare", "fitting", "predict", "predict_op", "summary"]
 
 GOAL, MOST = 0.20, 2.0  # median error wanted, and the ratio that none should be beyond
 
@@ -119,6 +121,20 @@ def predict(device: Device, run: WorkloadRun) -> float:
         row = rows[key][op.name, op.phase]
         total += row.time_s - (row.resources["overhead"] if fused else 0.0)
     return total
+
+
+def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:
+    """Time of one operator by itself, run again and again. [s] An estimate; None in formats the CPU has no rate for."""
+    low = "fp32" if op.kind == "BinaryGemm" else precision
+    if low not in cpu.formats(device) or (op.kind in ("EmbeddingBag", "Gather") and low != "fp32"):
+        return None
+    phase = Phase("kernel", (op,))
+    job = Job(
+        device, phase, phase.ops, Graph((phase,), "call"), 1, 1.0, 1.0, 1.0, 1, 1, low, (threads,),
+        {switch.name: switch.name not in ("cold", "network") for switch in cpu.FAMILY.switches},
+        cpu.FAMILY.model(device),
+    )  # fmt: skip
+    return cpu.price(job).total_s
 
 
 def _beside(roofline: Roofline) -> Roofline:

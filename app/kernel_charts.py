@@ -1,0 +1,124 @@
+"""Figures of the Kernels page: a measured point under this host's roofs, and the runs it comes from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app import format as fmt
+from app.labels import BESIDE, Plot
+from app.look import INK, NEUTRAL, PICK, log_axis, style
+
+__all__ = ["Level", "Spot", "host_roofline", "runs"]
+
+_LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
+_ABOVE = (("right", "bottom", 0, 2), ("right", "top", 0, -4))
+_UNDER = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
+
+
+@dataclass(frozen=True)
+class Level:
+    """A memory level and the rate it is read at. [B/s]"""
+
+    name: str
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A point to draw: its rate [FLOP/s] and whether it was measured, predicted or a library's."""
+
+    label: str
+    rate: float
+    kind: str  # measured, predicted, library
+
+
+_SYMBOL = {"measured": "circle", "predicted": "diamond-open", "library": "square-open"}
+
+
+def host_roofline(
+    peak: float, peak_name: str, levels: Sequence[Level], intensity: float, spots: Sequence[Spot], dark: bool,
+    width: float = 400.0,
+) -> go.Figure:  # fmt: skip
+    """Roofs of this host (a bound, measured) and one kernel under them: filled is measured, hollow is not ours.
+
+    `intensity` is the work over the bytes touched once [FLOP/B]; `width` is the plot area labels are laid out for [px].
+    """
+    rates = [s.rate for s in spots] + [peak]
+    ridges = [peak / level.bandwidth for level in levels]
+    plot = Plot(
+        (min([intensity, *ridges]) / 8, max([intensity, *ridges]) * 8), (min(rates) / 4, max(rates) * 4), width, 250.0
+    )
+    for spot in spots:
+        plot.mark(intensity, spot.rate)
+    far = plot.x[1]
+    for level in sorted(levels, key=lambda one: one.bandwidth):
+        start, ridge = max(plot.x[0], plot.y[0] / level.bandwidth), peak / level.bandwidth
+        plot.data.append(
+            _LINE
+            | {
+                "x": [start, ridge, far],
+                "y": [start * level.bandwidth, peak, peak],
+                "line": {"color": NEUTRAL, "width": 1.6, "dash": "solid" if level.name == "DRAM" else "dot"},
+            }
+        )
+    plot.label(far, peak, f"{peak_name} {fmt.si(peak, 'FLOP/s')}", _ABOVE)
+    for spot in sorted(spots, key=lambda one: list(_SYMBOL).index(one.kind)):
+        plot.label(intensity, spot.rate, spot.label, BESIDE)
+    for level in sorted(levels, key=lambda one: one.bandwidth):
+        start, ridge = max(plot.x[0], plot.y[0] / level.bandwidth), peak / level.bandwidth
+        for part in (0.5, 0.25, 0.75):
+            at = start * (ridge / start) ** part
+            if plot.label(at, at * level.bandwidth, f"{level.name} {fmt.si(level.bandwidth, 'B/s')}", _UNDER):
+                break
+    for spot in spots:
+        colour = PICK[dark] if spot.kind == "measured" else INK[dark]
+        plot.data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [intensity],
+                "y": [spot.rate],
+                "marker": {"symbol": _SYMBOL[spot.kind], "size": 12, "color": colour, "line": {"width": 2}},
+                "hovertemplate": f"<b>{spot.label}</b>, {spot.kind}<br>{fmt.si(spot.rate, 'FLOP/s')}"
+                f"<br>{fmt.si(intensity, 'FLOP/B')}<extra></extra>",
+            }
+        )
+    x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
+    return style(plot.data, x, log_axis(*plot.y, "Performance (FLOP/s)"), 330, dark, notes=plot.notes)
+
+
+def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: float | None, dark: bool) -> go.Figure:
+    """Each run's time in order, the middle half of them shaded, the prediction dashed. [s]"""
+    shown = [*samples, *([predicted] if predicted is not None and predicted < 4 * max(samples) else [])]
+    scale = fmt.scale(shown, "s")
+    last = len(samples)
+    low, high = (scale(q) for q in quartiles)
+    ends = [0.5, last + 0.5]
+    flat: dict[str, Any] = _LINE | {"x": ends, "line": {"width": 0}}
+    data: list[dict[str, Any]] = [
+        flat | {"y": [low, low]},
+        flat | {"y": [high, high], "fill": "tonexty", "fillcolor": "rgba(120,132,148,0.2)"},
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": list(range(1, last + 1)),
+            "y": [scale(s) for s in samples],
+            "marker": {"color": PICK[dark], "size": 8},
+            "hovertemplate": [f"run {i}<br>{fmt.seconds(s)}<extra></extra>" for i, s in enumerate(samples, 1)],
+        },
+    ]
+    notes = []
+    if len(shown) > last and predicted is not None:
+        line = {"color": NEUTRAL, "width": 1.6, "dash": "dash"}
+        data.append(_LINE | {"x": ends, "y": [scale(predicted)] * 2, "line": line})
+        notes.append(
+            {"x": last + 0.5, "y": scale(predicted), "text": f"predicted {fmt.seconds(predicted)}", "xanchor": "right",
+             "yanchor": "bottom"}
+        )  # fmt: skip
+    x = {"title": "Run", "range": ends, "showgrid": False, "nticks": 8}
+    y = {"title": f"Time ({scale.unit})", "range": [0, 1.25 * max(scale(s) for s in shown)], "nticks": 5}
+    return style(data, x, y, 330, dark, notes=notes)

@@ -1,0 +1,252 @@
+"""How fast does this run on the host here, and did we predict it?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from app import cached, kernel_charts, link, parts, words
+from app import format as fmt
+from app.kernel_charts import Level, Spot
+from engine.calibrate import host
+from engine.devices.family import Unsupported
+from engine.kernels import jit
+from engine.kernels.operators.ranges import KernelError
+from engine.kernels.probe import Roofline
+from engine.measure import KERNELS, Bounds, Cancelled, KernelRun, MeasureError, measure_kernel
+from engine.measure.compare import predict_op
+from engine.measure.timing import Progress
+from engine.measure.turns import Ticket, server_turns
+from engine.report import Report
+from engine.scenario import encode
+
+_BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
+_LOOK_S = 0.15  # between two looks at a run
+_REPEATS = 15
+_LABELS = {"M": "M, rows", "K": "K, inputs", "N": "N, outputs", "G": "G, products"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page shows: a run, the host's roofs at its thread count, and what the cost model expected."""
+
+    run: KernelRun
+    roofline: Roofline
+    predicted: float | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the sidebar asks for."""
+
+    kernel: str
+    shape: tuple[int, ...]
+    precision: str
+    threads: int
+
+
+def controls() -> Asked:
+    """The sidebar: kernel, shape, precision, threads."""
+    with st.sidebar:
+        name = st.selectbox("Kernel", list(KERNELS), format_func=lambda k: KERNELS[k].title, key="k.kernel",
+                            help="Operators of this project, compiled for this host.")  # fmt: skip
+        entry = KERNELS[name]
+        columns, shape = st.columns(2), []
+        for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
+            most = 100_000_000 if label == "rows" else 65536
+            with columns[at % 2]:
+                value = st.number_input(_LABELS.get(label, label.capitalize()), 1, most, usual, key=f"k.{name}.{label}")
+            shape.append(int(value if value is not None else usual))
+        precision = entry.precisions[0]
+        if len(entry.precisions) > 1:
+            precision = st.selectbox("Precision", entry.precisions, key=f"k.{name}.precision",
+                                     format_func=words.format_label, help=words.HELP["precision"])  # fmt: skip
+        threads = 1
+        if jit.pool_size() > 1:
+            threads = st.select_slider("Threads", list(range(1, jit.pool_size() + 1)), key="k.threads",
+                                       help="One is timed by its CPU time, several by the clock.")  # fmt: skip
+    return Asked(name, tuple(shape), precision, threads)
+
+
+def measured(asked: Asked, progress: Progress) -> Shown:
+    """The run itself, in the worker thread: roofs first (once a process), then the kernel."""
+    roofline, device = host()
+    entry = KERNELS[asked.kernel]
+    run = measure_kernel(
+        asked.kernel, asked.shape, asked.precision, asked.threads, repeats=_REPEATS, bounds=_BOUNDS, roofline=roofline,
+        progress=progress,
+    )  # fmt: skip
+    predicted = None
+    if entry.op is not None:
+        predicted = predict_op(device, entry.op(asked.shape), asked.precision, asked.threads)
+    return Shown(run, roofline, predicted)
+
+
+def _told(ticket: Ticket) -> str:
+    if ticket.ahead:
+        return f"Waiting: {ticket.ahead} run{'s' if ticket.ahead > 1 else ''} before this one"
+    if not ticket.share:
+        return "Compiling and preparing"
+    return f"{round(ticket.share * _REPEATS)} of {_REPEATS} runs"
+
+
+def run(asked: Asked) -> None:
+    """Queue the run and follow it; a click elsewhere gives it up."""
+    line = st.empty()
+    with line.container(horizontal=True, vertical_alignment="center", gap="small"):
+        bar = st.progress(0.0, "Queued")
+        st.button("Cancel", key="k.cancel", icon=":material/stop_circle:")
+    st.session_state.kernel_problem = None
+    try:
+        ticket = server_turns.submit(lambda progress: measured(asked, progress))
+    except MeasureError as error:
+        st.session_state.kernel_problem = str(error)
+        line.empty()
+        return
+    try:
+        while not ticket.done:
+            time.sleep(_LOOK_S)
+            bar.progress(min(ticket.share, 1.0), _told(ticket))
+        st.session_state.kernel_shown = ticket.result()
+    except (MeasureError, KernelError) as error:
+        st.session_state.kernel_problem = str(error)
+    except Cancelled:
+        st.session_state.kernel_problem = "The run was stopped; nothing was measured"
+    finally:
+        ticket.give_up()
+    line.empty()
+
+
+def _shape_words(shown: KernelRun) -> str:
+    return " × ".join(f"{extent:,}" for extent in shown.shape)
+
+
+def headline(shown: Shown) -> None:
+    """One sentence and four numbers."""
+    run, predicted = shown.run, shown.predicted
+    entry = KERNELS[run.kernel]
+    said = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {_shape_words(run)}"
+    said += f" in {words.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
+    if run.roof_share is not None:
+        said += f", **{fmt.percent(run.roof_share)}** of what the roofs of this host allow"
+    if predicted is not None:
+        said += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
+    st.markdown(said + ".")
+    low, high = run.time.quartiles
+    cells = [
+        ("Time", fmt.seconds(run.time.median), f"half within {fmt.seconds(low)} to {fmt.seconds(high)}"),
+        ("Achieved", fmt.si(run.rate, "FLOP/s"), f"{fmt.si(run.traffic, 'B/s')} of traffic"),
+        ("Of the roofs", fmt.percent(run.roof_share), f"data from {run.level}" if run.level else "no roof probed"),
+        ("Error", _error(run.error), "of the signal, against float64"),
+    ]
+    with st.grid(4, min_column_width=150):
+        for label, value, note in cells:
+            st.metric(f"{label} :gray[measured]", value, note, border=True, height="stretch", delta_color="off",
+                      delta_arrow="off")  # fmt: skip
+
+
+def _error(error: float | None) -> str:
+    if error is None:
+        return fmt.UNKNOWN
+    if error == 0:
+        return "none"
+    return f"1/{fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
+
+
+def under_roofs(shown: Shown) -> None:
+    """The measured point beside the library's and the prediction."""
+    run, roofline = shown.run, shown.roofline
+    ratio = run.library.median / run.time.median if run.library else None
+    answer = f"{fmt.times(ratio)} numpy's FP32 speed" if ratio else "no library has this operator"
+    with parts.card("On this host's roofline", answer):
+        if run.peak is None or not run.flops:
+            st.caption("This kernel has no arithmetic that the probed roofs bound.")
+            return
+        spots = [Spot("measured", run.rate, "measured")]
+        if shown.predicted:
+            spots.append(Spot("predicted", run.flops / shown.predicted, "predicted"))
+        if run.library:
+            spots.append(Spot("numpy FP32", run.flops / run.library.median, "library"))
+        many = run.threads
+        dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
+        levels = [Level("L2", roofline.l2 * many), Level("L3", roofline.l3 * many), Level("DRAM", dram)]
+        fig = kernel_charts.host_roofline(
+            run.peak, f"{words.format_label(run.precision)} peak", levels, run.flops / run.bytes, spots, parts.dark(),
+            270 if parts.mobile() else 420,
+        )  # fmt: skip
+        parts.figure(fig, f"Roofline of this host: {answer}.", "kernel-roofline")
+
+
+def spread(shown: Shown) -> None:
+    """Every run."""
+    low, high = shown.run.time.quartiles
+    share = (high - low) / shown.run.time.median
+    answer = f"the middle half spans {fmt.percent(share)} of the median"
+    with parts.card("Distribution of runs", answer):
+        fig = kernel_charts.runs(shown.run.time.samples, (low, high), shown.predicted, parts.dark())
+        parts.figure(fig, f"Time of each run: {answer}.", "kernel-runs")
+
+
+def probed(roofline: Roofline) -> None:
+    """What the probe saw."""
+    with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
+        rows = [
+            ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), "products in registers, one thread"),
+            ("INT8 peak", fmt.si(roofline.int8, "OP/s"), "8-bit products in registers, one thread"),
+            ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
+            ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),
+            ("L3", fmt.si(roofline.l3, "B/s"), fmt.si(roofline.caches.l3, "B")),
+            ("DRAM", fmt.si(roofline.dram, "B/s"), "one thread"),
+            ("DRAM, all threads", fmt.si(roofline.dram_all, "B/s"), f"{roofline.threads} threads"),
+            ("Random lines", fmt.si(roofline.gather, "line/s"), "64 B each"),
+            ("A call", fmt.seconds(roofline.launch), "a compiled kernel that does nothing"),
+            ("All threads", fmt.seconds(roofline.dispatch), "a kernel that does nothing, over the pool"),
+        ]
+        st.dataframe(
+            pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), hide_index=True, height="content",
+            alt="Peaks, bandwidths and latencies that the probe measured on this host",
+        )  # fmt: skip
+        st.caption(
+            "`python -m engine calibrate` writes these into your catalog: this host is then a system to evaluate."
+        )
+
+
+def show() -> None:
+    """The page."""
+    asked = controls()
+    report: Report | None = None
+    try:
+        report = cached.report(encode(link.current()))
+    except Unsupported:
+        report = None  # the bar says so; kernels don't need the scenario
+    parts.bar(report, "kernels")
+    wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut="Ctrl+Enter")
+    if wanted:
+        run(asked)
+    problem = st.session_state.get("kernel_problem")
+    if problem:
+        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+    shown: Shown | None = st.session_state.get("kernel_shown")
+    if shown is None:
+        st.info("Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
+                f"{fmt.seconds(_BOUNDS.seconds)} of it, one reader at a time.", icon=":material/speed:")  # fmt: skip
+        parts.footer(report)
+        return
+    if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
+        asked.kernel, asked.shape, asked.precision, asked.threads,
+    ):  # fmt: skip
+        st.caption("The choice beside has changed since this run; Run measures it.")
+    headline(shown)
+    left, right = st.columns(2, gap="small")
+    with left:
+        under_roofs(shown)
+    with right:
+        spread(shown)
+    probed(shown.roofline)
+    parts.footer(report)
+
+
+show()

@@ -1,0 +1,139 @@
+"""How few bits still meet my metric?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app import cached, link, numerics_charts, parts, words
+from app import format as fmt
+from engine.devices.family import Unsupported
+from engine.numerics.formats import by_name
+from engine.numerics.mixed import MixedPlan
+from engine.numerics.study import LADDERS, TENSORS, Point, network, plan, points, stored
+from engine.report import Report
+from engine.scenario import encode
+
+_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
+_RUNGS = {
+    "int4-row-asymmetric": "INT4 by row", "int8-row": "INT8 by row", "int8": "INT8", "fp16": "FP16", "fp32": "FP32",
+    "ms-fp8": "ms-fp8", "ms-fp9": "ms-fp9", "bfp-1s2m": "block 2 bit", "bfp-1s4m": "block 4 bit",
+}  # fmt: skip
+
+
+def controls() -> tuple[str, float, str, str, float]:
+    """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
+    with st.sidebar:
+        name = st.selectbox("Layer", list(TENSORS), format_func=TENSORS.get, key="n.tensor",
+                            help="Values drawn with a fixed seed, 256 x 512.")  # fmt: skip
+        wanted = st.slider("Wanted signal over noise (dB)", 5, 60, 30, 5, key="n.wanted",
+                           help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
+        labels = [p.format for p in points(name)]
+        format = st.selectbox("Format", labels, index=labels.index("int8 by row"), key="n.format",
+                              help="The one whose values are drawn before and after.")  # fmt: skip
+        ladder = st.selectbox("Formats of the plan", list(LADDERS), key="n.ladder",
+                              help="Cheapest first; the last is the reference.")  # fmt: skip
+        bound = st.select_slider("Answers that may change", _BOUNDS, 0.02, format_func=lambda b: f"{b * 100:g}%",
+                                 key="n.bound", help="Share of inputs whose largest output is another.")  # fmt: skip
+    return name, float(wanted), format, ladder, bound
+
+
+def curve(name: str, wanted: float, chosen: Point) -> None:
+    """Error against bits."""
+    found = points(name)
+    enough = [p for p in found if p.sqnr_db >= wanted]
+    answer = f"no format reaches {wanted:g} dB"
+    if enough:
+        least = enough[0]
+        answer = f"{least.format} is the fewest: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
+    with parts.card("Error against bits", answer):
+        fig = numerics_charts.error_curve(found, chosen, wanted, parts.dark())
+        parts.figure(fig, f"Signal over noise against stored bits: {answer}.", "error-bits")
+
+
+def before_after(name: str, format: str) -> None:
+    """Distribution of the values."""
+    shown = stored(name, format)
+    answer = f"{fmt.digits3(shown.point.sqnr_db)} dB, at most {fmt.digits3(shown.point.largest)} off"
+    with parts.card(f"Before and after {format}", answer):
+        fig = numerics_charts.distribution(shown.before, shown.after, parts.dark())
+        parts.figure(fig, f"Distribution of values before and after {format}: {answer}.", "before-after")
+
+
+def _share(found: MixedPlan, ladder: str) -> dict[str, float]:
+    reference = by_name(LADDERS[ladder][-1])
+    return {
+        name: by_name(found.precision[name]).storage_bits(weight.shape) / reference.storage_bits(weight.shape)
+        for name, weight, _ in network().layers
+    }
+
+
+def the_plan(found: MixedPlan, ladder: str, bound: float) -> None:
+    """Precision of each layer."""
+    last = found.steps[-1]
+    held = last.held_out_loss if last.held_out_loss is not None else last.tuning_loss
+    answer = f"{fmt.percent(1 / found.speedup)} of the bytes, {held * 100:.2g}% of answers change" if found.met else (
+        f"no plan keeps the changes within {bound * 100:g}%")  # fmt: skip
+    with parts.card("Mixed-precision plan of a six-layer network", answer):
+        fig = numerics_charts.plan_bars(found.precision, _share(found, ladder), _RUNGS, parts.dark())
+        parts.figure(fig, f"Precision of each layer: {answer}.", "plan")
+
+
+def log(found: MixedPlan) -> None:
+    """Moves of the search."""
+    with st.expander(f"Search log · {len(found.steps)} moves", key="open.search"):
+        frame = pd.DataFrame(
+            {
+                "Layer": ["all layers" if s.operator == "*" else s.operator for s in found.steps],
+                "To": [_RUNGS.get(s.precision, s.precision) for s in found.steps],
+                "Changed, tuning (%)": [100 * s.tuning_loss for s in found.steps],
+                "Changed, held out (%)": [
+                    None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.steps
+                ],
+                "Weights (kB)": [s.time / 1e3 for s in found.steps],
+            }
+        )
+        number = st.column_config.NumberColumn(format="%.3g")
+        st.dataframe(
+            frame, hide_index=True, height="content" if len(frame) <= 8 else 318,
+            column_config={name: number for name in frame if frame[name].dtype.kind == "f"},
+            alt="Moves of the mixed-precision search with the share of changed answers after each",
+        )  # fmt: skip
+        st.caption(
+            "All layers start at the cheapest format; while too many answers change, the layer of largest own error is "
+            "given the next one. The plan counts only once held-out inputs agree."
+        )
+
+
+def show() -> None:
+    """The page."""
+    name, wanted, format, ladder, bound = controls()
+    report: Report | None = None
+    try:
+        report = cached.report(encode(link.current()))
+    except Unsupported:
+        report = None  # the bar says so; formats don't need the scenario
+    parts.bar(report, "numerics")
+    found = plan(ladder, bound)
+    best = [p for p in points(name) if p.sqnr_db >= wanted]
+    what, kept = TENSORS[name].lower(), f"all but {bound * 100:g}% of its answers"
+    said = f"No format here stores {what} at {wanted:g} dB"
+    if best:
+        said = f"**{best[0].format}** stores {what} at {wanted:g} dB in **{fmt.digits3(best[0].bits)} bits**"
+    if found.met:
+        said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / found.speedup)}** of its bytes"
+    else:
+        said += f"; no plan for a six-layer network keeps {kept}"
+    st.markdown(said + ".")
+    curve(name, wanted, stored(name, format).point)
+    left, right = st.columns(2, gap="small")
+    with left:
+        before_after(name, format)
+    with right:
+        the_plan(found, ladder, bound)
+    log(found)
+    st.caption(f"{words.HELP['precision']} Tensors and the network are synthetic and the same on every visit.")
+    parts.footer(report)
+
+
+show()
