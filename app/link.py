@@ -22,9 +22,11 @@ __all__ = [
     "BASELINE",
     "PARAM",
     "address",
+    "arrive",
     "baseline",
     "commit",
     "current",
+    "go",
     "home",
     "matching",
     "open_pair",
@@ -139,6 +141,18 @@ def open_pair(system: str, workload: str) -> None:
         except (ScenarioError, Unsupported):
             continue  # not offered there: its own default stays
     open_scenario(scenario)
+
+
+def go(page: str) -> None:
+    """Show another page when this run gets to its navigation (a callback): before that, no page is known."""
+    st.session_state.going = f"views/{page}.py"
+
+
+def arrive() -> None:
+    """Follow what `go` asked for; called once, after navigation."""
+    target = st.session_state.pop("going", None)
+    if target:
+        st.switch_page(target, query_params=address())
 
 
 def undo() -> None:

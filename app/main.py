@@ -9,7 +9,7 @@ from app import format as fmt
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
-PAGES = ("explore", "compare", "published", "catalog")
+PAGES = ("explore", "compare", "kernels", "numerics", "published", "catalog")
 
 st.set_page_config(page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320)
 st.logo(str(HERE / "logo.svg"), size="medium")
@@ -19,6 +19,7 @@ page = st.navigation(
     [st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == PAGES[0]) for name in PAGES],
     position="top",
 )
+link.arrive()
 if message:
     st.warning(fmt.plain(message), icon=":material/link_off:")
 page.run()

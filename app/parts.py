@@ -177,7 +177,7 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
     system, workload = pair_names(scenario)
     shown, hidden = fmt.words(words.knobs(scenario, _usual(scenario)))
     more = f" +{len(hidden)} more" if hidden else ""
-    left, right = st.columns([3, 2] if page == "explore" else [1, 1], vertical_alignment="center")
+    left, right = st.columns(2, vertical_alignment="center")
     with left, st.container(gap=None):
         st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
         st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")

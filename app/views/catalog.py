@@ -239,7 +239,7 @@ def _open(section: str, id: str) -> None:
         st.session_state.problem = ((), "No system of the catalog runs this workload")
         return
     link.open_scenario(default_scenario(system, load))
-    st.switch_page("views/explore.py", query_params=link.address())
+    link.go("explore")
 
 
 def detail(section: str, id: str) -> None:

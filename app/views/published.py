@@ -110,7 +110,7 @@ def _open(token: str) -> None:
     except ScenarioError as error:
         st.session_state.problem = ((), str(error))
         return
-    st.switch_page("views/explore.py", query_params=link.address())
+    link.go("explore")
 
 
 def detail(row: claims.Row) -> None:

@@ -236,7 +236,18 @@ def test_a_phone_reads_every_page_without_scrolling_sideways(visit, scheme):
         assert cut == []
 
 
-def test_a_row_of_the_operators_opens_its_detail_and_a_slider_moves_the_numbers(visit):
+def test_a_claim_opens_in_explore_and_back_returns(visit):
+    me = visit("/published")
+    me.page.get_by_role("button", name="Open as scenario").click()
+    me.page.wait_for_url(f"{me.server}/?s=*")
+    assert len(me.settled().metrics()) == 4
+    assert me.token() != encode(PRESETS["dfx-1.5b"].scenario)
+    me.page.go_back()
+    me.page.wait_for_url(f"{me.server}/published?s=*")
+    assert me.settled().page.get_by_text("Predicted against published").count() == 1
+
+
+def test_a_slider_moves_the_numbers(visit):
     me = visit()
     before = me.metrics()
     slider = me.page.get_by_role("slider", name="Devices")

@@ -9,6 +9,7 @@ from app.format import plain
 from engine.choices import default_scenario
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
+from engine.published import validate
 from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
 
@@ -263,6 +264,31 @@ def test_published_tells_validation_from_calibration_and_opens_a_claim():
     alive(at)
     at.text_input(key="claim").set_value("nothing is called this").run()
     assert any("No claim matches" in c.value for c in alive(at).caption)
+
+
+def test_a_claim_opens_as_the_scenario_it_is_predicted_with():
+    claim = next(row for row in validate() if row["token"] not in (None, HOME))
+    at = opened()
+    at.switch_page("views/published.py").run()
+    at.session_state["claim.now"] = claim["id"]
+    alive(at.run()).button(key="open.claim").click().run()
+    assert token(alive(at)) == claim["token"]
+    assert [m.label.split(" ")[0] for m in at.metric][1] == "Throughput"
+
+
+@pytest.mark.parametrize(
+    ("section", "system", "workload"), [("systems", "xeon-8280l", None), ("workloads", None, "gpt2-345m")]
+)
+def test_an_entry_of_the_catalog_opens_in_explore(section, system, workload):
+    at = opened()
+    at.switch_page("views/catalog.py").run()
+    at.selectbox(key="section").set_value(section).run()
+    at.text_input(key="find").set_value(system or workload).run()
+    alive(at).button(key="open.entry").click().run()
+    scenario = alive(at).session_state["scenario"]
+    assert scenario.system == (system or "dfx-u280")
+    assert workload is None or scenario.workload == workload
+    assert len(at.metric) == 4
 
 
 def test_default_scenarios_of_unusual_pairs_open():
