@@ -16,7 +16,8 @@ import numpy as np
 
 from engine.devices.dfx_isa import program as isa
 from engine.devices.dfx_isa.scoreboard import N_UNITS, run
-from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
+from engine.devices.dfx_isa.tiling import dsp_slices
+from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
 
@@ -237,7 +238,7 @@ def price(job: Job) -> PhaseCost:
                 if roles[r, column]:
                     other.append((f"ring {name}", resource, float(roles[r, column])))
     flops = np.array([_flops(op, job, heads_run) for op in job.ops])
-    d, lanes = job.tile or (device.dfx.d.si, device.dfx.l.si)
+    d, lanes, _, _ = _slices(job)
     roof = np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock)
     return PhaseCost(
         seconds, flops, roof, offchip, np.zeros(n),
@@ -258,10 +259,26 @@ def _flops(op: Op, job: Job, heads_run: float) -> float:
     return op.flops.at(job.batch, 1, mean) * job.length * op.layers * share
 
 
+def _slices(job: Job) -> tuple[float, float, float, float | None]:
+    """Tile in use, the DSP slices it takes, and those of the part; Unsupported where they are not enough. [-]"""
+    dfx, fabric = job.device.dfx, job.device.fpga
+    assert dfx is not None
+    d, lanes = job.tile or (dfx.d.si, dfx.l.si)
+    taken = sum(dsp_slices(d, lanes, dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si).values())
+    there = fabric.dsp.si if fabric is not None and fabric.dsp is not None else None
+    if there is not None and taken * dfx.cores.si > there:
+        raise Unsupported(
+            f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f} DSP slices; {job.device.name} has {there:,.0f}."
+        )
+    return d, lanes, taken * dfx.cores.si, there
+
+
 def _notes(job: Job) -> tuple[str, ...]:
     """What a reader must know about this pass."""
     assert job.device.dfx is not None
-    found = []
+    d, lanes, taken, there = _slices(job)
+    share = f" of {there:,.0f} ({100 * taken / there:.0f}%)" if there else ""
+    found = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
     if job.length > 1 and not job.switches["skip_head"]:
         found.append("The LM head runs for input tokens too.")
     guessed = [name for name in DEPTHS if name not in job.device.dfx.depths]

@@ -12,6 +12,7 @@ from engine.devices import family
 from engine.devices.dfx import Layer, core_record, time_program
 from engine.devices.dfx_isa import program as isa
 from engine.devices.dfx_isa.tiling import CANDIDATES, dsp_slices
+from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.settings import apply_all
 from hardware_specs.catalog import default_catalog
@@ -115,3 +116,19 @@ def test_skipping_the_head_of_input_tokens_saves_time():
     base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
     saved = base.with_(switches={**base.switches, "skip_head": True})
     assert evaluate(saved).latency_s < evaluate(base).latency_s
+
+
+def test_a_tile_beyond_the_parts_slices_is_refused_in_one_sentence():
+    base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
+    with pytest.raises(Unsupported, match=r"takes .* DSP slices; .* has 9,024\.$"):
+        evaluate(base.with_(tile=(128, 128)))
+    assert evaluate(base.with_(tile=(64, 16))).latency_s == evaluate(base).latency_s
+
+
+def test_lanes_cost_time_once_the_matrix_unit_is_slower_than_the_memory():
+    base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
+    full, half, eighth = (evaluate(base.with_(tile=tile)) for tile in ((64, 16), (64, 8), (8, 16)))
+    assert half.latency_s == pytest.approx(full.latency_s, rel=0.01)  # memory bound: fewer lanes keep up
+    assert eighth.latency_s > 2 * full.latency_s
+    assert eighth.bound == "compute"
+    assert sum(op.offchip_bytes for op in eighth.ops) == sum(op.offchip_bytes for op in full.ops)
