@@ -41,7 +41,7 @@ def _candidates(s: Scenario) -> Iterator[tuple[str, list[dict]]]:
     fewer = sorted((f for f in offered.formats if BITS[f] < bits), key=lambda f: -BITS[f])
     yield "precision", [{"precision": f} for f in fewer]
     yield "batch", [{"batch": b} for b in sorted(offered.batches, reverse=True) if b < s.batch]
-    yield "streams", [{"streams": n} for n in range(s.streams - 1, 0, -1)]
+    yield "streams", [{"streams": s.streams >> i} for i in range(1, s.streams.bit_length())]
     if offered.input_label:
         yield "inputs", [{"inputs": s.inputs >> i} for i in range(1, s.inputs.bit_length())]
     if s.overrides:

@@ -198,8 +198,10 @@ def violated(report: Report) -> None:
     for problem in report.problems:
         head, _, rest = problem.partition(": ")
         st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
+    with st.skeleton(height=38):  # each candidate is evaluated
+        found = fixes.fixes(link.current())
     with st.container(horizontal=True, gap="small"):
-        for at, fix in enumerate(fixes.fixes(link.current())):
+        for at, fix in enumerate(found):
             st.button(
                 fix.label,
                 on_click=link.open_scenario,
