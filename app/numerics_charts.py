@@ -86,7 +86,7 @@ def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure
         {"x": 0.02, "xref": "paper", "y": top, "text": "filled: before, line: after", "xanchor": "left"},
     ]
     x = {"title": "Value", "range": [-edge, edge], "showgrid": False, "nticks": 7}
-    return style(data, x, {"title": "Share of values (%)", "range": [0, top * 1.1]}, 300, dark, notes=notes)
+    return style(data, x, {"title": "Share of values (%)", "range": [0, top * 1.1]}, 356, dark, notes=notes)
 
 
 def plan_bars(
@@ -98,5 +98,5 @@ def plan_bars(
         labels.append(two_lines(layer, f"{names.get(format, format)} · {fmt.percent(share[layer])}"))
         hover = f"<b>{layer}</b><br>{format}<br>{fmt.percent(share[layer])} of its reference bytes<extra></extra>"
         data.append(bar(at, 100 * share[layer], marker={"color": INK[dark]}, hovertemplate=hover))
-    x = {"title": "Bytes of the layer, share of the reference's (%)", "range": [0, 105], "showgrid": False}
+    x = {"title": "Share of its reference bytes (%)", "range": [0, 105], "showgrid": False}
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)

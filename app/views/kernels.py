@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 import streamlit as st
@@ -137,15 +139,21 @@ def headline(shown: Shown) -> None:
     st.markdown(said + ".")
     low, high = run.time.quartiles
     cells = [
-        ("Time", fmt.seconds(run.time.median), f"half within {fmt.seconds(low)} to {fmt.seconds(high)}"),
+        ("Time", fmt.seconds(run.time.median), _between(low, high)),
         ("Achieved", fmt.si(run.rate, "FLOP/s"), f"{fmt.si(run.traffic, 'B/s')} of traffic"),
         ("Of the roofs", fmt.percent(run.roof_share), f"data from {run.level}" if run.level else "no roof probed"),
-        ("Error", _error(run.error), "of the signal, against float64"),
+        ("Error", _error(run.error), "against float64"),
     ]
     with st.grid(4, min_column_width=150):
         for label, value, note in cells:
             st.metric(f"{label} :gray[measured]", value, note, border=True, height="stretch", delta_color="off",
                       delta_arrow="off")  # fmt: skip
+
+
+def _between(low: float, high: float) -> str:
+    """The middle half of the runs, one prefix for both ends."""
+    scale = fmt.scale([high], "s")
+    return f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"
 
 
 def _error(error: float | None) -> str:
@@ -172,7 +180,9 @@ def under_roofs(shown: Shown) -> None:
             spots.append(Spot("numpy FP32", run.flops / run.library.median, "library"))
         many = run.threads
         dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
-        levels = [Level("L2", roofline.l2 * many), Level("L3", roofline.l3 * many), Level("DRAM", dram)]
+        near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
+        name = run.level if run.level in ("L1", "L2") else "L3"
+        levels = [Level(name, near * many), Level("DRAM", dram)]
         fig = kernel_charts.host_roofline(
             run.peak, f"{words.format_label(run.precision)} peak", levels, run.flops / run.bytes, spots, parts.dark(),
             270 if parts.mobile() else 420,
@@ -214,6 +224,15 @@ def probed(roofline: Roofline) -> None:
         )
 
 
+def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
+    """The last run as a file."""
+    shown: Shown | None = st.session_state.get("kernel_shown")
+    if shown is None:
+        return None
+    data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
+    return {"Run, JSON": (f"kernel-{shown.run.kernel}", "json", lambda: json.dumps(data, indent=1))}
+
+
 def show() -> None:
     """The page."""
     asked = controls()
@@ -222,7 +241,7 @@ def show() -> None:
         report = cached.report(encode(link.current()))
     except Unsupported:
         report = None  # the bar says so; kernels don't need the scenario
-    parts.bar(report, "kernels")
+    parts.bar(report, "kernels", _exports())
     wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut="Ctrl+Enter")
     if wanted:
         run(asked)
