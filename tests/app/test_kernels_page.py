@@ -1,0 +1,97 @@
+"""The Kernels page: nothing runs unasked, a run is shown with its numbers, a refusal is a sentence (AppTest)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import kernel_charts
+from app.kernel_charts import Level, Spot
+from engine.kernels.jit import JIT_ENABLED
+from engine.measure import KERNELS
+
+VIEW = str(Path(__file__).parents[2] / "app" / "views" / "kernels.py")
+MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
+pytestmark = pytest.mark.timeout(400)  # the first run probes the host and compiles the kernel
+
+
+def opened() -> AppTest:
+    at = AppTest.from_file(MAIN, default_timeout=300).run()
+    at.switch_page(VIEW).run()
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def test_nothing_runs_until_asked():
+    at = opened()
+    assert not at.metric
+    assert at.info[0].value.startswith("Nothing was run yet.")
+    assert set(at.selectbox(key="k.kernel").options) == {entry.title for entry in KERNELS.values()}
+
+
+def test_every_kernel_can_be_picked_with_its_own_shape():
+    at = opened()
+    for name, entry in KERNELS.items():
+        at.selectbox(key="k.kernel").set_value(name).run()
+        assert not at.exception, name
+        assert [at.number_input(key=f"k.{name}.{label}").value for label in entry.labels] == list(entry.default)
+
+
+def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
+    at = opened()
+    if not JIT_ENABLED:
+        pytest.skip("the probe needs compiled code")
+    for label in "MKN":
+        at.number_input(key=f"k.gemm.{label}").set_value(65536)
+    at.button(key="k.run").click().run(timeout=300)
+    assert not at.exception
+    assert len(at.warning) == 1
+    assert "0\\.5 GB" in at.warning[0].value
+    assert not at.metric
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
+def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
+    at = opened()
+    for label in "MKN":
+        at.number_input(key=f"k.gemm.{label}").set_value(256)
+    at.button(key="k.run").click().run(timeout=300)
+    assert not at.exception, [e.message for e in at.exception]
+    assert not at.warning
+    shown = at.session_state["kernel_shown"]
+    assert shown.run.shape == (256, 256, 256)
+    assert len(shown.run.time.samples) >= 3
+    assert shown.predicted > 0
+    assert [m.label.split(" ")[0] for m in at.metric] == ["Time", "Achieved", "Of", "Error"]
+    at.selectbox(key="k.kernel").set_value("softmax").run()
+    assert any("has changed since this run" in c.value for c in at.caption)
+
+
+def test_the_roofline_has_the_roofs_it_was_given():
+    fig = kernel_charts.host_roofline(
+        1e11, "FP32 peak", [Level("L3", 2e10), Level("DRAM", 1e10)], 50.0,
+        [Spot("measured", 8e10, "measured"), Spot("predicted", 9e10, "predicted")], dark=False,
+    )  # fmt: skip
+    roofs = [trace for trace in fig.data if trace.mode == "lines"]
+    assert len(roofs) == 2
+    for trace, bandwidth in zip(roofs, (1e10, 2e10), strict=True):
+        assert trace.x[1] == pytest.approx(1e11 / bandwidth)
+        assert trace.y[1] == trace.y[2] == 1e11
+        assert trace.y[0] == pytest.approx(trace.x[0] * bandwidth)
+    points = [trace for trace in fig.data if trace.mode == "markers"]
+    assert [(t.x[0], t.y[0]) for t in points] == [(50.0, 8e10), (50.0, 9e10)]
+    assert points[0].marker.symbol == "circle"
+    assert points[1].marker.symbol == "diamond-open"
+
+
+def test_the_runs_are_drawn_as_they_came():
+    fig = kernel_charts.runs([2e-3, 1e-3, 3e-3], (1.5e-3, 2.5e-3), 2.2e-3, dark=True)
+    dots = next(trace for trace in fig.data if trace.mode == "markers")
+    assert list(dots.y) == pytest.approx([2.0, 1.0, 3.0])
+    assert fig.layout.yaxis.title.text == "Time (ms)"
+    assert fig.layout.yaxis.range[0] == 0
+    far = kernel_charts.runs([1e-3], (1e-3, 1e-3), 1.0, dark=True)
+    assert all(max(trace.y) < 2 for trace in far.data)  # a prediction far off does not flatten the runs

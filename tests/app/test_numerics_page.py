@@ -1,0 +1,104 @@
+"""The Numerics page and the study behind it: errors fall with bits, plans keep their bound (AppTest)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import numerics_charts
+from engine.numerics.formats import NumericsError, by_name
+from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
+
+VIEW = str(Path(__file__).parents[2] / "app" / "views" / "numerics.py")
+MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
+pytestmark = pytest.mark.timeout(300)
+
+
+def opened() -> AppTest:
+    at = AppTest.from_file(MAIN, default_timeout=240).run()
+    at.switch_page(VIEW).run()
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def test_the_page_answers_at_once_and_follows_its_controls():
+    at = opened()
+    best = next(p for p in points("normal") if p.sqnr_db >= 30)
+    assert any(best.format in m.value and "30 dB" in m.value for m in at.markdown)
+    at.slider(key="n.wanted").set_value(50).run()
+    assert not at.exception
+    best = next(p for p in points("normal") if p.sqnr_db >= 50)
+    assert any(best.format in m.value and "50 dB" in m.value for m in at.markdown)
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_every_tensor_can_be_looked_at(name):
+    at = opened()
+    at.selectbox(key="n.tensor").set_value(name).run()
+    assert not at.exception, [e.message for e in at.exception]
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_bit_more_leaves_less_error(name):
+    for family in ("Integer, one scale", "Integer, a scale a row", "Shared exponent"):
+        found = sorted((p for p in points(name) if p.family == family), key=lambda p: p.bits)
+        errors = [p.sqnr_db for p in found]
+        assert errors == sorted(errors), family
+        assert len(found) >= 8
+
+
+def test_uniform_values_gain_six_decibels_a_bit():
+    """A uniform quantiser on uniform values: noise of step^2 / 12, so 20 log10(2) = 6.02 dB a bit."""
+    found = {p.format: p.sqnr_db for p in points("uniform")}
+    for bits in range(4, 10):
+        assert found[f"int{bits + 1}"] - found[f"int{bits}"] == pytest.approx(6.02, abs=0.6)
+
+
+def test_a_scale_a_row_pays_where_rows_differ():
+    found = {p.format: p.sqnr_db for p in points("outliers")}
+    normal = {p.format: p.sqnr_db for p in points("normal")}
+    assert found["int8 by row"] - found["int8"] > 1.0
+    assert normal["int8 by row"] - normal["int8"] < found["int8 by row"] - found["int8"] + 5
+
+
+def test_a_tensor_is_stored_as_its_format_says():
+    shown = stored("normal", "int4")
+    assert len(np.unique(shown.after)) <= 15
+    assert np.array_equal(shown.before, tensor("normal"))
+    with pytest.raises(NumericsError, match="format is 'int99'; allowed"):
+        stored("normal", "int99")
+    with pytest.raises(NumericsError, match="tensor is 'odd'; allowed"):
+        tensor("odd")
+
+
+@pytest.mark.parametrize("ladder", LADDERS)
+def test_a_plan_keeps_its_bound_on_both_splits(ladder):
+    found = plan(ladder, 0.02)
+    assert found.met
+    assert found.steps[-1].tuning_loss <= 0.02
+    assert found.steps[-1].held_out_loss <= 0.02
+    assert set(found.precision.values()) <= set(LADDERS[ladder])
+    bytes_ = sum(by_name(found.precision[n]).storage_bits(w.shape) / 8 for n, w, _ in network().layers)
+    assert found.time == pytest.approx(bytes_)
+    assert plan(ladder, 0.1).time <= found.time
+
+
+def test_plans_name_what_is_wrong():
+    with pytest.raises(NumericsError, match="ladder is 'x'; allowed"):
+        plan("x", 0.1)
+    with pytest.raises(NumericsError, match=r"bound is 1\.5; allowed"):
+        plan(next(iter(LADDERS)), 1.5)
+
+
+def test_the_figures_hold_the_numbers():
+    found = points("relu")
+    fig = numerics_charts.error_curve(found, found[5], 30.0, dark=False)
+    drawn = {(round(x, 6), round(y, 6)) for t in fig.data if t.name for x, y in zip(t.x, t.y, strict=True)}
+    assert drawn == {(round(p.bits, 6), round(p.sqnr_db, 6)) for p in found if np.isfinite(p.sqnr_db)}
+    shown = stored("relu", "int4")
+    shares = numerics_charts.distribution(shown.before, shown.after, dark=True)
+    for trace in shares.data:
+        assert sum(trace.y) == pytest.approx(100, abs=0.5)
