@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli_measure import add_measure
+from engine.cli_sweep import add_sweep
 from engine.cli_traffic import add_traffic
 from engine.devices.family import Unsupported
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
@@ -193,6 +194,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--csv", action="store_true")
     p.set_defaults(run=_evaluate)
     add_traffic(commands, _add_scenario, _changed)
+    add_sweep(commands)
     add_measure(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")

@@ -1,0 +1,86 @@
+"""``python -m engine sweep SPACE.yaml``: the front of a space of designs, each row with the token of its scenario."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from engine.scenario import ScenarioError
+
+__all__ = ["add_sweep"]
+
+
+def _executor(kind: str):
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+    from multiprocessing import get_context
+
+    from engine.kernels.jit import pool_size
+
+    if kind == "serial":
+        return ThreadPoolExecutor(1)
+    if kind == "processes":
+        return ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn"))
+    if kind == "dask":
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ScenarioError("--executor dask needs the package distributed, which is not installed") from None
+        return Client().get_executor()
+    return None
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    from engine.sweep import objectives_of, space_of, sweep, write_rows
+
+    space = space_of(args.space)
+    if args.pareto:
+        space = replace(space, objectives=objectives_of(args.pareto))
+    shown = -1
+
+    def progress(done: int, size: int) -> None:
+        nonlocal shown
+        percent = 100 * done // max(size, 1)
+        if sys.stderr.isatty() and percent > shown:
+            shown = percent
+            sys.stderr.write(f"\r{percent}% of {size:,} designs")
+
+    executor = _executor(args.executor)
+    try:
+        result = sweep(space, executor=executor, progress=progress)
+    finally:
+        if executor is not None:
+            executor.shutdown()
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    if args.out:
+        write_rows(result.front.rows(), Path(args.out))
+    found = result.to_dict()
+    if args.json:
+        json.dump({k: v for k, v in found.items() if k != "front" or not args.out}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return 0
+    counts = result.counts
+    lines = [
+        f"{counts.size:,} designs in {result.seconds:.2f} s, {counts.size / result.seconds:,.0f} a second",
+        f"refused     {counts.refused:,}",
+        f"do not fit  {counts.unfit:,}",
+        *(f"miss {limit}  {n:,}" for limit, n in found["missed"].items()),
+        f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",
+    ]
+    for row in found["front"][: 0 if args.out else 20]:
+        lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()))
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def add_sweep(commands) -> None:
+    """Adds the subcommand."""
+    p = commands.add_parser("sweep", help="every design of a space: its front, with a token a row")
+    p.add_argument("space", help="a YAML file {scenario, axes, constraints, objectives}, or a space's token")
+    p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
+    p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
+    p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")
+    p.set_defaults(run=_sweep)

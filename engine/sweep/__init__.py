@@ -1,0 +1,37 @@
+"""A million designs a click: every design of a space through the cost model of `evaluate`, bit for bit.
+
+The public face, for pages, the command line and notebooks::
+
+    from engine.sweep import Space, space_of, sweep
+
+    space = space_of({
+        "scenario": {"system": "v100-appliance", "workload": "gpt2-1.5b", "set": {"batch": 8}},   # or a token
+        "axes": {
+            "batch": [1, 2, 4, 8],                                                                # a list
+            "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": 50, "scale": "log"},
+            "platform": [{"precision": "fp16", "scheme": "single"}, {"scheme": "tensor", "devices": 4}],  # together
+        },
+        "constraints": ["fits", "latency_s <= 0.5"],
+        "objectives": ["latency_s:min", "throughput_per_w:max", "capex_usd:min"],                # 1 to 4
+    })                                       # also from a YAML file's path or a token; `space.token` for a link
+    result = sweep(space, progress=lambda done, size: ..., cancelled=lambda: False)
+    result.front        # Front: numbers, values (objectives, n), token(i), rows()
+    result.cloud        # (len(result.figures), <= 3000) with cloud_numbers and cloud_state (0 fits, 1 not, 2 refused)
+    result.histogram(0) # (edges, counts) of the first objective over the designs that meet everything
+    result.counts       # size, done, refused, unfit, missed (of each limit), kept, sentences
+    result.seconds
+    space.scenario(n)   # the Scenario of design n; encode() of it re-evaluates to the same bits
+
+A sweep runs on the process-wide thread pool or any `concurrent.futures` executor and finds the same bytes on each.
+"""
+
+from __future__ import annotations
+
+from engine.sweep.result import Front, SweepResult, write_rows
+from engine.sweep.run import Cancelled, Mismatch, figures_of, price, sweep
+from engine.sweep.space import FIGURES, Axis, Limit, Objective, Space, objectives_of, space_of
+
+__all__ = [
+    "FIGURES", "Axis", "Cancelled", "Front", "Limit", "Mismatch", "Objective", "Space", "SweepResult", "figures_of",
+    "objectives_of", "price", "space_of", "sweep", "write_rows",
+]  # fmt: skip

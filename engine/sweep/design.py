@@ -1,0 +1,284 @@
+"""Designs that share their structure: same system, network, mapping; numbers of the scenario and of specs vary.
+
+A `Family of designs` is bound and planned through the same functions as a single scenario; what the axes set is
+watched (`engine.sweep.watch`), so that each piece of the model is computed once for the values it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from engine.bind import Bound, as_run, named, set_path
+from engine.devices import family
+from engine.partition import Plan, make_plan
+from engine.scenario import Costs, ScenarioError
+from engine.schedule import job_of
+from engine.settings import apply
+from engine.sweep.space import Space
+from engine.sweep.watch import (
+    WatchedJob,
+    WatchedModel,
+    WatchedQuantity,
+    WatchedScenario,
+    lengths_read,
+    note,
+    unwatched,
+    watching,
+)
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["Design", "Family", "Structural", "numeric_axes"]
+
+_SIZES = ("batch", "streams", "inputs", "outputs")
+_HARDWARE = ("devices", "host", "links", "model")
+
+
+def _head(path: str) -> tuple[str, str]:
+    """(kind of a path, rest of it), with the optional ``system.`` in front gone."""
+    head, _, rest = path.removeprefix("system.").partition(".")
+    return head, rest
+
+
+def _is_number(path: str) -> bool:
+    head, rest = _head(path)
+    return path in _SIZES or (bool(rest) and head in (*_HARDWARE, "costs", "limits"))
+
+
+def numeric_axes(space: Space) -> tuple[int, ...]:
+    """Axes that set numbers only: sizes of the work, prices, specs, model parameters."""
+    return tuple(i for i, axis in enumerate(space.axes) if all(_is_number(path) for path in axis.paths))
+
+
+class Structural(Exception):
+    """Those axes change the structure of a plan: designs that differ in them don't share tables."""
+
+    def __init__(self, axes: frozenset[int] | set[int]) -> None:
+        super().__init__(f"axes {sorted(axes)}")
+        self.axes = frozenset(axes)
+
+
+def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
+    """A copy of a spec with the entry at ``keys`` replaced; nothing is validated, the entry has been."""
+    if not keys:
+        return value
+    key, rest = keys[0], keys[1:]
+    if isinstance(spec, tuple):
+        return (*spec[:key], _put(spec[key], rest, value), *spec[key + 1 :])
+    if isinstance(spec, dict):
+        return spec | {key: _put(spec[key], rest, value)}
+    return spec.model_copy(update={key: _put(getattr(spec, key), rest, value)})
+
+
+def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:
+    """Keys of a path through a spec (lists are entered by position or name), and what lies there."""
+    found: list[Any] = []
+    for step in path:
+        key: Any = step
+        if isinstance(spec, tuple):
+            by_name = next((i for i, item in enumerate(spec) if getattr(item, "name", None) == step), 0)
+            key = int(step) if step.isdigit() else by_name
+        spec = getattr(spec, key) if isinstance(spec, BaseModel) else spec[key]
+        found.append(key)
+    return found, spec
+
+
+class Family:
+    """Designs of a space that agree in every axis but the numeric ones.
+
+    `values` harvests what each value of each axis sets, validated by the same functions as a scenario's own; a value
+    that is refused is kept as its sentence in `refused`.
+    """
+
+    def __init__(
+        self, space: Space, digits: Mapping[int, int], numeric: Sequence[int], catalog: Catalog | None, zoo: Zoo | None,
+        known: dict[Any, Any],
+    ) -> None:  # fmt: skip
+        self.space, self.fixed, self.numeric = space, dict(digits), tuple(numeric)
+        self.catalog, self.zoo = catalog, zoo
+        from engine.sweep.space import apply_settings
+
+        settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
+        self.scenario = apply_settings(space.base, settings)
+        self.base: Bound = named(self.scenario, catalog, zoo)
+        self.fields: dict[str, frozenset[int]] = {}
+        self.model_axes: dict[str, frozenset[int]] = {}
+        self.refused: dict[tuple[int, int], str] = {}
+        self._set: dict[tuple[int, int], list[tuple[str, Any, Any]]] = {}
+        self._designs: dict[tuple[int, ...], Design] = {}
+        self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
+        for axis in self.numeric:
+            for digit in range(len(space.axes[axis])):
+                self._harvest(axis, digit, known)
+
+    def _harvest(self, axis: int, digit: int, known: dict[Any, Any]) -> None:
+        """What a digit of an axis sets, as (kind, where, value)."""
+        found: list[tuple[str, Any, Any]] = []
+        for path, value in self.space.axes[axis].settings(digit):
+            head, rest = _head(path)
+            self._reads(axis, path)
+            key = (self.base.system.id, self.base.workload.id, path, str(value))
+            if key not in known:
+                try:
+                    known[key] = self._read(head, rest, path, value)
+                except ValueError as error:
+                    known[key] = str(error)
+            if isinstance(known[key], str):
+                self.refused.setdefault((axis, digit), known[key])
+            else:
+                found.append(known[key])
+        self._set[axis, digit] = found
+
+    def _reads(self, axis: int, path: str) -> None:
+        """Which fields of the scenario, or parameters of the model, an axis sets."""
+        head, rest = _head(path)
+        field = head if head in ("costs", "limits") else "overrides" if head in _HARDWARE else path
+        self.fields[field] = self.fields.get(field, frozenset()) | {axis}
+        parts = rest.split(".")
+        name = rest if head == "model" else parts[2] if head == "devices" and parts[1:2] == ["model"] else None
+        if name is not None:
+            self.model_axes[name] = self.model_axes.get(name, frozenset()) | {axis}
+
+    def _read(self, head: str, rest: str, path: str, value: Any) -> tuple[str, Any, Any]:
+        """One setting, validated: (kind, where it goes, what goes there)."""
+        changed = apply(self.space.base, path, value)
+        if path in _SIZES:
+            return "field", path, getattr(changed, path)
+        if head in ("costs", "limits"):
+            return head, rest, getattr(getattr(changed, head), rest)
+        printed = changed.overrides[path.removeprefix("system.")]
+        shown, steps = path.removeprefix("system."), rest.split(".")
+        base = self.base
+        if head == "model" and len(steps) == 1:
+            number = float(named(changed.with_(overrides={shown: printed}), self.catalog, self.zoo).model[rest])
+            families = {d.kind: d for d in (*base.devices, *([base.host] if base.host else []))}
+            own = [(family(k), d) for k, d in families.items() if any(p.name == rest for p in family(k).parameters)]
+            if not own:
+                raise ScenarioError(f"model.{rest}: no such parameter of {base.system.name}")
+            for fam, device in own:
+                fam.model(device, {rest: number})
+            return "model", rest, (printed, number)
+        if head == "devices" and len(steps) >= 2 and steps[0].isdigit() and int(steps[0]) < len(base.devices):
+            at, spec, inside = ("devices", int(steps[0])), base.devices[int(steps[0])], steps[1:]
+        elif head == "host" and base.host is not None:
+            at, spec, inside = ("host", 0), base.host, steps
+        elif head == "links" and any(w.role == steps[0] for w in base.wires) and len(steps) >= 2:
+            position = next(i for i, w in enumerate(base.wires) if w.role == steps[0])
+            at, spec, inside = ("links", position), base.wires[position].link, steps[1:]
+        else:
+            named(base.scenario.with_(overrides={shown: printed}), self.catalog, self.zoo)
+            raise ScenarioError(f"{shown} is not a number of a specification")
+        changed_spec = set_path(spec, inside, printed, shown)
+        keys, quantity = _keys(changed_spec, inside)
+        quantity.si  # noqa: B018  # a unit that does not fit is refused here
+        return "spec", (at, tuple(keys), shown), (printed, quantity)
+
+    def settings(self, digits: Sequence[int]) -> list[tuple[int, tuple[str, Any, Any]]]:
+        """Everything the numeric axes set at a position on each, as (axis, (kind, where, value))."""
+        return [(axis, one) for axis, digit in zip(self.numeric, digits, strict=True) for one in self._set[axis, digit]]
+
+    def design(self, digits: Sequence[int]) -> Design:
+        """The design at a position on each numeric axis."""
+        key = tuple(digits)
+        if key not in self._designs:
+            if len(self._designs) > 2048:
+                self._designs.clear()
+            self._designs[key] = Design(self, key)
+        return self._designs[key]
+
+
+class Design:
+    """One design of a family, watched. Its plan is made once; pieces of the model are functions of it."""
+
+    def __init__(self, family_: Family, digits: tuple[int, ...]) -> None:
+        self.family = family_
+        self.bound = self._bound(digits)
+        self._plan: Plan | None = None
+        self._jobs: dict[tuple[int, int], WatchedJob] = {}
+
+    def _bound(self, digits: tuple[int, ...]) -> Bound:
+        base = self.family.base
+        fields: dict[str, Any] = dict(self.family.scenario.__dict__)
+        devices, host, wires = list(base.devices), base.host, list(base.wires)
+        model, costs, overrides = dict(base.model), fields["costs"].model_dump(), dict(fields["overrides"])
+        for axis, (kind, where, value) in self.family.settings(digits):
+            if kind == "field":
+                fields[where] = value
+            elif kind == "costs":
+                costs[where] = value
+            elif kind == "model":
+                overrides[f"model.{where}"], model[where] = value
+            elif kind == "spec":
+                (role, position), keys, shown = where
+                overrides[shown] = value[0]
+                seen = WatchedQuantity.of(value[1], frozenset({axis}))
+                if role == "devices":
+                    devices[position] = _put(devices[position], keys, seen)
+                elif role == "host":
+                    host = _put(host, keys, seen)
+                else:
+                    wires[position] = replace(wires[position], link=_put(wires[position].link, keys, seen))
+        fields |= {"costs": Costs.model_construct(**costs), "overrides": overrides}
+        scenario = WatchedScenario.model_construct(**fields)
+        watched_model = WatchedModel(model, self.family.model_axes)
+        return replace(
+            base,
+            scenario=scenario,
+            devices=tuple(devices),
+            host=host,
+            wires=tuple(wires),
+            model=watched_model,
+            graph=self.family.graph,
+        )
+
+    def lower(self) -> None:
+        """The graph as the accelerator's compiler runs it; Structural where that depends on an axis."""
+        if family(self.bound.device.kind).lower is None:
+            return
+        with watching(self.family.fields) as read:
+            graph = as_run(self.bound.scenario, self.bound.device, self.bound.graph, self.bound.model)
+        if read:
+            raise Structural(read)
+        self.family.graph = graph
+        self.bound = replace(self.bound, graph=graph)
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan; what the axes change in it is noted by `plan_of`."""
+        if self._plan is None:
+            with unwatched():
+                self._plan = make_plan(self.bound)
+        return self._plan
+
+    def job(self, stage: int, phase: int) -> WatchedJob:
+        """The job of a phase on a stage, watched."""
+        if (stage, phase) not in self._jobs:
+            bound, fields = self.bound, self.family.fields
+            on, one = self.plan.stages[stage], bound.graph.phases[phase]
+            fam = family(on.device.kind)
+            with unwatched():
+                job = job_of(bound, on, fam, one)
+            longest: frozenset[int] = frozenset()
+            for p in bound.graph.phases:
+                longest |= lengths_read(p.context, fields) | lengths_read(p.repeat, fields)
+            none: frozenset[int] = frozenset()
+            axes = {
+                "batch": fields.get("batch", none),
+                "streams": fields.get("streams", none),
+                "length": lengths_read(one.length, fields),
+                "context": lengths_read(one.context, fields),
+                "max_context": longest,
+            }
+            self._jobs[stage, phase] = WatchedJob.of(job, axes, WatchedModel(job.model, self.family.model_axes))
+        return self._jobs[stage, phase]
+
+    def passes(self, phase: int) -> float:
+        """Passes of a phase in a request. [-]"""
+        s, repeat = self.bound.scenario, self.bound.graph.phases[phase].repeat
+        note(lengths_read(repeat, self.family.fields))
+        with unwatched():
+            return repeat.at(s.inputs, s.outputs)

@@ -1,0 +1,128 @@
+"""Figures of many designs at once: gathers what was tabulated, adds up operators, settles; compiled.
+
+Designs of a family are numbered by a mixed radix of their own, the axes that demands depend on first. A block of
+`WIDTH` designs is gathered row by row, the operators of the runs that come in halves are priced on it, and the same
+functions settle it that settle a single scenario.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices import gpu
+from engine.kernels.jit import kernel
+from engine.settle import N, settle_money, settle_times
+
+__all__ = ["fill_points", "price_grid"]
+
+WIDTH = 256
+SUPPLIES = len(gpu.SUPPLY)
+HALVES_ROWS = SUPPLIES + N
+
+
+@kernel
+def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digits):
+    """Rows of ``n`` designs from ``lo`` on: every column of every table, a stretch of the last axis at a time."""
+    axes = radix.shape[0]
+    left = lo
+    for a in range(axes - 1, -1, -1):
+        digits[a] = left % radix[a]
+        left //= radix[a]
+    last = axes - 1
+    at = 0
+    while at < n:
+        stretch = min(radix[last] - digits[last], n - at)
+        for t in range(first.shape[0]):
+            base = 0
+            for a in range(axes):
+                base += strides[t, a] * digits[a]
+            step = strides[t, last]
+            for c in range(first[t], first[t] + width[t]):
+                source = values[offset[c] :]
+                target = mem[row[c] * WIDTH + at : row[c] * WIDTH + at + stretch]
+                if step == 0:
+                    value = source[base]
+                    for q in range(stretch):
+                        target[q] = value
+                else:
+                    part = source[base : base + stretch]
+                    for q in range(stretch):
+                        target[q] = part[q]
+        at += stretch
+        digits[last] += stretch
+        a = last
+        while digits[a] >= radix[a] and a > 0:
+            digits[a] = 0
+            a -= 1
+            digits[a] += 1
+
+
+@kernel
+def _demand_at(number, radix, strides):
+    """Which demand a design has: its place in the table of demands."""
+    found = 0
+    for a in range(radix.shape[0] - 1, -1, -1):
+        found += strides[a] * (number % radix[a])
+        number //= radix[a]
+    return found
+
+
+@kernel
+def fill_points(
+    lo, hi, radix, strides, first, width, offset, row, values, constant_row, constant,
+    demand, demand_first, ops, demand_strides, run_of, block_row, same,
+    plan_rows, facts, wanted, out,
+):  # fmt: skip
+    """Wanted rows of designs lo..hi: fills ``out`` (len(wanted), hi - lo).
+
+    ``same`` designs in a row share their demands. Rows of the plan come first in memory, then those that count what
+    is refused or does not fit, then the blocks of the runs that come in halves.
+    """
+    most = plan_rows
+    for c in range(row.shape[0]):
+        most = max(most, row[c] + 1)
+    for c in range(constant_row.shape[0]):
+        most = max(most, constant_row[c] + 1)
+    for h in range(block_row.shape[0]):
+        most = max(most, block_row[h] + HALVES_ROWS)
+    mem = np.zeros(most * WIDTH)
+    rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
+    digits = np.zeros(radix.shape[0], dtype=np.int64)
+    for c in range(constant_row.shape[0]):
+        mem[constant_row[c] * WIDTH : (constant_row[c] + 1) * WIDTH] = constant[c]
+    for start in range(lo, hi, WIDTH):
+        n = min(WIDTH, hi - start)
+        _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
+        for h in range(block_row.shape[0]):
+            block = mem[block_row[h] * WIDTH : (block_row[h] + HALVES_ROWS) * WIDTH]
+            block[SUPPLIES * WIDTH :] = 0.0
+            at = 0
+            while at < n:
+                upto = min(n, at + same - (start + at) % same)
+                d = demand_first[h] + ops[h] * _demand_at(start + at, radix, demand_strides[h])
+                gpu.supply_block(demand[d : d + ops[h]], block, at, WIDTH if at == 0 and upto == n else upto)
+                at = upto
+            for r in range(N):
+                rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]
+        settle_times(rows, n, *facts)
+        settle_money(rows, n, facts[1])
+        for k in range(wanted.shape[0]):
+            source = mem[wanted[k] * WIDTH : wanted[k] * WIDTH + n]
+            target = out[k, start - lo : start - lo + n]
+            for q in range(n):
+                target[q] = source[q]
+
+
+@kernel
+def price_grid(demand, supply, out):
+    """Seconds by resource of one demand at many supplies (rows of `SUPPLY`, n): fills ``out`` (6, n)."""
+    n = supply.shape[1]
+    block = np.zeros(HALVES_ROWS * WIDTH)
+    for lo in range(0, n, WIDTH):
+        hi = min(lo + WIDTH, n)
+        for r in range(SUPPLIES):
+            block[r * WIDTH : r * WIDTH + hi - lo] = supply[r, lo:hi]
+        block[SUPPLIES * WIDTH :] = 0.0
+        gpu.supply_block(demand, block, 0, WIDTH)
+        for r in range(N):
+            out[r, lo:hi] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r) * WIDTH + hi - lo]

@@ -1,0 +1,145 @@
+"""What a sweep hands over: the front, a cloud to draw behind it, counts and bins; and how it is written to a file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.kernels.search.bins import BINS, bin_edges
+from engine.scenario import ScenarioError, encode
+from engine.sweep.space import FIGURES, Space
+
+__all__ = ["BINS", "Counts", "Front", "SweepResult", "write_rows"]
+
+
+@dataclass
+class Counts:
+    """How many designs were priced, refused, don't fit or miss a limit; a design can miss several."""
+
+    size: int
+    missed: np.ndarray  # of each limit, among those that run and fit
+    done: int = 0
+    refused: int = 0
+    unfit: int = 0
+    kept: int = 0  # meet everything
+    sentences: dict[str, None] = field(default_factory=dict)  # why designs were refused
+
+    def add(self, designs: int, refused: int, unfit: int, missed: np.ndarray, kept: int) -> None:
+        """Counts a chunk."""
+        self.done += designs
+        self.refused += refused
+        self.unfit += unfit
+        self.kept += kept
+        self.missed = self.missed + missed
+
+    def say(self, sentences: Sequence[str]) -> None:
+        """Remembers why designs were refused, a few sentences at most."""
+        for text in sentences:
+            if len(self.sentences) < 20:
+                self.sentences.setdefault(text)
+
+
+@dataclass(frozen=True)
+class Front:
+    """Designs that no other one beats in every objective, in the order of their numbers."""
+
+    space: Space
+    numbers: np.ndarray
+    values: np.ndarray  # (objectives, n), as reports print them
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def token(self, i: int) -> str:
+        """Token of the scenario of the i-th design on the front."""
+        return encode(self.space.scenario(int(self.numbers[i])))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One flat row a design: its number, what each axis sets, its objectives, its token."""
+        names = [o.figure for o in self.space.objectives]
+        for i, number in enumerate(self.numbers):
+            values = self.space.values(int(number))
+            shown = {path: _shown(value) for path, value in values.items()}
+            figures = dict(zip(names, map(float, self.values[:, i]), strict=True))
+            yield {"design": int(number), **shown, **figures, "token": self.token(i)}
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Everything a sweep found. `cloud` (figures, n) holds NaN where a design is refused (`cloud_state` 2)."""
+
+    space: Space
+    front: Front
+    cloud_numbers: np.ndarray
+    cloud: np.ndarray
+    cloud_state: np.ndarray  # 0 fits, 1 does not fit, 2 refused
+    bins: np.ndarray  # (objectives, BINS), designs that meet everything
+    counts: Counts
+    seconds: float
+
+    @property
+    def token(self) -> str:
+        """The space as text for a link."""
+        return self.space.token
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the cloud's rows."""
+        return FIGURES
+
+    def histogram(self, objective: int) -> tuple[np.ndarray, np.ndarray]:
+        """(edges, counts) of an objective's bins from the first to the last that holds a design."""
+        full = np.flatnonzero(self.bins[objective])
+        if not len(full):
+            return np.zeros(0), np.zeros(0, dtype=np.int64)
+        lo, hi = int(full[0]), int(full[-1]) + 1
+        return bin_edges()[lo : hi + 1], self.bins[objective, lo:hi]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the command line."""
+        c = self.counts
+        return {
+            "designs": c.size, "refused": c.refused, "unfit": c.unfit, "kept": c.kept,
+            "missed": {str(limit): int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)},
+            "refusals": list(c.sentences), "seconds": self.seconds, "designs_per_s": c.size / self.seconds,
+            "objectives": [str(o) for o in self.space.objectives], "front": list(self.front.rows()),
+        }  # fmt: skip
+
+
+def _shown(value: Any) -> Any:
+    return ";".join(f"{k}={v}" for k, v in value.items()) if hasattr(value, "items") else value
+
+
+def write_rows(rows: Iterator[dict[str, Any]], path: Path) -> int:
+    """Writes rows to a .csv or .parquet file; returns how many. Text a spreadsheet would run is made inert."""
+    rows = iter(rows)
+    first = next(rows, None)
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError:
+            raise ScenarioError(f"{path.name}: Parquet needs pyarrow, which is not installed; use .csv") from None
+        kept = [first, *rows] if first is not None else []
+        pq.write_table(pa.Table.from_pylist(kept), path)
+        return len(kept)
+    if path.suffix != ".csv":
+        raise ScenarioError(f"{path.name}: .csv and .parquet can be written")
+    count = 0
+    with path.open("w", newline="") as file:
+        if first is not None:
+            writer = csv.DictWriter(file, list(first))
+            writer.writeheader()
+            for row in (first, *rows):
+                writer.writerow({key: _inert(value) for key, value in row.items()})
+                count += 1
+    return count
+
+
+def _inert(value: Any) -> Any:
+    return "'" + value if isinstance(value, str) and value[:1] in "=+-@\t\r" else value

@@ -1,0 +1,420 @@
+"""The sweep itself: every design of a space, in chunks on any executor, kept as a front, a cloud, counts and bins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise, product
+from math import isnan, prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from engine.devices.family import Unsupported
+from engine.evaluate import evaluate
+from engine.kernels.jit import run_chunks
+from engine.kernels.search.bins import count_bins
+from engine.kernels.search.pareto import drop_dominated, front_mask
+from engine.scenario import ScenarioError
+from engine.sweep.design import Family, Structural, numeric_axes
+from engine.sweep.result import BINS, Counts, Front, SweepResult
+from engine.sweep.space import FIGURES, Objective, Space, space_of
+from engine.sweep.tables import Program, Refused, compile_family
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["CLOUD", "Cancelled", "Mismatch", "families", "figures_of", "price", "sweep"]
+
+CLOUD = 3000
+CHUNK = 1 << 15
+FRONT_LIMIT = 2_000_000
+_NOT_DRAWN = -1  # state of a cloud's design whose block was never reached
+
+
+class Mismatch(RuntimeError):
+    """A sweep and an evaluation of the same design differ: a fault of this program, never of its input."""
+
+
+class Cancelled(RuntimeError):
+    """The sweep was cancelled by its caller; `result` covers the designs that were done."""
+
+    result: SweepResult | None = None
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Designs that share a program: which digits are fixed, and where their numbers lie."""
+
+    digits: tuple[tuple[int, int], ...]  # (axis, digit) of the structural axes
+    first: int  # number of the block's first design in the space
+    strides: tuple[int, ...]  # what a step along each numeric axis adds, in the program's order
+    size: int
+    program: Program | None  # None: refused as a whole
+    sentences: tuple[str, ...]
+
+    def numbers(self, inside: np.ndarray) -> np.ndarray:
+        """Numbers in the space of designs numbered inside the block."""
+        found = np.full(inside.shape, self.first, dtype=np.int64)
+        left = inside.astype(np.int64)
+        if self.program is not None:
+            for radix, stride in zip(reversed(self.program.radix), reversed(self.strides), strict=True):
+                found += left % radix * stride
+                left //= radix
+        return found
+
+
+class _Programs:
+    """Programs of a space, made when first asked for. What a value of an axis sets is validated once."""
+
+    def __init__(self, space: Space, catalog: Catalog | None, zoo: Zoo | None) -> None:
+        self.space, self.catalog, self.zoo = space, catalog, zoo
+        self.known: dict[Any, Any] = {}
+
+    def blocks(self) -> Iterator[_Block]:
+        """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
+        numeric = set(numeric_axes(self.space))
+        fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
+        for digits in product(*(range(len(self.space.axes[i])) for i in fixed)):
+            yield from self._split(dict(zip(fixed, digits, strict=True)), numeric)
+
+    def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[_Block]:
+        try:
+            yield self.block(tuple(sorted(digits.items())))
+        except Structural as found:
+            axes = sorted(found.axes & numeric)
+            for more in product(*(range(len(self.space.axes[i])) for i in axes)):
+                yield from self._split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
+
+    def block(self, digits: tuple[tuple[int, int], ...]) -> _Block:
+        """The block with those digits; Structural where they leave a plan's structure open."""
+        space, fixed = self.space, dict(digits)
+        rest = [i for i in range(len(space.axes)) if i not in fixed]
+        first = sum(space.strides[axis] * digit for axis, digit in digits)
+        size = prod(len(space.axes[i]) for i in rest)
+        try:
+            numeric = [i for i in rest if i in set(numeric_axes(space))]
+            program = compile_family(Family(space, fixed, numeric, self.catalog, self.zoo, self.known))
+        except (Refused, ScenarioError, Unsupported) as refusal:
+            return _Block(digits, first, (), size, None, (str(refusal),))
+        strides = tuple(space.strides[axis] for axis in program.order) or (0,)
+        return _Block(digits, first, strides, size, program, program.sentences)
+
+
+@lru_cache(maxsize=2)
+def _shared(token: str) -> _Programs:
+    """Programs of a space in a worker process."""
+    return _Programs(space_of(token), None, None)
+
+
+@lru_cache(maxsize=16)
+def _shared_block(token: str, digits: tuple[tuple[int, int], ...]) -> _Block:
+    return _shared(token).block(digits)
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What a chunk is asked for."""
+
+    objectives: tuple[Objective, ...]
+    limits: tuple[Any, ...]
+    fits: bool
+    figures: tuple[str, ...]  # objectives, then figures of limits
+    bins: bool
+
+
+@dataclass
+class _Found:
+    """What a chunk found: designs that may be on the front, counts and bins."""
+
+    number: np.ndarray
+    values: np.ndarray
+    designs: int
+    refused: int = 0
+    unfit: int = 0
+    missed: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    kept: int = 0
+    bins: np.ndarray | None = None
+
+
+def _search(block: _Block, lo: int, hi: int, wish: _Wish, killers: np.ndarray) -> _Found:
+    """The chunk lo..hi of a block: what it counts, and its designs that none of it or of the killers dominates."""
+    k = len(wish.objectives)
+    if block.program is None:
+        none = np.zeros(0, dtype=np.int64)
+        return _Found(none, np.zeros((k, 0)), hi - lo, refused=hi - lo, missed=np.zeros(len(wish.limits), np.int64))
+    values, bad, unfit = block.program.fill(lo, hi, wish.figures)
+    alive = ~bad
+    found = _Found(np.zeros(0, np.int64), values, hi - lo, int(bad.sum()), int((unfit & alive).sum()))
+    found.missed = np.zeros(len(wish.limits), dtype=np.int64)
+    if wish.fits:
+        alive &= ~unfit
+    met = alive.copy()
+    for i, limit in enumerate(wish.limits):
+        row = values[wish.figures.index(limit.figure)]
+        kept = row <= limit.value if limit.most else row >= limit.value
+        found.missed[i] = int((alive & ~kept).sum())
+        met &= kept
+    found.kept = int(met.sum())
+    if wish.bins:
+        found.bins = np.zeros((k, BINS), dtype=np.int64)
+        for i in range(k):
+            count_bins(values[i], met, found.bins[i])
+    signed = values[:k]
+    for i, objective in enumerate(wish.objectives):
+        if objective.sign < 0:
+            np.negative(signed[i], out=signed[i])
+        met &= signed[i] == signed[i]
+    at = np.empty(hi - lo, dtype=np.int64)
+    at = at[: drop_dominated(signed, met, killers, at)]
+    part = np.ascontiguousarray(signed[:, at])
+    mask = front_mask(part)
+    found.number, found.values = block.numbers(at[mask] + lo), np.ascontiguousarray(part[:, mask])
+    return found
+
+
+def _search_shared(token: str, digits: tuple[tuple[int, int], ...], lo: int, hi: int, wish: _Wish, killers: Any) -> Any:
+    """`_search` in another process, which makes the program itself."""
+    return _search(_shared_block(token, digits), lo, hi, wish, killers)
+
+
+class _Archive:
+    """The front so far. The set of undominated designs does not depend on the order in which chunks arrive."""
+
+    def __init__(self, objectives: int) -> None:
+        self.number = np.zeros(0, dtype=np.int64)
+        self.values = np.zeros((objectives, 0))
+        self.killers = np.zeros((objectives, 0))
+
+    def take(self, found: _Found) -> None:
+        """Adds a chunk's candidates."""
+        if not len(found.number):
+            return
+        values = np.concatenate([self.values, found.values], axis=1)
+        number = np.concatenate([self.number, found.number])
+        mask = front_mask(values)
+        self.values, self.number = np.ascontiguousarray(values[:, mask]), number[mask]
+        if len(self.number) > FRONT_LIMIT:
+            raise ScenarioError(
+                f"more than {FRONT_LIMIT} designs are on the front: use fewer objectives or coarser axes"
+            )
+        spread = np.linspace(0, len(self.number) - 1, min(12, len(self.number))).astype(np.int64)
+        ranked = np.argsort(self.values[0], kind="stable")
+        self.killers = np.ascontiguousarray(self.values[:, ranked[spread]])
+
+
+def families(
+    space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> Iterator[tuple[np.ndarray, Program | None, tuple[str, ...]]]:
+    """Blocks of a space that share a program: (numbers of its designs in the program's order, program, refusals)."""
+    for block in _Programs(space, catalog, zoo).blocks():
+        yield block.numbers(np.arange(block.size)), block.program, block.sentences
+
+
+def price(
+    space: Space, figures: Sequence[str] = FIGURES, catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Figures (k, size) of every design by number, NaN where refused, and whether each is refused or does not fit."""
+    values = np.full((len(figures), space.size), np.nan)
+    bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
+    for block in _Programs(space, catalog, zoo).blocks():
+        if block.program is None:
+            continue
+        numbers = block.numbers(np.arange(block.size))
+        part, refused, misfit = block.program.fill(0, block.size, figures)
+        part[:, refused] = np.nan
+        values[:, numbers], bad[numbers], unfit[numbers] = part, refused, misfit & ~refused
+    return values, bad, unfit
+
+
+def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
+    """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises."""
+    report = evaluate(space.scenario(number), catalog, zoo)
+    found = {}
+    for name in FIGURES:
+        value = report.breakdown[name[:-2]] if name[:-2] in report.breakdown else getattr(report, name)
+        found[name] = float("nan") if value is None else float(value)
+    return found | {"fits": report.fits}
+
+
+def _same(a: float, b: float) -> bool:
+    return a == b or (isnan(a) and isnan(b))
+
+
+def sweep(
+    space: Any,
+    *,
+    executor: Executor | None = None,
+    chunk: int = CHUNK,
+    progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    cloud: int = CLOUD,
+    bins: bool = True,
+    check: int = 8,
+    catalog: Catalog | None = None,
+    zoo: Zoo | None = None,
+) -> SweepResult:
+    """Every design of a space: its front, a sampled cloud, counts and bins.
+
+    Parameters
+    ----------
+    space : what `space_of` reads.
+    executor : where chunks run; the process-wide thread pool when left out. One of other processes (anything that is
+        not a ThreadPoolExecutor) makes the programs there again and needs the shipped catalog and workloads.
+    chunk : designs of a chunk; changes no result.
+    progress : called with (designs done, designs in all) after each chunk, from the calling thread.
+    cancelled : asked before each chunk; True ends the sweep with `Cancelled`.
+    cloud : designs drawn evenly from the space, with all their figures.
+    check : designs, the front's first among them, that are evaluated one by one and must give the same bits.
+
+    Returns
+    -------
+    result : the same bytes for any executor, chunk size and number of threads. Estimates, as the figures are.
+    """
+    began = time.perf_counter()
+    space = space_of(space)
+    wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
+    wish = _Wish(space.objectives, space.limits, space.fits, wanted, bins)
+    programs = _Programs(space, catalog, zoo)
+    archive = _Archive(len(space.objectives))
+    remote = executor is not None and not _threads(executor)
+    if remote and (catalog is not None or zoo is not None):
+        raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
+    counts = Counts(space.size, np.zeros(len(space.limits), dtype=np.int64))
+    histogram = np.zeros((len(space.objectives), BINS), dtype=np.int64)
+    picks = _cloud_numbers(space, cloud)
+    points = np.full((len(FIGURES), len(picks)), np.nan)
+    state = np.full(len(picks), _NOT_DRAWN, dtype=np.int8)
+    token = space.token if remote else ""
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for block in programs.blocks():
+            counts.say(block.sentences)
+            _draw_cloud(block, space, picks, points, state)
+            for lo in range(0, block.size, chunk):
+                if cancelled is not None and cancelled():
+                    raise Cancelled(f"cancelled after {counts.done} of {space.size} designs")
+                hi = min(lo + chunk, block.size)
+                yield (token, block.digits, lo, hi) if remote and block.program is not None else (block, lo, hi)
+
+    def work(task: tuple[Any, ...]) -> _Found:
+        return _search(*task, wish, archive.killers)
+
+    if remote:
+        assert executor is not None
+        results = _remote(executor, tasks(), wish, archive)
+    else:
+        results = run_chunks(work, tasks(), executor)
+    stopped: Cancelled | None = None
+    try:
+        for found in results:
+            archive.take(found)
+            counts.add(found.designs, found.refused, found.unfit, found.missed, found.kept)
+            if found.bins is not None:
+                histogram += found.bins
+            if progress is not None:
+                progress(counts.done, space.size)
+    except Cancelled as cancel:
+        stopped = cancel
+        drawn = state != _NOT_DRAWN
+        picks, points, state = picks[drawn], points[:, drawn], state[drawn]
+    front = _front(space, archive, programs)
+    _check(space, front, picks, points, state, check, catalog, zoo)
+    result = SweepResult(
+        space=space, front=front, cloud_numbers=picks, cloud=points, cloud_state=state, bins=histogram, counts=counts,
+        seconds=time.perf_counter() - began,
+    )  # fmt: skip
+    if stopped is not None:
+        stopped.result = result
+        raise stopped
+    return result
+
+
+def _threads(executor: Executor) -> bool:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return isinstance(executor, ThreadPoolExecutor)
+
+
+class _Sender:
+    """Submits a chunk to another process with the killers known by then."""
+
+    def __init__(self, executor: Executor, wish: _Wish, archive: _Archive) -> None:
+        self.executor, self.wish, self.archive = executor, wish, archive
+
+    def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
+        if len(task) == 3:  # refused as a whole
+            block, lo, hi = task
+            bare = _Block(block.digits, block.first, (), block.size, None, ())
+            return self.executor.submit(_search, bare, lo, hi, self.wish, self.archive.killers)
+        return self.executor.submit(_search_shared, *task, self.wish, self.archive.killers)
+
+
+def _remote(executor: Executor, tasks: Iterator[Any], wish: _Wish, archive: _Archive) -> Iterator[_Found]:
+    sender: Any = _Sender(executor, wish, archive)
+    return run_chunks(_search_shared, tasks, sender)
+
+
+def _cloud_numbers(space: Space, most: int) -> np.ndarray:
+    """Numbers of the cloud's designs, ascending: all of a small space, else one drawn from each equal part of it."""
+    if space.size <= most:
+        return np.arange(space.size, dtype=np.int64)
+    edges = [space.size * i // most for i in range(most + 1)]
+    draw = Random(space.size)
+    return np.array([draw.randrange(lo, hi) for lo, hi in pairwise(edges)], dtype=np.int64)
+
+
+def _draw_cloud(block: _Block, space: Space, picks: np.ndarray, points: np.ndarray, state: np.ndarray) -> None:
+    """Figures of the cloud's designs that lie in a block; state 0 fits, 1 does not fit, 2 refused."""
+    mine = np.ones(len(picks), dtype=bool)
+    for axis, digit in block.digits:
+        mine &= picks // space.strides[axis] % len(space.axes[axis]) == digit
+    at = np.flatnonzero(mine)
+    if block.program is None:
+        state[at] = 2
+        return
+    inside = np.zeros(len(at), dtype=np.int64)
+    for axis in block.program.order:
+        radix = len(space.axes[axis])
+        inside = inside * radix + picks[at] // space.strides[axis] % radix
+    for i, number in zip(at, inside, strict=True):
+        values, bad, unfit = block.program.fill(int(number), int(number) + 1, FIGURES)
+        state[i] = 2 if bad[0] else int(unfit[0])
+        if not bad[0]:
+            points[:, i] = values[:, 0]
+
+
+def _front(space: Space, archive: _Archive, programs: _Programs) -> Front:
+    """The front in the order of its designs' numbers, with all figures."""
+    order = np.argsort(archive.number, kind="stable")
+    numbers = archive.number[order]
+    signs = np.array([o.sign for o in space.objectives])[:, None]
+    return Front(space, numbers, archive.values[:, order] * signs)
+
+
+def _check(
+    space: Space, front: Front, picks: np.ndarray, points: np.ndarray, state: np.ndarray, most: int,
+    catalog: Catalog | None, zoo: Zoo | None,
+) -> None:  # fmt: skip
+    """Evaluates a few designs one by one; raises where a sweep and an evaluation differ in a bit."""
+    spread = np.unique(np.linspace(0, len(picks) - 1, min(most, len(picks))).astype(np.int64))
+    for i in spread:
+        number = int(picks[i])
+        try:
+            found: dict[str, float] | None = figures_of(space, number, catalog, zoo)
+        except (ScenarioError, Unsupported):
+            found = None
+        if (found is None) != (state[i] == 2):
+            raise Mismatch(f"design {number}: the sweep and evaluate disagree on whether it is refused")
+        if found is not None:
+            wrong = [n for n, v in zip(FIGURES, points[:, i], strict=True) if not _same(found[n], float(v))]
+            if wrong or found["fits"] != (state[i] == 0):
+                raise Mismatch(f"design {number}: the sweep's {wrong or 'fits'} is not what evaluate finds")
+    for i in range(min(most, len(front.numbers)) if most else 0):
+        found = figures_of(space, int(front.numbers[i]), catalog, zoo)
+        for objective, value in zip(space.objectives, front.values[:, i], strict=True):
+            if not _same(found[objective.figure], float(value)):
+                raise Mismatch(f"design {front.numbers[i]}: {objective.figure} is not what evaluate finds")

@@ -1,0 +1,367 @@
+"""A space of designs: a scenario, axes over any of its settings, limits that count and what is to be best.
+
+A design is a number: digits of a mixed radix, one an axis, the last axis fastest. A space travels as a dict, a YAML
+file or a token, so that a link holds it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import exp, isnan, log, prod
+from pathlib import Path
+from typing import Any
+
+from engine.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
+from engine.settings import apply
+from engine.settle import METRICS
+
+__all__ = ["AXES_LIMIT", "FIGURES", "Axis", "Limit", "Objective", "Space", "objectives_of", "space_of", "steps"]
+
+AXES_LIMIT = 16
+VALUES_LIMIT = 100_000  # of one axis
+TOKEN_LIMIT = 16_384
+POINTS_LIMIT = 10**12
+_JSON_LIMIT = 1 << 20
+
+FIGURES = tuple(name for name in METRICS if name != "interval_s")
+"""Figures of a report that a limit or an objective may name."""
+_HIGHER = {"throughput_per_s", "throughput_per_w", "throughput_per_usd"}
+_SIGNS = {"min": 1.0, "max": -1.0}
+
+Value = str | int | float | bool | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting and the values it takes. `path` is one of `engine.settings.apply`; values that are mappings of such
+    paths are set together, and `path` is then only the axis's name."""
+
+    path: str
+    values: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def settings(self, digit: int) -> tuple[tuple[str, Any], ...]:
+        """What a digit sets, as (path, value)."""
+        value = self.values[digit]
+        return tuple(value.items()) if isinstance(value, Mapping) else ((self.path, value),)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every path it sets."""
+        return frozenset(path for digit in range(len(self)) for path, _ in self.settings(digit))
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An inequality on a figure: ``figure <= value`` or ``figure >= value``."""
+
+    figure: str
+    most: bool
+    value: float
+
+    def excess(self, found: float) -> float:
+        """How far a figure lies on the wrong side, relative to the limit; 0 or less where it is kept. [-]"""
+        gap = found - self.value if self.most else self.value - found
+        return gap / (abs(self.value) or 1.0)
+
+    def __str__(self) -> str:
+        return f"{self.figure} {'<=' if self.most else '>='} {self.value:.6g}"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A figure to be small (`sign` 1) or large (`sign` -1)."""
+
+    figure: str
+    sign: float
+
+    def __str__(self) -> str:
+        return f"{self.figure}:{'min' if self.sign > 0 else 'max'}"
+
+
+def _figure(name: Any, where: str) -> str:
+    if name not in FIGURES:
+        raise ScenarioError(f"{where} is {str(name)[:40]!r}: figures are {', '.join(FIGURES)}")
+    return str(name)
+
+
+def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
+    """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max."""
+    parts: list[Any] = [f"{k}:{v}" for k, v in given.items()] if isinstance(given, Mapping) else []
+    parts = parts or (given.split(",") if isinstance(given, str) else list(given))
+    found = []
+    for part in parts:
+        if isinstance(part, Objective):
+            found.append(part)
+            continue
+        name, _, goal = str(part).strip().partition(":")
+        name = _figure(name.strip(), "objective")
+        goal = goal.strip() or ("max" if name in _HIGHER else "min")
+        if goal not in _SIGNS:
+            raise ScenarioError(f"objective {name} is {goal[:20]!r}: min or max is allowed")
+        found.append(Objective(name, _SIGNS[goal]))
+    if not 1 <= len(found) <= 4 or len({o.figure for o in found}) < len(found):
+        raise ScenarioError(f"{len(found)} objectives were given: 1 to 4 different figures are allowed")
+    return tuple(found)
+
+
+def _limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
+    """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``."""
+    parts = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else list(given or ())
+    fits, found = False, []
+    for part in parts:
+        if isinstance(part, Limit):
+            found.append(part)
+            continue
+        text = str(part).strip()
+        if text == "fits":
+            fits = True
+            continue
+        sign = next((s for s in ("<=", ">=") if s in text), None)
+        if sign is None:
+            raise ScenarioError(f"constraint {text[:60]!r}: write fits, figure <= number or figure >= number")
+        name, _, number = text.partition(sign)
+        try:
+            value = float(number)
+        except ValueError:
+            raise ScenarioError(f"constraint {text[:60]!r}: {number.strip()[:20]!r} is not a number") from None
+        if isnan(value):
+            raise ScenarioError(f"constraint {text[:60]!r}: nan is not a limit")
+        found.append(Limit(_figure(name.strip(), "constraint"), sign == "<=", value))
+    return fits, tuple(found)
+
+
+def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[float, ...]:
+    """So many values from low to high, both included, evenly spaced on a linear or a log scale."""
+    if count < 1 or (count > 1 and not low < high) or (scale == "log" and low <= 0):
+        raise ScenarioError(f"range {low:g} to {high:g} in {count} steps: it must rise, and a log one be positive")
+    if count == 1:
+        return (float(low),)
+    at = [i / (count - 1) for i in range(count)]
+    if scale == "log":
+        inside = [exp(log(low) + (log(high) - log(low)) * t) for t in at[1:-1]]
+    else:
+        inside = [low + (high - low) * t for t in at[1:-1]]
+    return (float(low), *inside, float(high))
+
+
+def _values(path: str, given: Any) -> tuple[Any, ...]:
+    """Values of an axis from a list, one value, or a mapping {from, to, steps | by, scale}."""
+    if not isinstance(given, Mapping):
+        values = tuple(given) if isinstance(given, list | tuple) else (given,)
+    else:
+        strange = sorted(set(given) - {"from", "to", "steps", "by", "scale", "whole"})
+        if strange or not {"from", "to"} <= set(given) or ("steps" in given) == ("by" in given):
+            raise ScenarioError(f"axis {path[:60]}: a range has from, to, steps (or by) and scale (linear or log)")
+        scale = given.get("scale", "linear")
+        if scale not in ("linear", "log"):
+            raise ScenarioError(f"axis {path[:60]}: scale is {str(scale)[:20]!r}; linear or log is allowed")
+        try:
+            low, high = float(given["from"]), float(given["to"])
+            count = int(given.get("steps", 0)) or int((high - low) / float(given["by"]) + 1 + 1e-9)
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+            raise ScenarioError(f"axis {path[:60]}: from, to, steps and by are numbers") from None
+        if not 1 <= count <= VALUES_LIMIT:
+            raise ScenarioError(f"axis {path[:60]} has {count} values: 1 to {VALUES_LIMIT} are allowed")
+        high = low + float(given["by"]) * (count - 1) if "by" in given else high
+        values = steps(low, high, count, str(scale))
+        if given.get("whole"):
+            values = tuple(dict.fromkeys(round(v) for v in values))
+    if not 1 <= len(values) <= VALUES_LIMIT:
+        raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
+    return values
+
+
+@dataclass(frozen=True)
+class Space:
+    """Axes over a base scenario, with limits and objectives.
+
+    `fits` asks that everything required fits in its memory. Designs that a system can't run are counted, never ranked.
+    """
+
+    base: Scenario
+    axes: tuple[Axis, ...]
+    objectives: tuple[Objective, ...] = field(default_factory=lambda: objectives_of("latency_s:min"))
+    limits: tuple[Limit, ...] = ()
+    fits: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.axes) > AXES_LIMIT:
+            raise ScenarioError(f"a space has {len(self.axes)} axes: at most {AXES_LIMIT} are allowed")
+        seen: set[str] = set()
+        for axis in self.axes:
+            for path in axis.paths:
+                if path in seen or any(p.startswith(path + ".") or path.startswith(p + ".") for p in seen):
+                    raise ScenarioError(f"axis {path[:60]}: another axis already sets it")
+                seen.add(path)
+        if self.size > POINTS_LIMIT:
+            raise ScenarioError(f"a space has {self.size:.2e} designs: at most {POINTS_LIMIT:.0e} are allowed")
+
+    @property
+    def size(self) -> int:
+        """Designs in the space."""
+        return prod(len(axis) for axis in self.axes)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """What a step along each axis adds to a design's number."""
+        sizes = [len(axis) for axis in self.axes]
+        return tuple(prod(sizes[i + 1 :]) for i in range(len(sizes)))
+
+    def digits(self, number: int) -> tuple[int, ...]:
+        """Position of a design on each axis."""
+        return tuple(number // s % len(axis) for s, axis in zip(self.strides, self.axes, strict=True))
+
+    def scenario(self, number: int) -> Scenario:
+        """The scenario of a design; ScenarioError where a value is refused."""
+        return self.scenario_at(self.digits(number))
+
+    def scenario_at(self, digits: Sequence[int]) -> Scenario:
+        """The scenario at a position on each axis, axes applied first to last."""
+        settings = [s for axis, digit in zip(self.axes, digits, strict=True) for s in axis.settings(digit)]
+        return apply_settings(self.base, settings)
+
+    def values(self, number: int) -> dict[str, Any]:
+        """What each axis sets in a design, by its path."""
+        return {axis.path: axis.values[digit] for axis, digit in zip(self.axes, self.digits(number), strict=True)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `space_of` reads back."""
+        return {
+            "scenario": encode(self.base),
+            "axes": {axis.path: list(axis.values) for axis in self.axes},
+            "constraints": [*(["fits"] if self.fits else []), *(_exact(limit) for limit in self.limits)],
+            "objectives": [str(o) for o in self.objectives],
+        }
+
+    @property
+    def token(self) -> str:
+        """The space as text for a link; ScenarioError where it is too long for one."""
+        text = json.dumps(self.to_dict(), separators=(",", ":")).encode()
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = packer.compress(text) + packer.flush()
+        check = zlib.crc32(text).to_bytes(4, "big")
+        token = "1s" + base64.urlsafe_b64encode(check + packed).rstrip(b"=").decode()
+        if len(token) > TOKEN_LIMIT:
+            raise ScenarioError(f"this space makes a token of {len(token)} characters: {TOKEN_LIMIT} are allowed")
+        return token
+
+
+def _exact(limit: Limit) -> str:
+    return f"{limit.figure} {'<=' if limit.most else '>='} {limit.value!r}"
+
+
+def apply_settings(base: Scenario, settings: Sequence[tuple[str, Any]]) -> Scenario:
+    """A scenario with settings applied; where the system or the workload changes, what it does not offer is re-chosen.
+
+    Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them.
+    """
+    pair = {path: value for path, value in settings if path in ("system", "workload")}
+    scenario = base
+    if pair and any(getattr(base, path) != value for path, value in pair.items()):
+        scenario = _moved(base, str(pair.get("system", base.system)), str(pair.get("workload", base.workload)))
+    for path, value in settings:
+        if path not in pair:
+            scenario = apply(scenario, path, value)
+    return scenario
+
+
+def _moved(base: Scenario, system: str, workload: str) -> Scenario:
+    """The base on another pair: whatever the pair does not offer takes the pair's default."""
+    from engine.choices import choices
+
+    start = default_scenario(system, workload)
+    offered = choices(start)
+    fields = {"batch": base.batch, "costs": base.costs, "limits": base.limits}
+    fields |= {"streams": base.streams} if base.streams <= offered.max_streams else {}
+    if base.workload == workload:
+        fields |= {"inputs": base.inputs, "outputs": base.outputs, "params": base.params}
+    if base.precision in offered.formats:
+        fields["precision"] = base.precision
+    if base.scheme in offered.schemes and base.devices in offered.device_counts and base.scheme != "split":
+        fields |= {"scheme": base.scheme, "devices": base.devices}
+    fields["switches"] = start.switches | {k: v for k, v in base.switches.items() if k in start.switches}
+    return make(start.model_dump() | {k: _plain(v) for k, v in fields.items()})
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else value
+
+
+def _base(given: Any) -> Scenario:
+    if isinstance(given, Scenario):
+        return given
+    if isinstance(given, str):
+        from engine.presets import preset
+
+        if given.startswith("preset:"):
+            return preset(given.removeprefix("preset:")).scenario
+        return decode(token_in(given))
+    if isinstance(given, Mapping) and {"system", "workload"} <= set(given):
+        changes = {k: v for k, v in given.items() if k not in ("system", "workload", "set")}
+        strange = sorted(set(changes) - set(Scenario.model_fields))
+        if strange:
+            raise ScenarioError(f"scenario: {strange[0][:40]!r} is not a field; use set for other paths")
+        scenario = default_scenario(str(given["system"]), str(given["workload"]))
+        for path, value in changes.items():
+            scenario = make(scenario.model_dump() | {path: value})
+        for path, value in dict(given.get("set") or {}).items():
+            scenario = apply(scenario, str(path), value)
+        return scenario
+    raise ScenarioError("scenario: a token, preset:ID, or a mapping with system and workload is needed")
+
+
+def space_of(given: Any) -> Space:
+    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML file's path, a token, or a `Space`."""
+    if isinstance(given, Space):
+        return given
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
+        given = _read(Path(given))
+    elif isinstance(given, str):
+        given = _unpack(given)
+    if not isinstance(given, Mapping):
+        raise ScenarioError("a space is a mapping with scenario and axes")
+    strange = sorted(str(k) for k in set(given) - {"scenario", "axes", "constraints", "objectives"})
+    if strange or not {"scenario", "axes"} <= set(given) or not isinstance(given["axes"], Mapping):
+        raise ScenarioError(
+            f"a space has scenario, axes (path: values), constraints and objectives; "
+            f"{f'{strange[0][:40]!r} is none of them' if strange else 'scenario or axes is missing'}"
+        )
+    axes = tuple(Axis(str(path), _values(str(path), values)) for path, values in given["axes"].items())
+    constraints = given.get("constraints", ["fits"])
+    fits, limits = _limits_of(constraints)
+    objectives = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
+    return Space(_base(given["scenario"]), axes, objectives, limits, fits)
+
+
+def _read(path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text()[:_JSON_LIMIT])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{path.name}: not readable ({str(error).splitlines()[0][:120]})") from None
+
+
+def _unpack(token: str) -> Any:
+    if len(token) > TOKEN_LIMIT or token[:2] != "1s":
+        raise ScenarioError("this is not a space: a file, a mapping or a token that begins with 1s is needed")
+    try:
+        raw = base64.b64decode(token[2:] + "=" * (-(len(token) - 2) % 4), altchars=b"-_", validate=True)
+        unpacker = zlib.decompressobj(-15)
+        text = unpacker.decompress(raw[4:], _JSON_LIMIT)
+        if zlib.crc32(text).to_bytes(4, "big") != raw[:4]:
+            raise ScenarioError("this space's token is damaged: its checksum does not match")
+        return json.loads(text)
+    except (ValueError, zlib.error, RecursionError) as error:
+        if isinstance(error, ScenarioError):
+            raise
+        raise ScenarioError("this space's token is damaged: it can't be unpacked") from None

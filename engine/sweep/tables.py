@@ -1,0 +1,429 @@
+"""A family of designs as tables: each piece of the model once per value of the axes it reads, exact by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from engine.account import draw, purchase
+from engine.bind import check
+from engine.devices import family
+from engine.devices.family import DeviceFamily
+from engine.partition import Plan, make_plan
+from engine.schedule import by_resource, exchange, exchange_wire, globals_of, hop_terms, layout_of, schedule
+from engine.settle import GLOBALS, HOP, METRICS, POWER, PRICE, YEARS, Layout, N, column_sums
+from engine.sweep.design import Design, Family, Structural
+from engine.sweep.points import HALVES_ROWS, fill_points, price_grid
+from engine.sweep.watch import note, watching
+
+__all__ = ["Program", "Refused", "Table", "compile_family"]
+
+_TABLE_BYTES = 256 << 20
+_GRID = 1 << 21  # entries up to which priced runs are tabulated
+
+
+class Refused(ValueError):
+    """Every design of a family is refused: the sentence why."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values of a piece of the model: (entries, ...), entries numbered by the axes it reads, last one fastest."""
+
+    axes: tuple[int, ...]  # positions among the family's numeric axes
+    values: np.ndarray
+    bad: np.ndarray  # entries that the model refuses
+    sentences: tuple[str, ...] = ()
+
+    def strides(self, radix: Sequence[int]) -> list[int]:
+        """What a step along each numeric axis adds to an entry's number."""
+        return [prod(radix[b] for b in self.axes if b > a) if a in self.axes else 0 for a in range(len(radix))]
+
+
+class _Tables:
+    """Makes the tables of one family."""
+
+    def __init__(self, fam: Family) -> None:
+        self.family = fam
+        self.radix = [len(fam.space.axes[i]) for i in fam.numeric]
+        allowed = [[d for d in range(n) if (i, d) not in fam.refused] for i, n in zip(fam.numeric, self.radix)]
+        for axis, digits in zip(fam.numeric, allowed, strict=True):
+            if not digits:
+                raise Refused(fam.refused[axis, 0])
+        self.allowed = [set(digits) for digits in allowed]
+        self.reference = [digits[0] for digits in allowed]
+        self.position = {axis: at for at, axis in enumerate(fam.numeric)}
+
+    def make(self, piece: Callable[[Design], Sequence[float] | np.ndarray]) -> Table:
+        """The table of a piece of the model: entries are added until it reads no axis that the table lacks."""
+        axes: set[int] = set()
+        while True:
+            table = self._try(piece, axes)
+            if table is not None:
+                return table
+
+    def _try(self, piece: Callable[[Design], Any], axes: set[int]) -> Table | None:
+        """The table over those axes; None, with `axes` enlarged, where the piece reads another one."""
+        order = sorted(axes)
+        entries = prod(self.radix[a] for a in order)
+        values: np.ndarray | None = None
+        bad = np.zeros(entries, dtype=bool)
+        sentences: dict[str, None] = {}
+        for at, digits in enumerate(product(*(range(self.radix[a]) for a in order))):
+            if any(d not in self.allowed[a] for a, d in zip(order, digits, strict=True)):
+                bad[at] = True
+                continue
+            where = list(self.reference)
+            for a, d in zip(order, digits, strict=True):
+                where[a] = d
+            design = self.family.design(where)
+            error: ValueError | None = None
+            row: np.ndarray | None = None
+            with watching(self.family.fields) as read:
+                try:
+                    row = np.asarray(piece(design), dtype=np.float64)
+                except ValueError as refusal:
+                    error = refusal
+                    for own in self.family.model_axes.values():
+                        note(own)
+            grown = {self.position[axis] for axis in read} - axes
+            if grown:
+                axes |= grown
+                return None
+            if error is not None:
+                bad[at] = True
+                sentences.setdefault(str(error))
+                continue
+            assert row is not None
+            if values is None:
+                if entries * max(row.nbytes, 8) > _TABLE_BYTES:
+                    raise Structural({self.family.numeric[max(order, key=lambda a: self.radix[a])]})
+                values = np.full((entries, *row.shape), np.nan)
+            values[at] = row
+        if values is None:
+            if sentences:
+                raise Refused(next(iter(sentences)))
+            values = np.zeros((entries, 0))
+        return Table(tuple(order), values, bad, tuple(sentences))
+
+
+def _signature(plan: Plan) -> tuple[Any, ...]:
+    """What a plan is apart from its numbers."""
+    stages = tuple(
+        (*(v for k, v in vars(s).items() if k not in ("device", "wire")), s.device.id, s.wire and s.wire.role)
+        for s in plan.stages
+    )
+    numbers = ("wire", "messages", "bytes_per_message", "pieces")
+    hops = tuple((*(v for k, v in vars(h).items() if k not in numbers), h.wire.role) for h in plan.hops)
+    return stages, hops, plan.replicas, plan.devices_used, plan.pipelined
+
+
+def _check(design: Design) -> tuple[float, ...]:
+    b = design.bound
+    check(b.scenario, b.system, b.device, design.family.base.graph)
+    return ()
+
+
+def _planner() -> Callable[[Design], list[float]]:
+    seen: list[tuple[Any, ...]] = []
+
+    def piece(design: Design) -> list[float]:
+        with watching(design.family.fields) as read:
+            plan = make_plan(design.bound)
+        note(read)
+        design._plan = plan
+        seen.append(_signature(plan))
+        if seen[0] != seen[-1]:
+            raise Structural(read)
+        return [x for hop in plan.hops for x in (hop.messages, hop.bytes_per_message, hop.pieces)]
+
+    return piece
+
+
+def _runs(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
+    """Seconds by resource of a pass: operators, then everything else."""
+
+    def piece(design: Design) -> np.ndarray:
+        if design.passes(phase) <= 0:
+            return np.zeros(2 * N)
+        job = design.job(stage, phase)
+        cost = fam.price(job)
+        wire = exchange_wire(design.plan.stages[stage], fam)
+        other = list(cost.other) + (exchange(job, wire)[0] if wire is not None else [])
+        return np.concatenate([column_sums(cost.seconds), by_resource(other)])
+
+    return piece
+
+
+def _exchanges(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
+    def piece(design: Design) -> np.ndarray:
+        wire = exchange_wire(design.plan.stages[stage], fam)
+        if wire is None or design.passes(phase) <= 0:
+            return np.zeros(N)
+        return by_resource(exchange(design.job(stage, phase), wire)[0])
+
+    return piece
+
+
+def _first(design: Design, stage: int) -> int | None:
+    """The first phase that a stage runs."""
+    for phase in range(len(design.bound.graph.phases)):
+        if design.passes(phase) > 0 and design.job(stage, phase).ops:
+            return phase
+    return None
+
+
+def _once(stage: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
+    """What a stage pays once a request, by resource, and whether everything fits."""
+
+    def piece(design: Design) -> np.ndarray:
+        phase = _first(design, stage)
+        if phase is None:
+            return by_resource(())
+        return by_resource(fam.request(design.job(stage, phase)) if fam.request else ())
+
+    return piece
+
+
+def _places(stage: int, fam: DeviceFamily) -> Callable[[Design], tuple[float, ...]]:
+    def piece(design: Design) -> tuple[float, ...]:
+        phase = _first(design, stage)
+        return (0.0 if phase is None or all(f.fits for f in fam.place(design.job(stage, phase))) else 1.0,)
+
+    return piece
+
+
+def _known(value: float | None) -> tuple[float]:
+    return (float("nan") if value is None else value,)
+
+
+def _prices(design: Design) -> tuple[float, ...]:
+    c = design.bound.scenario.costs
+    return c.years, c.utilisation, c.pue, c.energy_usd_per_kwh
+
+
+@dataclass(frozen=True)
+class Program:
+    """A family of designs, ready to be priced by number. `order` is its numeric axes, slowest first."""
+
+    order: tuple[int, ...]  # axes of the space
+    radix: np.ndarray
+    size: int
+    layout: Layout
+    arguments: tuple[Any, ...]  # of `fill_points`, between the range and what is wanted
+    bad_rows: tuple[int, ...]
+    unfit_rows: tuple[int, ...]
+    sentences: tuple[str, ...]
+
+    def rows_of(self, figures: Sequence[str]) -> list[int]:
+        """Memory rows of figures, for `fill`."""
+        return [self.layout.metrics + METRICS.index(name) for name in figures]
+
+    def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
+        names = self.rows_of(figures)
+        wanted = np.array([*names, *self.bad_rows, *self.unfit_rows], dtype=np.int64)
+        out = np.empty((len(wanted), hi - lo))
+        fill_points(lo, hi, *self.arguments, wanted, out)
+        k, b = len(names), len(names) + len(self.bad_rows)
+        bad = out[k:b].any(axis=0) if self.bad_rows else np.zeros(hi - lo, dtype=bool)
+        unfit = out[b:].any(axis=0) if self.unfit_rows else np.zeros(hi - lo, dtype=bool)
+        return out[:k], bad, unfit
+
+
+class _Assembly:
+    """Collects tables and the memory rows that their columns go to."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Table, list[int]]] = []
+        self.constants: list[tuple[int, float]] = []
+
+    def put(self, table: Table, rows: Sequence[int]) -> None:
+        """Column i of a table goes to memory row ``rows[i]``."""
+        values = table.values.reshape(len(table.bad), -1)
+        if not table.axes:
+            self.constants += list(zip(rows, map(float, values[0]), strict=True))
+            return
+        varying = [i for i in range(len(rows)) if np.isnan(values[:, i]).any() or np.ptp(values[:, i]) > 0]
+        self.constants += [(rows[i], float(values[0, i])) for i in range(len(rows)) if i not in varying]
+        if varying:
+            kept = Table(table.axes, np.ascontiguousarray(values[:, varying]), table.bad)
+            self.parts.append((kept, [rows[i] for i in varying]))
+
+
+def _tabulated(made: _Tables, demand: Table, supply: Sequence[Table], size: int) -> Table | None:
+    """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
+    axes = sorted({a for t in (demand, *supply) for a in t.axes})
+    entries = prod(made.radix[a] for a in axes)
+    if entries * 4 > size or entries > _GRID:
+        return None
+    grid = np.array(list(np.ndindex(*(made.radix[a] for a in axes))), dtype=np.int64).reshape(entries, len(axes))
+
+    def entry(table: Table) -> np.ndarray:
+        strides = table.strides(made.radix)
+        return sum((grid[:, i] * strides[a] for i, a in enumerate(axes)), np.zeros(entries, dtype=np.int64))
+
+    rates = np.stack([t.values[entry(t), 0] for t in supply])
+    which = entry(demand)
+    order = np.argsort(which, kind="stable")
+    edges = np.flatnonzero(np.diff(which[order], prepend=-1))
+    out = np.empty((entries, N))
+    for lo, hi in zip(edges, [*edges[1:], entries], strict=True):
+        at = order[lo:hi]
+        part = np.empty((N, len(at)))
+        price_grid(np.nan_to_num(demand.values[which[at[0]]]), np.ascontiguousarray(rates[:, at]), part)
+        out[at] = part.T
+    return Table(tuple(axes), out, np.zeros(entries, dtype=bool))
+
+
+def compile_family(fam: Family) -> Program:
+    """The program of a family of designs; Structural or Refused where there is none."""
+    made = _Tables(fam)
+    checks = [made.make(_check)]
+    fam.design(made.reference).lower()
+    plans = made.make(_planner())
+    good = int(np.flatnonzero(~plans.bad)[0])
+    where, left = list(made.reference), good
+    for a in reversed(plans.axes):
+        where[a], left = left % made.radix[a], left // made.radix[a]
+    sample = fam.design(where)
+    plan = sample.plan
+    families = [family(stage.device.kind) for stage in plan.stages]
+    own_power = any(f.power is not None for f in families)
+    kept = [
+        (s, p) for s in range(len(plan.stages)) for p in range(len(sample.bound.graph.phases)) if sample.job(s, p).ops
+    ]
+    layout = layout_of(sample.bound, plan, [(s, bool(sample.bound.graph.phases[p].repeat.o)) for s, p in kept])
+    size = prod(made.radix)
+    put = _Assembly()
+    every = [plans]
+    halves: list[tuple[int, Table, list[Table]]] = []
+    for i, (s, p) in enumerate(kept):
+        fam_of = families[s]
+        put.put(made.make(lambda d, p=p: (d.passes(p),)), [layout.passes + i])
+        totals, others = range(N * i, N * i + N), range(layout.others + N * i, layout.others + N * i + N)
+        if fam_of.halves is None:
+            every.append(made.make(_runs(s, p, fam_of)))
+            put.put(every[-1], [*totals, *others])
+            continue
+        every.append(made.make(_exchanges(s, p, fam_of)))
+        put.put(every[-1], list(others))
+        demand = made.make(_asked(s, p, fam_of))
+        supply = [made.make(_rate(s, p, rate)) for rate in fam_of.halves.supply]
+        every += [demand, *supply]
+        priced = _tabulated(made, demand, supply, size)
+        if priced is not None:
+            put.put(priced, list(totals))
+        else:
+            halves.append((i, demand, supply))
+    extra = layout.rows
+    unfit_rows = []
+    for s in range(len(plan.stages)):
+        every.append(made.make(_once(s, families[s])))
+        put.put(every[-1], range(layout.fixed + N * s, layout.fixed + N * s + N))
+        every.append(made.make(_places(s, families[s])))
+        put.put(every[-1], [extra])
+        unfit_rows.append(extra)
+        extra += 1
+    for h in range(len(plan.hops)):
+        rows = [layout.hops + len(HOP) * h + j for j in range(len(HOP))]
+        put.put(Table(plans.axes, plans.values[:, 3 * h : 3 * h + 3], plans.bad), rows[:3])
+        every.append(made.make(lambda d, h=h: hop_terms(d.plan.hops[h])))
+        put.put(every[-1], rows[3:])
+    g = layout.globals
+    for piece, rows in (
+        (lambda d: globals_of(d.bound), range(g, g + 3)),
+        (lambda d: _known(draw(d.bound, d.plan, schedule(d.bound, d.plan) if own_power else None)[0]), [g + POWER]),
+        (lambda d: _known(purchase(d.bound, d.plan)[0]), [g + PRICE]),
+        (_prices, range(g + YEARS, g + len(GLOBALS))),
+    ):
+        every.append(made.make(piece))
+        put.put(every[-1], list(rows))
+    bad_rows = []
+    refused = [_refusals(made, at) for at in range(len(made.radix))]
+    for table in (*checks, *every, *refused):
+        if table.bad.any():
+            put.put(Table(table.axes, table.bad[:, None].astype(np.float64), table.bad), [extra])
+            bad_rows.append(extra)
+            extra += 1
+    sentences = tuple(dict.fromkeys(s for t in (*checks, *every) for s in t.sentences))
+    sentences += tuple(dict.fromkeys(fam.refused.values()))
+    return _program(made, layout, put, halves, extra, (tuple(bad_rows), tuple(unfit_rows), sentences))
+
+
+def _refusals(made: _Tables, at: int) -> Table:
+    """Values of an axis that are refused on their own."""
+    bad = np.array([d not in made.allowed[at] for d in range(made.radix[at])])
+    return Table((at,), np.zeros((len(bad), 0)), bad)
+
+
+def _asked(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
+    def piece(design: Design) -> np.ndarray:
+        assert fam.halves is not None
+        return fam.halves.demand(design.job(stage, phase))
+
+    return piece
+
+
+def _rate(stage: int, phase: int, rate: Callable[..., float]) -> Callable[[Design], tuple[float]]:
+    return lambda design: (rate(design.job(stage, phase)),)
+
+
+def _program(
+    made: _Tables, layout: Layout, put: _Assembly, halves: Sequence[tuple[int, Table, list[Table]]], extra: int,
+    rest: tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]],
+) -> Program:  # fmt: skip
+    """Everything as the flat arrays that `fill_points` takes."""
+    blocks = []
+    for _, _, supply in halves:
+        blocks.append(extra)
+        for r, table in enumerate(supply):
+            put.put(table, [extra + r])
+        extra += HALVES_ROWS
+    slow = sorted({a for _, demand, _ in halves for a in demand.axes})
+    fast = [a for a in range(len(made.radix)) if a not in slow]
+    fast.sort(key=lambda a: (made.radix[a], a))
+    order = [*slow, *fast]
+    radix = [made.radix[a] for a in order] or [1]
+    strides, first, width, offset, row, values = [], [], [], [], [], []
+    at = 0
+    for table, rows in put.parts:
+        step = table.strides(made.radix)
+        strides.append([step[a] for a in order])
+        first.append(len(row))
+        width.append(len(rows))
+        for i, target in enumerate(rows):
+            offset.append(at)
+            row.append(target)
+            values.append(np.ascontiguousarray(table.values[:, i]))
+            at += len(table.bad)
+    demands, demand_first, ops, demand_strides, count = [], [], [], [], 0
+    for _, demand, _ in halves:
+        step = demand.strides(made.radix)
+        demand_strides.append([step[a] for a in order] or [0])
+        flat = np.nan_to_num(demand.values)
+        demand_first.append(count)
+        ops.append(flat.shape[1])
+        demands.append(flat.reshape(-1, flat.shape[2]))
+        count += len(demands[-1])
+
+    def whole(numbers: Any, dims: int = 1) -> np.ndarray:
+        found = np.array(numbers, dtype=np.int64)
+        return found if found.size else np.zeros((0,) if dims == 1 else (0, len(radix)), dtype=np.int64)
+
+    arguments = (
+        whole(radix), whole(strides, 2), whole(first), whole(width), whole(offset), whole(row),
+        np.concatenate(values) if values else np.zeros(0),
+        whole([r for r, _ in put.constants]), np.array([v for _, v in put.constants], dtype=np.float64),
+        np.concatenate(demands) if demands else np.zeros((0, 7)),
+        whole(demand_first), whole(ops), whole(demand_strides, 2), whole([i for i, _, _ in halves]), whole(blocks),
+        prod(made.radix[a] for a in fast), layout.rows, layout.facts(),
+    )  # fmt: skip
+    return Program(
+        tuple(made.family.numeric[a] for a in order), whole(radix), prod(made.radix), layout, arguments, *rest
+    )
