@@ -84,7 +84,7 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
         ),
         _card(
             "Capital cost",
-            ("assumed price" if assumed_price else "list price") if priced else "no price",
+            (("assumed" if phone else "assumed price") if assumed_price else "list price") if priced else "no price",
             fmt.usd(report.capex_usd),
             words.HELP["capex"] if priced else "No price is published for a device of this system.",
             (report.capex_usd, other.capex_usd if other else None),

@@ -12,6 +12,7 @@ from app import format as fmt
 from app.labels import BESIDE, Plot
 from app.look import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
 from engine.devices.family import RESOURCES
+from engine.formats import LABELS
 from engine.report import OpRow, Report
 
 __all__ = ["Point", "points", "roofline"]
@@ -55,7 +56,7 @@ _UNDER_LINE = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
 def _roofs(plot: Plot, report: Report) -> None:
     roof = report.roofline
     peak, far = roof.peak_flops_per_s, plot.x[1]
-    name = f"{roof.format.upper() if not roof.format.startswith('ms') else roof.format} peak {fmt.si(peak, 'FLOP/s')}"
+    name = f"{LABELS.get(roof.format, roof.format)} peak {fmt.si(peak, 'FLOP/s')}"
     levels = sorted((level for level in roof.levels if level[2] > 0), key=lambda level: level[2])
     for _, role, bandwidth in levels:
         start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)

@@ -226,7 +226,8 @@ def test_exports_download_with_units_token_and_versions(visit, tmp_path):
 def test_a_phone_reads_every_page_without_scrolling_sideways(visit, scheme):
     me = visit("/", color_scheme=scheme, user_agent=PHONE, has_touch=True, is_mobile=True)
     me.page.set_viewport_size({"width": 390, "height": 844})
-    for path in ("/", "/published", "/catalog"):
+    others = [f"/?s={encode(PRESETS[id].scenario)}" for id in ("tonic-fc", "wide-deep-int8", "node-dlrm")]
+    for path in ("/", *others, "/published", "/catalog"):
         me.open(path)
         assert me.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
         cut = me.page.evaluate(
