@@ -126,6 +126,26 @@ def _thread_share(g, m, n, threads):
 
 
 @kernel
+def _cell_bytes(table, j, batch, length, context, ways, rec):
+    """Weights that one step of op j's recurrence reads, all ops of the cell together. [B]
+
+    A cell begins with the product that needs no step before it, its input's, and its steps take turns over all of it:
+    what the next step finds in a cache is decided by the whole, not by one op of it.
+    """
+    first = j
+    while first > 0 and table[first, T.SEQUENTIAL] > 0.0:
+        first -= 1
+    total, i = 0.0, first
+    while i < table.shape[0] and _at(table, i, T.STEPS, batch, length, context) > 1.0:
+        if i > first and table[i, T.STORED] > 0.0 and table[i, T.SEQUENTIAL] == 0.0:
+            break
+        narrow = table[i, T.CLASS] == T.CONTRACTION and table[i, T.QUANTISABLE] > 0.0
+        total += table[i, T.STORED] / ways * (rec[WEIGHT_BYTES] if narrow else rec[WIDE_BYTES])
+        i += 1
+    return total
+
+
+@kernel
 def price_ops(table, flags, batch, length, context, ways, rec, out):
     """Price every op of a pass for one stream; fills ``out`` (n_ops, WIDTH), layers and steps multiplied in."""
     # how much of what is read every pass stays in cache from one pass to the next
@@ -213,8 +233,9 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         kept_w, kept_private = weight_near, weight_private
         if steps > 1.0 and weight_bytes > 0.0:  # a step finds what the step before it read
             again = (steps - 1.0) / steps
-            kept_w = max(kept_w, again * _cycle_share(cached, weight_bytes))
-            kept_private = max(kept_private, again * _cycle_share(rec[PRIVATE], weight_bytes))
+            cell = _cell_bytes(table, j, batch, length, context, ways, rec)
+            kept_w = max(kept_w, again * _cycle_share(cached, cell))
+            kept_private = max(kept_private, again * _cycle_share(rec[PRIVATE], cell))
         state_near = _cycle_share(rec[SHARED_SHARE] + rec[PRIVATE], state_bytes * table[j, T.LAYERS])
         dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
         dram_a = moved * (1.0 - act_near)
