@@ -127,13 +127,16 @@ def _traits(ops: tuple[Op, ...]) -> np.ndarray:
         row[C.HOST] = float(op.kind in _ON_HOST)
         row[C.LANE_FLOP] = 0.5 if op.kind in _FUSED_MULTIPLY_ADD else 1.0
         low = op.attribute(LOW) > 0
+        rides = op.attribute(RIDES) > 0
         if not op.contraction and op.attribute(LOW_IN) and op.kind not in _FUSED_MULTIPLY_ADD:
             row[C.LANE_READ] = WIDEN
-        if not op.contraction and op.attribute(LOW_OUT) and low:
+        if not op.contraction and op.attribute(LOW_OUT) and low and not rides:
             row[C.LANE_WRITE] = NARROW
         row[C.LOW] = float(low)
         if op.kind == "GlobalAveragePool":
             row[C.WINDOW] = op.attribute("height") * op.attribute("width")
+            if low:  # sums of many 8-bit values need 32-bit lanes, half as many
+                row[C.LANE_FLOP], row[C.LANE_READ] = 2.0, 2 * WIDEN
         now = (op.layers // copies, op.steps)
         if now != before:
             group, before = group + 1, now
@@ -298,7 +301,7 @@ def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float,
 
 
 def utilisation(job: Job) -> float:
-    """Share of the cores' time in a pass during which they hold a piece of an operator. [-]"""
+    """Share of the cores' time in a pass that is work: not kernel starts, waits or idling. [-]"""
     used, offered = schedule(job)[3]
     return used / offered if offered else 0.0
 

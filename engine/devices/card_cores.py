@@ -100,7 +100,7 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
         out[j, WORK] = flops * traits[j, COPIES]
         out[j, ROOF] = 2.0
         out[j, SEGMENT] = traits[j, GROUP]
-        if traits[j, RIDES] > 0.0:
+        if traits[j, RIDES] > 0.0 and traits[j, LANE_READ] == 0.0:
             out[j, PIECES] = 0.0
             continue
         if traits[j, HOST] > 0.0:
@@ -157,7 +157,9 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
         out[j, NEAR] = near
         out[j, FAR] = far
         out[j, PIECES] = max(1.0, pieces)
-        if unit == LOOKUP:
+        if traits[j, RIDES] > 0.0:  # a sum in a convolution's kernel: its lane work, no start of its own
+            out[j, STARTS] = 0.0
+        elif unit == LOOKUP:
             out[j, SOLO] = bags[j, 1]
         elif traits[j, COPIES] > 1.0:  # many small ones, dealt out over the cores
             out[j, SOLO] = np.ceil(traits[j, COPIES] * share / cores)
@@ -297,7 +299,8 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
     """Times of every op at one design point.
 
     Fills ``out`` (n_ops, 6) by resource, executions multiplied in, and ``spans`` (n_ops, 5): begin, end, held
-    core-seconds, first core and pieces within the op's segment. Returns core-seconds held and available. [s]
+    core-seconds, first core and pieces within the op's segment. Returns core-seconds worked, kernel starts and waiting
+    for LPDDR left out, and core-seconds there are. [s]
     """
     n = demand.shape[0]
     piece, far, start = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -318,7 +321,7 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
         share_out(low, high, demand, makespan, begin, end, held, wall)
         runs = demand[low, RUNS]
         for j in range(low, high):
-            used += held[j] * runs
+            used += (piece[j] - start[j]) * demand[j, PIECES] * runs
         offered += makespan * cores * runs
         low = high
     for j in range(n):

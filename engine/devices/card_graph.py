@@ -195,7 +195,7 @@ def _converted(ops: list[Op]) -> list[Op]:
         marks: dict[str, float] = {}
         if low or emits[op.name] == "any":
             operands = sum(emits.get(n, "wide") == "low" for n in op.inputs)
-            if not op.contraction and not _moves(op) and not op.attribute(RIDES) and operands:
+            if not op.contraction and not _moves(op) and (op.kind == "Add" or not op.attribute(RIDES)) and operands:
                 marks[LOW_IN] = float(operands)
         if emits[op.name] == "any" and wanted[op.name]:
             marks[LOW_OUT] = 1.0

@@ -58,7 +58,7 @@ def judge(value: Any, tolerance: Any, predicted: Any) -> tuple[float | None, boo
 
     `tolerance` is a relative number, ``exact``, ``range`` (inside min..max), ``upper_bound``, ``lower_bound``,
     ``order`` (within a factor of ten), ``ordinal`` (a statement, predicted as True or False), ``{abs_pp: x}``
-    (percentage points: absolute in the printed unit, or in hundredths of a fraction), or ``{min, max}``.
+    (percentage points of a figure printed in %), or ``{min, max}``.
     """
     if tolerance == "ordinal" or isinstance(predicted, bool):
         return None, predicted is True or (predicted is not False and predicted == value)
@@ -95,8 +95,7 @@ def judge(value: Any, tolerance: Any, predicted: Any) -> tuple[float | None, boo
         return error, 0.1 <= got / want <= 10
     if isinstance(tolerance, dict):
         points = float(tolerance["abs_pp"])
-        scale = 100.0 if abs(want) <= 1 and abs(got) <= 1 and points >= 1 else 1.0
-        return error, abs(got - want) * scale <= points
+        return error, abs(got - want) <= points
     return error, abs(error) <= float(tolerance)
 
 
