@@ -21,7 +21,7 @@ from engine.report import (
 )
 from engine.scenario import encode
 from engine.schedule import Priced, Schedule
-from engine.words import amount, bytes_, percent
+from engine.words import amount, bytes_, level_name, percent
 from hardware_specs.catalog import quantities
 
 __all__ = ["compose"]
@@ -184,7 +184,7 @@ def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money
             ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
             short = amount(row.need_bytes - row.capacity_bytes, "B")
             found.append(
-                f"Does not fit: {row.level} on {row.device} is {short} short; {row.holds} need {ratio} {unit} "
+                f"Does not fit: {level_name(row.level)} on {row.device} is {short} short; {row.holds} need {ratio} {unit} "
                 f"({100 * row.need_bytes / row.capacity_bytes:.0f}%)."
             )
     limits = bound.scenario.limits
@@ -206,7 +206,9 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
     tight = max((m for m in memory if m.required), key=lambda m: m.need_bytes / m.capacity_bytes, default=None)
     if tight is not None:
         ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
-        text += f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {tight.level} a device."
+        text += (
+            f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} a device."
+        )
     if report_of["power"] is not None:
         text += f" {amount(report_of['power'], 'W')}."
     return text

@@ -52,12 +52,12 @@ _EAGER = {"graph": False, "fuse": False}
 
 PRESETS = _catalogue(
     Preset("node-dlrm", "Recommendation on the six-card node", "Six-card node", "000", "fb-node", "dlrm-more-complex",
-           True, {"batch": 64}, "cpu-dlrm"),
+           True, {"batch": 64}),
     Preset("node-xlmr", "XLM-R on one card of the node", "XLM-R, one card", "000", "fb-node", "xlm-r-large", False,
            {"scheme": "replicas", "devices": 6, "precision": "fp16"}),
     Preset("node-resnext", "ResNeXt-101 on one card", "ResNeXt, one card", "000", "fb-card", "resnext101-32x4d"),
     Preset("cpu-dlrm", "Recommendation on the host's CPU alone", "DLRM on Xeon D", "000", "xeon-d-2191",
-           "dlrm-less-complex", False, {"batch": 64}),
+           "dlrm-rmc2", False, {"batch": 64}),
     Preset("brainwave-gru", "A large GRU at batch 1 on Brainwave", "Brainwave NPU", "001", "brainwave-s10-pre",
            "gru-3200x2400", True, {"devices": 1, "scheme": "single"}),
     Preset("brainwave-tp1", "Text-processing LSTM pinned on an FPGA", "TP1 LSTM", "001", "brainwave-a10", "tp1-lstm",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["amount", "bytes_", "percent"]
+__all__ = ["amount", "bytes_", "level_name", "percent"]
 
 _PREFIXES = (
     (1e15, "P"),
@@ -39,10 +39,18 @@ def amount(value: float, unit: str) -> str:
 
 def bytes_(need: float, capacity: float) -> tuple[str, str]:
     """Demand and capacity with one shared prefix, as numbers and the unit: ``("3.11 of 8.00", "GB")``."""
+    if 0 < need < 0.005 * capacity:
+        shown = amount(need, "B")
+        return f"{shown} of {amount(capacity, 'B').rsplit(' ', 1)[0]}", amount(capacity, "B").rsplit(" ", 1)[1]
     for factor, prefix in _PREFIXES:
         if capacity >= factor:
             return f"{need / factor:.2f} of {capacity / factor:.2f}", f"{prefix}B"
     return f"{need:.0f} of {capacity:.0f}", "B"
+
+
+def level_name(name: str) -> str:
+    """A memory level as people write it: acronyms in capitals, words as they are."""
+    return name.upper() if name.isalnum() and len(name) <= 5 and name not in ("cache", "local") else name
 
 
 def percent(share: float) -> str:
