@@ -48,6 +48,7 @@ class Case:
     library : the same work by numpy, where numpy has it.
     flops, bytes : work of one call and the bytes it must touch, each counted once. [FLOP], [B]
     precision : format of the weights.
+    live : activations, which in a network the operator before has just written.
     """
 
     kernel: str
@@ -57,6 +58,12 @@ class Case:
     flops: float
     bytes: float
     precision: str
+    live: tuple[np.ndarray, ...] = ()
+
+    def touch(self) -> None:
+        """Write the activations as they are: they are then as near as a network would leave them."""
+        for array in self.live:
+            np.add(array, 0, out=array, casting="unsafe")
 
 
 def noise(*shape: int, scale: float = 1.0) -> np.ndarray:
@@ -95,9 +102,8 @@ def product(
     name, runs, check, width = _PRODUCTS[precision](a, weights, threads, relu, wide_input, rows, exact)
     touched = m * k * width[0] + k * n * width[1] + m * n * width[2]
     first, out = weights[0], np.empty((m, n), np.float32)
-    return Case(
-        name, tuple(runs), check, partial(np.matmul, a, first, out=out), 2.0 * m * k * n, touched, precision
-    )  # fmt: skip
+    library = partial(np.matmul, a, first, out=out)
+    return Case(name, tuple(runs), check, library, 2.0 * m * k * n, touched, precision, (a,))
 
 
 _Made = tuple[str, Sequence[Callable[[], Any]], Check, tuple[float, float, float]]

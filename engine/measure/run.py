@@ -347,6 +347,7 @@ def _timed(
                     if layer >= _layers(entry):
                         continue
                     run = entry.case.runs[layer % len(entry.case.runs)]
+                    entry.case.touch()
                     started = clock()
                     for _ in range(entry.steps):
                         run()

@@ -76,9 +76,12 @@ def convolve(
     exact = np.maximum(exact, 0) if relu else exact
     check: Check = lambda y: (y.reshape(-1, filters)[: len(exact)], exact)  # noqa: E731  # one expression
     size = 4.0 * (x.size + w.size + batch * prod(out_shape) * filters)
-    runs = tuple(partial(operator, x, p, relu=relu, threads=threads) for p in packed)
     assert thin or conv_shape(spatial, packed[0]) == out_shape
-    return Case("depthwise" if thin else "conv", runs, check, None, flops, size, "fp32")
+    edged = np.pad(x, [(0, 0), *[(p, p) for p in pad], (0, 0)])  # the operator before writes its border
+    out = np.empty((batch, *out_shape, filters), np.float32)
+    runs = tuple(partial(operator, edged, p, relu=relu, bordered=True, out=out, threads=threads) for p in packed)
+    name = "depthwise" if thin else "conv"
+    return Case(name, runs, check, None, flops, size, "fp32", (out, edged))
 
 
 def pool(
@@ -92,7 +95,7 @@ def pool(
         size = 4.0 * (x.size + exact.size)
         return Case(
             "global_average_pool", (run,), lambda y: (y, exact), partial(x.mean, axis=(1, 2)), float(x.size), size,
-            "fp32",
+            "fp32", (x,),
         )  # fmt: skip
     operator = max_pool if kind == "MaxPool" else average_pool
     run = partial(operator, x, window, stride=stride, padding=pad, threads=threads)
@@ -105,7 +108,7 @@ def pool(
         exact = view.max(axis=(-1, -2)) if kind == "MaxPool" else view.mean(axis=(-1, -2))
         check = lambda y: (y[0], exact)  # noqa: E731  # one expression
     made = batch * view.shape[0] * view.shape[1] * channels
-    return Case(operator.__name__, (run,), check, None, float(made * window**2), 4.0 * (x.size + made), "fp32")
+    return Case(operator.__name__, (run,), check, None, float(made * window**2), 4.0 * (x.size + made), "fp32", (x,))
 
 
 def lookup(
@@ -237,7 +240,7 @@ def pointwise(name: str, elements: int, threads: int) -> Case:
         "mul": partial(np.multiply, x, x, out=np.empty_like(x)),
         "copy": partial(np.copyto, np.empty_like(x), x),
     }.get(name)
-    return Case(name, (run,), lambda y: (y[:part], exact), library, operations * elements, moved, "fp32")
+    return Case(name, (run,), lambda y: (y[:part], exact), library, operations * elements, moved, "fp32", (out, x))
 
 
 def soft(rows: int, columns: int, threads: int) -> Case:
@@ -247,7 +250,7 @@ def soft(rows: int, columns: int, threads: int) -> Case:
     powers = np.exp(x[:part].astype(np.float64))
     exact = powers / powers.sum(axis=1, keepdims=True)
     run = partial(softmax, x, out=out, threads=threads)
-    return Case("softmax", (run,), lambda y: (y[:part], exact), None, 5.0 * x.size, 8.0 * x.size, "fp32")
+    return Case("softmax", (run,), lambda y: (y[:part], exact), None, 5.0 * x.size, 8.0 * x.size, "fp32", (out, x))
 
 
 def normalise(kind: str, rows: int, columns: int, threads: int) -> Case:
@@ -265,7 +268,7 @@ def normalise(kind: str, rows: int, columns: int, threads: int) -> Case:
         exact = (wide - wide.mean(axis=1, keepdims=True)) / np.sqrt(wide.var(axis=1, keepdims=True) + 1e-5)
         exact = exact * gain + shift
     name = {"BatchNormalization": "batch_norm", "RMSNormalization": "rms_norm"}.get(kind, "layer_norm")
-    return Case(name, (run,), lambda y: (y[: len(wide)], exact), None, work * x.size, 8.0 * x.size, "fp32")
+    return Case(name, (run,), lambda y: (y[: len(wide)], exact), None, work * x.size, 8.0 * x.size, "fp32", (out, x))
 
 
 def quantised(rows: int, columns: int, threads: int) -> Case:

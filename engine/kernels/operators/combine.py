@@ -24,36 +24,44 @@ Combination = Literal["add", "mul", "clip6", "hard_swish", "copy"]
 @kernel
 def add_range(lo, hi, x, y, out):
     """``x + y``."""
-    for i in range(lo, hi):
-        out[i] = x[i] + y[i]
+    a, b, to = x[lo:hi], y[lo:hi], out[lo:hi]  # slices: an index that may be negative is never vectorised
+    for i in range(to.size):
+        to[i] = a[i] + b[i]
 
 
 @kernel
 def mul_range(lo, hi, x, y, out):
     """``x * y``."""
-    for i in range(lo, hi):
-        out[i] = x[i] * y[i]
+    a, b, to = x[lo:hi], y[lo:hi], out[lo:hi]
+    for i in range(to.size):
+        to[i] = a[i] * b[i]
 
 
 @kernel
 def clip6_range(lo, hi, x, y, out):
-    """``min(max(x, 0), 6)``."""
-    for i in range(lo, hi):
-        out[i] = min(max(x[i], _ZERO), _SIX)
+    """``min(max(x, 0), 6)``; NaN becomes 0 as in a ReLU."""
+    a, to = x[lo:hi], out[lo:hi]
+    for i in range(to.size):
+        v = a[i] if a[i] > _ZERO else _ZERO
+        to[i] = v if v < _SIX else _SIX
 
 
 @kernel
 def hard_swish_range(lo, hi, x, y, out):
     """``x * min(max(x + 3, 0), 6) / 6``."""
-    for i in range(lo, hi):
-        out[i] = x[i] * min(max(x[i] + _THREE, _ZERO), _SIX) / _SIX
+    a, to = x[lo:hi], out[lo:hi]
+    for i in range(to.size):
+        v = np.float32(a[i] + _THREE)
+        v = v if v > _ZERO else _ZERO
+        to[i] = a[i] * (v if v < _SIX else _SIX) / _SIX
 
 
 @kernel
 def copy_range(lo, hi, x, y, out):
     """``x``."""
-    for i in range(lo, hi):
-        out[i] = x[i]
+    a, to = x[lo:hi], out[lo:hi]
+    for i in range(to.size):
+        to[i] = a[i]
 
 
 _RANGE: dict[str, Callable[..., None]] = {
