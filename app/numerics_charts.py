@@ -71,17 +71,16 @@ def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure
     edge = float(np.percentile(np.abs(before), 99.9)) * 1.05
     bins = np.linspace(-edge, edge, _BINS)
     middle = (bins[:-1] + bins[1:]) / 2
-    data = []
+    data, top = [], 0.0
     for values, name in ((before, "before"), (after, "after")):
         counts = np.histogram(np.clip(values, -edge, edge), bins)[0] / values.size * 100
-        first = name == "before"
+        top, first = max(top, float(counts.max())), name == "before"
         look = {"fill": "tozeroy", "fillcolor": CLOUD[dark], "line": {"width": 0, "shape": "hvh"}} if first else {
             "line": {"color": PICK[dark], "width": 1.8, "shape": "hvh"}}  # fmt: skip
         data.append(
             {"type": "scatter", "mode": "lines", "name": name, "x": middle, "y": counts,
              "hovertemplate": f"{name}: %{{y:.3g}}% near %{{x:.3g}}<extra></extra>"} | look
         )  # fmt: skip
-    top = max(float(np.max(trace["y"])) for trace in data)
     notes = [
         {"x": 0.02, "xref": "paper", "y": top, "text": "filled: before, line: after", "xanchor": "left"},
     ]

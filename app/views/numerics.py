@@ -24,7 +24,7 @@ _RUNGS = {
 def controls() -> tuple[str, float, str, str, float]:
     """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
     with st.sidebar:
-        name = st.selectbox("Layer", list(TENSORS), format_func=TENSORS.get, key="n.tensor",
+        name = st.selectbox("Layer", list(TENSORS), format_func=lambda name: TENSORS[name], key="n.tensor",
                             help="Values drawn with a fixed seed, 256 x 512.")  # fmt: skip
         wanted = st.slider("Wanted signal over noise (dB)", 5, 60, 30, 5, key="n.wanted",
                            help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip

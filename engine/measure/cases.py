@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.kernels.operators.activation import activate
-from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
+from engine.kernels.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
 from engine.kernels.operators.gemv import gemv
 from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
 from engine.kernels.operators.quantise import quantise
@@ -138,7 +138,7 @@ def _fp32(
 def _int8(
     a: np.ndarray, weights: list[np.ndarray], threads: int, relu: bool, wide: bool, rows: int, exact: Any
 ) -> _Made:
-    step_a = np.float32(np.abs(a).max() / 127)
+    step_a = float(np.float32(np.abs(a).max() / 127))
     step_w = np.float32(np.abs(weights[0]).max() / 127)
     step_y = np.float32(max(np.abs(exact).max(), 1e-30) / 120)
     codes = quantise(a, step_a, _ZERO, dtype=np.uint8)
@@ -156,15 +156,6 @@ def _int8(
 
     name = "quantise + gemm_u8" if wide else "gemm_u8"
     return name, [partial(one, p) for p in packed], check, (5.0 if wide else 1.0, 1, 1)
-
-
-def _int8_sums(a: np.ndarray, w: np.ndarray, threads: int) -> tuple[Callable[[], np.ndarray], float]:
-    """An 8-bit product that keeps its 32-bit sums, and what one of them stands for."""
-    step_a, step_w = np.float32(np.abs(a).max() / 127), np.float32(np.abs(w).max() / 127)
-    codes = quantise(a, step_a, _ZERO, dtype=np.uint8)
-    packed = pack_s8(np.clip(np.rint(w / step_w), -127, 127).astype(np.int8))
-    out = np.empty((len(a), w.shape[1]), np.int32)
-    return partial(gemm_s32, codes, packed, _ZERO, None, out, threads), float(step_a) * float(step_w)
 
 
 def _bf16(

@@ -100,7 +100,7 @@ _LIST = (
     ),
     NamedKernel(
         "embedding-bag", "Embedding bag", ("bags", "lookups", "rows", "width"), (256, 40, 500_000, 64),
-        ("fp32", "fp16", "int8", "int4"), lambda s, p, t: shaped.lookup(*s, p, t),
+        ("fp32", "fp16", "int8", "int4"), lambda s, p, t: shaped.lookup(s[0], s[1], s[2], s[3], p, t),
         lambda s: bag("kernel", dim(s[0]), s[1], s[2], s[3], group="kernel"),
         lambda s: 4.0 * s[2] * (s[3] + 8) + 80.0 * s[0] * s[1] + 16.0 * s[0] * s[1] * s[3],
         lambda s: float(s[0] * s[1] * s[3]),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
+from typing import Any, cast
 
 import numpy as np
 
-from engine.kernels.operators.activation import activate
+from engine.kernels.operators.activation import Activation, activate
 from engine.kernels.operators.attention import attention
 from engine.kernels.operators.binary import binary_counts, pack_binary
-from engine.kernels.operators.combine import combine
+from engine.kernels.operators.combine import Combination, combine
 from engine.kernels.operators.conv import conv, conv_shape, pack_conv
 from engine.kernels.operators.depthwise import depthwise, pack_depthwise
-from engine.kernels.operators.embedding import RowTable, embedding_bag, embedding_lookup, pack_rows
+from engine.kernels.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.kernels.operators.gemm import gemm_f32, pack_f32
 from engine.kernels.operators.norm import batch_norm, layer_norm, rms_norm
 from engine.kernels.operators.pool import average_pool, global_average_pool, max_pool
@@ -62,11 +63,11 @@ def convolve(
     """A convolution of one to three dimensions, channels last; depthwise where each channel has its own window."""
     x = noise(batch, *spatial, channels)
     thin = groups == channels == filters and len(spatial) == 2
-    make = partial(pack_depthwise, stride=stride, padding=pad) if thin else partial(
+    make: Any = partial(pack_depthwise, stride=stride, padding=pad) if thin else partial(
         pack_conv, stride=stride, padding=pad, groups=groups)  # fmt: skip
     w = noise(filters, channels // groups, *window, scale=1 / np.sqrt(prod(window) * channels / groups))
     packed = [make(np.roll(w, i, axis=0)) for i in range(copies)]
-    operator = depthwise if thin else conv
+    operator: Any = depthwise if thin else conv
     out_shape = tuple((n + 2 * p - k) // s + 1 for n, k, s, p in zip(spatial, window, stride, pad, strict=True))
     if min(out_shape) < 1:
         raise MeasureError(f"spatial is {spatial}; allowed: at least the window {window} less its padding")
@@ -119,8 +120,9 @@ def lookup(
         raise MeasureError(f"precision is {precision!r}; allowed for lookups: {', '.join(_ROW_BYTES)}")
     rng = np.random.default_rng(3)
     values = noise(min(rows, 4096), width)
-    small = pack_rows(values, precision)  # one block of rows, repeated: packing all of a large table takes long
-    stored = [RowTable(precision, width, np.resize(small.data, (rows, small.data.shape[1]))) for _ in range(tables)]
+    format = cast(RowFormat, precision)
+    small = pack_rows(values, format)  # one block of rows, repeated: packing all of a large table takes long
+    stored = [RowTable(format, width, np.resize(small.data, (rows, small.data.shape[1]))) for _ in range(tables)]
     ids = [rng.integers(0, rows, bags * lookups) for _ in range(8)]
     offsets = np.arange(bags + 1, dtype=np.int64) * lookups
     out = np.empty((bags, width), np.float32)
@@ -166,7 +168,7 @@ def recurrent(kind: str, batch: int, inputs: int, hidden: int, threads: int, cop
     gates = GATES[kind]
     w = noise(gates * hidden, inputs, scale=1 / np.sqrt(inputs))
     r = noise(gates * hidden, hidden, scale=1 / np.sqrt(hidden))
-    packed = [pack_cell(kind, np.roll(w, i, axis=0), r) for i in range(copies)]  # type: ignore[arg-type]  # a Literal
+    packed = [pack_cell(cast(Any, kind), np.roll(w, i, axis=0), r) for i in range(copies)]
     x, h, c = noise(batch, inputs), np.tanh(noise(batch, hidden)), noise(batch, hidden)
     gx, gh = x.astype(np.float64) @ w.T.astype(np.float64), h.astype(np.float64) @ r.T.astype(np.float64)
     sigmoid = _POINTWISE["sigmoid"][0]
@@ -227,9 +229,9 @@ def pointwise(name: str, elements: int, threads: int) -> Case:
     out = np.empty_like(x)
     second = x if name in ("add", "mul") else None
     if name in _COMBINED:
-        run = partial(combine, name, x, second, out=out, threads=threads)  # type: ignore[arg-type]  # a Literal
+        run = partial(combine, cast(Combination, name), x, second, out=out, threads=threads)
     else:
-        run = partial(activate, x, name, out=out, threads=threads)  # type: ignore[arg-type]  # a Literal
+        run = partial(activate, x, cast(Activation, name), out=out, threads=threads)
     part = min(elements, 1 << 20)
     exact = twin(x[:part].astype(np.float64))
     moved = 4.0 * elements * (3 if second is not None else 2)
@@ -275,7 +277,7 @@ def quantised(rows: int, columns: int, threads: int) -> Case:
     """Float32 to 8-bit codes, one scale."""
     x = noise(rows, columns)
     step, out = np.float32(np.abs(x).max() / 127), np.empty(x.shape, np.int8)
-    run = partial(quantise, x, step, out=out, threads=threads)
+    run = partial(quantise, x, float(step), out=out, threads=threads)
     part = few_rows(rows, 8.0 * columns)
     exact = x[:part].astype(np.float64)
     return Case(
