@@ -183,8 +183,9 @@ def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money
         if not row.fits:
             ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
             short = amount(row.need_bytes - row.capacity_bytes, "B")
+            where = f"{level_name(row.level)} on {row.device}"
             found.append(
-                f"Does not fit: {level_name(row.level)} on {row.device} is {short} short; {row.holds} need {ratio} {unit} "
+                f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
                 f"({100 * row.need_bytes / row.capacity_bytes:.0f}%)."
             )
     limits = bound.scenario.limits
@@ -203,7 +204,8 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
         return problems[0]
     per, share = report_of["headline"], report_of["share"]
     text = f"**{per}**, limited by **{RESOURCE_NAMES[report_of['bound']]}** for {percent(share)} of the time."
-    tight = max((m for m in memory if m.required), key=lambda m: m.need_bytes / m.capacity_bytes, default=None)
+    held = [m for m in memory if m.need_bytes > 0 and m.fits and m.need_bytes <= m.capacity_bytes]
+    tight = max(held, key=lambda m: (m.required, m.need_bytes / m.capacity_bytes), default=None)
     if tight is not None:
         ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
         text += (
