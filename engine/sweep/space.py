@@ -199,7 +199,8 @@ class Space:
         seen: set[str] = set()
         for axis in self.axes:
             for path in axis.paths:
-                if path in seen or any(p.startswith(path + ".") or path.startswith(p + ".") for p in seen):
+                others = (p for p in seen if "devices" not in (p, path))  # the count is no part of a device's spec
+                if path in seen or any(p.startswith(path + ".") or path.startswith(p + ".") for p in others):
                     raise ScenarioError(f"axis {path[:60]}: another axis already sets it")
                 seen.add(path)
         if self.size > POINTS_LIMIT:
