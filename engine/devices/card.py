@@ -17,7 +17,7 @@ from engine.devices import card_cores as C
 from engine.devices.card_bags import busiest, list_lengths
 from engine.devices.card_graph import LOW, LOW_IN, LOW_OUT, RIDES, lower
 from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
-from engine.devices.family import DeviceFamily, Fit, Job, Knob, PhaseCost, Span
+from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, Knob, PhaseCost, Span
 from engine.devices.footprint import footprint
 from engine.formats import BITS
 from engine.kernels.jit import kernel
@@ -308,21 +308,21 @@ def utilisation(job: Job) -> float:
 
 def _timeline(job: Job, asked: np.ndarray, seconds: np.ndarray, spans: np.ndarray) -> tuple[tuple[Span, ...], str]:
     """Bars of the segment of the pass that takes longest, the longest ops of it."""
-    groups = asked[:, C.SEGMENT]
-    totals = {g: seconds[groups == g].sum() for g in np.unique(groups)}
-    chosen = max(totals, key=lambda g: totals[g])
-    rows = [j for j in np.flatnonzero(groups == chosen) if spans[j, 1] > spans[j, 0]]
-    rows = sorted(sorted(rows, key=lambda j: spans[j, 0] - spans[j, 1])[:SHOWN])
-    resources = ("compute", "offchip", "onchip", "links", "host", "overhead")
+    groups = asked[:, C.SEGMENT].astype(int)
+    chosen = int(np.bincount(groups, seconds.sum(axis=1)).argmax())
+    rows = np.flatnonzero((groups == chosen) & (spans[:, 1] > spans[:, 0]))
+    if len(rows) > SHOWN:
+        rows = np.sort(rows[np.argsort(spans[rows, 0] - spans[rows, 1], kind="stable")[:SHOWN]])
+    cores, busiest_of = cores_of(job), seconds.argmax(axis=1)
     bars = tuple(
-        Span(
-            "all cores" if asked[j, C.PIECES] >= cores_of(job) else f"{int(asked[j, C.PIECES])} cores",
-            job.ops[j].name, float(spans[j, 0]), float(spans[j, 1] - spans[j, 0]),
-            resources[int(seconds[j].argmax())],
+        Span("all cores" if pieces >= cores else f"{int(pieces)} cores", job.ops[j].name, begin, end - begin,
+             RESOURCES[busiest_of[j]])
+        for j, pieces, begin, end in zip(
+            rows.tolist(), asked[rows, C.PIECES].tolist(), spans[rows, 0].tolist(), spans[rows, 1].tolist(),
+            strict=True,
         )
-        for j in rows
     )  # fmt: skip
-    layers = int(asked[rows[0], C.RUNS]) if rows else 1
+    layers = int(asked[rows[0], C.RUNS]) if len(rows) else 1
     return bars, f"one of {layers} layers" if layers > 1 else job.phase.name
 
 
@@ -330,15 +330,11 @@ def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
     asked, seconds, spans, _ = schedule(job)
     runs = asked[:, C.RUNS]
-    vector = 2 * (job.device.card.vector_bits.si / 8) / (supply(job)[C.LANE_S] * job.device.card.vector_bits.si / 16)
-    roofs = np.array(
-        [
-            peak(job.device, job.format),
-            peak(job.device, _wide(job.device, job.format)),
-            vector * job.device.card.cores.si,
-            job.model["host_rate"],
-        ]
-    )
+    spec = job.device.card
+    assert spec is not None
+    vector = 2 * spec.cores.si * spec.vector_bits.si / 8 * spec.clock.max.si  # 8-bit multiply-adds in every lane
+    wide = _wide(job.device, job.format)
+    roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = _timeline(job, asked, seconds, spans)
     return PhaseCost(
         seconds, runs * asked[:, C.WORK], roofs[asked[:, C.ROOF].astype(int)], runs * asked[:, C.FAR],
