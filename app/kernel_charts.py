@@ -116,7 +116,7 @@ def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: fl
         line = {"color": NEUTRAL, "width": 1.6, "dash": "dash"}
         data.append(_LINE | {"x": ends, "y": [scale(predicted)] * 2, "line": line})
         notes.append(
-            {"x": last + 0.5, "y": scale(predicted), "text": f"predicted {fmt.seconds(predicted)}", "xanchor": "right",
+            {"x": last + 0.5, "y": 0, "text": f"dashed: predicted {fmt.seconds(predicted)}", "xanchor": "right",
              "yanchor": "bottom"}
         )  # fmt: skip
     x = {"title": "Run", "range": ends, "showgrid": False, "nticks": 8}
