@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from typing import Any
 
 from engine.bind import Bound, bind
 from engine.choices import default_scenario
@@ -31,7 +32,7 @@ def _node() -> Scenario:
     return default_scenario(NODE, MORE)
 
 
-def _card(workload: str, **changes: object) -> Scenario:
+def _card(workload: str, **changes: Any) -> Scenario:
     return default_scenario(CARD, workload, **changes)
 
 
@@ -191,16 +192,14 @@ def _batch_gain() -> float:
 
 
 def _resident_gain() -> float:
-    """Dense weights that all cards together keep on chip when layers are sharded, over what copies keep. [-]"""
-    bound, _ = _times(_node())
-    near = sum(
-        m.capacity.si * (bound.device.card.cores.si if m.per == "core" else 1)
-        for m in bound.device.memory
-        if m.role == "onchip"
-    )
-    sharded = bind(_node().with_(switches={**_node().switches, "shard-fc": True}))
-    ways = next(stage.ways for stage in make_plan(sharded).stages if stage.name == "dense")
-    return near * ways / near
+    """Distinct dense weights that the cards together keep on chip when layers are sharded, over when copied. [-]"""
+
+    def distinct(scenario: Scenario) -> float:
+        plan = make_plan(bind(scenario))
+        return next(float(stage.ways) for stage in plan.stages if stage.name == "dense")  # copies hold the same
+
+    base = _node()
+    return distinct(base.with_(switches={**base.switches, "shard-fc": True})) / distinct(base)
 
 
 # --- shares of Table II ----------------------------------------------------------------------------------------------
