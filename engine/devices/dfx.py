@@ -222,8 +222,8 @@ def price(job: Job) -> PhaseCost:
         (time_program("head", record, layer, 0.0, chaining), heads_run),
         (time_program("token", record, layer, 0.0, chaining), tokens),
     )
-    roles = sum(t.by_role * times for t, times in parts) / clock
-    hbm = sum(t.hbm * times for t, times in parts)
+    roles = np.sum([t.by_role * times for t, times in parts], axis=0) / clock
+    hbm = np.sum([t.hbm * times for t, times in parts], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
     n = len(job.ops)
     seconds, offchip = np.zeros((n, 6)), np.zeros(n)

@@ -134,6 +134,9 @@ def _read_ir(ahead: int) -> Any:
     return generated
 
 
+_burn_f32: Any
+_burn_u8s8: Any
+_burn_bf16: Any
 if JIT_ENABLED:
     _burn_f32, _burn_u8s8, _burn_bf16 = (
         _compute_ir("f32"),

@@ -83,10 +83,14 @@ def throughput_ratio() -> float:
 
 def efficiency_ratio() -> float:
     """Mean over the grid of the ratio of output tokens a joule. [-]"""
-    return fmean(
-        report("dfx", "1.5b", 4, i, o).throughput_per_w / report("v100", "1.5b", 4, i, o).throughput_per_w  # type: ignore[operator]  # both publish their power
-        for i, o in GRID
-    )
+    return fmean(per_watt("dfx", i, o) / per_watt("v100", i, o) for i, o in GRID)
+
+
+def per_watt(on: str, inputs: int, outputs: int) -> float:
+    """Output tokens a joule of 1.5B on four devices. [1/J]"""
+    value = report(on, "1.5b", 4, inputs, outputs).throughput_per_w
+    assert value is not None, "both appliances publish their power"
+    return value
 
 
 def per_million_usd(on: str) -> float:

@@ -232,7 +232,7 @@ def _exp(machine: Machine, core: _Core, row: np.ndarray) -> None:
 
 
 def _accumulate(machine: Machine, core: _Core, row: np.ndarray) -> None:
-    _set(core, row, accumulate(_a(core, row), machine.lanes))
+    _set(core, row, np.asarray(accumulate(_a(core, row), machine.lanes)))
 
 
 def _divide_by_width(machine: Machine, core: _Core, row: np.ndarray) -> None:

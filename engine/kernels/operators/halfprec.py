@@ -116,7 +116,7 @@ def _widen_python(format: str) -> Any:
 _make_widen = _widen_ir if JIT_ENABLED else _widen_python
 _widen_bf16, _widen_fp16, _widen_ms9, _widen_ms8 = (_make_widen(name) for name in FORMATS)
 _tile_f32 = tile("f32")
-_tile_bf16 = tile("bf16") if HAS_BF16 else None
+_tile_bf16: Any = tile("bf16") if HAS_BF16 else None
 
 
 @kernel

@@ -158,7 +158,7 @@ def _killers(values: np.ndarray, picks: np.ndarray) -> np.ndarray:
     seen = values[:, picks]
     left = np.ones(seen.shape[1], dtype=bool)
     chosen = []
-    over = (seen[:, None, :] >= sample[:, :, None]).all(axis=0)
+    over = np.all(seen[:, None, :] >= sample[:, :, None], axis=0)
     for _ in range(min(_KILLERS, sample.shape[1])):
         gains = (over & left).sum(axis=1)
         best = int(gains.argmax())
