@@ -153,7 +153,7 @@ def supply_ops(demand, supply, point, out):
 
 
 def _block_of(rate: int, eager: bool) -> Callable[..., Any]:
-    """A compiled function that adds one op's seconds at the points lo..hi of a block to the block's totals.
+    """A compiled function that adds one op's seconds at every point of a block to the block's totals.
 
     The block is one flat array and every row begins at a constant, so that the compiler sees that no row overlaps
     another and works on several points at once.
@@ -162,19 +162,7 @@ def _block_of(rate: int, eager: bool) -> Callable[..., Any]:
     compute_s, memory_s, wait_s, start_s = (row * WIDTH for row in (6, 7, 10, 11))
 
     @inner
-    def add(block, effort, moved, launches, runs, lo, hi):
-        for p in range(lo, hi):
-            compute, memory, wait, launch = _op_seconds(
-                effort, block[rates + p], moved, block[moves + p], launches, block[launching + p], block[issuing + p]
-            )
-            block[compute_s + p] += runs * compute
-            block[memory_s + p] += runs * memory
-            if eager:
-                block[wait_s + p] += runs * wait
-            block[start_s + p] += runs * launch
-
-    @inner
-    def add_all(block, effort, moved, launches, runs):
+    def add(block, effort, moved, launches, runs):
         for p in range(WIDTH):
             compute, memory, wait, launch = _op_seconds(
                 effort, block[rates + p], moved, block[moves + p], launches, block[launching + p], block[issuing + p]
@@ -185,14 +173,21 @@ def _block_of(rate: int, eager: bool) -> Callable[..., Any]:
                 block[wait_s + p] += runs * wait
             block[start_s + p] += runs * launch
 
-    @inner
-    def choose(block, effort, moved, launches, runs, lo, hi):
-        if lo == 0 and hi == WIDTH:
-            add_all(block, effort, moved, launches, runs)
-        else:
-            add(block, effort, moved, launches, runs, lo, hi)
+    return add
 
-    return choose
+
+@kernel
+def _add_some(block, rate, effort, moved, launches, runs, lo, hi):
+    """The same for the points lo..hi."""
+    for p in range(lo, hi):
+        compute, memory, wait, launch = _op_seconds(
+            effort, block[rate * WIDTH + p], moved, block[BYTE_S * WIDTH + p],
+            launches, block[LAUNCH_S * WIDTH + p], block[ISSUE_S * WIDTH + p],
+        )  # fmt: skip
+        block[6 * WIDTH + p] += runs * compute
+        block[7 * WIDTH + p] += runs * memory
+        block[10 * WIDTH + p] += runs * wait
+        block[11 * WIDTH + p] += runs * launch
 
 
 _matrix, _wide, _lanes = (_block_of(rate, False) for rate in (MATRIX_S, WIDE_S, LANES_S))
@@ -212,19 +207,21 @@ def supply_block(demand, block, lo, hi):
     for j in range(demand.shape[0]):
         rate, effort, moved = int(demand[j, RATE]), demand[j, EFFORT], demand[j, BYTES]
         launches, runs = demand[j, LAUNCHES], demand[j, RUNS]
-        if eager:
+        if lo > 0 or hi < WIDTH:
+            _add_some(block, rate, effort, moved, launches, runs, lo, hi)
+        elif eager:
             if rate == MATRIX:
-                _matrix_eager(block, effort, moved, launches, runs, lo, hi)
+                _matrix_eager(block, effort, moved, launches, runs)
             elif rate == WIDE_MATRIX:
-                _wide_eager(block, effort, moved, launches, runs, lo, hi)
+                _wide_eager(block, effort, moved, launches, runs)
             else:
-                _lanes_eager(block, effort, moved, launches, runs, lo, hi)
+                _lanes_eager(block, effort, moved, launches, runs)
         elif rate == MATRIX:
-            _matrix(block, effort, moved, launches, runs, lo, hi)
+            _matrix(block, effort, moved, launches, runs)
         elif rate == WIDE_MATRIX:
-            _wide(block, effort, moved, launches, runs, lo, hi)
+            _wide(block, effort, moved, launches, runs)
         else:
-            _lanes(block, effort, moved, launches, runs, lo, hi)
+            _lanes(block, effort, moved, launches, runs)
 
 
 def formats(device: Device) -> tuple[str, ...]:

@@ -22,16 +22,28 @@ The public face, for pages, the command line and notebooks::
     result.seconds
     space.scenario(n)   # the Scenario of design n; encode() of it re-evaluates to the same bits
 
+Questions around it::
+
+    sensitivity(scenario, ("latency_s",), share=0.1)   # {figure: (Swing: path value base low high elasticity, ...)}
+    attribute(base, other, "latency_s").shares          # {"batching": s, "hardware": s, ...}, summing to the difference
+    inverse(space, start).sentence                      # the smallest change that keeps the space's limits, and why
+    tile_table(scenario)                                # seconds of each op at each tile, the best and a pinned one
+
 A sweep runs on the process-wide thread pool or any `concurrent.futures` executor and finds the same bytes on each.
 """
 
 from __future__ import annotations
 
+from engine.sweep.attribution import Attribution, attribute
+from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import Cancelled, Mismatch, figures_of, price, sweep
+from engine.sweep.sensitivity import Swing, knobs_of, sensitivity
 from engine.sweep.space import FIGURES, Axis, Limit, Objective, Space, objectives_of, space_of
+from engine.sweep.tiles import TileTable, tile_table
 
 __all__ = [
-    "FIGURES", "Axis", "Cancelled", "Front", "Limit", "Mismatch", "Objective", "Space", "SweepResult", "figures_of",
-    "objectives_of", "price", "space_of", "sweep", "write_rows",
+    "FIGURES", "Attribution", "Axis", "Cancelled", "Front", "Inverse", "Limit", "Mismatch", "Objective", "Space",
+    "SweepResult", "Swing", "TileTable", "attribute", "figures_of", "inverse", "knobs_of", "objectives_of", "price",
+    "sensitivity", "space_of", "sweep", "tile_table", "write_rows",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ __all__ = ["fill_points", "price_grid"]
 WIDTH = 256
 SUPPLIES = len(gpu.SUPPLY)
 HALVES_ROWS = SUPPLIES + N
+SEGMENT = 24  # designs with one demand from which a block of their own, partly empty, is faster than one point a time
 
 
 @kernel
@@ -90,8 +91,11 @@ def fill_points(
     digits = np.zeros(radix.shape[0], dtype=np.int64)
     for c in range(constant_row.shape[0]):
         mem[constant_row[c] * WIDTH : (constant_row[c] + 1) * WIDTH] = constant[c]
-    for start in range(lo, hi, WIDTH):
+    start, n = lo, 0
+    while start < hi:
         n = min(WIDTH, hi - start)
+        if same >= SEGMENT:  # long enough to keep blocks within one demand
+            n = min(n, same - start % same)
         _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
         for h in range(block_row.shape[0]):
             block = mem[block_row[h] * WIDTH : (block_row[h] + HALVES_ROWS) * WIDTH]
@@ -111,18 +115,18 @@ def fill_points(
             target = out[k, start - lo : start - lo + n]
             for q in range(n):
                 target[q] = source[q]
+        start += n
 
 
-@kernel
-def price_grid(demand, supply, out):
-    """Seconds by resource of one demand at many supplies (rows of `SUPPLY`, n): fills ``out`` (6, n)."""
+def price_grid(demand: np.ndarray, supply: np.ndarray) -> np.ndarray:
+    """Seconds by resource of one demand at many supplies (rows of `SUPPLY`, n), shape (6, n). [s]"""
     n = supply.shape[1]
-    block = np.zeros(HALVES_ROWS * WIDTH)
+    out = np.empty((N, n))
+    block = np.zeros((HALVES_ROWS, WIDTH))
     for lo in range(0, n, WIDTH):
         hi = min(lo + WIDTH, n)
-        for r in range(SUPPLIES):
-            block[r * WIDTH : r * WIDTH + hi - lo] = supply[r, lo:hi]
-        block[SUPPLIES * WIDTH :] = 0.0
-        gpu.supply_block(demand, block, 0, WIDTH)
-        for r in range(N):
-            out[r, lo:hi] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r) * WIDTH + hi - lo]
+        block[:SUPPLIES, : hi - lo] = supply[:, lo:hi]
+        block[SUPPLIES:] = 0.0
+        gpu.supply_block(demand, block.reshape(-1), 0, WIDTH)
+        out[:, lo:hi] = block[SUPPLIES:, : hi - lo]
+    return out

@@ -380,11 +380,10 @@ def _draw_cloud(block: _Block, space: Space, picks: np.ndarray, points: np.ndarr
     for axis in block.program.order:
         radix = len(space.axes[axis])
         inside = inside * radix + picks[at] // space.strides[axis] % radix
-    for i, number in zip(at, inside, strict=True):
-        values, bad, unfit = block.program.fill(int(number), int(number) + 1, FIGURES)
-        state[i] = 2 if bad[0] else int(unfit[0])
-        if not bad[0]:
-            points[:, i] = values[:, 0]
+    values, bad, unfit = block.program.fill_at(inside, FIGURES)
+    values[:, bad] = np.nan
+    points[:, at] = values
+    state[at] = np.where(bad, 2, unfit)
 
 
 def _front(space: Space, archive: _Archive, programs: _Programs) -> Front:

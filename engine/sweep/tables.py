@@ -220,20 +220,30 @@ class Program:
     unfit_rows: tuple[int, ...]
     sentences: tuple[str, ...]
 
-    def rows_of(self, figures: Sequence[str]) -> list[int]:
-        """Memory rows of figures, for `fill`."""
-        return [self.layout.metrics + METRICS.index(name) for name in figures]
-
     def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
-        names = self.rows_of(figures)
-        wanted = np.array([*names, *self.bad_rows, *self.unfit_rows], dtype=np.int64)
+        wanted = self._wanted(figures)
         out = np.empty((len(wanted), hi - lo))
         fill_points(lo, hi, *self.arguments, wanted, out)
-        k, b = len(names), len(names) + len(self.bad_rows)
-        bad = out[k:b].any(axis=0) if self.bad_rows else np.zeros(hi - lo, dtype=bool)
-        unfit = out[b:].any(axis=0) if self.unfit_rows else np.zeros(hi - lo, dtype=bool)
-        return out[:k], bad, unfit
+        return self._parted(out, len(figures))
+
+    def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same of designs here and there."""
+        wanted = self._wanted(figures)
+        out, one = np.empty((len(wanted), len(numbers))), np.empty((len(wanted), 1))
+        for i, number in enumerate(numbers.tolist()):
+            fill_points(number, number + 1, *self.arguments, wanted, one)
+            out[:, i] = one[:, 0]
+        return self._parted(out, len(figures))
+
+    def _wanted(self, figures: Sequence[str]) -> np.ndarray:
+        first = self.layout.metrics
+        names = [first + METRICS.index(name) for name in figures]
+        return np.array([*names, *self.bad_rows, *self.unfit_rows], dtype=np.int64)
+
+    def _parted(self, out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        none, b = np.zeros(out.shape[1], dtype=bool), k + len(self.bad_rows)
+        return out[:k], (out[k:b].any(axis=0) if b > k else none), (out[b:].any(axis=0) if self.unfit_rows else none)
 
 
 class _Assembly:
@@ -275,9 +285,7 @@ def _tabulated(made: _Tables, demand: Table, supply: Sequence[Table], size: int)
     out = np.empty((entries, N))
     for lo, hi in zip(edges, [*edges[1:], entries], strict=True):
         at = order[lo:hi]
-        part = np.empty((N, len(at)))
-        price_grid(np.nan_to_num(demand.values[which[at[0]]]), np.ascontiguousarray(rates[:, at]), part)
-        out[at] = part.T
+        out[at] = price_grid(np.nan_to_num(demand.values[which[at[0]]]), rates[:, at]).T
     return Table(tuple(axes), out, np.zeros(entries, dtype=bool))
 
 

@@ -1,0 +1,140 @@
+"""Where a gain between two scenarios comes from, in a way that does not depend on the order of the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import factorial, fsum
+
+from engine.choices import choices, default_scenario
+from engine.evaluate import evaluate
+from engine.scenario import Scenario, ScenarioError, make
+from engine.sweep.space import FIGURES
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["GROUPS", "Attribution", "attribute"]
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "workload": ("workload", "params", "inputs", "outputs"),
+    "hardware": ("system", "overrides"),
+    "batching": ("batch", "streams"),
+    "precision": ("precision",),
+    "tiling": ("tile",),
+    "partition": ("scheme", "devices", "split"),
+    "optimisations": ("switches",),
+    "costs": ("costs",),
+}
+"""Fields of a scenario by what kind of change they are."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Shares of a difference: `math.fsum` of them is the difference, to the bit."""
+
+    figure: str
+    base: float
+    other: float
+    shares: Mapping[str, float]  # of each group that differs, in the figure's unit
+    evaluations: int
+
+    @property
+    def difference(self) -> float:
+        """other - base."""
+        return self.other - self.base
+
+
+def _between(base: Scenario, other: Scenario, taken: frozenset[str], catalog: Catalog | None, zoo: Zoo | None):
+    """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,
+    then from the base, then from the pair's defaults, so that every mixture is a scenario that can run."""
+    source = {field: (other if group in taken else base) for group, fields in GROUPS.items() for field in fields}
+    fields = {field: getattr(s, field) for field, s in source.items()}
+    mixed = make(base.model_dump() | {k: v.model_dump() if hasattr(v, "model_dump") else v for k, v in fields.items()})
+    try:
+        return evaluate(mixed, catalog, zoo)
+    except ValueError:
+        pass
+    start = default_scenario(mixed.system, mixed.workload, catalog, zoo)
+    offered = choices(start, catalog, zoo)
+    owners = (mixed, other, base)
+
+    def pick(field: str, allowed) -> object:
+        return next((getattr(s, field) for s in owners if allowed(getattr(s, field))), getattr(start, field))
+
+    sizes = [len(knob.values) for knob in offered.knobs]
+
+    def tile_fits(tile: tuple[int, ...]) -> bool:
+        return not tile or (
+            len(tile) == len(sizes) and all(v in k.values for v, k in zip(tile, offered.knobs, strict=True))
+        )
+
+    changes = {
+        "precision": pick("precision", lambda v: v in offered.formats),
+        "tile": pick("tile", tile_fits),
+        "streams": min(mixed.streams, offered.max_streams),
+        "switches": {s.name: mixed.switches.get(s.name, s.default) for s in offered.switches},
+        "params": mixed.params if mixed.params.keys() <= {p.name for p in offered.params} else start.params,
+        "overrides": mixed.overrides if source["system"].system == mixed.system else {},
+    }
+    for s in (*owners, start):
+        if s.scheme in offered.schemes and s.devices in offered.device_counts and s.split <= len(offered.splits):
+            changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
+            break
+    return evaluate(make(mixed.model_dump() | changes), catalog, zoo)
+
+
+def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:
+    """Shares as floats whose exactly rounded sum is the difference: the largest takes what rounding left."""
+    found = {name: float(share) for name, share in shares.items()}
+    if not found:
+        return found
+    for name in sorted(found, key=lambda n: -abs(found[n])):
+        for _ in range(4):
+            gap = fsum([difference, *(-v for v in found.values())])
+            if fsum(found.values()) == difference:
+                return found
+            found[name] += gap
+    return found
+
+
+def attribute(
+    base: Scenario,
+    other: Scenario,
+    figure: str = "latency_s",
+    catalog: Catalog | None = None,
+    zoo: Zoo | None = None,
+) -> Attribution:
+    """The difference of a figure between two scenarios, dealt out to the kinds of change between them.
+
+    A kind's share is its Shapley value: the mean, over all orders in which the changes could be made, of what the
+    figure does when that kind is changed. Every mixture of both scenarios is evaluated. Where a mixture names what its
+    system does not offer (a precision, a scheme), the nearest choice that exists stands in. Exact for the model.
+    """
+    if figure not in FIGURES:
+        raise ScenarioError(f"figure {figure[:40]!r}: figures are {', '.join(FIGURES)}")
+    groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(other, f) for f in fields)]
+    values: dict[frozenset[str], Fraction] = {}
+    for size in range(len(groups) + 1):
+        for some in combinations(groups, size):
+            report = _between(base, other, frozenset(some), catalog, zoo)
+            value = report.breakdown[figure[:-2]] if figure[:-2] in report.breakdown else getattr(report, figure)
+            if value is None:
+                raise ScenarioError(f"{figure} is not published for {report.system_name}: it can't be attributed")
+            values[frozenset(some)] = Fraction(value)
+    n = len(groups)
+    shares: dict[str, Fraction] = {}
+    for group in groups:
+        rest = [g for g in groups if g != group]
+        shares[group] = sum(
+            (
+                Fraction(factorial(size) * factorial(n - size - 1), factorial(n))
+                * (values[frozenset((*some, group))] - values[frozenset(some)])
+                for size in range(n)
+                for some in combinations(rest, size)
+            ),
+            Fraction(0),
+        )
+    first, last = float(values[frozenset()]), float(values[frozenset(groups)])
+    return Attribution(figure, first, last, _exact_shares(shares, last - first), len(values))

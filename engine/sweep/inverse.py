@@ -1,0 +1,167 @@
+"""The smallest change that meets a target: over the grid of a space, exact, with the limit that binds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.scenario import Scenario, ScenarioError
+from engine.sweep.run import price
+from engine.sweep.space import Axis, Limit, Space
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["Inverse", "inverse"]
+
+POINTS_LIMIT = 20_000_000
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """The answer. Where `met` is False, the design is the one that misses by least, and `binding` what it misses."""
+
+    met: bool
+    scenario: Scenario
+    number: int  # of the design in the space
+    changes: Mapping[str, tuple[Any, Any]]  # path -> (from, to)
+    figures: Mapping[str, float]  # of the design, those that limits name
+    binding: str  # the limit that stops a smaller change, or fails: an inequality, or "fits"
+    gap: float  # how far it lies from the limit, relative; negative where kept with room [-]
+    sentence: str
+
+
+def _start(space: Space, start: Mapping[str, Any] | None) -> list[int]:
+    """Digit of the present value on each axis."""
+    found = []
+    for axis in space.axes:
+        if start is None or axis.path not in start:
+            raise ScenarioError(f"axis {axis.path[:60]}: say where it starts, as one of its values")
+        if start[axis.path] not in axis.values:
+            raise ScenarioError(f"axis {axis.path[:60]} starts at {str(start[axis.path])[:40]}: it lacks that value")
+        found.append(axis.values.index(start[axis.path]))
+    return found
+
+
+def _distance(axis: Axis, start: int) -> np.ndarray:
+    """How far each value of an axis lies from the start, 0 to 1: by ratio for positive numbers, else by step."""
+    values = axis.values
+    if all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values):
+        logs = np.log(np.array(values, dtype=np.float64))
+        far = np.abs(logs - logs[start])
+    else:
+        far = np.abs(np.arange(len(values)) - start).astype(np.float64)
+    return far / (far.max() or 1.0)
+
+
+def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Largest relative excess of each design over its limits, and which limit: len(limits) stands for fitting."""
+    rows = [
+        (figures[one.figure] - one.value if one.most else one.value - figures[one.figure]) / (abs(one.value) or 1.0)
+        for one in space.limits
+    ]
+    rows = [np.where(np.isnan(row), np.inf, row) for row in rows]
+    if space.fits:
+        rows.append(np.where(unfit, np.inf, -np.inf))
+    stacked = np.stack(rows)
+    return stacked.max(axis=0), stacked.argmax(axis=0)
+
+
+def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = None, zoo: Zoo | None = None) -> Inverse:
+    """The design nearest to the start that keeps every limit of the space.
+
+    Nearest is: the fewest axes changed, then the smallest sum of distances along them, each 0 to 1 of its axis (by
+    ratio for positive numbers, else by step), then the lowest number. Every design of the grid is priced, so the
+    answer is exact on it. The binding limit is the one most exceeded by the designs one axis closer to the start.
+
+    Parameters
+    ----------
+    start : the present value of every axis, which the axis must hold.
+    """
+    if not space.limits and not space.fits:
+        raise ScenarioError("an inverse search needs at least one limit, as latency_s <= 0.02")
+    if space.size > POINTS_LIMIT:
+        raise ScenarioError(f"the grid has {space.size} designs: at most {POINTS_LIMIT} are allowed here")
+    at = _start(space, start)
+    names = list(dict.fromkeys(one.figure for one in space.limits)) or ["latency_s"]
+    values, bad, unfit = price(space, names, catalog, zoo)
+    if bad.all():
+        raise ScenarioError("no design of this grid runs: every one is refused by its system")
+    figures = dict(zip(names, values, strict=True))
+    worst, which = _worst(space, figures, unfit)
+    worst = np.where(bad, np.inf, worst)
+    moved = np.zeros([len(axis) for axis in space.axes])
+    far = np.zeros_like(moved)
+    for i, axis in enumerate(space.axes):
+        shape = [1] * len(space.axes)
+        shape[i] = len(axis)
+        distance = _distance(axis, at[i]).reshape(shape)
+        moved, far = moved + (np.arange(len(axis)) != at[i]).reshape(shape), far + distance
+    moved, far = moved.reshape(-1), far.reshape(-1)
+    kept = np.flatnonzero(worst <= 0)
+    if not len(kept):
+        return _missed(space, at, figures, worst, which, moved, far, bad)
+    number = int(kept[np.lexsort((kept, far[kept], moved[kept]))[0]])
+    binding, gap = _binding(space, at, number, worst, which)
+    changes = _changes(space, at, number)
+    told = ", ".join(f"{path} {a} -> {b}" for path, (a, b) in changes.items()) or "nothing has to change"
+    stopped = f"; {binding} binds" if binding else ""
+    return _answer(space, number, True, changes, figures, binding, gap, f"{told}{stopped}.")
+
+
+def _answer(
+    space: Space, number: int, met: bool, changes: Any, figures: Mapping[str, np.ndarray], binding: str, gap: float,
+    sentence: str,
+) -> Inverse:  # fmt: skip
+    shown = {name: float(row[number]) for name, row in figures.items()}
+    return Inverse(met, space.scenario(number), number, changes, shown, binding, gap, sentence)
+
+
+def _changes(space: Space, at: list[int], number: int) -> dict[str, tuple[Any, Any]]:
+    digits = space.digits(number)
+    return {
+        axis.path: (axis.values[a], axis.values[d]) for axis, a, d in zip(space.axes, at, digits, strict=True) if a != d
+    }
+
+
+def _name(space: Space, which: int) -> str:
+    return str(space.limits[which]) if which < len(space.limits) else "fits"
+
+
+def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, which: np.ndarray) -> tuple[str, float]:
+    """The limit most exceeded one step closer to the start; else that with the least room."""
+    digits = space.digits(number)
+    closer = []
+    for axis, (a, d) in enumerate(zip(at, digits, strict=True)):
+        if a != d:
+            values = space.axes[axis].values
+            between = range(a, d) if a < d else range(d + 1, a + 1)
+            near = _distance(space.axes[axis], a)
+            step = max((v for v in between if near[v] < near[d]), key=lambda v: near[v], default=a)
+            assert len(values) > step
+            closer.append(number + (step - d) * space.strides[axis])
+    failing = [n for n in closer if worst[n] > 0]
+    pick = max(failing, key=lambda n: worst[n], default=number)
+    return _name(space, int(which[pick])), float(worst[number])
+
+
+def _missed(
+    space: Space, at: list[int], figures: Mapping[str, np.ndarray], worst: np.ndarray, which: np.ndarray,
+    moved: np.ndarray, far: np.ndarray, bad: np.ndarray,
+) -> Inverse:  # fmt: skip
+    """Nothing on the grid keeps every limit: the design that misses by least, and what it misses."""
+    able = np.flatnonzero(~bad)
+    number = int(able[np.lexsort((able, far[able], moved[able], worst[able]))[0]])
+    name, gap = _name(space, int(which[number])), float(worst[number])
+    if name == "fits":
+        sentence = f"Infeasible: none of {space.size:,} designs keeps every limit; nothing that runs fits in memory."
+    else:
+        limit: Limit = space.limits[int(which[number])]
+        value = float(figures[limit.figure][number])
+        sentence = (
+            f"Infeasible: none of {space.size:,} designs keeps every limit; the nearest has "
+            f"{limit.figure} = {value:.6g} and misses {limit} by {100 * gap:.3g}%."
+        )
+    return _answer(space, number, False, _changes(space, at, number), figures, name, gap, sentence)

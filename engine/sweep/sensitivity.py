@@ -1,0 +1,129 @@
+"""How much each figure moves when one number of the scenario moves: a tornado, and elasticities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+from typing import Any
+
+from pydantic import BaseModel
+
+from engine.bind import Bound, bind
+from engine.devices import family
+from engine.devices.family import Unsupported
+from engine.evaluate import evaluate
+from engine.report import Report
+from engine.scenario import Scenario, ScenarioError
+from engine.settings import apply
+from engine.sweep.space import FIGURES
+from hardware_specs.catalog import Catalog
+from hardware_specs.quantity import Quantity
+from model_zoo.catalog import Zoo
+
+__all__ = ["Swing", "knobs_of", "sensitivity"]
+
+_COSTS = ("energy_usd_per_kwh", "pue", "years", "utilisation")
+
+
+@dataclass(frozen=True)
+class Swing:
+    """What a figure does when one number falls and rises by a share; None where the changed scenario is refused."""
+
+    path: str
+    value: float  # of the number, SI
+    base: float  # of the figure
+    low: float | None
+    high: float | None
+    elasticity: float | None  # d ln(figure) / d ln(number), central difference [-]
+
+    @property
+    def width(self) -> float:
+        """Largest relative change of the figure. [-]"""
+        moved = [abs(v - self.base) for v in (self.low, self.high) if v is not None]
+        return max(moved, default=0.0) / abs(self.base) if self.base else 0.0
+
+
+def _quantities(spec: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Paths of the quantities of a spec, and their values. [SI]"""
+    if isinstance(spec, Quantity):
+        yield path, spec.si
+    elif isinstance(spec, BaseModel):
+        for name in type(spec).model_fields:
+            yield from _quantities(getattr(spec, name), f"{path}.{name}")
+    elif isinstance(spec, dict):
+        for name, entry in spec.items():
+            yield from _quantities(entry, f"{path}.{name}")
+    elif isinstance(spec, tuple):
+        for i, entry in enumerate(spec):
+            yield from _quantities(entry, f"{path}.{getattr(entry, 'name', i)}")
+
+
+def _numbers(bound: Bound) -> dict[str, float]:
+    """Every number of a bound scenario that a setting reaches: specs, links, model parameters, prices. [SI]"""
+    found: dict[str, float] = {}
+    for i, device in enumerate(bound.devices):
+        found.update(_quantities(device, f"devices.{i}"))
+        for name, value in family(device.kind).model(device, {}).items():
+            found.setdefault(f"model.{name}", bound.model.get(name, value))
+    for wire in reversed(bound.wires):
+        found.update(_quantities(wire.link, f"links.{wire.role}"))
+    costs = bound.scenario.costs.model_dump()
+    return found | {f"costs.{name}": costs[name] for name in _COSTS}
+
+
+def knobs_of(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
+    """Paths of the numbers that may be varied around a scenario, with their values. [SI]"""
+    return {k: v for k, v in _numbers(bind(scenario, catalog, zoo)).items() if v > 0 and isfinite(v)}
+
+
+def _figure(report: Report, name: str) -> float | None:
+    return report.breakdown[name[:-2]] if name[:-2] in report.breakdown else getattr(report, name)
+
+
+def sensitivity(
+    scenario: Scenario,
+    figures: Sequence[str] = ("latency_s", "throughput_per_s", "throughput_per_w", "usd_per_million"),
+    paths: Sequence[str] | None = None,
+    share: float = 0.1,
+    catalog: Catalog | None = None,
+    zoo: Zoo | None = None,
+) -> dict[str, tuple[Swing, ...]]:
+    """A tornado for each figure: numbers multiplied by 1 - share and 1 + share one at a time, widest swing first.
+
+    Parameters
+    ----------
+    paths : numbers to move, each a path of `engine.settings.apply`; every one that moves a figure when left out.
+    share : above 0 and below 1.
+
+    Each swing is exact (both ends are evaluated); an elasticity is a local estimate from them.
+    """
+    if not 0 < share < 1:
+        raise ScenarioError(f"share is {share:g}: above 0 and below 1 is allowed")
+    strange = [name for name in figures if name not in FIGURES]
+    if strange:
+        raise ScenarioError(f"figure {strange[0][:40]!r}: figures are {', '.join(FIGURES)}")
+    base, known = evaluate(scenario, catalog, zoo), knobs_of(scenario, catalog, zoo)
+    for path in paths or ():
+        if path not in known:
+            raise ScenarioError(f"{path[:80]}: not a positive number of this scenario")
+    found: dict[str, list[Swing]] = {name: [] for name in figures}
+    for path in paths or known:
+        ends: list[Report | None] = []
+        for factor in (1 - share, 1 + share):
+            try:
+                ends.append(evaluate(apply(scenario, path, known[path] * factor), catalog, zoo))
+            except (ScenarioError, Unsupported):
+                ends.append(None)
+        for name in figures:
+            start = _figure(base, name)
+            if start is None:
+                continue
+            low, high = (None if end is None else _figure(end, name) for end in ends)
+            slope = None
+            if low is not None and high is not None and low > 0 and high > 0:
+                slope = (log(high) - log(low)) / (log(1 + share) - log(1 - share))
+            swing = Swing(path, known[path], start, low, high, slope)
+            if paths or swing.width > 0 or None in (low, high):
+                found[name].append(swing)
+    return {name: tuple(sorted(swings, key=lambda s: (-s.width, s.path))) for name, swings in found.items()}
