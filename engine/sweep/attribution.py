@@ -8,8 +8,9 @@ from fractions import Fraction
 from itertools import combinations
 from math import factorial, fsum
 
-from engine.choices import choices, default_scenario
+from engine.choices import choices, default_scenario, why_not
 from engine.evaluate import evaluate
+from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, make
 from engine.sweep.space import FIGURES
 from hardware_specs.catalog import Catalog
@@ -28,6 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "costs": ("costs",),
 }
 """Fields of a scenario by what kind of change they are."""
+_BOTH = "workload and hardware"  # one change where neither system runs the other's workload
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,12 @@ class Attribution:
         return self.other - self.base
 
 
-def _between(base: Scenario, other: Scenario, taken: frozenset[str], catalog: Catalog | None, zoo: Zoo | None):
+def _between(
+    base: Scenario, other: Scenario, taken: frozenset[str], catalog: Catalog | None, zoo: Zoo | None
+) -> Report:
     """The base with some groups of the other. What the resulting pair does not offer comes from the other scenario,
     then from the base, then from the pair's defaults, so that every mixture is a scenario that can run."""
+    taken |= {"workload", "hardware"} if _BOTH in taken else set()
     source = {field: (other if group in taken else base) for group, fields in GROUPS.items() for field in fields}
     fields = {field: getattr(s, field) for field, s in source.items()}
     mixed = make(base.model_dump() | {k: v.model_dump() if hasattr(v, "model_dump") else v for k, v in fields.items()})
@@ -110,11 +115,15 @@ def attribute(
 
     A kind's share is its Shapley value: the mean, over all orders in which the changes could be made, of what the
     figure does when that kind is changed. Every mixture of both scenarios is evaluated. Where a mixture names what its
-    system does not offer (a precision, a scheme), the nearest choice that exists stands in. Exact for the model.
+    system does not offer (a precision, a scheme), the nearest choice that exists stands in; where a system can't
+    run the other's workload, both are one change. Exact for the model.
     """
     if figure not in FIGURES:
         raise ScenarioError(f"figure {figure[:40]!r}: figures are {', '.join(FIGURES)}")
     groups = [g for g, fields in GROUPS.items() if any(getattr(base, f) != getattr(other, f) for f in fields)]
+    apart = ((base.system, other.workload), (other.system, base.workload))
+    if any(why_not(system, workload, catalog, zoo) for system, workload in apart):
+        groups = [_BOTH, *(g for g in groups if g not in ("workload", "hardware"))]
     values: dict[frozenset[str], Fraction] = {}
     for size in range(len(groups) + 1):
         for some in combinations(groups, size):

@@ -124,6 +124,6 @@ def sensitivity(
             if low is not None and high is not None and low > 0 and high > 0:
                 slope = (log(high) - log(low)) / (log(1 + share) - log(1 - share))
             swing = Swing(path, known[path], start, low, high, slope)
-            if paths or swing.width > 0 or None in (low, high):
+            if paths or swing.width > 0:
                 found[name].append(swing)
     return {name: tuple(sorted(swings, key=lambda s: (-s.width, s.path))) for name, swings in found.items()}
