@@ -162,7 +162,7 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
             if q.basis == "assumed":
                 found[f"{p.stage.device.name}: {q.value} ({q.note})"] = "assumed"
     for number in bound.workload.params.items():
-        if number[1].basis == "assumed":
+        if number[1].basis in ("assumed", "calibrated"):
             found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = "assumed"
     for text, basis in money.notes:
         found[text] = basis

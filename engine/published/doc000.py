@@ -250,7 +250,7 @@ def _share(workload: str, label: str, note: str = "") -> Prediction:
 _PLAIN = "FLOP per INT8 weight byte: the row's own sizes give the printed figure only when activations are left out."
 _BATCH = "At 48 items, the middle of the printed 32-64; weights and the activations of dense layers, INT8."
 
-_DEFAULTS = "Tables, lookups and layers are not printed: the workload's stated defaults decide this."
+_DEFAULTS = "Tables, lookups and layers are not printed; they were chosen with Tables I and II in view."
 _DETECTOR = (
     "The detector is not public: its layers are chosen so that the printed parameters and FLOPs come out; how many of "
     "its convolutions take a sum along is part of that choice."

@@ -15,6 +15,7 @@ from engine.published.bands import FILE
 from engine.published.headline import into
 from engine.scenario import decode
 from hardware_specs import default_catalog
+from model_zoo.catalog import default_zoo
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 KEYS = {"id", "role", "metric", "unit", "published", "predicted", "error", "tolerance", "within", "reason"}
@@ -79,6 +80,8 @@ def test_calibration_claims_are_those_that_parameters_name() -> None:
     for id in catalog.ids("devices"):
         for q in quantities_of(catalog.device(id)):
             fitted |= set(q.claims)
+    zoo = default_zoo()
+    fitted |= {c for id in zoo.ids() for number in zoo.workload(id).params.values() for c in number.claims}
     for id in fitted:
         if id in roles:
             assert roles[id] == "calibration", f"{id} was fitted on and is not marked"
