@@ -13,51 +13,89 @@ from engine.kernels.jit import kernel
 __all__ = ["drop_dominated", "front_mask"]
 
 _BLOCK = 256
-_KILLERS = 12  # points that a pass compares everything with
+_KILLERS = 24  # points that a pass compares with
+_AT_ONCE = 3  # of them, before what is left of a block is counted
+_FEW = 12  # points of a block that are met one by one
 _SAMPLE = 512
+_GOLDEN = (5**0.5 - 1) / 2
 _SMALL = 2048  # survivors that are sorted without further passes
 
 
 @kernel
-def _mark(values, killer, lo, hi, keep):
-    """Clears ``keep`` where the killer dominates; rows of three at once, since most searches have two or three."""
+def _mark(values, killer, lo, n, keep):
+    """Clears ``keep`` (lanes as wide as the values) at the ``n`` points from ``lo`` that the killer dominates."""
     k = values.shape[0]
     if k == 3:
-        a, b, c = values[0, lo:hi], values[1, lo:hi], values[2, lo:hi]
+        a, b, c = values[0, lo : lo + n], values[1, lo : lo + n], values[2, lo : lo + n]
         x, y, z = killer[0], killer[1], killer[2]
-        for i in range(hi - lo):
-            keep[i] &= not (((a[i] >= x) & (b[i] >= y) & (c[i] >= z)) & ((a[i] > x) | (b[i] > y) | (c[i] > z)))
+        for i in range(n):
+            beaten = (a[i] >= x) & (b[i] >= y) & (c[i] >= z) & ((a[i] > x) | (b[i] > y) | (c[i] > z))
+            keep[i] &= 0 if beaten else 1
     elif k == 2:
-        a, b = values[0, lo:hi], values[1, lo:hi]
+        a, b = values[0, lo : lo + n], values[1, lo : lo + n]
         x, y = killer[0], killer[1]
-        for i in range(hi - lo):
-            keep[i] &= not (((a[i] >= x) & (b[i] >= y)) & ((a[i] > x) | (b[i] > y)))
+        for i in range(n):
+            beaten = (a[i] >= x) & (b[i] >= y) & ((a[i] > x) | (b[i] > y))
+            keep[i] &= 0 if beaten else 1
+    elif k == 4:
+        a, b, c, d = values[0, lo : lo + n], values[1, lo : lo + n], values[2, lo : lo + n], values[3, lo : lo + n]
+        x, y, z, w = killer[0], killer[1], killer[2], killer[3]
+        for i in range(n):
+            worse = (a[i] > x) | (b[i] > y) | (c[i] > z) | (d[i] > w)
+            beaten = (a[i] >= x) & (b[i] >= y) & (c[i] >= z) & (d[i] >= w) & worse
+            keep[i] &= 0 if beaten else 1
     else:
-        for i in range(hi - lo):
-            no_better, worse = True, False
-            for r in range(k):
-                no_better &= values[r, lo + i] >= killer[r]
-                worse |= values[r, lo + i] > killer[r]
-            keep[i] &= not (no_better & worse)
+        for i in range(n):
+            if _beats(killer, values, lo + i):
+                keep[i] = 0
+
+
+@kernel
+def _beats(killer, values, i):
+    """Whether a point dominates point i."""
+    worse = False
+    for r in range(values.shape[0]):
+        if not values[r, i] >= killer[r]:
+            return False
+        worse = worse or values[r, i] > killer[r]
+    return worse
 
 
 @kernel
 def drop_dominated(values, alive, killers, out):
     """Indices of the points that are ``alive`` and that no column of ``killers`` dominates; returns how many.
 
-    ``out`` takes the indices, ascending. NaN in an objective is never dominated: leave such points out with ``alive``.
+    ``out`` takes the indices, ascending. Killers meet whole blocks until few points of one are left, the others then
+    meet those. A point with a NaN is never dominated.
     """
-    n = values.shape[1]
-    keep = np.empty(_BLOCK, dtype=np.bool_)
+    n, most = values.shape[1], killers.shape[1]
+    keep = np.empty(_BLOCK, dtype=np.int64)
     found = 0
     for lo in range(0, n, _BLOCK):
-        hi = min(lo + _BLOCK, n)
-        for i in range(hi - lo):
-            keep[i] = alive[lo + i]
-        for j in range(killers.shape[1]):
-            _mark(values, killers[:, j], lo, hi, keep)
-        for i in range(hi - lo):
-            if keep[i]:
+        width = min(_BLOCK, n - lo)
+        here = alive[lo : lo + width]
+        for i in range(width):
+            keep[i] = 1 if here[i] else 0
+        met = 0
+        left = width
+        while met < most and left > _FEW:
+            for j in range(met, min(met + _AT_ONCE, most)):
+                _mark(values, killers[:, j], lo, width, keep)
+            met = min(met + _AT_ONCE, most)
+            left = 0
+            for i in range(width):
+                left += keep[i]
+        if left == 0:
+            continue
+        for i in range(width):
+            if keep[i] == 0:
+                continue
+            beaten = False
+            for j in range(met, most):
+                if _beats(killers[:, j], values, lo + i):
+                    beaten = True
+                    break
+            if not beaten:
                 out[found] = lo + i
                 found += 1
     return found
@@ -153,12 +191,14 @@ def _sorted_front(values: np.ndarray) -> np.ndarray:
 
 def _killers(values: np.ndarray, picks: np.ndarray) -> np.ndarray:
     """Points of a sample that dominate the most of it, each counted after those before it."""
-    sample = np.ascontiguousarray(values[:, picks])
-    sample = sample[:, _sorted_front(sample)]
-    seen = values[:, picks]
+    seen = np.ascontiguousarray(values[:, picks])
+    seen = np.ascontiguousarray(seen[:, ~np.isnan(seen).any(axis=0)])
+    if not seen.shape[1]:
+        return seen
+    sample = seen[:, _sorted_front(seen)]
+    over = (seen[:, None, :] >= sample[:, :, None]).all(axis=0)
     left = np.ones(seen.shape[1], dtype=bool)
-    chosen = []
-    over = np.all(seen[:, None, :] >= sample[:, :, None], axis=0)
+    chosen: list[int] = []
     for _ in range(min(_KILLERS, sample.shape[1])):
         gains = (over & left).sum(axis=1)
         best = int(gains.argmax())
@@ -181,28 +221,28 @@ def front_mask(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarra
     is sorted and swept by a staircase (up to three objectives) or against the front so far. Exact.
     """
     values = np.ascontiguousarray(values, dtype=np.float64)
-    k, n = values.shape
+    n = values.shape[1]
     mask = np.zeros(n, dtype=bool)
-    alive = np.ones(n, dtype=bool) if alive is None else alive
-    nan = np.isnan(values.sum(axis=0)) if n else mask
-    if nan.any():
-        alive = alive & ~np.isnan(values).any(axis=0)
-    at = np.empty(n, dtype=np.int64)
-    none = np.empty((k, 0))
-    at = at[: drop_dominated(values, alive, none, at)] if not alive.all() else np.arange(n)
-    points, whole = values, len(at) == n
-    for _ in range(4):
-        if len(at) <= _SMALL:
+    at: np.ndarray | None = None  # points left, all where None
+    live = np.ones(n, dtype=bool) if alive is None else alive
+    for turn in range(4):
+        count = n if at is None else len(at)
+        if count <= _SMALL:
             break
-        points = points if whole else np.ascontiguousarray(values[:, at])
-        picks = np.linspace(0, points.shape[1] - 1, _SAMPLE).astype(np.int64)
-        if not whole:
-            low = np.argsort(points.sum(axis=0), kind="stable")[: _SAMPLE // 2]
+        points = values if at is None else np.ascontiguousarray(values[:, at])
+        picks = (np.arange(_SAMPLE) * _GOLDEN % 1.0 * count).astype(np.int64)  # spread, in step with no grid
+        if turn:  # what is left lies near the front: half of the sample from where the sum is least
+            low = np.argpartition(points.sum(axis=0), _SAMPLE // 2)[: _SAMPLE // 2]
             picks = np.concatenate([picks[::2], low])
-        out = np.empty(points.shape[1], dtype=np.int64)
-        kept = drop_dominated(points, np.ones(points.shape[1], dtype=bool), _killers(points, picks), out)
-        before, at, whole = len(at), at[out[:kept]], False
-        if kept > 0.7 * before:
+        picks = picks[live[picks]] if at is None else picks
+        out = np.empty(count, dtype=np.int64)
+        kept = drop_dominated(points, live if at is None else np.ones(count, dtype=bool), _killers(points, picks), out)
+        at = out[:kept] if at is None else at[out[:kept]]
+        at = at[~np.isnan(values[:, at]).any(axis=0)]
+        if len(at) > 0.7 * count:
             break
-    mask[at] = _sorted_front(np.ascontiguousarray(values[:, at])) if len(at) else False
+    if at is None:
+        at = np.flatnonzero(live & ~np.isnan(values).any(axis=0))
+    if len(at):
+        mask[at] = _sorted_front(np.ascontiguousarray(values[:, at]))
     return mask
