@@ -163,7 +163,7 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
                 found[f"{p.stage.device.name}: {q.value} ({q.note})"] = "assumed"
     for number in bound.workload.params.items():
         if number[1].basis in ("assumed", "calibrated"):
-            found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = "assumed"
+            found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
     for text, basis in money.notes:
         found[text] = basis
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
