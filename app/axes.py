@@ -13,7 +13,11 @@ from typing import Any
 
 from app import cached, specs, words
 from app import format as fmt
+from app.look import level_name
+from engine.devices import family
+from engine.formats import BITS
 from engine.scenario import Scenario, encode
+from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
 
 __all__ = [
@@ -28,12 +32,14 @@ __all__ = [
     "values_of",
 ]
 
-DESIGNS = 1_048_576  # that a first space stays within
+DESIGNS = 1_048_576  # that a first space stays within where the family's price comes in halves, and
+DESIGNS_WHOLE = 2048  # where each distinct job is priced by itself
 MOST_STEPS = 4096
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
 _FIRST_STEPS = 8
 _ON_OFF = (False, True)
+_BLOCKS = ("dfx", "npu", "card", "cpu", "gpu", "smartnic")  # parts of a spec that a label need not name
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,13 @@ def _around(printed: str, reach: float) -> Span | None:
     return Span(f"{low}{tail} {unit}".strip(), f"{high}{tail} {unit}".strip(), _FIRST_STEPS)
 
 
+def _tidy(label: str) -> str:
+    """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
+    words_ = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
+    shown = [words.format_label(w) if w in BITS else w for w in words_ if w not in _BLOCKS or len(words_) == 1]
+    return level_name(" ".join(shown))
+
+
 def _hardware(scenario: Scenario) -> list[Candidate]:
     found = []
     for row in specs.overridable(scenario):
@@ -159,7 +172,9 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
         if span is None:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
-        found.append(Candidate(row.path, row.label, group, (), span, row.printed, str, f"{row.basis}. {row.where}"))
+        found.append(
+            Candidate(row.path, _tidy(row.label), group, (), span, row.printed, str, f"{row.basis}. {row.where}")
+        )
     return found
 
 
@@ -169,28 +184,36 @@ def candidates(scenario: Scenario) -> dict[str, Candidate]:
     return {c.path: c for c in rows}
 
 
-def _best_hardware(found: Mapping[str, Candidate]) -> list[str]:
-    """The two numbers a first space turns: bandwidth of the first memory that has one, and a clock."""
+def _best_hardware(found: Mapping[str, Candidate], scenario: Scenario) -> list[str]:
+    """The numbers a first space turns: bandwidth of the first memory that has one, a clock or else the peak, a wire."""
     paths = [p for p in found if p.startswith("devices.0.")]
     bandwidth = [p for p in paths if ".memory." in p and p.endswith(".bandwidth")]
     clock = [p for p in paths if ".clock" in p and not p.endswith(".min")]
-    return [*bandwidth[:1], *clock[:1]]
+    peak = [p for p in paths if p == f"devices.0.peak.{scenario.precision}"]
+    wire = [p for p in found if p == "links.peer.bandwidth" and scenario.devices > 1]
+    return [*bandwidth[:1], *(clock or peak)[:1], *wire]
+
+
+def _divided(scenario: Scenario) -> bool:
+    """Whether the first device's family prices a demand once for many rates."""
+    catalog = default_catalog()
+    kind = catalog.device(catalog.system(scenario.system).devices[0].device).kind
+    return family(kind).halves is not None
 
 
 def usual(scenario: Scenario) -> dict[str, Values]:
-    """The first space of a scenario: its request's batch, its mapping, then hardware, within `DESIGNS` designs."""
+    """The first space of a scenario: its mapping, hardware, and its request's batch where there is room."""
     found = candidates(scenario)
+    fast = _divided(scenario)
+    room = DESIGNS if fast else DESIGNS_WHOLE
     chosen: dict[str, Values] = {}
-    room = DESIGNS
     for path, c in found.items():
-        if path != "batch" and c.group != "mapping":
-            continue
+        listed = c.group == "mapping" and path not in ("scheme", "split")
         values = c.options[:8] if path == "batch" else c.options
-        if path in ("scheme", "split") or len(values) < 2 or len(values) > room:
-            continue
-        chosen[path] = tuple(values)
-        room //= len(values)
-    ranged = _best_hardware(found)
+        if (listed or (fast and path == "batch")) and 2 <= len(values) <= room:
+            chosen[path] = tuple(values)
+            room //= len(values)
+    ranged = _best_hardware(found, scenario)[: 3 if fast else 2]
     for at, path in enumerate(ranged):
         span = found[path].first
         assert isinstance(span, Span)
@@ -199,6 +222,8 @@ def usual(scenario: Scenario) -> dict[str, Values]:
         if steps >= 2:
             chosen[path] = Span(span.low, span.high, steps, span.log)
             room //= steps
+    if "batch" not in chosen and room >= 2:
+        chosen = {"batch": found["batch"].options[: min(8, room)]} | chosen
     return chosen
 
 

@@ -1,0 +1,179 @@
+"""A sweep as tables, files and sentences. Pure but for the candidates' labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import pandas as pd
+
+from app import format as fmt
+from app.axes import Candidate
+from app.objectives import Metric
+from app.sweep_charts import Column
+from app.sweep_run import Design, Outcome
+from engine.report import Report
+from engine.scenario import encode
+from hardware_specs.quantity import parse
+
+__all__ = ["columns", "csv", "file_stem", "frame", "pair", "setting", "told", "unmet"]
+
+_LIMITS = {
+    "refused": "not offered",
+    "fits": "memory capacity",
+    "latency_s": "latency",
+    "power_w": "power",
+    "capex_usd": "budget",
+}
+_MOST = 6  # settings named in a hover
+
+
+def setting(candidate: Candidate, value: Any) -> str:
+    """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
+    if not candidate.ranged:
+        return candidate.shown(value)
+    return fmt.si(float(value), _unit(candidate)) if _unit(candidate) != "$" else fmt.usd(float(value))
+
+
+def _unit(candidate: Candidate) -> str:
+    """SI unit of a range's values; none where they are plain counts."""
+    dimension = parse(str(candidate.now))[1] if not _bare(str(candidate.now)) else "1"
+    return {"1": "", "USD": "$"}.get(dimension, dimension)
+
+
+def _bare(text: str) -> bool:
+    return text.replace(",", "").replace(".", "", 1).isdigit()
+
+
+def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
+    """The settings of a design in a few lines for hover."""
+    rows = [f"{found[path].label} {setting(found[path], v)}" for path, v in list(values.items())[:_MOST]]
+    return "<br>".join(rows)
+
+
+def frame(
+    outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
+) -> pd.DataFrame:
+    """Designs as rows: objectives first, then every axis, then the other figures; one prefix a column."""
+    data: dict[str, Any] = {}
+    wanted = [*outcome.objectives, *(n for n in metrics if n not in outcome.objectives)]
+
+    def figure(name: str) -> None:
+        m = metrics[name]
+        values = [d.figures.get(name, math.nan) for d in shown]
+        scale = fmt.scale(values, m.unit)
+        data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
+
+    for name in outcome.objectives:
+        figure(name)
+    for at, axis in enumerate(outcome.space.axes):
+        candidate = found[axis.path]
+        values = [axis.values[outcome.space.digits(d.number)[at]] for d in shown]
+        if candidate.ranged:
+            scale = fmt.scale([float(v) for v in values], _unit(candidate))
+            unit = f" ({scale.unit})" if scale.unit else ""
+            data[candidate.label[:1].upper() + candidate.label[1:] + unit] = [scale(float(v)) for v in values]
+        elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in candidate.options):
+            data[candidate.label] = values
+        else:
+            data[candidate.label] = [candidate.shown(v) for v in values]
+    for name in wanted[len(outcome.objectives) :]:
+        figure(name)
+    return pd.DataFrame(data)
+
+
+def columns(
+    outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate], most: int
+) -> list[Column]:
+    """Upright axes of the parallel coordinates: objectives, then the axes along which the front varies."""
+    made = []
+    for name in outcome.objectives:
+        values = [d.figures[name] for d in shown]
+        scale = fmt.scale(values, metrics[name].unit)
+        made.append(Column(f"{metrics[name].label} ({scale.unit})", [scale(v) for v in values]))
+    for at, axis in enumerate(outcome.space.axes):
+        digits = [outcome.space.digits(d.number)[at] for d in shown]
+        if len(set(digits)) < 2:
+            continue
+        candidate = found[axis.path]
+        label = candidate.label[:1].upper() + candidate.label[1:]
+        made.append(Column(label, digits, [setting(candidate, v) for v in axis.values]))
+    return made[:most]
+
+
+def pair(
+    report: Report, outcome: Outcome, design: Design, found: Mapping[str, Candidate]
+) -> list[tuple[str, str, str]]:
+    """Current and selected design side by side, as (name, current, selected)."""
+    rows = []
+    for path, value in outcome.space.values(design.number).items():
+        candidate = found[path]
+        now = candidate.now
+        if candidate.ranged:
+            given = report.scenario.overrides.get(path, now)
+            shown = setting(candidate, parse(given)[0]) if isinstance(given, str) and not _bare(given) else str(given)
+        else:
+            shown = "auto" if now is None else candidate.shown(now)
+        rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
+    return rows
+
+
+def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
+    """The result in words: how many, how fast, how many stand, which limits the rest miss."""
+    done = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
+    rate = f" ({fmt.si(outcome.done / outcome.seconds)}/s)" if outcome.seconds > 0 else ""
+    if not outcome.front:
+        return f"{done}{rate}."
+    share = fmt.percent(outcome.feasible / outcome.done)
+    best = []
+    for name in outcome.objectives[:2]:
+        m = metrics[name]
+        values = [d.figures[name] for d in outcome.front]
+        best.append(f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
+                    f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**")  # fmt: skip
+    text = f"{done}{rate}: {share} meet every limit, **{len(outcome.front):,}** on the front, {', '.join(best)}."
+    failed = _failed(outcome)
+    return f"{text} The rest fail: {failed}." if failed else text
+
+
+def _failed(outcome: Outcome) -> str:
+    rows = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
+    return ", ".join(f"{_LIMITS.get(name, name)} {fmt.percent(n / outcome.done)}" for n, name in rows)
+
+
+def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, float]) -> str:
+    """What to say where no design meets all limits: the closest one and the limit that binds."""
+    failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
+    text = "No design meets all limits."
+    if outcome.closest is not None:
+        parts = []
+        for name, limit in limits.items():
+            value = outcome.closest.figures.get(name)
+            if value is not None and value > limit:
+                unit = {"latency_s": "s", "power_w": "W", "capex_usd": "$"}[name]
+                amount = (fmt.usd(value), fmt.usd(limit)) if unit == "$" else (fmt.si(value, unit), fmt.si(limit, unit))
+                parts.append(f"{amount[0]} (limit {amount[1]})")
+        if parts:
+            text += f" Closest: {' at '.join(parts)}."
+    if failed:
+        share = fmt.percent(failed[0][0] / outcome.done)
+        text += f" The binding limit is {_LIMITS.get(failed[0][1], failed[0][1])}, missed by {share}."
+    return text
+
+
+def csv(outcome: Outcome, report: Report) -> str:
+    """The front as CSV: identity and token first, settings, then figures in SI, then versions."""
+    rows = []
+    for d in outcome.front:
+        scenario = outcome.space.scenario(d.number)
+        row: dict[str, Any] = {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
+        row |= {"design": d.number} | dict(outcome.space.values(d.number)) | dict(d.figures)
+        rows.append(row | {f"{name}_version": value for name, value in report.versions.items()})
+    return fmt.csv_text(rows)
+
+
+def file_stem(day: date, report: Report) -> str:
+    """Name of the file of a front."""
+    return fmt.file_name("sweep", [report.scenario.system, report.scenario.workload], "csv", day)

@@ -1,0 +1,320 @@
+"""Which designs are best under my limits?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+
+from app import (
+    axes,
+    cached,
+    comparison,
+    fixes,
+    link,
+    objectives,
+    parts,
+    space_controls,
+    spaces,
+    sweep_charts,
+    sweep_run,
+    widgets,
+)
+from app import format as fmt
+from app import sweep_tables as tables
+from app.axes import Candidate
+from app.comparison import Entry
+from app.objectives import Metric
+from app.spaces import Space
+from app.sweep_charts import Mark
+from app.sweep_run import Design, Outcome
+from engine.devices.family import Unsupported
+from engine.report import Report
+from engine.scenario import Scenario, ScenarioError, encode
+
+_HEIGHT = 430  # px of the front, and of what stands in its place
+_LOOK_S = 0.1  # between two looks at the progress
+_UPRIGHT = 8  # axes of the parallel coordinates that stay readable
+
+
+def _want() -> None:
+    """Ask for a run (a callback)."""
+    st.session_state.sweep_wanted = True
+
+
+def _stop() -> None:
+    """The rerun that a click causes ends the run, which keeps what it has (a callback)."""
+
+
+def run(report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -> None:
+    """Sweep with progress and a way to stop; what is done is kept however it ends."""
+    try:
+        running = sweep_run.Running(report, space, metrics, key)
+    except (ScenarioError, Unsupported) as error:
+        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
+        return
+    st.session_state.sweep_run = running
+    line, stand_in = st.empty(), st.empty()
+    with line.container(horizontal=True, vertical_alignment="center", gap="small"):
+        bar = st.progress(0.0, running.told())
+        st.button("Cancel", key="sweep.cancel", on_click=_stop, icon=":material/stop_circle:")
+    stand_in.skeleton(height=_HEIGHT)
+    shown = time.monotonic()
+    try:
+        for share in running:  # a click on Cancel, or on anything else, ends the loop at the next line drawn
+            if time.monotonic() - shown > _LOOK_S:
+                shown = time.monotonic()
+                bar.progress(min(share, 1.0), running.told())
+    except (ScenarioError, Unsupported) as error:
+        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
+    line.empty()
+    stand_in.empty()
+
+
+def held() -> Outcome | None:
+    """What the last sweep of this session found, stopped or not."""
+    running: sweep_run.Running | None = st.session_state.get("sweep_run")
+    return running.outcome if running else None
+
+
+def chosen(outcome: Outcome) -> Design:
+    """The selected design: what was clicked, else the knee of the front."""
+    number = st.session_state.get("sweep_design")
+    return outcome.design(number) or outcome.knee
+
+
+def _go(page: str, scenario: Scenario) -> None:
+    """Take a design to Explore, or beside the current scenario on Compare."""
+    if page == "explore":
+        link.open_scenario(scenario)
+        st.switch_page("views/explore.py", query_params=link.address())
+    comparison.add(Entry(link.current()), Entry(scenario))
+    here = {comparison.PARAM: comparison.write(comparison.shown())}
+    st.switch_page("views/compare.py", query_params=link.address() | here)
+
+
+def _clicked() -> None:
+    """A point was clicked, or a box drawn, or either taken back (a callback)."""
+    selection = st.session_state["front"]["selection"]
+    points, boxes = selection["points"], selection.get("box") or []
+    if boxes:
+        st.session_state.sweep_box = (sorted(boxes[0]["x"]), sorted(boxes[0]["y"]))
+    elif points and points[0].get("customdata"):
+        st.session_state.sweep_design = int(points[0]["customdata"][0])
+        st.session_state.sweep_box = None
+    else:
+        st.session_state.sweep_box = None
+
+
+def _axis(outcome: Outcome, metric: Metric) -> sweep_charts.Axis:
+    """A metric as an axis over everything that is drawn, with its limit."""
+    values = [d.figures[metric.name] for d in (*outcome.cloud, *outcome.drawn)]
+    if outcome.report.fits:
+        values.append(getattr(outcome.report, metric.name))
+    return objectives.axis(metric, values, sweep_run.limits_of(outcome.scenario).get(metric.name))
+
+
+def _within(outcome: Outcome, metrics: Mapping[str, Metric]) -> list[Design]:
+    """Designs of the front inside the drawn box, all of them where there is none."""
+    box, shown, names = st.session_state.get("sweep_box"), outcome.front, outcome.objectives
+    if not box:
+        return list(shown)
+    x, y = (_axis(outcome, metrics[n]) for n in names[:2])
+    (left, right), (low, high) = box
+    return [
+        d
+        for d in shown
+        if left <= x.scale(d.figures[names[0]]) <= right and low <= y.scale(d.figures[names[1]]) <= high
+    ]
+
+
+def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """The Pareto front over its cloud."""
+    x, y = (metrics[name] for name in outcome.objectives[:2])
+    cloud = [(d.figures[x.name], d.figures[y.name], d.number) for d in outcome.cloud]
+    line = [
+        (d.figures[x.name], d.figures[y.name], d.number, tables.named(found, outcome.space.values(d.number)))
+        for d in outcome.drawn
+    ]
+    picked = chosen(outcome)
+    marks = [Mark(picked.figures[x.name], picked.figures[y.name], "selected")]
+    if report.fits:
+        marks.append(Mark(getattr(report, x.name), getattr(report, y.name), "current"))
+    better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
+    answer = f"{len(outcome.front):,} of {fmt.count(outcome.feasible)} feasible designs; better is {better}"
+    with parts.card("Pareto front", answer):
+        fig = sweep_charts.pareto(
+            cloud,
+            line,
+            marks,
+            _axis(outcome, x),
+            _axis(outcome, y),
+            parts.dark(),
+            330 if parts.mobile() else _HEIGHT,
+        )
+        parts.figure(fig, f"Pareto front of {x.label} against {y.label}: {answer}.", "front", select=_clicked)
+
+
+def card(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """The selected design beside the current one, and where to take it."""
+    design = chosen(outcome)
+    place = outcome.place(design)
+    where = f"{place + 1} of {len(outcome.front)}" if place is not None else "not on the front"
+    with parts.card("Selected design", where):
+        head = " · ".join(f"**{fmt.plain(metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
+        st.markdown(head)
+        rows = tables.pair(report, outcome, design, found)
+        for name, m in metrics.items():
+            now = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
+            rows.append((m.label, now, m.text(design.figures.get(name))))
+        st.dataframe(
+            pd.DataFrame(rows, columns=["", "Current", "Selected"]),
+            hide_index=True,
+            height="content" if len(rows) <= 8 else 290,
+            column_config={"": st.column_config.TextColumn(pinned=True)},
+            alt="Settings and figures of the current and of the selected design",
+        )
+        scenario = outcome.space.scenario(design.number)
+        with st.container(horizontal=True, gap="small"):
+            explore = st.button("Open in Explore", type="primary", key="sweep.open")
+            beside = st.button("Compare", key="sweep.compare")
+        if explore or beside:
+            _go("explore" if explore else "compare", scenario)
+        if design.alike > 1:
+            st.caption(f"{design.alike:,} designs reach exactly these figures; this is the first of them.")
+
+
+def upright(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """Objectives and axes of the front side by side."""
+    columns = tables.columns(outcome, outcome.front, metrics, found, _UPRIGHT)
+    fixed = len(outcome.space.axes) + len(outcome.objectives) - len(columns)
+    same = f"; {fixed} more axes are the same everywhere on it" if fixed > 0 else ""
+    with parts.card("All axes at once", f"front only; drag along an axis to keep a range{same}"):
+        picked = outcome.place(chosen(outcome))
+        fig = sweep_charts.parallel(columns, picked, parts.dark())
+        parts.figure(fig, f"Parallel coordinates of {len(outcome.front)} designs on the front.", "upright")
+
+
+def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """The front as a table; a row selects its design."""
+    shown = _within(outcome, metrics)
+    left = f"{len(shown)} of {len(outcome.front)} rows, those in the box" if len(shown) < len(outcome.front) else (
+        f"{len(shown)} rows; select one for its card, draw a box above to filter"
+    )  # fmt: skip
+    with parts.card("Designs on the front", left):
+        frame = tables.frame(outcome, shown, metrics, found)
+
+        def picked() -> None:
+            rows = st.session_state["sweep.table"]["selection"]["rows"]
+            if rows and rows[0] < len(shown):
+                st.session_state.sweep_design = shown[rows[0]].number
+
+        number = st.column_config.NumberColumn
+        config = {name: number(format="%.3g") for name in frame if frame[name].dtype.kind == "f"}
+        config |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
+        st.dataframe(
+            frame,
+            hide_index=True,
+            on_select=picked,
+            selection_mode="single-row",
+            key="sweep.table",
+            height="content" if len(frame) <= 8 else 318,
+            column_config=config,
+            alt="Designs on the front with their objectives, settings and other figures",
+        )
+
+
+@st.fragment
+def results(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """Front, selected design, and the front along all axes: a click reruns these and nothing else."""
+    left, right = st.columns([7, 3], gap="small")
+    with left:
+        front(outcome, report, metrics, found)
+    with right:
+        card(outcome, report, metrics, found)
+    if not parts.mobile() and len(outcome.front) > 1:
+        upright(outcome, metrics, found)
+    listed(outcome, metrics, found)
+
+
+def nothing(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
+    """No design meets every limit: how near the nearest is, and what would let some through."""
+    st.error(fmt.plain(tables.unmet(outcome, metrics, sweep_run.limits_of(outcome.scenario))), icon=":material/block:")
+
+
+def unsupported(scenario: Scenario, reason: Unsupported) -> None:
+    """Why there is nothing to sweep here, and where there is."""
+    st.info(fmt.plain(str(reason)), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for system, load in fixes.neighbours(scenario):
+            label = widgets.workload_label(load) if system == scenario.system else widgets.system_label(system)
+            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    try:
+        report = cached.report(encode(scenario))
+    except Unsupported as reason:
+        parts.bar(None, "sweep")
+        unsupported(scenario, reason)
+        parts.footer(None)
+        return
+    metrics = objectives.metrics(report)
+    names = list(metrics)
+    message = spaces.sync(names)
+    space = spaces.shown(names)
+    key = f"{spaces.write(space)} {st.session_state.token}"
+    wanted = space_controls.controls(scenario, space, metrics) or st.session_state.pop("sweep_wanted", False)
+    found = held()
+    exports = {"Front, CSV": ("sweep", "csv", lambda: tables.csv(found, report))} if found and found.front else None
+    parts.bar(report, "sweep", exports)
+    if wanted:
+        st.session_state.sweep_design = st.session_state.sweep_box = None
+        run(report, space, metrics, key)
+        found = held()
+    problem = st.session_state.pop("problem", None)
+    for text in (
+        message,
+        st.session_state.pop("space_problem", None),
+        problem and f"{problem[1]}. Nothing was changed.",
+    ):
+        if text:
+            st.warning(fmt.plain(text), icon=":material/edit_off:")
+    if found is None:
+        empty(space)
+    else:
+        answer(found, key)
+    parts.footer(report)
+
+
+def answer(found: Outcome, key: str) -> None:
+    """What a sweep found, and whether it is what the page asks for now."""
+    if found.key != key:
+        st.caption(":orange-badge[former axes] These are of the axes, limits or scenario before the last change.")
+    st.markdown(tables.told(found, found.metrics))
+    if found.stopped:
+        st.info(
+            f"Sweep stopped at {fmt.of(found.done, found.space.size, '')} designs. What is below covers those; "
+            "run again for the rest.",
+            icon=":material/stop_circle:",
+        )
+    if found.front:
+        results(found, found.report, found.metrics, found.found)
+    elif found.done:
+        nothing(found, found.metrics)
+
+
+def empty(space: Space) -> None:
+    """What would be swept, and the button that does it."""
+    count = fmt.count(axes.size(dict(space.axes)))
+    found = axes.candidates(link.current())
+    named = ", ".join(found[path].label for path, _ in space.axes)
+    st.markdown(f"**{count} designs are ready to be tried**, along {fmt.plain(named)}. Change the axes on the left.")
+    st.button(f"Run {count} designs", key="sweep.run", on_click=_want, icon=":material/play_arrow:")
+
+
+show()

@@ -1,0 +1,121 @@
+"""The Node page: topology, switches, core split, requests in flight (AppTest: no browser)."""
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import cached, node_charts, nodes
+from engine.devices.family import Span
+from engine.node import gantt
+from engine.presets import PRESETS
+from engine.scenario import decode, encode
+
+MAIN = Path(__file__).parents[2] / "app" / "main.py"
+NODE = PRESETS["node-dlrm"].scenario
+pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
+
+
+def opened(scenario) -> AppTest:
+    """The Node page of a scenario."""
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    at.query_params["s"] = encode(scenario)
+    at.run()
+    return alive(at.switch_page("views/node.py").run())
+
+
+def alive(at: AppTest) -> AppTest:
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def said(at: AppTest) -> str:
+    return " ".join(m.value for m in at.markdown)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_node_is_drawn_with_what_crosses_each_link(dark):
+    report = cached.report(encode(NODE))
+    found = nodes.topology(report)
+    assert (found.count, found.host is not None, found.network) == (6, True, "Network")
+    fig = node_charts.topology(found, dark)
+    go.Figure(fig.to_dict())
+    texts = " ".join(note.text for note in fig.layout.annotations)
+    assert all(f"Card {i}" in texts for i in range(1, 7))
+    assert texts.count("busy") == 3
+    widths = [t.line.width for t in fig.data]
+    assert len(widths) == 2 + 6
+    used = {row.role: row.utilisation for row in report.links}
+    assert (widths[0] > widths[1]) == (used["network"] > used["host"])
+    for note in fig.layout.annotations:
+        assert fig.layout.xaxis.range[0] <= note.x <= fig.layout.xaxis.range[1]
+        assert fig.layout.yaxis.range[0] <= note.y <= fig.layout.yaxis.range[1]
+
+
+def test_gains_are_ratios_of_two_evaluations():
+    together, rows = nodes.gains(NODE, "throughput")
+    off = dict.fromkeys(NODE.switches, False)
+    now, bare = (cached.report(encode(NODE.with_(switches=s))) for s in (NODE.switches, off))
+    assert together == now.throughput_per_s / bare.throughput_per_s
+    row = next(r for r in rows if r.name == "peer-to-peer")
+    without = cached.report(encode(NODE.with_(switches={**NODE.switches, "peer-to-peer": False})))
+    assert row.on
+    assert row.beside == now.throughput_per_s / without.throughput_per_s
+    assert rows == sorted(rows, key=lambda r: -(r.beside or 0.0))
+    _, moved = nodes.gains(NODE, "wires")
+    assert next(r for r in moved if r.name == "peer-to-peer").beside > 1
+
+
+def test_the_core_split_has_a_best_inside():
+    points, now = nodes.core_split(NODE)
+    assert [v for v, _ in points] == list(range(1, 12))
+    rates = [r.throughput_per_s for _, r in points]
+    best = rates.index(max(rates))
+    assert 0 < best < 10
+    assert now == best
+    assert nodes.core_split(PRESETS["node-xlmr"].scenario) == ([], None)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_request_has_its_bars(dark):
+    bars, _ = gantt(NODE, 3)
+    fig = node_charts.cores(bars, dark)
+    go.Figure(fig.to_dict())
+    assert sum(len(t.x) for t in fig.data) == len(bars)
+    units = list(fig.layout.yaxis.ticktext)
+    assert units[0] == "links in"
+    assert units[-1] == "links out"
+    assert any(t.marker.pattern.shape for t in fig.data)  # every second request
+    one = node_charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], dark)
+    assert list(one.layout.yaxis.ticktext) == ["card 1"]
+
+
+def test_the_page_answers_and_a_switch_can_be_turned():
+    at = opened(NODE)
+    assert "What each switch buys" in said(at)
+    assert "Cores for lookups" in said(at)
+    table = at.dataframe[0].value
+    assert set(table["Switch"]) == {r.label for r in nodes.gains(NODE, "throughput")[1]}
+    row = next(i for i, r in enumerate(nodes.gains(NODE, "throughput")[1]) if r.name == "command-batching")
+    at.session_state["node.switches"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+    alive(at.run())
+    at.button(key="node.turn").click().run()
+    assert alive(at).session_state["scenario"].switches["command-batching"] is False
+    shown = at.query_params["s"]
+    assert decode(shown[0] if isinstance(shown, list) else shown) == at.session_state["scenario"]
+
+
+@pytest.mark.parametrize("id", ["dfx-1.5b", "wide-deep-int8", "tonic-fc", "node-resnext"])
+def test_what_is_no_node_says_so_and_opens_one(id):
+    at = opened(PRESETS[id].scenario)
+    assert len(at.info) == 1
+    at.button(key="node.open").click().run()
+    assert alive(at).session_state["scenario"] == NODE
+    assert "What each switch buys" in said(at)
+
+
+def test_models_that_shard_no_tables_open_too():
+    at = opened(PRESETS["node-xlmr"].scenario)
+    assert "What each switch buys" in said(at)
+    assert "Cores for lookups" not in " ".join(m.value for m in at.main.markdown)
