@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -11,7 +12,13 @@ from engine.evaluate import evaluate
 from engine.report import Report
 from engine.scenario import decode
 
-__all__ = ["options", "published", "report", "warm_up"]
+if TYPE_CHECKING:
+    from app.load import Answer, Load, Spot
+    from engine.traffic import Sla, Timeline
+
+__all__ = ["load_answer", "load_point", "load_window", "options", "published", "report", "warm_up"]
+
+_BY_REPR = {"app.load.Load": repr, "engine.traffic.sla.Sla": repr}  # frozen dataclasses: their repr says all of them
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)
@@ -32,6 +39,30 @@ def published() -> list[dict]:
     from engine.published import validate  # its predictions are read when the page is first opened
 
     return validate()
+
+
+@st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)
+def load_answer(load: Load, sla: Sla) -> Answer:
+    """What a scenario carries inside an agreement, and the curve."""
+    from app.load import answer  # compiled queues, read when the page that shows them is first opened
+
+    return answer(load, sla)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)
+def load_point(load: Load, sla: Sla, qps: float) -> Spot:
+    """One load in full."""
+    from app.load import point
+
+    return point(load, sla, qps, load_answer(load, sla).capacity)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
+def load_window(load: Load, qps: float) -> Timeline:
+    """Forty requests on their way."""
+    from app.load import window
+
+    return window(load, qps)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
