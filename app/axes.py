@@ -27,6 +27,7 @@ __all__ = [
     "Span",
     "candidates",
     "size",
+    "tidy",
     "told",
     "usual",
     "values_of",
@@ -158,7 +159,7 @@ def _around(printed: str, reach: float) -> Span | None:
     return Span(f"{low}{tail} {unit}".strip(), f"{high}{tail} {unit}".strip(), _FIRST_STEPS)
 
 
-def _tidy(label: str) -> str:
+def tidy(label: str) -> str:
     """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
     words_ = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
     shown = [words.format_label(w) if w in BITS else w for w in words_ if w not in _BLOCKS or len(words_) == 1]
@@ -173,7 +174,7 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
         found.append(
-            Candidate(row.path, _tidy(row.label), group, (), span, row.printed, str, f"{row.basis}. {row.where}")
+            Candidate(row.path, tidy(row.label), group, (), span, row.printed, str, f"{row.basis}. {row.where}")
         )
     return found
 

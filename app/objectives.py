@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from app import words
 from app.sweep_charts import Axis
 from engine.report import Report
 
-__all__ = ["Metric", "axis", "known", "metrics"]
+__all__ = ["Metric", "axis", "known", "metrics", "scale"]
 
 
 @dataclass(frozen=True)
@@ -52,5 +53,11 @@ def known(found: dict[str, Metric], less: bool) -> list[str]:
 
 
 def axis(metric: Metric, values: Iterable[float], limit: float | None = None) -> Axis:
-    """A metric as an axis with the prefix that suits its largest value."""
-    return Axis(metric.label, metric.unit, fmt.scale(values, metric.unit), metric.less, limit)
+    """A metric as an axis with the prefix that suits the middle of its log range."""
+    return Axis(metric.label, metric.unit, scale(metric, values), metric.less, limit)
+
+
+def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
+    """The prefix that suits the middle, on a log scale, of a metric's values."""
+    known = [v for v in values if v > 0]
+    return fmt.scale([math.sqrt(min(known) * max(known))] if known else [], metric.unit)

@@ -59,7 +59,7 @@ def ticks(low: float, high: float) -> list[float]:
         first = math.ceil(low / step - 1e-9)
         return [round(step * i, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if decades <= 2.4 else (1,)
+    steps: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7) if decades <= 1.2 else (1, 2, 5) if decades <= 3.2 else (1,)
     every = max(1, math.ceil(len(powers) / 7)) if steps == (1,) else 1
     values = [m * 10.0**p for p in powers if p % every == 0 for m in steps]
     return [v for v in values if low <= v <= high]
@@ -182,14 +182,7 @@ def pareto(
                     "yshift": -10,
                 }
             )  # fmt: skip
-    corner = {
-        "xref": "paper", "yref": "paper", "x": 0.01 if x.less else 0.99, "y": 0.02 if y.less else 0.98,
-        "xanchor": "left" if x.less else "right", "yanchor": "bottom" if y.less else "top",
-        "text": {(True, True): "↙ better", (True, False): "↖ better", (False, True): "↘ better"}.get(
-            (x.less, y.less), "↗ better"
-        ),
-    }  # fmt: skip
-    return style(data, drawn_x | {"showgrid": False}, drawn_y, height, dark, notes=[*plot.notes, corner], select=True)
+    return style(data, drawn_x | {"showgrid": False}, drawn_y, height, dark, notes=plot.notes, select=True)
 
 
 def parallel(columns: Sequence[Column], picked: int | None, dark: bool) -> go.Figure:
@@ -208,9 +201,12 @@ def parallel(columns: Sequence[Column], picked: int | None, dark: bool) -> go.Fi
             keep = used if len(used) <= 8 else used[:: math.ceil(len(used) / 8)]
             shown |= {"tickvals": keep, "ticktext": [column.names[i] for i in keep]}
             shown["range"] = [min(used) - (len(used) == 1), max(used) + (len(used) == 1)]
-        elif min(values) == max(values):
-            shown["range"] = [0.9 * values[0], 1.1 * values[0]] if values[0] else [-1, 1]
-            shown |= {"tickvals": [values[0]], "ticktext": [fmt.digits3(values[0])]}
+        else:
+            low, high = min(values), max(values)
+            even = low == high
+            at = [low] if even else _even(low, high)
+            shown["range"] = [0.9 * low, 1.1 * low or 1.0] if even else [low, high]
+            shown |= {"tickvals": at, "ticktext": [fmt.digits3(v) for v in at]}
         dimensions.append(shown)
     colour = [0.0] * len(order)
     if picked is not None:
@@ -235,6 +231,11 @@ def parallel(columns: Sequence[Column], picked: int | None, dark: bool) -> go.Fi
     fig = style(data, {}, {}, 300, dark)
     fig.layout.margin = {"l": 64, "r": 64, "t": 44, "b": 18}
     return fig
+
+
+def _even(low: float, high: float, count: int = 5) -> list[float]:
+    """Both ends and even steps between them."""
+    return [low + (high - low) * i / (count - 1) for i in range(count)]
 
 
 def heat(

@@ -23,11 +23,11 @@ from app.spaces import Space
 from engine.choices import choices
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.sweep import Axis, Cancelled, Limit, Objective, SweepResult, price, sweep
+from engine.sweep import Axis, Cancelled, Limit, Objective, SweepResult, sweep
 from engine.sweep import Space as Designs
 from hardware_specs.quantity import SpecError
 
-__all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of", "tile_map"]
+__all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of"]
 
 _POLL_S = 0.03
 _DRAWN = 3000  # points of a chart: more is slow as SVG
@@ -245,18 +245,3 @@ class Running:
             thread.join()
         if self._error is not None:
             raise self._error
-
-
-def tile_map(outcome: Outcome, design: Design) -> tuple[tuple[Axis, Axis], np.ndarray] | None:
-    """The first objective over the two tile axes, everything else as in a design: (axes, values by row and column).
-
-    NaN where a tile is refused or does not fit. None where fewer than two tile axes are swept.
-    """
-    tiles = [axis for axis in outcome.space.axes if axis.path.startswith("tile.") and len(axis) > 1]
-    if len(tiles) < 2:
-        return None
-    rows, columns = tiles[0], tiles[1]
-    part = Designs(outcome.space.scenario(design.number), (rows, columns), outcome.space.objectives[:1])
-    values, _, unfit = price(part, [outcome.objectives[0]])
-    values[0, unfit] = np.nan
-    return (rows, columns), values[0].reshape(len(rows), len(columns))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
 
 import pandas as pd
 
 from app import format as fmt
+from app import objectives
 from app.axes import Candidate
 from app.objectives import Metric
 from app.sweep_charts import Column
 from app.sweep_run import Design, Outcome
 from engine.report import Report
-from engine.scenario import encode
+from engine.scenario import Scenario, encode
 from hardware_specs.quantity import parse
 
-__all__ = ["columns", "csv", "file_stem", "frame", "pair", "setting", "told", "unmet"]
+__all__ = ["columns", "csv", "frame", "named", "over", "pair", "setting", "start_of", "told", "unmet"]
 
 _LIMITS = {
     "refused": "not offered",
@@ -28,6 +27,7 @@ _LIMITS = {
     "capex_usd": "budget",
 }
 _MOST = 6  # settings named in a hover
+_TOLD = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected design beside its objectives
 
 
 def setting(candidate: Candidate, value: Any) -> str:
@@ -56,14 +56,13 @@ def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
 def frame(
     outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
 ) -> pd.DataFrame:
-    """Designs as rows: objectives first, then every axis, then the other figures; one prefix a column."""
+    """Designs as rows: objectives first, then every axis; one prefix a column."""
     data: dict[str, Any] = {}
-    wanted = [*outcome.objectives, *(n for n in metrics if n not in outcome.objectives)]
 
     def figure(name: str) -> None:
         m = metrics[name]
-        values = [d.figures.get(name, math.nan) for d in shown]
-        scale = fmt.scale(values, m.unit)
+        values = [d.figures[name] for d in shown]
+        scale = objectives.scale(m, values)
         data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
 
     for name in outcome.objectives:
@@ -79,8 +78,6 @@ def frame(
             data[candidate.label] = values
         else:
             data[candidate.label] = [candidate.shown(v) for v in values]
-    for name in wanted[len(outcome.objectives) :]:
-        figure(name)
     return pd.DataFrame(data)
 
 
@@ -91,7 +88,7 @@ def columns(
     made = []
     for name in outcome.objectives:
         values = [d.figures[name] for d in shown]
-        scale = fmt.scale(values, metrics[name].unit)
+        scale = objectives.scale(metrics[name], values)
         made.append(Column(f"{metrics[name].label} ({scale.unit})", [scale(v) for v in values]))
     for at, axis in enumerate(outcome.space.axes):
         digits = [outcome.space.digits(d.number)[at] for d in shown]
@@ -103,21 +100,31 @@ def columns(
     return made[:most]
 
 
-def pair(
-    report: Report, outcome: Outcome, design: Design, found: Mapping[str, Candidate]
-) -> list[tuple[str, str, str]]:
-    """Current and selected design side by side, as (name, current, selected)."""
-    rows = []
+def pair(outcome: Outcome, design: Design, chosen: Report) -> list[tuple[str, str, str]]:
+    """Current and selected design side by side, as (name, current, selected): settings, then figures."""
+    report, found, rows = outcome.report, outcome.found, []
     for path, value in outcome.space.values(design.number).items():
         candidate = found[path]
         now = candidate.now
         if candidate.ranged:
-            given = report.scenario.overrides.get(path, now)
-            shown = setting(candidate, parse(given)[0]) if isinstance(given, str) and not _bare(given) else str(given)
+            shown = setting(candidate, start_of(report.scenario, candidate))
         else:
             shown = "auto" if now is None else candidate.shown(now)
         rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
+    for name in dict.fromkeys((*outcome.objectives, *_TOLD)):
+        m = outcome.metrics.get(name)
+        if m is not None:
+            now_text = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
+            rows.append((m.label, now_text, m.text(getattr(chosen, name))))
     return rows
+
+
+def start_of(scenario: Scenario, candidate: Candidate) -> float:
+    """The value a ranged axis has in a scenario: the what-if's, else the catalog's. SI"""
+    given = scenario.overrides.get(candidate.path, candidate.now)
+    if not isinstance(given, str):
+        return float(given)
+    return float(given.replace(",", "")) if _bare(given) else parse(given)[0]
 
 
 def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
@@ -147,20 +154,25 @@ def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, 
     """What to say where no design meets all limits: the closest one and the limit that binds."""
     failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
     text = "No design meets all limits."
-    if outcome.closest is not None:
-        parts = []
-        for name, limit in limits.items():
-            value = outcome.closest.figures.get(name)
-            if value is not None and value > limit:
-                unit = {"latency_s": "s", "power_w": "W", "capex_usd": "$"}[name]
-                amount = (fmt.usd(value), fmt.usd(limit)) if unit == "$" else (fmt.si(value, unit), fmt.si(limit, unit))
-                parts.append(f"{amount[0]} (limit {amount[1]})")
-        if parts:
-            text += f" Closest: {' at '.join(parts)}."
+    closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
+    if closest:
+        text += f" Closest: {closest}."
     if failed:
         share = fmt.percent(failed[0][0] / outcome.done)
         text += f" The binding limit is {_LIMITS.get(failed[0][1], failed[0][1])}, missed by {share}."
     return text
+
+
+def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
+    """Figures that lie above their limits: `21.3 ms (limit 20.0 ms) at 58 W (limit 50 W)`."""
+    units = {"latency_s": "s", "power_w": "W", "capex_usd": "$"}
+    found = []
+    for name, limit in limits.items():
+        value = figures.get(name)
+        if value is not None and value > limit:
+            write = fmt.usd if units[name] == "$" else lambda v, u=units[name]: fmt.si(v, u)
+            found.append(f"{write(value)} (limit {write(limit)})")
+    return " at ".join(found)
 
 
 def csv(outcome: Outcome, report: Report) -> str:
@@ -172,8 +184,3 @@ def csv(outcome: Outcome, report: Report) -> str:
         row |= {"design": d.number} | dict(outcome.space.values(d.number)) | dict(d.figures)
         rows.append(row | {f"{name}_version": value for name, value in report.versions.items()})
     return fmt.csv_text(rows)
-
-
-def file_stem(day: date, report: Report) -> str:
-    """Name of the file of a front."""
-    return fmt.file_name("sweep", [report.scenario.system, report.scenario.workload], "csv", day)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import axes, cached, objectives, spaces, sweep_charts, sweep_run, sweep_tables
+from app import axes, cached, objectives, spaces, sweep_charts, sweep_questions, sweep_run, sweep_tables
 from app import format as fmt
 from app.axes import Span
 from app.spaces import Space
@@ -298,3 +298,52 @@ def test_a_pair_that_cannot_run_says_why():
     at = opened(HOME.with_(system="agilio-cx", scheme="single", devices=1), None)
     assert len(at.info) == 1
     assert not at.sidebar.button
+
+
+def test_the_map_of_tiles_is_what_evaluation_finds():
+    tiles = Space(
+        (("tile.0", (16, 64, 128)), ("tile.1", (8, 16)), ("devices", (2, 4))), ("latency_per_unit_s", "power_w")
+    )
+    found = outcome(HOME, tiles)
+    design = found.knee
+    drawn = sweep_questions.tile_map(found, design)
+    assert (drawn.rows.path, drawn.columns.path) == ("tile.0", "tile.1")
+    scenario = found.space.scenario(design.number)
+    for i, row in enumerate(drawn.values):
+        for j, value in enumerate(row):
+            tile = (drawn.rows.values[i], drawn.columns.values[j])
+            if value is not None:
+                assert cached.report(encode(scenario.with_(tile=tile))).latency_per_unit_s == value
+    known = [v for row in drawn.values for v in row if v is not None]
+    assert drawn.values[drawn.best[0]][drawn.best[1]] == min(known)
+    assert scenario.tile == (drawn.rows.values[drawn.now[0]], drawn.columns.values[drawn.now[1]])
+    assert sweep_questions.tile_map(outcome(), outcome().knee) is None
+
+
+def test_a_tornado_is_sorted_and_its_signs_are_physical():
+    report = cached.report(encode(GPU))
+    rows = sweep_questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"])
+    widths = [max(abs(down), abs(up)) for _, down, up in rows]
+    assert widths == sorted(widths, reverse=True)
+    overhead = next(r for r in rows if "issue" in r[0].lower())
+    assert overhead[1] < 0 < overhead[2]  # less of an overhead is faster, more is slower
+
+
+def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
+    limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.6})
+    report = cached.report(encode(limited))
+    assert report.problems
+    metrics = objectives.metrics(report)
+    found = sweep_questions.smallest_change(report, SMALL, metrics)
+    assert found.met == (not cached.report(encode(found.scenario)).problems)
+    devices = Space(
+        (("devices", (1, 2, 4)), ("scheme", ("single", "tensor")), ("precision", ("fp32", "fp16"))), SMALL.objectives
+    )
+    found = sweep_questions.smallest_change(report, devices, metrics)
+    assert found.met
+    assert 1 <= len(found.changes) <= 3
+    assert not cached.report(encode(found.scenario)).problems
+    wide = SMALL.with_axis("links.peer.bandwidth", Span("1 GB/s", "1 TB/s", 4000))
+    wide = wide.with_axis("devices.0.power.max", Span("100 W", "400 W", 4000))
+    with pytest.raises(ScenarioError, match="fewer steps"):
+        sweep_questions.smallest_change(report, wide, metrics)
