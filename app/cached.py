@@ -14,9 +14,10 @@ from engine.scenario import decode
 
 if TYPE_CHECKING:
     from app.load import Answer, Load, Spot
+    from engine.sweep import Attribution
     from engine.traffic import Sla, Timeline
 
-__all__ = ["load_answer", "load_point", "load_window", "options", "published", "report", "warm_up"]
+__all__ = ["attribution", "load_answer", "load_point", "load_window", "options", "published", "report", "warm_up"]
 
 _BY_REPR = {"app.load.Load": repr, "engine.traffic.sla.Sla": repr}  # frozen dataclasses: their repr says all of them
 
@@ -31,6 +32,14 @@ def report(token: str) -> Report:
 def options(token: str) -> Choices:
     """What may be picked beside a scenario."""
     return choices(decode(token))
+
+
+@st.cache_resource(max_entries=512, show_spinner=False)
+def attribution(base: str, other: str, figure: str) -> Attribution:
+    """Where the difference of a figure between two tokens comes from; every mixture of both is evaluated."""
+    from engine.sweep import attribute  # read when two scenarios are first compared
+
+    return attribute(decode(base), decode(other), figure)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -25,7 +25,7 @@ from app.look import (
 )
 from engine.devices.family import RESOURCES
 
-__all__ = ["breakdowns", "metric_bars", "operator_bars"]
+__all__ = ["attribution", "breakdowns", "metric_bars", "operator_bars"]
 
 _APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
 _LEGEND_ROW = 21  # [px]
@@ -148,3 +148,45 @@ def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool,
         "zeroline": True, "zerolinecolor": NEUTRAL,
     }  # fmt: skip
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(drawn)), dark)
+
+
+def attribution(
+    ends: tuple[str, str],
+    values: tuple[float, float],
+    shares: Sequence[tuple[str, float]],
+    unit: str,
+    title: str,
+    rising: bool,
+    dark: bool,
+) -> go.Figure:
+    """From one scenario's figure to another's: a bar a kind of change, each from where the last one ended.
+
+    Changes for the better are ink, for the worse hatched; `rising` says whether more is better. `shares` add up to
+    the difference of `values`. [SI]
+    """
+    reach = [values[0]]
+    for _, share in shares:
+        reach.append(reach[-1] + share)
+    scale = fmt.scale(reach, "" if unit == "$" else unit)
+    shown = f"${' ' + scale.unit if scale.unit else ''}" if unit == "$" else scale.unit
+    labels = [f"{ends[0]}  <b>{scale.text(values[0])}</b>"]
+    data = [bar(0, scale(values[0]), marker={"color": NEUTRAL}, hoverinfo="skip")]
+    for at, ((name, share), start) in enumerate(zip(shares, reach), 1):
+        better = (share > 0) == rising
+        sign = "+" if share > 0 else ""
+        labels.append(two_lines(name, f"{sign}{scale.text(share)}"))
+        marker: dict[str, Any] = {"color": INK[dark]}
+        if not better:
+            marker = {
+                "color": NEUTRAL,
+                "pattern": {"shape": "/", "fgcolor": INK[dark], "bgcolor": CLOUD[dark], "size": 6},
+            }
+        word = "better" if better else "worse"
+        hover = f"<b>{name}</b><br>{sign}{scale.text(share)} {shown}, {word}<extra></extra>"
+        data.append(bar(at, scale(share), base=[scale(start)], marker=marker, hovertemplate=hover))
+    labels.append(f"{ends[1]}  <b>{scale.text(values[1])}</b>")
+    data.append(bar(len(shares) + 1, scale(values[1]), marker={"color": NEUTRAL}, hoverinfo="skip"))
+    low, high = min(0.0, *(scale(v) for v in reach)), max(scale(v) for v in reach)
+    pad = 0.04 * (high - low or 1.0)
+    x = {"title": f"{title} ({shown})", "range": [low - pad if low < 0 else 0, high + pad]}
+    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)

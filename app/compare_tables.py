@@ -65,21 +65,25 @@ class Metric:
     worse: str
     rising: bool
     help: str
+    figure: str  # of a report, that a difference is attributed by
 
 
 METRICS: dict[str, Metric] = {
     m.key: m
     for m in (
         Metric("latency", "Latency", "s", lambda r: r.latency_per_unit_s, "faster", "slower", False,
-               words.HELP["latency"]),
+               words.HELP["latency"], "latency_per_unit_s"),
         Metric("throughput", "Throughput", "{u}/s", lambda r: r.throughput_per_s, "more", "less", True,
-               words.HELP["throughput"]),
+               words.HELP["throughput"], "throughput_per_s"),
         Metric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
-               words.HELP["perf_per_watt"]),
-        Metric("power", "Power", "W", lambda r: r.power_w, "less", "more", False, "Wall power while it works."),
-        Metric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False, words.HELP["capex"]),
+               words.HELP["perf_per_watt"], "throughput_per_w"),
+        Metric("power", "Power", "W", lambda r: r.power_w, "less", "more", False,
+               "Wall power while it works.", "power_w"),
+        Metric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False,
+               words.HELP["capex"], "capex_usd"),
         Metric("million", "Per million", "$", lambda r: r.usd_per_million, "less", "more", False,
-               "Hardware and energy for a million units of work, at the share of time busy set under Costs."),
+               "Hardware and energy for a million units of work, at the share of time busy set under Costs.",
+               "usd_per_million"),
     )
 }  # fmt: skip
 MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done

@@ -184,7 +184,7 @@ def _short_time(value: float) -> str:
     return f"{found(value):.6f}".rstrip("0").rstrip(".") + f" {found.unit}"
 
 
-def use(shares: dict[str, float], dark: bool, least: int = 140) -> go.Figure:
+def use(shares: dict[str, float], dark: bool) -> go.Figure:
     """How busy each resource is at one load."""
     rows = sorted(shares.items(), key=lambda item: -item[1])
     data, labels = [track(len(rows), dark)], []
@@ -195,7 +195,7 @@ def use(shares: dict[str, float], dark: bool, least: int = 140) -> go.Figure:
         data.append(bar(at, 100 * share, marker={"color": colour}, hovertemplate=hover))
     x = {"title": "Share of time busy", "range": [0, 105], "showgrid": False, "tickvals": [0, 50, 100],
          "ticktext": ["0%", "50%", "100%"]}  # fmt: skip
-    return style(data, x, rows_axis(labels), max(least, 56 + row_height(labels) * max(len(rows), 2)), dark)
+    return style(data, x, rows_axis(labels, least=2), max(140, 56 + row_height(labels) * max(len(rows), 2)), dark)
 
 
 def window(seen: Timeline, dark: bool, most: int = 40) -> go.Figure:

@@ -175,7 +175,7 @@ def plans(
     money = fmt.scale([p.capex_usd for p in made], "")
     frame = pd.DataFrame(
         {
-            "Survives": ["no loss" if d == "none" else f"one {d} down" for d in order],
+            "Down": ["nothing" if d == "none" else f"one {d}" for d in order],
             "Nodes": [p.nodes for p in made],
             "Racks": [p.racks for p in made],
             f"Power at the peak ({power.unit})": [power(p.peak_w) for p in made],

@@ -213,6 +213,45 @@ def _pair(columns: list[Column], base: Column) -> Column | None:
     return next((c for c in others if c.letter == letter), others[0])
 
 
+def where_gain(base: Column, other: Column) -> None:
+    """The difference of one figure, dealt out to the kinds of change between two scenarios."""
+    assert base.report is not None
+    assert other.report is not None
+    key = st.session_state.get("metric", "latency")
+    metric = METRICS.get(key, METRICS["latency"])
+    title = f"Where the difference of {other.letter} against {base.letter} comes from"
+    if base.report.unit != other.report.unit and metric.key not in tables.MONEY_AND_POWER:
+        with parts.card(title, "they do different work"):
+            st.caption("Pick Power or Capital cost above; times and rates of different work have no difference.")
+        return
+    with st.skeleton(height=220):
+        try:
+            found = cached.attribution(base.report.token, other.report.token, metric.figure)
+        except (ScenarioError, Unsupported) as error:
+            with parts.card(title, "not attributed"):
+                st.caption(fmt.plain(str(error)))
+            return
+    shares = sorted(found.shares.items(), key=lambda item: -abs(item[1]))
+    moved = [(name.capitalize(), share) for name, share in shares if share]
+    label = metric.label
+    if not moved:
+        with parts.card(title, f"no difference in {label.lower()}"):
+            st.caption("Nothing that differs between them moves this figure.")
+        return
+    part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
+    with parts.card(title, f"{moved[0][0].lower()} is {fmt.percent(part)} of what moves {label.lower()}"):
+        unit = metric.unit.format(u=words.rate_unit(base.report.unit))
+        ends = (base.letter, other.letter)
+        fig = compare_charts.attribution(
+            ends, (found.base, found.other), moved, unit, label, metric.rising, parts.dark()
+        )
+        parts.figure(fig, f"{title}: {', '.join(f'{n} {s:+.3g}' for n, s in moved)}.", "c.attribution")
+        st.caption(
+            f"Each part is the mean over every order in which the changes can be made ({found.evaluations} mixtures "
+            "evaluated), so it does not depend on the order. Ink is better, hatched is worse."
+        )
+
+
 def by_operator(base: Column, other: Column) -> None:
     """Operators of two scenarios beside each other."""
     assert base.report is not None
@@ -298,6 +337,7 @@ def show() -> None:
                 where_time(columns)
     other = _pair(columns, base)
     if other is not None:
+        where_gain(base, other)
         by_operator(base, other)
     parts.footer(report)
 

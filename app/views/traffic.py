@@ -28,7 +28,6 @@ _RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the 
 _TRACE_MAX = 2_000_000  # bytes of a CSV of arrivals
 _DEMAND_NODES = 10  # nodes' worth of load a plan starts from
 _TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
-_WINDOW = 360  # of the figure beside the window of requests [px]
 _GENEROUS = 3.0  # times the unloaded latency an agreement starts from
 
 
@@ -227,7 +226,7 @@ def along_the_load(answer: Answer, points: list[Point], sla: Sla, qps: float, sp
 def spread(spot: Spot, sla: Sla) -> None:
     """The distribution at this load; how busy everything is where there is none."""
     if not spot.shares.size:
-        busy(spot, _TALL[parts.mobile()])
+        busy(spot)
         return
     promised = sla.metric if sla.time == "latency" else None
     ratio = spot.figures["p99"] / spot.figures["p50"]
@@ -237,12 +236,12 @@ def spread(spot: Spot, sla: Sla) -> None:
         parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
 
 
-def busy(spot: Spot, tall: int) -> None:
+def busy(spot: Spot) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
-    with parts.card("How busy each part is", said):
-        parts.figure(traffic_charts.use(spot.use, parts.dark(), tall), f"Use: {said}.", "t.use")
+    with parts.card("How busy each part is", said, stretch=False):
+        parts.figure(traffic_charts.use(spot.use, parts.dark()), f"Use: {said}.", "t.use")
 
 
 def window(load: Load, qps: float) -> None:
@@ -302,7 +301,7 @@ def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str]) -> No
                 hide_index=True,
                 column_config={n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
                 | {n: whole for n in frame if frame[n].dtype.kind == "i"}
-                | {"Survives": st.column_config.TextColumn(pinned=True, width="small")},
+                | {"Down": st.column_config.TextColumn(pinned=True, width="small")},
                 alt="Nodes, racks, power and cost by failure domain",
             )
         for note in notes:
@@ -374,7 +373,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, made), lambda: spread(spot, sla))
     capacity_card(frame, said, notes)
     if spot.shares.size:
-        side_by_side(lambda: busy(spot, _WINDOW), lambda: window(load, qps))
+        side_by_side(lambda: busy(spot), lambda: window(load, qps))
     exports = {
         "Curve, CSV": ("traffic", "csv", lambda: traffic_tables.curve_csv(report, load, sla, points)),
         "Capacity, CSV": ("traffic-capacity", "csv", lambda: traffic_tables.plan_csv(report, sla, frame)),

@@ -14,6 +14,7 @@ from app.comparison import LIMIT, MOST, Comparison, Entry
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import ScenarioError, encode
+from engine.sweep import attribute
 from tests.app.forged import bomb, forged
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
@@ -162,6 +163,17 @@ def test_bars_carry_the_values_and_parts_start_where_others_end():
     assert sum(trace.x[0] for trace in fig.data) == pytest.approx(100, abs=2)
 
 
+def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
+    found = attribute(V100, DFX, METRICS["latency"].figure)
+    fig = compare_charts.attribution(
+        ("A", "B"), (found.base, found.other), list(found.shares.items()), "s", "Latency", False, True
+    )
+    ends = [bar.base[0] + bar.x[0] for bar in fig.data[1:-1]]
+    assert ends[-1] == pytest.approx(fig.data[-1].x[0])
+    assert fig.data[1].base[0] == fig.data[0].x[0]
+    assert fig.data[0].x[0] == pytest.approx(1e3 * evaluate(V100).latency_per_unit_s)
+
+
 # --- the page
 
 
@@ -171,6 +183,7 @@ def test_it_opens_with_the_scenario_and_its_rival():
     assert any("is best on latency" in m.value for m in at.markdown)
     assert not at.warning
     assert len(at.table) == 1
+    assert any("is" in m.value and "of what moves latency" in m.value for m in at.markdown)
 
 
 def test_a_link_of_eight_reopens_as_it_was():

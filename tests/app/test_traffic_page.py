@@ -137,11 +137,11 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     sla = Sla(5.0)
     best = loads.answer(Load(report.token), sla).headline
     frame, text, _ = tables.plans(report, best, 10 * best.qps, 0.6, 0.2, "rack", 20, 15_000.0, None)
-    nodes = dict(zip(frame["Survives"], frame["Nodes"], strict=True))
-    assert nodes["no loss"] == 12
-    assert nodes["no loss"] <= nodes["one card down"] <= nodes["one node down"] <= nodes["one rack down"]
-    assert frame["Survives"][0] == "one rack down"
-    assert f"{nodes['one rack down']} nodes" in text
+    nodes = dict(zip(frame["Down"], frame["Nodes"], strict=True))
+    assert nodes["nothing"] == 12
+    assert nodes["nothing"] <= nodes["one card"] <= nodes["one node"] <= nodes["one rack"]
+    assert frame["Down"][0] == "one rack"
+    assert f"{nodes['one rack']} nodes" in text
     poor = evaluate(GRU)
     found = tables.plans(poor, best, 10.0, 0.6, 0.2, "node", 20, 15_000.0, None)
     assert found[0] is None
