@@ -25,6 +25,7 @@ run: $(VENV)/.runtime
 	$(BIN)/python -m streamlit run app/main.py --server.port $(PORT)
 
 test: $(VENV)/.dev
+	$(BIN)/python -m engine.warm
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(VENV)/.dev

@@ -22,7 +22,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
 PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a deep link
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400), pytest.mark.xdist_group("browser")]  # one server
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]  # one server
 
 
 def free_port() -> int:
@@ -41,14 +41,14 @@ def server() -> Iterator[str]:
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             try:
                 with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
                     assert answer.read() == b"ok"
                 break
             except OSError:
-                assert time.monotonic() < deadline, "the server did not answer ok within 60 s"
+                assert time.monotonic() < deadline, "the server did not answer ok within 180 s"
                 time.sleep(0.2)
         yield url
     finally:
@@ -107,7 +107,7 @@ class Visitor:
                 window.still = still ? (window.still || Date.now()) : 0;
                 return still && Date.now() - window.still > 600;
             }""",
-            timeout=240_000,
+            timeout=480_000,
             polling=100,
         )
         return self
