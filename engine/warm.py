@@ -6,12 +6,25 @@ from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import ScenarioError
+from engine.sweep import sweep
 
 __all__ = ["warm"]
 
+_DESIGNS = {
+    "scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
+    "axes": {
+        "batch": {"from": 1, "to": 64, "by": 1},
+        "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": 64, "scale": "log"},
+    },
+}
+
 
 def warm() -> int:
-    """Evaluate every preset once; returns how many answered. Presets that can't run are left to their page to say."""
+    """Evaluate every preset once and sweep a few designs; returns how many presets answered.
+
+    Presets that can't run are left to their page to say.
+    """
+    sweep(_DESIGNS)
     answered = 0
     for preset in PRESETS.values():
         try:
