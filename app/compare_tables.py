@@ -249,7 +249,8 @@ def _open(columns: Sequence[Column], base: Column, best: Column) -> str:
     high = fast.report.latency_per_unit_s * (1 + (fast.report.error_band.relative or 0.0))
     low = slow.report.latency_per_unit_s * (1 - (slow.report.error_band.relative or 0.0))
     if high >= low:
-        return f":gray[The error bands of {fast.letter} and {slow.letter} overlap in latency: their order is open.]"
+        pair = " and ".join(sorted((fast.letter, slow.letter)))
+        return f":gray[The error bands of {pair} overlap in latency: their order is open.]"
     return ""
 
 
