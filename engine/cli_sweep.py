@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from engine.scenario import ScenarioError
@@ -25,15 +26,15 @@ def _executor(kind: str):
         return ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn"))
     if kind == "dask":
         try:
-            from distributed import Client
+            client = import_module("distributed").Client
         except ImportError:
             raise ScenarioError("--executor dask needs the package distributed, which is not installed") from None
-        return Client().get_executor()
+        return client().get_executor()
     return None
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    from engine.sweep import objectives_of, space_of, sweep, write_rows
+    from engine.sweep import objectives_of, space_of, sweep, table_rows, write_rows
 
     space = space_of(args.space)
     if args.pareto:
@@ -57,6 +58,8 @@ def _sweep(args: argparse.Namespace) -> int:
         sys.stderr.write("\r\033[K")
     if args.out:
         write_rows(result.front.rows(), Path(args.out))
+    if args.table:
+        write_rows(table_rows(space), Path(args.table))
     found = result.to_dict()
     if args.json:
         json.dump({k: v for k, v in found.items() if k != "front" or not args.out}, sys.stdout, indent=1)
@@ -81,6 +84,7 @@ def add_sweep(commands) -> None:
     p = commands.add_parser("sweep", help="every design of a space: its front, with a token a row")
     p.add_argument("space", help="a YAML file {scenario, axes, constraints, objectives}, or a space's token")
     p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
+    p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
     p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
     p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")
     p.set_defaults(run=_sweep)

@@ -20,6 +20,7 @@ The public face, for pages, the command line and notebooks::
     result.histogram(0) # (edges, counts) of the first objective over the designs that meet everything
     result.counts       # size, done, refused, unfit, missed (of each limit), kept, sentences
     result.seconds
+    write_rows(table_rows(space), Path("all.csv"))   # every design of a small space
     space.scenario(n)   # the Scenario of design n; encode() of it re-evaluates to the same bits
 
 Questions around it::
@@ -35,15 +36,16 @@ A sweep runs on the process-wide thread pool or any `concurrent.futures` executo
 from __future__ import annotations
 
 from engine.sweep.attribution import Attribution, attribute
+from engine.sweep.blocks import TABLE_LIMIT, figures_of, price, table_rows
 from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.result import Front, SweepResult, write_rows
-from engine.sweep.run import Cancelled, Mismatch, figures_of, price, sweep
+from engine.sweep.run import Cancelled, Mismatch, sweep
 from engine.sweep.sensitivity import Swing, knobs_of, sensitivity
 from engine.sweep.space import FIGURES, Axis, Limit, Objective, Space, objectives_of, space_of
 from engine.sweep.tiles import TileTable, tile_table
 
 __all__ = [
-    "FIGURES", "Attribution", "Axis", "Cancelled", "Front", "Inverse", "Limit", "Mismatch", "Objective", "Space",
-    "SweepResult", "Swing", "TileTable", "attribute", "figures_of", "inverse", "knobs_of", "objectives_of", "price",
-    "sensitivity", "space_of", "sweep", "tile_table", "write_rows",
+    "FIGURES", "TABLE_LIMIT", "Attribution", "Axis", "Cancelled", "Front", "Inverse", "Limit", "Mismatch",
+    "Objective", "Space", "SweepResult", "Swing", "TileTable", "attribute", "figures_of", "inverse", "knobs_of",
+    "objectives_of", "price", "sensitivity", "space_of", "sweep", "table_rows", "tile_table", "write_rows",
 ]  # fmt: skip

@@ -82,7 +82,7 @@ def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:
         if isinstance(spec, tuple):
             by_name = next((i for i, item in enumerate(spec) if getattr(item, "name", None) == step), 0)
             key = int(step) if step.isdigit() else by_name
-        spec = getattr(spec, key) if isinstance(spec, BaseModel) else spec[key]
+        spec = getattr(spec, step) if isinstance(spec, BaseModel) else spec[key]
         found.append(key)
     return found, spec
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.scenario import Scenario, ScenarioError
-from engine.sweep.run import price
+from engine.sweep.blocks import price
 from engine.sweep.space import Axis, Limit, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo

@@ -14,7 +14,7 @@ from engine.kernels.search.bins import BINS, bin_edges
 from engine.scenario import ScenarioError, encode
 from engine.sweep.space import FIGURES, Space
 
-__all__ = ["BINS", "Counts", "Front", "SweepResult", "write_rows"]
+__all__ = ["BINS", "Counts", "Front", "SweepResult", "shown", "write_rows"]
 
 
 @dataclass
@@ -64,9 +64,9 @@ class Front:
         names = [o.figure for o in self.space.objectives]
         for i, number in enumerate(self.numbers):
             values = self.space.values(int(number))
-            shown = {path: _shown(value) for path, value in values.items()}
+            axes = {path: shown(value) for path, value in values.items()}
             figures = dict(zip(names, map(float, self.values[:, i]), strict=True))
-            yield {"design": int(number), **shown, **figures, "token": self.token(i)}
+            yield {"design": int(number), **axes, **figures, "token": self.token(i)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ class SweepResult:
         }  # fmt: skip
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
+    """A value of an axis in one cell: what is set together, joined."""
     return ";".join(f"{k}={v}" for k, v in value.items()) if hasattr(value, "items") else value
 
 
@@ -141,5 +142,8 @@ def write_rows(rows: Iterator[dict[str, Any]], path: Path) -> int:
     return count
 
 
+_RUN = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins
+
+
 def _inert(value: Any) -> Any:
-    return "'" + value if isinstance(value, str) and value[:1] in "=+-@\t\r" else value
+    return "'" + value if isinstance(value, str) and value.startswith(_RUN) else value

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise, product
-from math import isnan, prod
+from itertools import pairwise
+from math import isnan
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from engine.devices.family import Unsupported
-from engine.evaluate import evaluate
 from engine.kernels.jit import run_chunks
 from engine.kernels.search.bins import count_bins
 from engine.kernels.search.pareto import drop_dominated, front_mask
 from engine.scenario import ScenarioError
-from engine.sweep.design import Family, Structural, numeric_axes
+from engine.sweep.blocks import Block, Programs, figures_of
 from engine.sweep.result import BINS, Counts, Front, SweepResult
 from engine.sweep.space import FIGURES, Objective, Space, space_of
-from engine.sweep.tables import Program, Refused, compile_family
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["CLOUD", "Cancelled", "Mismatch", "families", "figures_of", "price", "sweep"]
+__all__ = ["CLOUD", "Cancelled", "Mismatch", "sweep"]
 
 CLOUD = 3000
 CHUNK = 1 << 15
@@ -45,73 +43,14 @@ class Cancelled(RuntimeError):
     result: SweepResult | None = None
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Designs that share a program: which digits are fixed, and where their numbers lie."""
-
-    digits: tuple[tuple[int, int], ...]  # (axis, digit) of the structural axes
-    first: int  # number of the block's first design in the space
-    strides: tuple[int, ...]  # what a step along each numeric axis adds, in the program's order
-    size: int
-    program: Program | None  # None: refused as a whole
-    sentences: tuple[str, ...]
-
-    def numbers(self, inside: np.ndarray) -> np.ndarray:
-        """Numbers in the space of designs numbered inside the block."""
-        found = np.full(inside.shape, self.first, dtype=np.int64)
-        left = inside.astype(np.int64)
-        if self.program is not None:
-            for radix, stride in zip(reversed(self.program.radix), reversed(self.strides), strict=True):
-                found += left % radix * stride
-                left //= radix
-        return found
-
-
-class _Programs:
-    """Programs of a space, made when first asked for. What a value of an axis sets is validated once."""
-
-    def __init__(self, space: Space, catalog: Catalog | None, zoo: Zoo | None) -> None:
-        self.space, self.catalog, self.zoo = space, catalog, zoo
-        self.known: dict[Any, Any] = {}
-
-    def blocks(self) -> Iterator[_Block]:
-        """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
-        numeric = set(numeric_axes(self.space))
-        fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
-        for digits in product(*(range(len(self.space.axes[i])) for i in fixed)):
-            yield from self._split(dict(zip(fixed, digits, strict=True)), numeric)
-
-    def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[_Block]:
-        try:
-            yield self.block(tuple(sorted(digits.items())))
-        except Structural as found:
-            axes = sorted(found.axes & numeric)
-            for more in product(*(range(len(self.space.axes[i])) for i in axes)):
-                yield from self._split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
-
-    def block(self, digits: tuple[tuple[int, int], ...]) -> _Block:
-        """The block with those digits; Structural where they leave a plan's structure open."""
-        space, fixed = self.space, dict(digits)
-        rest = [i for i in range(len(space.axes)) if i not in fixed]
-        first = sum(space.strides[axis] * digit for axis, digit in digits)
-        size = prod(len(space.axes[i]) for i in rest)
-        try:
-            numeric = [i for i in rest if i in set(numeric_axes(space))]
-            program = compile_family(Family(space, fixed, numeric, self.catalog, self.zoo, self.known))
-        except (Refused, ScenarioError, Unsupported) as refusal:
-            return _Block(digits, first, (), size, None, (str(refusal),))
-        strides = tuple(space.strides[axis] for axis in program.order) or (0,)
-        return _Block(digits, first, strides, size, program, program.sentences)
-
-
 @lru_cache(maxsize=2)
-def _shared(token: str) -> _Programs:
+def _shared(token: str) -> Programs:
     """Programs of a space in a worker process."""
-    return _Programs(space_of(token), None, None)
+    return Programs(space_of(token), None, None)
 
 
 @lru_cache(maxsize=16)
-def _shared_block(token: str, digits: tuple[tuple[int, int], ...]) -> _Block:
+def _shared_block(token: str, digits: tuple[tuple[int, int], ...]) -> Block:
     return _shared(token).block(digits)
 
 
@@ -140,7 +79,7 @@ class _Found:
     bins: np.ndarray | None = None
 
 
-def _search(block: _Block, lo: int, hi: int, wish: _Wish, killers: np.ndarray) -> _Found:
+def _search(block: Block, lo: int, hi: int, wish: _Wish, killers: np.ndarray) -> _Found:
     """The chunk lo..hi of a block: what it counts, and its designs that none of it or of the killers dominates."""
     k = len(wish.objectives)
     if block.program is None:
@@ -206,40 +145,6 @@ class _Archive:
         self.killers = np.ascontiguousarray(self.values[:, ranked[spread]])
 
 
-def families(
-    space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> Iterator[tuple[np.ndarray, Program | None, tuple[str, ...]]]:
-    """Blocks of a space that share a program: (numbers of its designs in the program's order, program, refusals)."""
-    for block in _Programs(space, catalog, zoo).blocks():
-        yield block.numbers(np.arange(block.size)), block.program, block.sentences
-
-
-def price(
-    space: Space, figures: Sequence[str] = FIGURES, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Figures (k, size) of every design by number, NaN where refused, and whether each is refused or does not fit."""
-    values = np.full((len(figures), space.size), np.nan)
-    bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
-    for block in _Programs(space, catalog, zoo).blocks():
-        if block.program is None:
-            continue
-        numbers = block.numbers(np.arange(block.size))
-        part, refused, misfit = block.program.fill(0, block.size, figures)
-        part[:, refused] = np.nan
-        values[:, numbers], bad[numbers], unfit[numbers] = part, refused, misfit & ~refused
-    return values, bad, unfit
-
-
-def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
-    """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises."""
-    report = evaluate(space.scenario(number), catalog, zoo)
-    found = {}
-    for name in FIGURES:
-        value = report.breakdown[name[:-2]] if name[:-2] in report.breakdown else getattr(report, name)
-        found[name] = float("nan") if value is None else float(value)
-    return found | {"fits": report.fits}
-
-
 def _same(a: float, b: float) -> bool:
     return a == b or (isnan(a) and isnan(b))
 
@@ -278,7 +183,7 @@ def sweep(
     space = space_of(space)
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
     wish = _Wish(space.objectives, space.limits, space.fits, wanted, bins)
-    programs = _Programs(space, catalog, zoo)
+    programs = Programs(space, catalog, zoo)
     archive = _Archive(len(space.objectives))
     remote = executor is not None and not _threads(executor)
     if remote and (catalog is not None or zoo is not None):
@@ -348,14 +253,14 @@ class _Sender:
     def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
         if len(task) == 3:  # refused as a whole
             block, lo, hi = task
-            bare = _Block(block.digits, block.first, (), block.size, None, ())
+            bare = Block(block.digits, block.first, (), block.size, None, ())
             return self.executor.submit(_search, bare, lo, hi, self.wish, self.archive.killers)
         return self.executor.submit(_search_shared, *task, self.wish, self.archive.killers)
 
 
 def _remote(executor: Executor, tasks: Iterator[Any], wish: _Wish, archive: _Archive) -> Iterator[_Found]:
     sender: Any = _Sender(executor, wish, archive)
-    return run_chunks(_search_shared, tasks, sender)
+    return run_chunks(sender.submit, tasks, sender)
 
 
 def _cloud_numbers(space: Space, most: int) -> np.ndarray:
@@ -367,7 +272,7 @@ def _cloud_numbers(space: Space, most: int) -> np.ndarray:
     return np.array([draw.randrange(lo, hi) for lo, hi in pairwise(edges)], dtype=np.int64)
 
 
-def _draw_cloud(block: _Block, space: Space, picks: np.ndarray, points: np.ndarray, state: np.ndarray) -> None:
+def _draw_cloud(block: Block, space: Space, picks: np.ndarray, points: np.ndarray, state: np.ndarray) -> None:
     """Figures of the cloud's designs that lie in a block; state 0 fits, 1 does not fit, 2 refused."""
     mine = np.ones(len(picks), dtype=bool)
     for axis, digit in block.digits:
@@ -386,7 +291,7 @@ def _draw_cloud(block: _Block, space: Space, picks: np.ndarray, points: np.ndarr
     state[at] = np.where(bad, 2, unfit)
 
 
-def _front(space: Space, archive: _Archive, programs: _Programs) -> Front:
+def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
     """The front in the order of its designs' numbers, with all figures."""
     order = np.argsort(archive.number, kind="stable")
     numbers = archive.number[order]

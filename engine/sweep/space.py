@@ -281,7 +281,7 @@ def _moved(base: Scenario, system: str, workload: str) -> Scenario:
 
     start = default_scenario(system, workload)
     offered = choices(start)
-    fields = {"batch": base.batch, "costs": base.costs, "limits": base.limits}
+    fields: dict[str, Any] = {"batch": base.batch, "costs": base.costs, "limits": base.limits}
     fields |= {"streams": base.streams} if base.streams <= offered.max_streams else {}
     if base.workload == workload:
         fields |= {"inputs": base.inputs, "outputs": base.outputs, "params": base.params}

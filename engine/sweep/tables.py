@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,12 +15,13 @@ from engine.devices import family
 from engine.devices.family import DeviceFamily
 from engine.partition import Plan, make_plan
 from engine.schedule import by_resource, exchange, exchange_wire, globals_of, hop_terms, layout_of, schedule
-from engine.settle import GLOBALS, HOP, METRICS, POWER, PRICE, YEARS, Layout, N, column_sums
+from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, column_sums
 from engine.sweep.design import Design, Family, Structural
-from engine.sweep.points import HALVES_ROWS, fill_points, price_grid
+from engine.sweep.points import price_grid
+from engine.sweep.program import Assembly, Program, Table, assemble
 from engine.sweep.watch import note, watching
 
-__all__ = ["Program", "Refused", "Table", "compile_family"]
+__all__ = ["Program", "Refused", "compile_family"]
 
 _TABLE_BYTES = 256 << 20
 _GRID = 1 << 21  # entries up to which priced runs are tabulated
@@ -29,20 +29,6 @@ _GRID = 1 << 21  # entries up to which priced runs are tabulated
 
 class Refused(ValueError):
     """Every design of a family is refused: the sentence why."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Values of a piece of the model: (entries, ...), entries numbered by the axes it reads, last one fastest."""
-
-    axes: tuple[int, ...]  # positions among the family's numeric axes
-    values: np.ndarray
-    bad: np.ndarray  # entries that the model refuses
-    sentences: tuple[str, ...] = ()
-
-    def strides(self, radix: Sequence[int]) -> list[int]:
-        """What a step along each numeric axis adds to an entry's number."""
-        return [prod(radix[b] for b in self.axes if b > a) if a in self.axes else 0 for a in range(len(radix))]
 
 
 class _Tables:
@@ -207,65 +193,6 @@ def _prices(design: Design) -> tuple[float, ...]:
     return c.years, c.utilisation, c.pue, c.energy_usd_per_kwh
 
 
-@dataclass(frozen=True)
-class Program:
-    """A family of designs, ready to be priced by number. `order` is its numeric axes, slowest first."""
-
-    order: tuple[int, ...]  # axes of the space
-    radix: np.ndarray
-    size: int
-    layout: Layout
-    arguments: tuple[Any, ...]  # of `fill_points`, between the range and what is wanted
-    bad_rows: tuple[int, ...]
-    unfit_rows: tuple[int, ...]
-    sentences: tuple[str, ...]
-
-    def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
-        wanted = self._wanted(figures)
-        out = np.empty((len(wanted), hi - lo))
-        fill_points(lo, hi, *self.arguments, wanted, out)
-        return self._parted(out, len(figures))
-
-    def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same of designs here and there."""
-        wanted = self._wanted(figures)
-        out, one = np.empty((len(wanted), len(numbers))), np.empty((len(wanted), 1))
-        for i, number in enumerate(numbers.tolist()):
-            fill_points(number, number + 1, *self.arguments, wanted, one)
-            out[:, i] = one[:, 0]
-        return self._parted(out, len(figures))
-
-    def _wanted(self, figures: Sequence[str]) -> np.ndarray:
-        first = self.layout.metrics
-        names = [first + METRICS.index(name) for name in figures]
-        return np.array([*names, *self.bad_rows, *self.unfit_rows], dtype=np.int64)
-
-    def _parted(self, out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        none, b = np.zeros(out.shape[1], dtype=bool), k + len(self.bad_rows)
-        return out[:k], (out[k:b].any(axis=0) if b > k else none), (out[b:].any(axis=0) if self.unfit_rows else none)
-
-
-class _Assembly:
-    """Collects tables and the memory rows that their columns go to."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[Table, list[int]]] = []
-        self.constants: list[tuple[int, float]] = []
-
-    def put(self, table: Table, rows: Sequence[int]) -> None:
-        """Column i of a table goes to memory row ``rows[i]``."""
-        values = table.values.reshape(len(table.bad), -1)
-        if not table.axes:
-            self.constants += list(zip(rows, map(float, values[0]), strict=True))
-            return
-        varying = [i for i in range(len(rows)) if np.isnan(values[:, i]).any() or np.ptp(values[:, i]) > 0]
-        self.constants += [(rows[i], float(values[0, i])) for i in range(len(rows)) if i not in varying]
-        if varying:
-            kept = Table(table.axes, np.ascontiguousarray(values[:, varying]), table.bad)
-            self.parts.append((kept, [rows[i] for i in varying]))
-
-
 def _tabulated(made: _Tables, demand: Table, supply: Sequence[Table], size: int) -> Table | None:
     """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
     axes = sorted({a for t in (demand, *supply) for a in t.axes})
@@ -308,7 +235,7 @@ def compile_family(fam: Family) -> Program:
     ]
     layout = layout_of(sample.bound, plan, [(s, bool(sample.bound.graph.phases[p].repeat.o)) for s, p in kept])
     size = prod(made.radix)
-    put = _Assembly()
+    put = Assembly()
     every = [plans]
     halves: list[tuple[int, Table, list[Table]]] = []
     for i, (s, p) in enumerate(kept):
@@ -361,7 +288,9 @@ def compile_family(fam: Family) -> Program:
             extra += 1
     sentences = tuple(dict.fromkeys(s for t in (*checks, *every) for s in t.sentences))
     sentences += tuple(dict.fromkeys(fam.refused.values()))
-    return _program(made, layout, put, halves, extra, (tuple(bad_rows), tuple(unfit_rows), sentences))
+    return assemble(
+        made.family.numeric, made.radix, layout, put, halves, extra, (tuple(bad_rows), tuple(unfit_rows), sentences)
+    )
 
 
 def _refusals(made: _Tables, at: int) -> Table:
@@ -380,58 +309,3 @@ def _asked(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.n
 
 def _rate(stage: int, phase: int, rate: Callable[..., float]) -> Callable[[Design], tuple[float]]:
     return lambda design: (rate(design.job(stage, phase)),)
-
-
-def _program(
-    made: _Tables, layout: Layout, put: _Assembly, halves: Sequence[tuple[int, Table, list[Table]]], extra: int,
-    rest: tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]],
-) -> Program:  # fmt: skip
-    """Everything as the flat arrays that `fill_points` takes."""
-    blocks = []
-    for _, _, supply in halves:
-        blocks.append(extra)
-        for r, table in enumerate(supply):
-            put.put(table, [extra + r])
-        extra += HALVES_ROWS
-    slow = sorted({a for _, demand, _ in halves for a in demand.axes})
-    fast = [a for a in range(len(made.radix)) if a not in slow]
-    fast.sort(key=lambda a: (made.radix[a], a))
-    order = [*slow, *fast]
-    radix = [made.radix[a] for a in order] or [1]
-    strides, first, width, offset, row, values = [], [], [], [], [], []
-    at = 0
-    for table, rows in put.parts:
-        step = table.strides(made.radix)
-        strides.append([step[a] for a in order])
-        first.append(len(row))
-        width.append(len(rows))
-        for i, target in enumerate(rows):
-            offset.append(at)
-            row.append(target)
-            values.append(np.ascontiguousarray(table.values[:, i]))
-            at += len(table.bad)
-    demands, demand_first, ops, demand_strides, count = [], [], [], [], 0
-    for _, demand, _ in halves:
-        step = demand.strides(made.radix)
-        demand_strides.append([step[a] for a in order] or [0])
-        flat = np.nan_to_num(demand.values)
-        demand_first.append(count)
-        ops.append(flat.shape[1])
-        demands.append(flat.reshape(-1, flat.shape[2]))
-        count += len(demands[-1])
-
-    def whole(numbers: Any, dims: int = 1) -> np.ndarray:
-        found = np.array(numbers, dtype=np.int64)
-        return found if found.size else np.zeros((0,) if dims == 1 else (0, len(radix)), dtype=np.int64)
-
-    arguments = (
-        whole(radix), whole(strides, 2), whole(first), whole(width), whole(offset), whole(row),
-        np.concatenate(values) if values else np.zeros(0),
-        whole([r for r, _ in put.constants]), np.array([v for _, v in put.constants], dtype=np.float64),
-        np.concatenate(demands) if demands else np.zeros((0, 7)),
-        whole(demand_first), whole(ops), whole(demand_strides, 2), whole([i for i, _, _ in halves]), whole(blocks),
-        prod(made.radix[a] for a in fast), layout.rows, layout.facts(),
-    )  # fmt: skip
-    return Program(
-        tuple(made.family.numeric[a] for a in order), whole(radix), prod(made.radix), layout, arguments, *rest
-    )

@@ -123,7 +123,9 @@ class WatchedJob(Job):
     @classmethod
     def of(cls, job: Job, axes: Mapping[str, frozenset[int]], model: WatchedModel) -> WatchedJob:
         """The same job, watched: `axes` says which axes set each of its fields."""
-        made = cls(**(dict(job.__dict__) | {"model": model}))
+        fields: dict[str, Any] = dict(job.__dict__)
+        fields["model"] = model
+        made = cls(**fields)
         object.__setattr__(made, "watched_axes", axes)
         return made
 

@@ -13,7 +13,7 @@ import numpy as np
 from engine.evaluate import evaluate
 from engine.kernels.search.pareto import front_mask
 from engine.sweep import price, space_of, sweep
-from engine.sweep.run import families
+from engine.sweep.blocks import families
 from engine.sweep.space import Space
 
 FASTEST_PEER_PER_S = 26_828.0  # decode steps a second of aiconfigurator's compiled core, on one core of this class

@@ -15,7 +15,7 @@ from engine.cli import main
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, decode
-from engine.sweep import FIGURES, Cancelled, figures_of, price, space_of, sweep, write_rows
+from engine.sweep import FIGURES, Cancelled, figures_of, price, space_of, sweep, table_rows, write_rows
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog
 
@@ -155,6 +155,21 @@ def test_each_token_is_its_row(tmp_path) -> None:
         report = evaluate(decode(row["token"]))
         for name in ("latency_s", "throughput_per_w", "usd_per_million"):
             assert getattr(report, name) == float(row[name])
+
+
+def test_the_full_table_is_every_design(tmp_path) -> None:
+    space = space_of(GRID | {"axes": {"batch": [1, 600], "precision": ["fp16", "ms-fp9"]}})
+    assert write_rows(table_rows(space), tmp_path / "all.csv") == space.size
+    with (tmp_path / "all.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["token"] != "" for row in rows] == [True, False, True, False]  # no unit for block floating point there
+    for row in rows[::2]:
+        report = evaluate(decode(row["token"]))
+        assert float(row["latency_s"]) == report.latency_s
+        assert row["fits"] == str(report.fits)
+    with pytest.raises(ScenarioError, match="at most"):
+        next(table_rows(space_of(GRID | {"axes": {"costs.years": {"from": 1, "to": 9, "steps": 2000},
+                                                  "costs.pue": {"from": 1, "to": 2, "steps": 1000}}})))  # fmt: skip
 
 
 def test_a_space_survives_its_token_and_its_file(tmp_path) -> None:

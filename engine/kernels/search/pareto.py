@@ -196,7 +196,7 @@ def _killers(values: np.ndarray, picks: np.ndarray) -> np.ndarray:
     if not seen.shape[1]:
         return seen
     sample = seen[:, _sorted_front(seen)]
-    over = (seen[:, None, :] >= sample[:, :, None]).all(axis=0)
+    over: np.ndarray = np.asarray((seen[:, None, :] >= sample[:, :, None]).all(axis=0))
     left = np.ones(seen.shape[1], dtype=bool)
     chosen: list[int] = []
     for _ in range(min(_KILLERS, sample.shape[1])):
