@@ -62,7 +62,7 @@ class LoadReport:
     samples: NDArray[np.float64] | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Plain numbers, text and None: what JSON can say."""
+        """Plain numbers, text and None: what JSON can say; times carry their unit in the key."""
 
         def plain(value: object) -> object:
             if isinstance(value, Estimate):
@@ -77,7 +77,8 @@ class LoadReport:
                 return None
             return value
 
-        return {k: plain(v) for k, v in vars(self).items() if k != "samples"}
+        times = {"latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s"}
+        return {times.get(k, k): plain(v) for k, v in vars(self).items() if k != "samples"}
 
 
 def simulate(

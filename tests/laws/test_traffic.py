@@ -217,7 +217,7 @@ def test_overload_says_so_instead_of_a_tail() -> None:
     assert not report.stable
     assert report.latency is None
     assert "above capacity" in report.message or "no p99" in report.message
-    assert report.as_dict()["latency"] is None
+    assert report.as_dict()["latency_s"] is None
     lossy = simulate(single(Service.constant(MS, cv=1.0), NoBatching(4)), Poisson(5000.0), requests=40_000)
     assert lossy.stable
     assert lossy.dropped.holds(closed_forms.mm1n(5000.0, MS, 5).blocked)

@@ -110,11 +110,11 @@ def test_commands_speak_json_and_repeat_themselves(capsys) -> None:
     ask = ("simulate", "preset:brainwave-gru", "--qps", "400", "--requests", "20000", "--seed", "3", "--json")
     code, out, _ = _said(capsys, *ask)
     assert code == 0
-    assert json.loads(out)["latency"]["p99"]["value"] > json.loads(out)["latency"]["p50"]["value"]
+    assert json.loads(out)["latency_s"]["p99"]["value"] > json.loads(out)["latency_s"]["p50"]["value"]
     assert _said(capsys, *ask)[1] == out
     code, out, _ = _said(capsys, "simulate", "preset:brainwave-gru", "--qps", "4000", "--json")
     assert code == 0
-    assert json.loads(out)["latency"] is None
+    assert json.loads(out)["latency_s"] is None
     assert "grows without limit" in json.loads(out)["message"]
     code, out, _ = _said(
         capsys, "capacity", "preset:wide-deep-int8", "--demand", "1000,9000", "--sla", "p99=40ms", "--idle-w", "60",
@@ -151,5 +151,5 @@ def test_a_trace_brings_its_own_sizes(capsys, tmp_path) -> None:
     ask = ("simulate", "preset:node-xlmr", "--requests", "200", "--json")
     code, out, _ = _said(capsys, *ask, "--qps", "20", "--arrivals", f"trace:{file}")
     assert code == 0
-    mixed = json.loads(out)["latency"]
+    mixed = json.loads(out)["latency_s"]
     assert mixed["p95"]["value"] > 1.02 * mixed["p50"]["low"]
