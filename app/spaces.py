@@ -133,8 +133,9 @@ def fitting(space: Space, scenario: Scenario, names: list[str]) -> tuple[Space, 
 
 
 def _usual_objectives(names: list[str]) -> tuple[str, ...]:
-    first = [n for n in ("latency_per_unit_s", "throughput_per_s") if n in names]
-    return tuple(first) if len(first) == 2 else tuple(names[:2])
+    """Latency against throughput, and what it costs to buy where that is known."""
+    first = [n for n in ("latency_per_unit_s", "throughput_per_s", "capex_usd") if n in names]
+    return tuple(first) if len(first) >= 2 else tuple(names[:2])
 
 
 def usual(scenario: Scenario, names: list[str]) -> Space:

@@ -34,7 +34,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Mark:
-    """A design to point out: where it lies, in SI, and the word beside it."""
+    """A design to point out: where it lies, in SI, and which it is, `selected` (ringed) or `current` (a star)."""
 
     x: float
     y: float
@@ -113,13 +113,14 @@ def pareto(
     y: Axis,
     dark: bool,
     height: int = 420,
+    drag: bool = False,
 ) -> go.Figure:
     """Front over a grey cloud of what else was tried; every point carries its design's number.
 
     Parameters
     ----------
     cloud : (x, y, number) of other designs, SI. front : the same with a name for hover.
-    marks : the selected design first (ringed), then the current one (a star).
+    drag : whether a drag draws a box; a click selects a point only where it does not.
     """
     px, py = [p[0] for p in cloud], [p[1] for p in cloud]
     fx, fy = [p[0] for p in front], [p[1] for p in front]
@@ -134,7 +135,7 @@ def pareto(
     data: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "markers", "x": [x.scale(v) for v in px], "y": [y.scale(v) for v in py],
-            "marker": {"color": CLOUD[dark], "size": 4, "line": {"width": 0}},
+            "marker": {"color": CLOUD[dark], "size": 4 if len(cloud) > 400 else 6, "line": {"width": 0}},
             "customdata": [[p[2], f"{fmt.si(p[0], x.unit)}<br>{fmt.si(p[1], y.unit)}"] for p in cloud],
             "hovertemplate": hover,
         }
@@ -162,13 +163,14 @@ def pareto(
             }
             | _STEADY
         )  # fmt: skip
-    looks = (
-        {"symbol": "circle-open", "size": 17, "color": PICK[dark], "line": {"width": 2.5}},
-        {"symbol": "star", "size": 13, "color": PICK[dark], "line": {"width": 0}},
-    )
-    for mark, look in zip(marks, looks):
+    looks = {
+        "selected": {"symbol": "circle-open", "size": 17, "color": PICK[dark], "line": {"width": 2.5}},
+        "current": {"symbol": "star", "size": 13, "color": PICK[dark], "line": {"width": 0}},
+    }
+    for mark in marks:
+        look = looks[mark.word]
         at = {"x": [x.scale(mark.x)], "y": [y.scale(mark.y)]}
-        data.append({"type": "scatter", "mode": "markers", "marker": look} | at | _SKIP)
+        data.append({"type": "scatter", "mode": "markers", "marker": look} | at | _SKIP | _STEADY)
         plot.mark(at["x"][0], at["y"][0])
     for a, b in zip(fx, fy):
         plot.mark(x.scale(a), y.scale(b))
@@ -182,7 +184,9 @@ def pareto(
                     "yshift": -10,
                 }
             )  # fmt: skip
-    return style(data, drawn_x | {"showgrid": False}, drawn_y, height, dark, notes=plot.notes, select=True)
+    fig = style(data, drawn_x | {"showgrid": False}, drawn_y, height, dark, notes=plot.notes, select=True)
+    fig.layout.dragmode = "select" if drag else False  # where a drag selects, Streamlit turns clicks off
+    return fig
 
 
 def parallel(columns: Sequence[Column], picked: int | None, dark: bool) -> go.Figure:

@@ -30,6 +30,7 @@ from hardware_specs.quantity import SpecError
 __all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of"]
 
 _POLL_S = 0.03
+_PATIENCE_S = 0.7  # for the chunks under way when a sweep is stopped; what takes longer ends unseen
 _DRAWN = 3000  # points of a chart: more is slow as SVG
 _FRONT_DRAWN = 1500
 
@@ -209,6 +210,11 @@ class Running:
         """Designs in all."""
         return self._designs.size
 
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody left before the end, or it is over."""
+        return self._stop.is_set()
+
     def told(self) -> str:
         """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`."""
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
@@ -242,6 +248,6 @@ class Running:
                 yield self._done / self.size
         finally:
             self._stop.set()
-            thread.join()
+            thread.join(_PATIENCE_S)
         if self._error is not None:
             raise self._error

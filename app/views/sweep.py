@@ -34,8 +34,9 @@ from engine.devices.family import Unsupported
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
-_HEIGHT = 430  # px of the front, and of what stands in its place
+_HEIGHT = 500  # px of the front, and of what stands in its place
 _LOOK_S = 0.1  # between two looks at the progress
+_CLICK, _DRAG = "Click a design", "Drag a box to filter"
 _UPRIGHT = 8  # axes of the parallel coordinates that stay readable
 
 
@@ -57,7 +58,7 @@ def run(report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -
         return
     st.session_state.sweep_run = running
     line, stand_in = st.empty(), st.empty()
-    with line.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with line.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         bar = st.progress(0.0, running.told())
         st.button("Cancel", key="sweep.cancel", on_click=_stop, icon=":material/stop_circle:")
     stand_in.skeleton(height=_HEIGHT)
@@ -101,8 +102,9 @@ def _clicked() -> None:
     points, boxes = selection["points"], selection.get("box") or []
     if boxes:
         st.session_state.sweep_box = (sorted(boxes[0]["x"]), sorted(boxes[0]["y"]))
-    elif points and points[0].get("customdata"):
-        st.session_state.sweep_design = int(points[0]["customdata"][0])
+    elif points and all(p.get("customdata") for p in points):
+        on_top = max(points, key=lambda p: p["curve_number"])  # the front is drawn over the cloud
+        st.session_state.sweep_design = int(on_top["customdata"][0])
         st.session_state.sweep_box = None
     else:
         st.session_state.sweep_box = None
@@ -130,6 +132,19 @@ def _within(outcome: Outcome, metrics: Mapping[str, Metric]) -> list[Design]:
     ]
 
 
+def _pointer() -> str:
+    """What the pointer does on the chart: pick a design, or draw a box that filters the table."""
+    return st.segmented_control(
+        "Pointer",
+        [_CLICK, _DRAG],
+        default=_CLICK,
+        required=True,
+        key="v.sweep.pointer",
+        label_visibility="collapsed",
+        persist_state="session",
+    )
+
+
 def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
     """The Pareto front over its cloud."""
     x, y = (metrics[name] for name in outcome.objectives[:2])
@@ -145,6 +160,7 @@ def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
     answer = f"{len(outcome.front):,} of {fmt.count(outcome.feasible)} feasible designs; better is {better}"
     with parts.card("Pareto front", answer):
+        drag = not parts.mobile() and _pointer() == _DRAG
         fig = sweep_charts.pareto(
             cloud,
             line,
@@ -153,6 +169,7 @@ def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found
             _axis(outcome, y),
             parts.dark(),
             330 if parts.mobile() else _HEIGHT,
+            drag,
         )
         parts.figure(fig, f"Pareto front of {x.label} against {y.label}: {answer}.", "front", select=_clicked)
 
@@ -193,7 +210,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
     """The front as a table; a row selects its design."""
     shown = _within(outcome, metrics)
     left = f"{len(shown)} of {len(outcome.front)} rows, those in the box" if len(shown) < len(outcome.front) else (
-        f"{len(shown)} rows; select one for its card, draw a box above to filter"
+        f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}"
     )  # fmt: skip
     with parts.card("Designs on the front", left):
         frame = tables.frame(outcome, shown, metrics, found)
@@ -272,7 +289,7 @@ def moves(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
 @st.fragment
 def results(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
     """Front, selected design, and the front along all axes: a click reruns these and nothing else."""
-    left, right = st.columns([7, 3], gap="small")
+    left, right = st.columns([62, 38], gap="small")
     with left:
         front(outcome, report, metrics, found)
     with right:
@@ -362,7 +379,9 @@ def show() -> None:
         if text:
             st.warning(fmt.plain(text), icon=":material/edit_off:")
     if found is None:
-        empty(space)
+        if "sweep_run" in st.session_state and st.session_state.sweep_run.stopped:
+            st.info("Sweep stopped before its first designs were done. Run it again for all of them.")
+        empty(report, space, metrics)
     else:
         answer(found, key)
     change(report, space, metrics)
@@ -386,13 +405,23 @@ def answer(found: Outcome, key: str) -> None:
         nothing(found, found.metrics)
 
 
-def empty(space: Space) -> None:
-    """What would be swept, and the button that does it."""
+def empty(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
+    """What would be swept, the button that does it, and where the current design stands."""
     count = fmt.count(axes.size(dict(space.axes)))
     found = axes.candidates(link.current())
     named = ", ".join(found[path].label for path, _ in space.axes)
     st.markdown(f"**{count} designs are ready to be tried**, along {fmt.plain(named)}. Change the axes on the left.")
     st.button(f"Run {count} designs", key="sweep.run", on_click=_want, icon=":material/play_arrow:")
+    if not report.fits:
+        return
+    x, y = (metrics[name] for name in space.objectives[:2])
+    at = (getattr(report, x.name), getattr(report, y.name))
+    answer = f"not yet: the current design alone, {x.text(at[0])} and {y.text(at[1])}"
+    with parts.card("Pareto front", answer):
+        limits = sweep_run.limits_of(link.current())
+        drawn = [objectives.axis(m, [v], limits.get(m.name)) for m, v in zip((x, y), at)]
+        fig = sweep_charts.pareto([], [], [Mark(*at, "current")], *drawn, parts.dark(), 300)
+        parts.figure(fig, f"Pareto front: {answer}.", "front.none")
 
 
 show()
