@@ -58,19 +58,24 @@ def _checked(scenario: Scenario) -> Report:
 
 
 def _links(plan: Plan, times: Schedule) -> dict[str, float]:
-    """Seconds one launch keeps each wire busy: bytes at the usable rate, latencies left out. [s]"""
-    busy: dict[str, float] = {}
+    """Seconds one launch keeps each wire busy: bytes at the usable rate, latencies left out. [s]
+
+    Links alike take turns, so each carries its share; of a link's two directions the busier one counts.
+    """
+    busy: dict[str, dict[str, float]] = {}
     for hop, _ in times.hops:
         link = hop.wire.link
         rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
-        busy[link.name] = busy.get(link.name, 0.0) + hop.bytes_per_message * hop.messages / rate
+        ways = busy.setdefault(link.name, {})
+        ways[hop.way] = ways.get(hop.way, 0.0) + hop.bytes_per_message * hop.messages / hop.alike / rate
     for priced in times.priced:
         if priced.stage.wire is not None:
             link = priced.stage.wire.link
             rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
             moved = sum(run.cost.link_bytes * run.passes for run in priced.runs)
-            busy[link.name] = busy.get(link.name, 0.0) + moved / rate
-    return busy
+            ways = busy.setdefault(link.name, {})
+            ways["in"] = ways.get("in", 0.0) + moved / rate
+    return {name: max(ways.values()) for name, ways in busy.items()}
 
 
 def service_table(

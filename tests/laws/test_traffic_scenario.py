@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from engine.choices import default_scenario
 from engine.cli import main
 from engine.evaluate import evaluate
 from engine.kernels.jit import JIT_ENABLED
@@ -84,7 +85,7 @@ def test_batching_a_gpu_decoder_carries_more_inside_the_same_limit() -> None:
 
 def test_what_cannot_be_loaded_says_why() -> None:
     with pytest.raises(TrafficError, match="Does not fit"):
-        service_table(preset("cpu-dlrm").scenario)
+        service_table(default_scenario("xeon-d-2191", "dlrm-less-complex"))
     with pytest.raises(TrafficError, match="no tokens"):
         decoder_table(preset("node-resnext").scenario)
     with pytest.raises(TrafficError, match="continuously"):
