@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["attribution", "load_answer", "load_point", "load_window", "options", "published", "report", "warm_up"]
 
-_BY_REPR = {"app.load.Load": repr, "engine.traffic.sla.Sla": repr}  # frozen dataclasses: their repr says all of them
+# frozen dataclasses: their repr says all of them
+_BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {"app.load.Load": repr, "engine.traffic.sla.Sla": repr}
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)

@@ -374,7 +374,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     capacity_card(frame, said, notes)
     if spot.shares.size:
         side_by_side(lambda: busy(spot), lambda: window(load, qps))
-    exports = {
+    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Curve, CSV": ("traffic", "csv", lambda: traffic_tables.curve_csv(report, load, sla, points)),
         "Capacity, CSV": ("traffic-capacity", "csv", lambda: traffic_tables.plan_csv(report, sla, frame)),
         "Everything, JSON": (

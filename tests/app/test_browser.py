@@ -77,6 +77,7 @@ class Visitor:
     def __init__(self, browser: object, server: str, **context: object) -> None:
         self.server = server
         self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **context)
+        self.context.set_default_timeout(240_000)  # a cold cache compiles on the first visit
         self.page = self.context.new_page()
         self.outside: list[str] = []
         self.complaints: list[str] = []
@@ -115,6 +116,22 @@ class Visitor:
     def metrics(self) -> list[str]:
         return self.page.locator("[data-testid=stMetricValue]").all_inner_texts()
 
+    def shows(self, numbers: list[str]) -> bool:
+        """Whether the page comes to show these numbers: going back moves the address before the script runs."""
+        deadline = time.monotonic() + 120
+        while self.settled().metrics() != numbers:
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def leaves(self, numbers: list[str]) -> bool:
+        """Whether the page comes to show other numbers than these."""
+        deadline = time.monotonic() + 120
+        while self.settled().metrics() in ([], numbers):
+            if time.monotonic() > deadline:
+                return False
+        return True
+
     def token(self) -> str:
         return self.page.evaluate("new URLSearchParams(location.search).get('s')")
 
@@ -136,9 +153,11 @@ def visit(chromium, server) -> Iterator[object]:
 
 def test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers(visit):
     me = visit()
+    before = me.metrics()
     me.page.get_by_role("radio", name=PRESETS["wide-deep-int8"].pill).click()
     me.page.wait_for_url(f"**s={encode(PRESETS['wide-deep-int8'].scenario)}*")
-    numbers = me.settled().metrics()
+    assert me.leaves(before)
+    numbers = me.metrics()
     assert len(numbers) == 4
     you = visit(me.page.url.removeprefix(me.server))
     assert you.metrics() == numbers
@@ -150,16 +169,16 @@ def test_back_and_forward_walk_the_changes(visit):
     home, first = me.token(), me.metrics()
     me.page.get_by_role("radio", name=PRESETS["brainwave-gru"].pill).click()
     me.page.wait_for_url(f"**s={encode(PRESETS['brainwave-gru'].scenario)}*")
-    second = me.settled().metrics()
-    assert second != first
+    assert me.leaves(first)
+    second = me.metrics()
     me.page.go_back()
     me.page.wait_for_url(f"**s={home}*")
-    assert me.settled().metrics() == first
+    assert me.shows(first)
     me.page.go_forward()
     me.page.wait_for_url(f"**s={encode(PRESETS['brainwave-gru'].scenario)}*")
-    assert me.settled().metrics() == second
+    assert me.shows(second)
     me.page.reload()
-    assert me.settled().metrics() == second
+    assert me.shows(second)
 
 
 def test_a_corrupt_link_gives_one_sentence_and_the_address_is_repaired(visit):
@@ -245,7 +264,7 @@ def test_a_claim_opens_in_explore_and_back_returns(visit):
     assert me.token() != encode(PRESETS["dfx-1.5b"].scenario)
     me.page.go_back()
     me.page.wait_for_url(f"{me.server}/published?s=*")
-    assert me.settled().page.get_by_text("Predicted against published").count() == 1
+    me.page.get_by_text("Predicted against published").first.wait_for()
 
 
 def test_a_slider_moves_the_numbers(visit):
@@ -255,4 +274,4 @@ def test_a_slider_moves_the_numbers(visit):
     slider.focus()
     slider.press("ArrowLeft")
     me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {me.token()!r}")
-    assert me.settled().metrics() != before
+    assert me.leaves(before)
