@@ -8,7 +8,9 @@ Names are imported when first asked for, so that ``import engine`` costs nothing
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 _PUBLIC = {
@@ -35,3 +37,15 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)
+
+
+class _Engine(ModuleType):
+    """A function that has its module's name (`evaluate`, `choices`) stays the function when the module is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and _PUBLIC.get(name) == value.__name__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Engine

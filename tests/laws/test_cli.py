@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +106,15 @@ def test_a_file_with_a_strange_field_is_refused(capsys: pytest.CaptureFixture[st
     code, _, err = run(capsys, "evaluate", str(file))
     assert code == 2
     assert "colour" in err
+
+
+@pytest.mark.parametrize(
+    "before", ["", "import engine.evaluate, engine.choices; ", "from engine.evaluate import evaluate; "]
+)
+def test_the_python_face_is_callable_in_any_import_order(before: str) -> None:
+    code = before + (
+        "from engine import default_scenario, evaluate, preset, choices; "
+        "s = preset('tonic-fc').scenario; assert evaluate(s).throughput_per_s > 1000; assert choices(s).formats"
+    )
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=os.environ | {"PYTHONPATH": str(root)})
