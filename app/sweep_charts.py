@@ -185,6 +185,8 @@ def pareto(
                 }
             )  # fmt: skip
     fig = style(data, drawn_x | {"showgrid": False}, drawn_y, height, dark, notes=plot.notes, select=True)
+    fig.update_xaxes(fixedrange=True)
+    fig.update_yaxes(fixedrange=True)
     fig.layout.dragmode = "select" if drag else False  # where a drag selects, Streamlit turns clicks off
     return fig
 

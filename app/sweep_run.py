@@ -30,7 +30,8 @@ from hardware_specs.quantity import SpecError
 __all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of"]
 
 _POLL_S = 0.03
-_PATIENCE_S = 0.7  # for the chunks under way when a sweep is stopped; what takes longer ends unseen
+_PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
+_LAST_CHUNKS_S = 2.0  # that the next one does, to show what was done
 _DRAWN = 3000  # points of a chart: more is slow as SVG
 _FRONT_DRAWN = 1500
 
@@ -151,13 +152,16 @@ class Outcome:
         return tuple(Design(int(self.result.cloud_numbers[i]), dict(zip(names, map(float, columns[i])))) for i in at)
 
     def design(self, number: int | None) -> Design | None:
-        """A design of the front or the cloud by its number."""
+        """A design of the front or the cloud by its number; the front's own where both reach the same."""
         known = self._known
         return known.get(number) if number is not None else None
 
     @cached_property
     def _known(self) -> dict[int, Design]:
-        return {d.number: d for d in (*self.cloud, *self.front)}
+        names = self.objectives
+        best = {tuple(d.figures[n] for n in names): d for d in self.front}  # a sampled twin of one of these is it
+        twins = {d.number: best.get(tuple(d.figures[n] for n in names), d) for d in self.cloud}
+        return twins | {d.number: d for d in self.front}
 
     @cached_property
     def knee(self) -> Design:
@@ -203,6 +207,7 @@ class Running:
         self._began = time.monotonic()
         self._done = 0
         self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
         self.outcome: Outcome | None = None
 
     @property
@@ -214,6 +219,12 @@ class Running:
     def stopped(self) -> bool:
         """Whether somebody left before the end, or it is over."""
         return self._stop.is_set()
+
+    def settled(self) -> Outcome | None:
+        """What it found, after a moment for the last chunks of a sweep that was stopped."""
+        if self.outcome is None and self.stopped and self._thread is not None:
+            self._thread.join(_LAST_CHUNKS_S)
+        return self.outcome
 
     def told(self) -> str:
         """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`."""
@@ -239,7 +250,7 @@ class Running:
         self._done = done
 
     def __iter__(self) -> Iterator[float]:
-        thread = threading.Thread(target=self._work, name="sweep", daemon=True)
+        thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
         self._began = time.monotonic()
         thread.start()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import streamlit as st
 
@@ -77,7 +78,8 @@ def run(report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -
 def held() -> Outcome | None:
     """What the last sweep of this session found, stopped or not."""
     running: sweep_run.Running | None = st.session_state.get("sweep_run")
-    return running.outcome if running else None
+    outcome = running.settled() if running else None
+    return outcome if outcome is not None and outcome.done else None
 
 
 def chosen(outcome: Outcome) -> Design:
@@ -231,7 +233,19 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
             key="sweep.table",
             height="content" if len(frame) <= 8 else 318,
             column_config=config,
-            alt="Designs on the front with their objectives, settings and other figures",
+            alt="Designs on the front with their objectives and settings",
+        )
+        st.download_button(
+            "Export the front, CSV",
+            data=lambda: tables.csv(outcome, outcome.report),
+            file_name=fmt.file_name(
+                "sweep", [outcome.scenario.system, outcome.scenario.workload], "csv", datetime.now(UTC).date()
+            ),
+            mime="text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+            key="sweep.csv",
+            help="Every design of the front with its link's token, settings and figures in SI.",
         )
 
 
@@ -243,7 +257,7 @@ def tiles(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
         return
     metric = metrics[outcome.objectives[0]]
     known = [v for row in found.values for v in row if v is not None]
-    names = tuple(outcome.found[axis.path].label for axis in (found.columns, found.rows))
+    names = (outcome.found[found.columns.path].label, outcome.found[found.rows.path].label)
     answer = "no tile fits"
     if found.best is not None:
         best, now = found.values[found.best[0]][found.best[1]], found.values[found.now[0]][found.now[1]]
@@ -364,8 +378,7 @@ def show() -> None:
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(scenario, space, metrics) or st.session_state.pop("sweep_wanted", False)
     found = held()
-    exports = {"Front, CSV": ("sweep", "csv", lambda: tables.csv(found, report))} if found and found.front else None
-    parts.bar(report, "sweep", exports)
+    parts.bar(report, "sweep")
     if wanted:
         st.session_state.sweep_design = st.session_state.sweep_box = None
         run(report, space, metrics, key)
@@ -401,7 +414,7 @@ def answer(found: Outcome, key: str) -> None:
         )
     if found.front:
         results(found, found.report, found.metrics, found.found)
-    elif found.done:
+    else:
         nothing(found, found.metrics)
 
 
@@ -419,8 +432,8 @@ def empty(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
     answer = f"not yet: the current design alone, {x.text(at[0])} and {y.text(at[1])}"
     with parts.card("Pareto front", answer):
         limits = sweep_run.limits_of(link.current())
-        drawn = [objectives.axis(m, [v], limits.get(m.name)) for m, v in zip((x, y), at)]
-        fig = sweep_charts.pareto([], [], [Mark(*at, "current")], *drawn, parts.dark(), 300)
+        across, up = (objectives.axis(m, [v], limits.get(m.name)) for m, v in zip((x, y), at))
+        fig = sweep_charts.pareto([], [], [Mark(*at, "current")], across, up, parts.dark(), 300)
         parts.figure(fig, f"Pareto front: {answer}.", "front.none")
 
 

@@ -180,6 +180,9 @@ def test_what_is_on_the_front_is_what_evaluation_finds():
     for x, y in every:
         assert any(d.figures["latency_per_unit_s"] <= x and d.figures["throughput_per_s"] >= y for d in found.front)
     assert found.knee in found.front
+    twin = next(d for d in found.cloud if d.number == found.front[0].number)
+    assert found.design(twin.number) is found.front[0]
+    assert found.design(-1) is None
 
 
 def test_the_exported_front_reopens_to_its_numbers():
@@ -204,10 +207,11 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
             left = time.monotonic()
             break
     assert time.monotonic() - left < 5, time.monotonic() - began
-    assert running.outcome is not None
-    assert running.outcome.stopped
-    assert 0 < running.outcome.done < running.size
-    assert running.outcome.front
+    found = running.settled()
+    assert found is not None
+    assert found.stopped
+    assert 0 < found.done < running.size
+    assert found.front
 
 
 def test_no_design_inside_the_limits_names_the_closest_and_what_binds():
