@@ -11,7 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app import format as fmt
-from app.look import BAR_TEXT, BAR_WIDTH, INK, NEUTRAL, PALETTE, TRACK, rows_axis, style
+from app.look import BAR_TEXT, INK, NEUTRAL, PALETTE, TRACK, rows_axis, style
 from engine.devices.family import RESOURCES, Span
 from engine.report import LinkRow
 
@@ -20,6 +20,7 @@ __all__ = ["Topology", "cores", "topology"]
 _SKIP = {"hoverinfo": "skip"}
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
 _ROWS = 30  # units drawn one below the other
+_BAR = 0.8  # of a row of 28 px: room for a number of 11 px
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def cores(spans: Sequence[Span], dark: bool) -> go.Figure:
             hatch = {"shape": "/", "fgcolor": "rgba(127,127,127,0.55)", "size": 5, "solidity": 0.25}
             data.append(
                 {
-                    "type": "bar", "orientation": "h", "width": BAR_WIDTH,
+                    "type": "bar", "orientation": "h", "width": _BAR,
                     "y": [units.index(s.unit) for s in group], "x": [scale(s.duration_s) for s in group],
                     "base": [scale(s.start_s) for s in group],
                     "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.8, "color": INK[1 - dark]}}

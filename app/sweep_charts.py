@@ -18,6 +18,7 @@ __all__ = ["Axis", "Column", "Mark", "heat", "parallel", "pareto", "ticks", "tor
 _SKIP = {"hoverinfo": "skip"}
 _STEADY = {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"opacity": 1}}}
 _MANY_CELLS = 150  # of a heat map: beyond, numbers in cells would overlap
+_CLICK = 5.0  # px around a point of the front that are its own
 _PLOT = (640.0, 330.0)  # px of the plot area that labels are laid out for
 
 
@@ -105,6 +106,26 @@ def _stairs(points: list[tuple[float, float]], less_x: bool, less_y: bool) -> tu
     return xs, ys
 
 
+def _apart(
+    cloud: Sequence[tuple[float, float, int]],
+    front: Sequence[tuple[float, float, int, str]],
+    plot: Plot,
+    x: Axis,
+    y: Axis,
+) -> list[tuple[float, float, int]]:
+    """The cloud without what lies under the front's markers, where a click would take it for them."""
+
+    def cell(a: float, b: float) -> tuple[int, int]:
+        across, up = plot.pixel(x.scale(a), y.scale(b))
+        return int(across // _CLICK), int(up // _CLICK)
+
+    covered = set()
+    for a, b, *_ in front:
+        i, j = cell(a, b)
+        covered |= {(i + di, j + dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)}
+    return [p for p in cloud if cell(p[0], p[1]) not in covered]
+
+
 def pareto(
     cloud: Sequence[tuple[float, float, int]],
     front: Sequence[tuple[float, float, int, str]],
@@ -132,6 +153,9 @@ def pareto(
         y, [y.scale(v) for v in [*py, *fy, *(m.y for m in marks), *([limits[1]] if limits[1] else [])]]
     )
     hover = "%{customdata[1]}<extra></extra>"
+    plot = Plot((low_x, high_x), (low_y, high_y), *_PLOT)
+    cloud = _apart(cloud, front, plot, x, y)
+    px, py = [p[0] for p in cloud], [p[1] for p in cloud]
     data: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "markers", "x": [x.scale(v) for v in px], "y": [y.scale(v) for v in py],
@@ -141,7 +165,6 @@ def pareto(
         }
         | _STEADY
     ]  # fmt: skip
-    plot = Plot((low_x, high_x), (low_y, high_y), *_PLOT)
     for limit, axis, across in ((limits[0], x, True), (limits[1], y, False)):
         if limit is None:
             continue

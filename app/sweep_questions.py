@@ -5,6 +5,7 @@ Each is an engine call turned into rows; the page draws them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +85,7 @@ class Change:
     sentence: str  # what the nearest design misses, where none meets
 
 
-def smallest_change(report: Report, space: Space, metrics: dict[str, Metric]) -> Change:
+def smallest_change(report: Report, space: Space, metrics: Mapping[str, Metric]) -> Change:
     """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
 
     ScenarioError where the grid is too large or nothing of it runs.
