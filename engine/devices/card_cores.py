@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.counts import at as _at
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
@@ -43,17 +44,6 @@ _FIELDS = (
 ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
 ARRAY_N = 32.0  # filters side by side
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
-
-
-@kernel
-def _at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * C^c, exponents 0 or 1."""
-    return (
-        table[j, col]
-        * (1.0 + table[j, col + 1] * (batch - 1.0))
-        * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (context - 1.0))
-    )
 
 
 @kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.counts import at as _at
 from engine.devices.family import Parameter, Switch
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -73,17 +74,6 @@ def flags_of(phase: Phase) -> np.ndarray:
 
 def _attribute(op: Op, name: str, default: float) -> float:
     return next((value for key, value in op.attributes if key == name), default)
-
-
-@kernel
-def _at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * C^c, exponents 0 or 1."""
-    return (
-        table[j, col]
-        * (1.0 + table[j, col + 1] * (batch - 1.0))
-        * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (context - 1.0))
-    )
 
 
 @kernel

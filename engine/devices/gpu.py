@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.counts import at as _at
 from engine.devices.family import DeviceFamily, Fit, Halves, Job, Parameter, PhaseCost, Switch
 from engine.devices.footprint import footprint
 from engine.formats import BITS
@@ -33,17 +34,6 @@ MATRIX, WIDE_MATRIX, LANES = range(3)  # values of RATE: which peak limits the a
 # what a device supplies: rows of a supply array, one column a design point
 SUPPLY = ("matrix_s", "wide_s", "lanes_s", "byte_s", "launch_s", "issue_s")  # seconds per FLOP, per byte, per op
 MATRIX_S, WIDE_S, LANES_S, BYTE_S, LAUNCH_S, ISSUE_S = range(6)
-
-
-@kernel
-def _at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * C^c, exponents 0 or 1."""
-    return (
-        table[j, col]
-        * (1.0 + table[j, col + 1] * (batch - 1.0))
-        * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (context - 1.0))
-    )
 
 
 @kernel
