@@ -33,7 +33,7 @@ HELP = {
     "capex": "Purchase price of devices plus their share of the host; list price unless overridden.",
     "batch": "Requests processed together; larger batches reuse each weight read.",
     "streams": "Batches in flight at once on one device.",
-    "precision": "Number format of weights and activations; accumulation may be wider.",
+    "precision": "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
     "tile": "Block of the operand kept on chip at once.",
     "scheme": "How the model lies on the devices: copies, shards, or layer ranges.",
     "split": "Operators before the cut run on the first executor, the rest on the second.",

@@ -29,6 +29,7 @@ class Wire:
     link: Link
     role: str
     hops: int
+    direct: bool = False  # every pair of devices has a way of its own, so a collective needs no ring
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _override(
             host = set_path(host, path, value, shown)
         elif head == "links" and len(path) >= 2 and any(w.role == path[0] for w in wires):
             at = next(i for i, w in enumerate(wires) if w.role == path[0])
-            wires[at] = Wire(set_path(wires[at].link, path[1:], value, shown), wires[at].role, wires[at].hops)
+            wires[at] = replace(wires[at], link=set_path(wires[at].link, path[1:], value, shown))
         else:
             roles = "|".join(w.role for w in wires) or "-"
             raise ScenarioError(
@@ -179,7 +180,7 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
         system = catalog.system(scenario.system)
         devices = [catalog.device(group.device) for group in system.devices]
         host = catalog.device(system.host.device) if system.host else None
-        wires = [_wire(catalog, use) for use in system.links]
+        wires = [_wire(catalog, use, system.topology) for use in system.links]
         workload = zoo.workload(scenario.workload)
         model: dict[str, float] = {}
         if scenario.overrides:
@@ -222,8 +223,9 @@ def as_run(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str,
     return fam.lower(device, graph, scenario.precision, switches, fam.model(device, own))
 
 
-def _wire(catalog: Catalog, use: LinkUse) -> Wire:
-    return Wire(catalog.link(use.link), use.role, use.hops)
+def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:
+    direct = topology == "all-to-all" and use.role == "peer"
+    return Wire(catalog.link(use.link), use.role, use.hops, direct)
 
 
 def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:

@@ -26,15 +26,20 @@ __all__ = ["main", "scenario_of"]
 _KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
 
 
-def scenario_of(target: str | None, system: str | None = None, workload: str | None = None) -> Scenario:
-    """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload."""
+def scenario_of(
+    target: str | None, system: str | None = None, workload: str | None = None, devices: str | None = None
+) -> Scenario:
+    """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload.
+
+    A pair's partition is the natural one for the number of devices asked for.
+    """
     from engine.choices import default_scenario
     from engine.presets import preset
 
     if target is None:
         if not system or not workload:
             raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
-        return default_scenario(system, workload)
+        return default_scenario(system, workload, **_count(devices))
     if target.startswith("preset:"):
         return preset(target.removeprefix("preset:")).scenario
     path = Path(target)
@@ -61,10 +66,16 @@ def _from_file(path: Path) -> Scenario:
     strange = sorted(str(key) for key in data.keys() - known.keys())
     if strange:
         raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
-    base = default_scenario(str(known["system"]), str(known["workload"]))
+    count = {} if "scheme" in known else _count(known.get("devices"))
+    base = default_scenario(str(known["system"]), str(known["workload"]), **count)
     if "switches" in known and isinstance(known["switches"], dict):
         known["switches"] = base.switches | known["switches"]
     return make(base.model_dump() | known)
+
+
+def _count(devices: Any) -> dict[str, Any]:
+    """Devices asked for as a field of a scenario, where they are a number; anything else is refused where it is set."""
+    return {"devices": int(devices)} if str(devices).isdecimal() else {}
 
 
 def _emit(data: Any, as_json: bool, rows: Callable[[], list[str]]) -> None:
@@ -108,7 +119,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _changed(args: argparse.Namespace) -> Scenario:
     """The scenario meant by the arguments of `_add_scenario`."""
-    scenario = scenario_of(args.scenario, args.system, args.workload)
+    scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
     fields = {
         k: getattr(args, k)
         for k in ("batch", "streams", "inputs", "outputs", "precision", "scheme", "devices", "split")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-__all__ = ["BITS", "LABELS", "bytes_of"]
+__all__ = ["BITS", "LABELS", "WEIGHT_ONLY", "activation_bytes", "bytes_of"]
 
 BITS = MappingProxyType(
     {
@@ -15,6 +15,8 @@ BITS = MappingProxyType(
         "fp16": 16.0,
         "fp8": 8.0,
         "fp4": 4.0,
+        "w8a16": 8.5,
+        "w4a16": 4.5,
         "int8": 8.0,
         "int4": 4.0,
         "ms-fp9": 9.0,
@@ -22,11 +24,19 @@ BITS = MappingProxyType(
         "binary": 1.0,
     }
 )
-"""Stored bits of one element; a device that shares exponents over a block stores fewer and says so itself."""
+"""Stored bits of one weight; a device that shares exponents over a block stores fewer and says so itself."""
+
+WEIGHT_ONLY = frozenset({"w8a16", "w4a16"})
+"""Formats of weights alone: groups of 32 share a 16-bit scale; activations, state and arithmetic stay 16-bit."""
 
 LABELS = MappingProxyType(
     {name: name.upper() if not name.startswith("ms") else name for name in BITS} | {"binary": "Binary"}
 )
+
+
+def activation_bytes(format: str) -> float:
+    """Bytes of one activation where it is stored or sent: whole bytes. [B]"""
+    return 2.0 if format in WEIGHT_ONLY else max(BITS[format], 8.0) / 8
 
 
 def bytes_of(format: str, elements: float = 1.0) -> float:

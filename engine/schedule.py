@@ -11,6 +11,7 @@ import numpy as np
 from engine.bind import Bound, Wire
 from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
+from engine.formats import activation_bytes
 from engine.partition import Hop, Plan, Stage
 from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, settle_times
 from model_zoo.ops import Op, Phase
@@ -100,10 +101,11 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
 
 
 def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, float, float, float]]:
-    """Exchanges of a sharded pass as (name, count, bytes sent per device, steps): Megatron's pattern on a ring.
+    """Exchanges of a sharded pass as (name, count, bytes sent per device, steps): Megatron's pattern.
 
-    An op split along K leaves partial sums: all-reduce of its output. An op split along N whose reader is not split
-    needs all-gather.
+    An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. An op split
+    along N whose reader is not split needs all-gather. Round a ring each takes a step less than there are devices;
+    where every pair has a way of its own, one. The bytes are the same.
     """
     readers: dict[str, list[Op]] = {}
     for op in job.ops:
@@ -111,13 +113,14 @@ def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, floa
             readers.setdefault(name, []).append(op)
     found = []
     ways = job.ways
+    around = 1.0 if wire.direct else ways - 1.0
     for op in job.ops:
         size = op.writes.at(job.batch, job.length, job.context) * act_bytes
         count = op.layers * op.steps.at(job.batch, job.length, job.context)
         if op.shard == "k":
-            found.append((f"all-reduce after {op.name}", count, 2 * (ways - 1) / ways * size, 2.0 * (ways - 1)))
+            found.append((f"all-reduce after {op.name}", count, 2 * (ways - 1) / ways * size, 2.0 * around))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
-            found.append((f"all-gather after {op.name}", count, (ways - 1) / ways * size, ways - 1.0))
+            found.append((f"all-gather after {op.name}", count, (ways - 1) / ways * size, around))
     return found
 
 
@@ -128,7 +131,7 @@ def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]
     eager = not job.switches.get("graph", True)
     rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
     latency = max(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
-    for name, count, size, steps in _collectives(job, wire, max(_bits(job), 8.0) / 8):
+    for name, count, size, steps in _collectives(job, wire, activation_bytes(job.format)):
         seconds = count * (size / rate + steps * latency)
         other.append((name, "links", seconds))
         issue = job.model.get("collective_issue", 0.0) if eager else 0.0
@@ -136,12 +139,6 @@ def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]
             other.append((f"issuing {name}", "host", count * issue))
         sent += count * size
     return other, sent
-
-
-def _bits(job: Job) -> float:
-    from engine.formats import BITS
-
-    return BITS[job.format]
 
 
 def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:

@@ -107,6 +107,7 @@ class Gpu(Record):
     op_overhead: Seconds | None = None  # an operator issued by an eager framework
     achieved_peak: dict[Format, FlopPerS] = {}  # largest matmul rate anyone measured on it
     units: Count | None = None  # SMs, CUs, cores
+    tile_side: Count | None = None  # least rows a matrix instruction works on; 1 where matmuls run on vector lanes
 
 
 class Card(Record):

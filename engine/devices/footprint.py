@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.devices.family import Job
-from engine.formats import BITS
+from engine.formats import BITS, WEIGHT_ONLY
 
 __all__ = ["Footprint", "footprint"]
 
@@ -40,6 +40,7 @@ def footprint(
     """
     bits = BITS[job.format] if low_bits is None else low_bits
     wide_bits = max(BITS[wide], bits) if bits < BITS[wide] else bits
+    kept_bits = 16.0 if job.format in WEIGHT_ONLY else bits  # of activations and state
     weights = tables = 0.0
     seen: set[str] = set()
     mine = {op.name for op in job.ops}
@@ -50,7 +51,7 @@ def footprint(
                 continue
             length = job.length if phase is job.phase else 1.0
             moved = op.reads.at(job.batch, length, job.max_context) + op.writes.at(job.batch, length, job.max_context)
-            activations = max(activations, moved * (bits if op.quantisable else wide_bits) / 8)
+            activations = max(activations, moved * (kept_bits if op.quantisable else wide_bits) / 8)
             if op.name in seen or op.stored == 0:
                 continue
             seen.add(op.name)
@@ -59,5 +60,5 @@ def footprint(
                 tables += op.stored * op.layers * (table_bits or bits) / 8 / share
             else:
                 weights += op.stored * op.layers * (bits if op.quantisable else wide_bits) / 8 / share
-    state = job.graph.state_elements.at(job.batch, job.max_context, job.max_context) * bits / 8 / job.ways
+    state = job.graph.state_elements.at(job.batch, job.max_context, job.max_context) * kept_bits / 8 / job.ways
     return Footprint(weights, tables, state * job.streams, activations * job.streams)

@@ -16,15 +16,15 @@ import numpy as np
 from engine.devices.counts import at as _at
 from engine.devices.family import DeviceFamily, Fit, Halves, Job, Parameter, PhaseCost, Switch
 from engine.devices.footprint import footprint
-from engine.formats import BITS
+from engine.formats import BITS, WEIGHT_ONLY
 from engine.kernels.jit import inner, kernel
 from engine.settle import WIDTH
 from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph
 
-_FIELDS = ("units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse")
-UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE = range(6)
+_FIELDS = ("units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse", "side", "wide_side")
+UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE, SIDE, WIDE_SIDE = range(8)
 
 # what an op demands of a device, per pass: the columns of a demand array
 RATE, EFFORT, BYTES, RUNS, LAUNCHES, WORK, NEAR = range(7)
@@ -37,10 +37,10 @@ MATRIX_S, WIDE_S, LANES_S, BYTE_S, LAUNCH_S, ISSUE_S = range(6)
 
 
 @kernel
-def _wave_share(g, m, n, k, units):
+def _wave_share(g, m, n, k, units, side):
     """Share of a matmul's issue slots that do useful work: partial tiles, partial last wave; K splits to fill units."""
-    side_m = min(128.0, max(16.0, 16.0 * np.ceil(m / 16.0)))
-    side_n = min(128.0, max(16.0, 16.0 * np.ceil(n / 16.0)))
+    side_m = min(128.0, max(side, side * np.ceil(m / side)))
+    side_n = min(128.0, max(side, side * np.ceil(n / side)))
     tiles = g * np.ceil(m / side_m) * np.ceil(n / side_n)
     inside = (g * m * n) / (tiles * side_m * side_n)
     blocks = min(tiles * max(1.0, np.floor(k / 256.0)), max(tiles, units))
@@ -98,7 +98,9 @@ def demand_ops(table, batch, length, context, ways, rec, out):
         rate = LANES
         if klass == T.CONTRACTION:
             rate = MATRIX if low else WIDE_MATRIX
-            effort = flops / _wave_share(g * part_g, m, n * part_n, k * part_k, rec[UNITS]) if flops > 0 else 0.0
+            if flops > 0:
+                side = rec[SIDE] if low else rec[WIDE_SIDE]
+                effort = flops / _wave_share(g * part_g, m, n * part_n, k * part_k, rec[UNITS], side)
         out[j, RATE] = rate
         out[j, EFFORT] = effort
         out[j, BYTES] = weights * weight_bytes + state * act_bytes + activations
@@ -215,14 +217,20 @@ def supply_block(demand, block, lo, hi):
 
 
 def formats(device: Device) -> tuple[str, ...]:
-    """Formats with a dense peak on this part, widest throughput last to first."""
+    """Formats with a dense peak on this part, widest throughput last to first, and of weights alone beside 16 bit."""
     order = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
-    return tuple(f for f in order if f in device.peak)
+    weights = ("w8a16", "w4a16") if {"bf16", "fp16"} & set(device.peak) else ()
+    return tuple(f for f in order if f in device.peak) + weights
+
+
+def compute_format(device: Device, format: str) -> str:
+    """Format the arithmetic runs in: weights stored narrower alone are widened on their way to it."""
+    return next(f for f in ("bf16", "fp16") if f in device.peak) if format in WEIGHT_ONLY else format
 
 
 def peak(device: Device, format: str) -> float:
     """Dense peak of one device in a format. [FLOP/s] A bound."""
-    return device.peak[format].si
+    return device.peak[compute_format(device, format)].si
 
 
 def wide_format(device: Device, format: str) -> str:
@@ -274,7 +282,7 @@ def _bandwidth(job: Job) -> float:
 
 
 def _matmul_efficiency(job: Job) -> float:
-    achieved = _gpu(job).achieved_peak.get(job.format)
+    achieved = _gpu(job).achieved_peak.get(compute_format(job.device, job.format))
     return min(1.0, achieved.si / peak(job.device, job.format)) if achieved else job.model["matmul_efficiency"]
 
 
@@ -293,6 +301,12 @@ def _units(job: Job) -> float:
     return units.si if units else job.model["units"]
 
 
+def _side(job: Job, format: str) -> float:
+    """Least rows and columns a matmul's tile is filled up to: plain fp32 has no matrix units to fill."""
+    side = _gpu(job).tile_side
+    return 1.0 if format == "fp32" else (side.si if side else job.model["tile_side"])
+
+
 def _cache(job: Job) -> float:
     cache = max((m.capacity.si for m in job.device.memory if m.role == "onchip"), default=0.0)
     return cache if _offchip(job.device).role == "offchip" else 0.0
@@ -300,8 +314,11 @@ def _cache(job: Job) -> float:
 
 def record(job: Job) -> np.ndarray:
     """What the compiled model must know of a device before rates: in the order of `_FIELDS`, in SI."""
-    wide, fuse = BITS[wide_format(job.device, job.format)] / 8, float(job.switches["fuse"])
-    return np.array([_units(job), BITS[job.format] / 8, BITS[job.format] / 8, wide, _cache(job), fuse])
+    wide, low = BITS[wide_format(job.device, job.format)] / 8, BITS[job.format] / 8
+    kept = wide if job.format in WEIGHT_ONLY else low
+    narrow = compute_format(job.device, job.format)
+    sides = _side(job, narrow), _side(job, wide_format(job.device, job.format))
+    return np.array([_units(job), low, kept, wide, _cache(job), float(job.switches["fuse"]), *sides])
 
 
 def _roofs(job: Job) -> tuple[float, float, float]:
@@ -367,14 +384,17 @@ FAMILY = DeviceFamily(
                   claims=("DFX-050",)),
         Parameter("collective_latency", 10e-6, "s", "published", "One step between neighbours on a board.",
                   source="empirical constant of NVIDIA's serving-configuration tables"),
-        Parameter("collective_issue", 365e-6, "s", "calibrated",
+        Parameter("collective_issue", 405e-6, "s", "calibrated",
                   "Host time of one collective in eager mode: processes wait for each other; 0 in a captured graph.",
                   claims=("DFX-008",)),
         Parameter("vector_share", 1 / 16, "1", "assumed", "Vector over matrix rate where no FP32 peak is printed."),
+        Parameter("tile_side", 16.0, "1", "assumed",
+                  "Least rows and columns of a matrix instruction where the spec lists none: 16 by 8 here."),
         Parameter("units", 108.0, "1", "assumed", "Streaming multiprocessors or their like where the spec lists none."),
     ),
     assumptions=(
         "Arithmetic and memory traffic of an operator overlap; operators do not overlap each other.",
+        "Weights stored narrower than they are computed with are widened on the fly, at no cost of their own.",
         "Activations that fit in half of the last-level cache never reach off-chip memory.",
     ),
     switches=(

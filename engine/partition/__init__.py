@@ -30,8 +30,10 @@ __all__ = [
 
 
 def _single(bound: Bound) -> Plan:
-    stage = Stage("network", bound.device, 1, every_op(bound.graph), bound.scenario.precision)
-    return Plan((stage,), host_hops(bound), 1, (1,), False)
+    s = bound.scenario
+    stage = Stage("network", bound.device, 1, every_op(bound.graph), s.precision)
+    idle = f"One of {s.devices} devices works; the others are counted neither in power nor in price."
+    return Plan((stage,), host_hops(bound), 1, (1,), False, (idle,) if s.scheme == "single" and s.devices > 1 else ())
 
 
 def _replicas(bound: Bound) -> Plan:

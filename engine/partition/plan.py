@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.bind import Bound, Wire
-from engine.formats import BITS
+from engine.formats import BITS, activation_bytes
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
@@ -71,7 +71,7 @@ def every_op(graph: Graph) -> frozenset[str]:
 
 def wire_bytes(format: str) -> float:
     """Bytes of an element on a wire: whole bytes, but single bits travel packed. [B]"""
-    return BITS[format] / 8 if format == "binary" else max(BITS[format], 8.0) / 8
+    return BITS[format] / 8 if format == "binary" else activation_bytes(format)
 
 
 def host_hops(bound: Bound) -> tuple[Hop, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.bind import Bound, Wire
 from engine.devices.family import Unsupported
-from engine.formats import BITS
+from engine.formats import BITS, activation_bytes
 from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops
 from model_zoo.ops import Op
 
@@ -118,7 +118,7 @@ def _seconds(wire: Wire, size: float) -> float:
 def _gathers(bound: Bound, dense: list[Op], wire: Wire) -> tuple[Hop, ...]:
     """Every card's share of a dense layer's output to all others, over links that work at once (FC sharding)."""
     s, found = bound.scenario, []
-    size = max(BITS[s.precision], 8.0) / 8
+    size = activation_bytes(s.precision)
     for op in dense:
         if op.shard == "n" and op.contraction:
             share = op.writes.at(s.batch) * op.layers * size / s.devices

@@ -1,0 +1,58 @@
+"""GPUs: formats of weights alone, exchanges over direct ways or a ring, matmuls of few rows."""
+
+import pytest
+
+from engine import default_scenario, evaluate
+from engine.cli import scenario_of
+
+
+def asked(system: str, workload: str, **fields):
+    return evaluate(default_scenario(system, workload, **fields))
+
+
+def decode(precision: str, **fields):
+    return asked("h100-sxm", "llama3.1-8b", precision=precision, inputs=32, outputs=32, **fields)
+
+
+def test_narrow_weights_speed_up_decoding_by_what_they_no_longer_read():
+    wide, half, quarter = decode("fp16"), decode("w8a16"), decode("w4a16")
+    assert wide.tpot_s > half.tpot_s > quarter.tpot_s > wide.tpot_s * 4.5 / 16
+    held = [r.memory[0].need_bytes for r in (wide, half, quarter)]
+    assert held[0] > held[1] > held[2]
+
+
+def test_narrow_weights_leave_arithmetic_where_it_was():
+    """A long prompt is bound by arithmetic, which stays 16-bit."""
+    whole = {"inputs": 4096, "outputs": 1, "batch": 8}
+    wide = asked("h100-sxm", "llama3.1-8b", precision="bf16", **whole)
+    narrow = asked("h100-sxm", "llama3.1-8b", precision="w4a16", **whole)
+    assert narrow.latency_s == pytest.approx(wide.latency_s, rel=0.03)
+    assert narrow.latency_s <= wide.latency_s
+
+
+def test_narrow_weights_keep_the_state_as_it_was():
+    spread = {"inputs": 8192, "outputs": 32, "batch": 64}
+    more, less = (asked("h100-sxm", "llama3.1-8b", precision=p, **spread) for p in ("bf16", "w4a16"))
+    saved = more.memory[0].need_bytes - less.memory[0].need_bytes
+    assert saved == pytest.approx(8.03e9 * (16 - 4.5) / 8, rel=0.05)  # parameters alone
+
+
+def test_a_collective_takes_fewer_steps_where_every_pair_has_its_own_way():
+    """At batch 1 an all-reduce is latency: two steps on a switch, fourteen round a ring of eight."""
+    switched = asked("h100-sxm", "llama2-70b", precision="bf16", devices=8, scheme="tensor")
+    ring = asked("tpu-v6e", "llama2-70b", precision="bf16", devices=8, scheme="tensor")
+    waits = [sum(o.time_s for o in r.other if "all-reduce" in o.name) for r in (switched, ring)]
+    assert waits[1] > 3 * waits[0] > 0
+
+
+def test_a_part_without_matrix_units_does_not_fill_tiles_up():
+    """One token on it is bound by reading the weights, however narrow they are."""
+    report = asked("apple-m2-ultra", "llama2-7b", precision="w4a16", inputs=1, outputs=64)
+    assert report.bound == "offchip"
+
+
+def test_idle_devices_are_named_and_a_count_alone_picks_a_partition():
+    idle = asked("h100-sxm", "llama3.1-8b", devices=8, scheme="single")
+    assert any("One of 8 devices works" in a.text for a in idle.assumptions)
+    assert scenario_of(None, "h100-sxm", "llama3.1-8b", "8").scheme == "tensor"
+    assert scenario_of(None, "h100-sxm", "llama3.1-8b").scheme == "single"
