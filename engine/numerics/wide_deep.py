@@ -7,6 +7,7 @@ loops. Layers as in document 002: 26 tables of 1000 x 32, 13 numbers, hidden 102
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -112,6 +113,36 @@ def _forward(model: WideDeep, picked: np.ndarray, numbers: np.ndarray) -> tuple[
     return inputs, logit + (inputs[-1] @ model.weights[-1])[:, 0] + model.biases[-1][0]
 
 
+def _backward(
+    model: WideDeep, inputs: list[np.ndarray], slope: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Gradients of weights, of biases and of the first layer's input, from the logit's."""
+    back, weights, biases = slope[:, None], [], []
+    for layer in range(len(inputs) - 1, -1, -1):
+        weights.append(inputs[layer].T @ back)
+        biases.append(back.sum(axis=0))
+        back = back @ model.weights[layer].T
+        if layer:
+            back *= inputs[layer] > 0
+    return weights[::-1], biases[::-1], np.ascontiguousarray(back)
+
+
+class _Adam:
+    """Adam's moments of some arrays, which `step` updates in place."""
+
+    def __init__(self, values: tuple[np.ndarray, ...]) -> None:
+        self._values = [v.reshape(-1) for v in values]
+        self._moments = [(np.zeros_like(v), np.zeros_like(v)) for v in self._values]
+        self.done = 0
+
+    def step(self, gradients: tuple[np.ndarray, ...], rate: float) -> None:
+        self.done += 1
+        now = np.float32(rate * np.sqrt(1 - _BETA_2**self.done) / (1 - _BETA_1**self.done))
+        constants = (now, np.float32(_BETA_1), np.float32(_BETA_2), np.float32(_TINY))
+        for value, gradient, moments in zip(self._values, gradients, self._moments, strict=True):
+            _adam(value, np.ascontiguousarray(gradient, np.float32).reshape(-1), *moments, *constants)
+
+
 def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndarray:
     """Predicted chance of a click, float32 ``[rows]``: numpy in FP32, the reference of the servers."""
     found = [
@@ -125,7 +156,7 @@ def train(
     rows: Clicks, hidden: tuple[int, ...] = HIDDEN, *, epochs: int = 1, batch: int = 512, rate: float = 1e-3,
     table_rate: float = 0.02, buckets: int = BUCKETS, width: int = WIDTH, seed: int = 0,
 ) -> WideDeep:  # fmt: skip
-    """Fit the network to rows: Adam on the layers (its rate falls linearly to a tenth), Adagrad on tables and wide part.
+    """Fit the network to rows: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
 
     Reproducible for a seed on one machine; another matrix library may round differently.
     """
@@ -143,17 +174,12 @@ def train(
         wide=np.zeros((FIELDS, buckets), single),
         wide_numeric=np.zeros(NUMERIC, single),
         top=top,
-        weights=tuple(
-            (rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(single)
-            for k, n in zip(sizes[:-1], sizes[1:], strict=True)
-        ),
+        weights=tuple((rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(single) for k, n in pairwise(sizes)),
         biases=tuple(np.zeros(n, single) for n in sizes[1:]),
     )
     seen, wide_seen = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
-    learnt = (*model.weights, *model.biases, model.wide_numeric)
-    moments = [(np.zeros(p.size, single), np.zeros(p.size, single)) for p in learnt]
+    adam = _Adam((*model.weights, *model.biases, model.wide_numeric))
     steps = epochs * (len(rows.clicked) // batch)
-    done = 0
     for _ in range(epochs):
         order = rng.permutation(len(rows.clicked))
         for at in range(0, len(order) - batch + 1, batch):
@@ -161,21 +187,7 @@ def train(
             picked, numbers = given.buckets[mine], given.numbers[mine]
             inputs, logit = _forward(model, picked, numbers)
             slope = ((1 / (1 + np.exp(-logit)) - given.clicked[mine]) / batch).astype(single)
-            back, weights, biases = slope[:, None], [], []
-            for layer in range(len(sizes) - 2, -1, -1):
-                weights.append(inputs[layer].T @ back)
-                biases.append(back.sum(axis=0))
-                back = back @ model.weights[layer].T
-                if layer:
-                    back *= inputs[layer] > 0
-            done += 1
-            now = rate * (1 - 0.9 * done / steps)
-            now *= np.sqrt(1 - _BETA_2**done) / (1 - _BETA_1**done)
-            for value, gradient, (first, second) in zip(
-                learnt, (*weights[::-1], *biases[::-1], numbers.T @ slope), moments, strict=True
-            ):
-                flat = np.ascontiguousarray(gradient, single).reshape(-1)
-                _adam(value.reshape(-1), flat, first, second, single(now), single(_BETA_1), single(_BETA_2), single(_TINY))
-            _adagrad(picked, np.ascontiguousarray(back), slope, model.tables, seen, model.wide, wide_seen,
-                     single(table_rate))  # fmt: skip
+            weights, biases, back = _backward(model, inputs, slope)
+            adam.step((*weights, *biases, numbers.T @ slope), rate * (1 - 0.9 * adam.done / steps))
+            _adagrad(picked, back, slope, model.tables, seen, model.wide, wide_seen, single(table_rate))
     return model

@@ -1,0 +1,108 @@
+"""Wide & Deep trained here: INT8 against FP32, both against other libraries, and what INT8 costs in accuracy.
+
+Hash, gather, products, wide part and sigmoid are all timed; peers get ids that are hashed already. CPU seconds of the
+calling thread, medians of interleaved rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from engine.kernels.jit import isa
+from engine.numerics.criteo import clicks
+from engine.numerics.metrics import auc, log_loss
+from engine.numerics.wide_deep import prepare, probabilities, train
+from engine.numerics.wide_deep_serving import REFINED, serve_fp32, serve_int8
+from tests.bench import wide_deep_peers as peers
+
+ROWS, HELD_OUT, CALIBRATION = 200_000, 100_000, 5_000
+BATCHES = (1, 8, 64, 512, 4096)
+ROUNDS = 15
+Row = dict[str, Any]
+
+
+def _timed(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, np.ndarray]:
+    """CPU seconds of every call, a sample a round; calls take turns."""
+    for call in calls.values():
+        call()
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            start = thread_time()
+            for _ in range(repeats):
+                call()
+            found[name].append((thread_time() - start) / repeats)
+    return {name: np.array(times) for name, times in found.items()}
+
+
+def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: str, met: bool | None) -> Row:
+    return {"name": name, "value": value, "unit": unit, "against": against, "ratio": ratio, "goal": goal, "met": met}
+
+
+def _least(name: str, value: float, unit: str, against: str, ratio: float, goal: float | None) -> Row:
+    met = None if goal is None else ratio >= goal
+    return _row(name, value, unit, against, ratio, "reported" if goal is None else f">= {goal}", met)
+
+
+def rows() -> list[Row]:
+    """Accuracy of both INT8 schemes, then speeds by batch."""
+    model = train(clicks(ROWS, seed=0))
+    calibration = prepare(clicks(CALIBRATION, seed=0), model.top)
+    raw = clicks(HELD_OUT, seed=1)
+    held = prepare(raw, model.top)
+    exact = probabilities(model, held)
+    fp32, int8 = serve_fp32(model), serve_int8(model, calibration)
+    refined = serve_int8(model, calibration, REFINED)
+    found = []
+    right = ((exact > 0.5) == held.clicked).mean()
+    for name, server in (("as published", int8), ("refined", refined)):
+        p = server(raw.ids, held.numbers, threads=1)
+        lost = 100 * (right - ((p > 0.5) == held.clicked).mean())
+        what = f"Wide & Deep INT8 {name}, synthetic clicks"
+        found.append(_row(f"{what}: accuracy lost", lost, "%", "FP32", lost / 0.5, "< 0.5 %", bool(lost < 0.5)))
+        worse = auc(held.clicked, exact) - auc(held.clicked, p)
+        found.append(_row(f"{what}: AUC", auc(held.clicked, p), "", "FP32", 1 - worse, "reported", None))
+        loss, before = log_loss(held.clicked, p), log_loss(held.clicked, exact)
+        found.append(_row(f"{what}: log loss", loss, "nat", "FP32", loss / before, "reported", None))
+    same = all(
+        np.array_equal(s(raw.ids[:999], held.numbers[:999], threads=1), s(raw.ids[:999], held.numbers[:999], threads=t))
+        for s in (fp32, int8, refined) for t in (2, 3, 7)
+    )  # fmt: skip
+    found.append(
+        _row("Wide & Deep: bits equal on 1, 2, 3, 7 threads", float(same), "", "1 thread", float(same), "1", same)
+    )
+    flat = peers.flat_rows(held, model)
+    others = {"onnxruntime fp32": peers.ort_fp32(model), "onnxruntime int8": peers.ort_int8(model, calibration)}
+    for batch in BATCHES:
+        calls: dict[str, Callable[[], object]] = {
+            "fp32": partial(fp32, raw.ids[:batch], held.numbers[:batch], threads=1),
+            "int8": partial(int8, raw.ids[:batch], held.numbers[:batch], threads=1),
+        }
+        for name, call in (others | peers.torch_peers(model, calibration, batch)).items():
+            error = float(np.abs(call(flat[:batch], held.numbers[:batch]) - exact[:batch]).max())
+            if error > (0.05 if "int8" in name else 1e-4):
+                raise AssertionError(f"{name} is off by {error:.2g}: its time cannot be compared")
+            calls[name] = partial(call, flat[:batch], held.numbers[:batch])
+        took = _timed(calls, max(1, 2048 // batch))
+        gain = float(np.median(took["fp32"] / took["int8"]))
+        vnni = isa() == "avx512vnni"
+        found.append(
+            _least(f"Wide & Deep batch {batch}: INT8 over FP32", batch / median(took["int8"]), "sample/s", "our FP32",
+                   gain, 3.5 if vnni and batch >= 512 else None)
+        )  # fmt: skip
+        for precision in ("fp32", "int8"):
+            rivals = [name for name in took if name.endswith(f" {precision}")]
+            best = min(rivals, key=lambda name: median(took[name]))
+            ratio = float(np.median(took[best] / took[precision]))
+            rate = batch / median(took[precision])
+            found.append(
+                _least(f"Wide & Deep {precision.upper()} batch {batch}", rate, "sample/s", best, ratio,
+                       0.9 if batch >= 64 else None)
+            )  # fmt: skip
+    return found
