@@ -267,6 +267,17 @@ def test_a_claim_opens_in_explore_and_back_returns(visit):
     me.page.get_by_text("Predicted against published").first.wait_for()
 
 
+def test_a_click_on_a_point_shows_its_claim(visit):
+    me = visit("/published")
+    shown = me.page.get_by_test_id("stVerticalBlock").filter(has_text="One claim").last
+    before = shown.inner_text()
+    box = me.page.locator(".scatterlayer .point").nth(5).bounding_box()
+    me.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    me.settled()
+    assert shown.inner_text().splitlines()[0].startswith("One claim")
+    assert shown.inner_text() != before
+
+
 def test_a_slider_moves_the_numbers(visit):
     me = visit()
     before = me.metrics()
