@@ -132,3 +132,34 @@ def hash_ids(ids, buckets):
         z ^= z >> 31
         out[b, f] = ((z >> 32) * buckets) >> 32
     return out
+
+
+def local_response_norm(x, size, alpha, beta, bias):
+    out, channels = np.zeros(x.shape), x.shape[-1]
+    for c in range(channels):
+        near = x[..., max(0, c - (size - 1) // 2) : min(channels, c + size // 2 + 1)].astype(np.float64)
+        out[..., c] = x[..., c] / (bias + alpha / size * (near**2).sum(-1)) ** beta
+    return out
+
+
+def roi_align(x, boxes, images, size, scale, samples, transform):
+    """Every sample by its four neighbours, positions in float64; ``samples`` at least 1."""
+    high, wide = x.shape[1:3]
+    out = np.zeros((len(boxes), *size, x.shape[3]))
+
+    def neighbours(at, extent):
+        if at < -1 or at > extent:
+            return []
+        at = min(max(at, 0.0), extent - 1.0)
+        low = min(int(at), max(extent - 2, 0))
+        return [(low, 1 - (at - low)), (min(low + 1, extent - 1), at - low)]
+
+    shift, least = (0.5, -np.inf) if transform == "half_pixel" else (0.0, 1.0)
+    for r, (left, top, right, bottom) in enumerate(boxes.astype(np.float64) * scale - shift):
+        cell = max(bottom - top, least) / size[0], max(right - left, least) / size[1]
+        for i, j, u, v in product(range(size[0]), range(size[1]), range(samples), range(samples)):
+            down = neighbours(top + (i + (u + 0.5) / samples) * cell[0], high)
+            across = neighbours(left + (j + (v + 0.5) / samples) * cell[1], wide)
+            for (y, wy), (xx, wx) in product(down, across):
+                out[r, i, j] += wy * wx * x[images[r], y, xx] / samples**2
+    return out

@@ -89,18 +89,20 @@ def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signat
     builder.cbranch(builder.icmp_signed("<", t, last), body, done)
 
     builder.position_at_end(body)
-    ahead = builder.add(t, distance)
-    ahead = builder.select(builder.icmp_signed("<", ahead, total), ahead, builder.sub(total, _I64(1)))
-    hinted = at(rows, builder.mul(_load(builder, at(ids, builder.shl(ahead, _I64(3))), _I64), stride))
-    hint_type = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-    hint = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(builder.module, hint_type, "llvm.prefetch.p0")
-    for byte in range(0, block_bytes, LINE_BYTES):
-        builder.call(hint, [at(at(hinted, begin), _I64(byte)), _I32(0), _I32(3), _I32(1)])
-    if quantised:  # scale and bias end the row: their line is the block's last one, or the one after
-        builder.call(hint, [at(hinted, builder.sub(stride, _I64(1))), _I32(0), _I32(3), _I32(1)])
-    else:
-        with builder.if_then(straddles):
-            builder.call(hint, [at(at(hinted, begin), _I64(block_bytes - 1)), _I32(0), _I32(3), _I32(1)])
+    with builder.if_then(builder.icmp_signed(">", distance, _I64(0))):
+        ahead = builder.add(t, distance)
+        ahead = builder.select(builder.icmp_signed("<", ahead, total), ahead, builder.sub(total, _I64(1)))
+        hinted = at(rows, builder.mul(_load(builder, at(ids, builder.shl(ahead, _I64(3))), _I64), stride))
+        hint_type = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+        known = builder.module.globals.get("llvm.prefetch.p0")
+        hint = known or ir.Function(builder.module, hint_type, "llvm.prefetch.p0")
+        for byte in range(0, block_bytes, LINE_BYTES):
+            builder.call(hint, [at(at(hinted, begin), _I64(byte)), _I32(0), _I32(3), _I32(1)])
+        if quantised:  # scale and bias end the row: their line is the block's last one, or the one after
+            builder.call(hint, [at(hinted, builder.sub(stride, _I64(1))), _I32(0), _I32(3), _I32(1)])
+        else:
+            with builder.if_then(straddles):
+                builder.call(hint, [at(at(hinted, begin), _I64(block_bytes - 1)), _I32(0), _I32(3), _I32(1)])
 
     wanted = _load(builder, at(ids, builder.shl(t, _I64(3))), _I64)
     inside = builder.icmp_unsigned("<", wanted, builder.extract_value(array.shape, 0))
@@ -165,7 +167,7 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
 
     ``f(table, indices, weights, mask, first, last, total, distance, column, out, slot, bad)`` writes
     ``out.flat[slot:slot + columns] = sum_t weights[t & mask] * row(indices[t])[column:column + columns]`` for ``t`` in
-    ``[first, last)``, prefetching row ``indices[t + distance]``. An index outside
+    ``[first, last)``, prefetching row ``indices[t + distance]`` (none where ``distance`` is 0). An index outside
     the table sets ``bad[0]`` and reads row 0 instead; ``mask`` is -1, or 0 for the single weight 1.
     """
     columns = width * vectors * (2 if fmt == "int4" else 1)

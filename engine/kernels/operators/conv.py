@@ -17,7 +17,7 @@ from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.ranges import over_range, require, whole
 from engine.kernels.operators.tile_ir import BLOCK_VECTORS, tile, tile_rows
 
-__all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial"]
+__all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial", "sweep_block"]
 
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)
 WEIGHT_SEGMENT_BYTES = 384 * 1024
@@ -153,83 +153,51 @@ def _sweep(vectors: int):
     def sweep(
         lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first, take
     ):
-        spill = np.empty(columns, np.float32)
-        here = np.zeros(1, np.int64)
-        if take < columns:  # a ragged block: one pixel at a time through a spill of whole vectors
-            for p in range(lo, hi):
-                single(
-                    x,
-                    pixels,
-                    p,
-                    base,
-                    taps,
-                    0,
-                    taps.size,
-                    run,
-                    weights,
-                    at_weight,
-                    bias,
-                    at_bias,
-                    True,
-                    floor,
-                    spill,
-                    here,
-                    0,
-                    0,
-                )
-                for c in range(take):
-                    out[slots[p] + first + c] = spill[c]
+        if take < columns:  # a ragged block: through a spill of whole vectors
+            spill, places = np.empty(rows * columns, np.float32), np.arange(rows) * columns
+            p = lo
+            while p < hi:
+                if hi - lo >= rows:
+                    p = min(p, hi - rows)  # the overlap is computed twice, equally
+                    full(
+                        x, pixels, p, base, taps, 0, taps.size, run, weights, at_weight, bias, at_bias, True, floor,
+                        spill, places, 0, 0,
+                    )  # fmt: skip
+                    count = rows
+                else:
+                    single(
+                        x, pixels, p, base, taps, 0, taps.size, run, weights, at_weight, bias, at_bias, True, floor,
+                        spill, places, 0, 0,
+                    )  # fmt: skip
+                    count = 1
+                for r in range(count):
+                    to = out[slots[p + r] + first : slots[p + r] + first + take]
+                    for c in range(take):
+                        to[c] = spill[r * columns + c]
+                p += count
             return
         tap = 0
         while tap < taps.size:
             end = min(tap + per_pass, taps.size)
-            bottom = floor if end == taps.size else LINEAR
+            fresh, last = tap == 0, end == taps.size
+            bottom = floor if last else LINEAR
             at = at_weight + tap * run * columns
             p = lo
-            while p + rows <= hi:
-                full(
-                    x,
-                    pixels,
-                    p,
-                    base,
-                    taps,
-                    tap,
-                    end,
-                    run,
-                    weights,
-                    at,
-                    bias,
-                    at_bias,
-                    tap == 0,
-                    bottom,
-                    out,
-                    slots,
-                    p,
-                    first,
-                )
-                p += rows
             while p < hi:
-                single(
-                    x,
-                    pixels,
-                    p,
-                    base,
-                    taps,
-                    tap,
-                    end,
-                    run,
-                    weights,
-                    at,
-                    bias,
-                    at_bias,
-                    tap == 0,
-                    bottom,
-                    out,
-                    slots,
-                    p,
-                    first,
-                )
-                p += 1
+                if p + rows > hi and fresh and last and hi - lo >= rows:
+                    p = hi - rows  # overlaps its neighbour, equally; only where nothing is added to what is there
+                if p + rows <= hi:
+                    full(
+                        x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, fresh, bottom, out, slots,
+                        p, first,
+                    )  # fmt: skip
+                    p += rows
+                else:
+                    single(
+                        x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, fresh, bottom, out, slots,
+                        p, first,
+                    )  # fmt: skip
+                    p += 1
             tap = end
 
     return sweep
@@ -238,73 +206,42 @@ def _sweep(vectors: int):
 _sweep_4, _sweep_2, _sweep_1 = (_sweep(vectors) for vectors in BLOCK_VECTORS)
 
 
+@inner
+def sweep_block(
+    vectors, lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+    take,
+):  # fmt: skip
+    """Pixels ``[lo, hi)`` times one block of ``vectors`` registers of packed columns, the first ``take`` of them kept.
+
+    ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + base + tap + k] * weights)``; ``per_pass`` taps
+    at a time. The order of additions of an element is that of the taps whatever the tile.
+    """
+    if vectors == 4:
+        _sweep_4(
+            lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+            take,
+        )  # fmt: skip
+    elif vectors == 2:
+        _sweep_2(
+            lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+            take,
+        )  # fmt: skip
+    else:
+        _sweep_1(
+            lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+            take,
+        )  # fmt: skip
+
+
 @kernel
 def conv_pixels(lo, hi, x, pixels, taps, run, group_in, weights, bias, blocks, segment, floor, out, slots):
     """Output pixels ``[lo, hi)`` of a convolution, every block of output channels."""
     for b in range(blocks.shape[0]):
         vectors, first, take, at_weight, at_bias = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3], blocks[b, 4]
-        base = blocks[b, 5] * group_in
-        per_pass = max(1, segment // (vectors * run))
-        if vectors == 4:
-            _sweep_4(
-                lo,
-                hi,
-                x,
-                pixels,
-                base,
-                taps,
-                run,
-                per_pass,
-                weights,
-                at_weight,
-                bias,
-                at_bias,
-                floor,
-                out,
-                slots,
-                first,
-                take,
-            )
-        elif vectors == 2:
-            _sweep_2(
-                lo,
-                hi,
-                x,
-                pixels,
-                base,
-                taps,
-                run,
-                per_pass,
-                weights,
-                at_weight,
-                bias,
-                at_bias,
-                floor,
-                out,
-                slots,
-                first,
-                take,
-            )
-        else:
-            _sweep_1(
-                lo,
-                hi,
-                x,
-                pixels,
-                base,
-                taps,
-                run,
-                per_pass,
-                weights,
-                at_weight,
-                bias,
-                at_bias,
-                floor,
-                out,
-                slots,
-                first,
-                take,
-            )
+        sweep_block(
+            vectors, lo, hi, x, pixels, blocks[b, 5] * group_in, taps, run, max(1, segment // (vectors * run)), weights,
+            at_weight, bias, at_bias, floor, out, slots, first, take,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=64)

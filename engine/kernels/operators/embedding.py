@@ -21,9 +21,11 @@ from engine.kernels.operators.ranges import over_range, require, whole
 __all__ = ["RowTable", "embedding_bag", "embedding_lookup", "pack_rows", "unpack_rows"]
 
 RowFormat = Literal["fp32", "fp16", "int8", "int4"]
-PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 8192, 16, 128
-"""Rows in flight: a quarter of a 32 KiB L1, at 16 to 128 lookups ahead. More evicts rows before their use where tables
-are cached (measured on AVX-512 hosts: 96 fp32 rows ahead cost a quarter of the rate at 16), fewer wait for DRAM."""
+PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128
+"""Rows in flight: a quarter of a 48 KiB L1, at 16 to 128 lookups ahead. More evicts rows before their use (measured on
+AVX-512 hosts: 96 fp32 rows ahead cost a quarter of the rate at 16 in cache), fewer wait for DRAM."""
+CACHED_BYTES = 1 << 20
+"""Tables up to this lie in a second-level cache, whose latency the core hides by itself: no prefetch. [B]"""
 _STORED = {"fp32": np.float32, "fp16": np.uint16, "int8": np.uint8, "int4": np.uint8}
 _MAX_CODE = {"int8": 255, "int4": 15}
 
@@ -121,9 +123,12 @@ def _bag(fmt: str) -> Callable[..., None]:
         distance: int, width: int, out: Any, bad: Any,
     ) -> None:  # fmt: skip
         spill = np.empty(columns_last, np.float32)
-        total = hi if single else offsets[hi]
+        total = indices.size
         for b in range(lo, hi):
             first, last = (b, b + 1) if single else (offsets[b], offsets[b + 1])
+            if first < 0 or last < first or last > total:  # never read outside the indices
+                bad[1] = True
+                continue
             column, slot = 0, b * width
             while column + columns_wide <= width:
                 block_wide(table, indices, weights, mask, first, last, total, distance, column, out, slot + column, bad)
@@ -204,9 +209,16 @@ def _refuse_bad_ids(bad: np.ndarray, table: RowTable, indices: np.ndarray) -> No
         require(False, f"indices has {count} values outside the table; allowed: 0 to {table.rows - 1}")
 
 
+def _rising(holds: bool, indices: np.ndarray) -> None:
+    if not holds:
+        require(False, f"offsets must rise from 0 to {indices.size}, the number of indices")
+
+
 def _distance(table: RowTable, asked: int | None) -> int:
     """Lookups ahead at which a row is requested. [lookups]"""
     if asked is None:
+        if table.data.nbytes <= CACHED_BYTES:
+            return 0
         return min(max(PREFETCH_BYTES // max(1, table.data.strides[0]), LEAST_DISTANCE), MOST_DISTANCE)
     require(asked >= 0, f"distance is {asked}; allowed: 0 or more")
     return asked
@@ -237,20 +249,14 @@ def embedding_bag(
     indices : int64 ``[lookups]``; offsets : int64 ``[bags + 1]``, first 0, last ``lookups``, never falling.
     weights : float32 ``[lookups]`` or None for 1.
     mode : ``mean`` divides by the number of lookups; an empty bag is zero in both.
-    distance : rows requested this many lookups ahead; None chooses by the row's size. [lookups]
+    distance : rows requested this many lookups ahead, 0 for none; None chooses by the sizes. [lookups]
     """
     whole("indices", indices, np.int64, 1)
     require(table.rows > 0 or indices.size == 0, f"indices has {indices.size} values; the table has no rows")
     whole("offsets", offsets, np.int64, 1)
-    ordered = (
-        offsets.size > 0
-        and offsets[0] == 0
-        and offsets[-1] == indices.size
-        and bool((offsets[1:] >= offsets[:-1]).all())
-    )
-    require(ordered, f"offsets must rise from 0 to {indices.size}, the number of indices")
+    _rising(offsets.size > 0 and offsets[0] == 0 and offsets[-1] == indices.size, indices)
     require(mode in ("sum", "mean"), f"mode is {mode!r}; allowed: sum, mean")
-    ahead, bad = _distance(table, distance), np.zeros(1, np.bool_)
+    ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
     if weights is not None:
         require(
             whole("weights", weights, np.float32, 1).size == indices.size,
@@ -263,6 +269,7 @@ def embedding_bag(
         _KERNEL[table.format], bags, table.data, indices, offsets, False, factors, mask, mode == "mean", ahead,
         table.width, result, bad, threads=threads, grain=GRAIN_BAGS,
     )  # fmt: skip
+    _rising(not bad[1], indices)
     _refuse_bad_ids(bad, table, indices)
     return result
 
@@ -278,7 +285,7 @@ def embedding_lookup(
     """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
     whole("indices", indices, np.int64, 1)
     require(table.rows > 0 or indices.size == 0, f"indices has {indices.size} values; the table has no rows")
-    ahead, bad = _distance(table, distance), np.zeros(1, np.bool_)
+    ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
     result = _destination(out, indices.size, table.width)
     over_range(
         _KERNEL[table.format], indices.size, table.data, indices, _NONE, True, _ONE, 0, False, ahead,
