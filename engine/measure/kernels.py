@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.measure import shaped
+from engine.measure import moved, shaped
 from engine.measure.cases import Case, MeasureError, product
 from model_zoo.families.blocks import bag, elementwise, linear, matmul
 from model_zoo.ops import Dim, Op, dim
@@ -156,6 +156,29 @@ _LIST = (
     NamedKernel(
         "quantise", "Quantise to 8 bits", ("rows", "columns"), (512, 4096), ("int8",),
         lambda s, p, t: shaped.quantised(*s, t), None, lambda s: 24.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "transpose", "Transpose", ("planes", "rows", "columns"), (8, 512, 512), _ONE,
+        lambda s, p, t: moved.turn(s, (0, 2, 1), t), _point_op("Transpose"), lambda s: 24.0 * math.prod(s),
+        lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "reduce-sum", "Sum over an axis", ("before", "count", "after"), (1, 64, 65536), _ONE,
+        lambda s, p, t: moved.total(*s, t), None, lambda s: 16.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "lrn", "Local response normalisation", ("pixels", "channels"), (3025, 96), _ONE,
+        lambda s, p, t: moved.respond(*s, 5, t), _point_op("LRN"), lambda s: 64.0 * math.prod(s),
+        lambda s: 10.0 * math.prod(s),
+    ),
+    NamedKernel(
+        "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _ONE, lambda s, p, t: moved.hash_fields(*s, t),
+        None, lambda s: 64.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "roi-align", "RoiAlign", ("side", "channels", "boxes", "cells"), (56, 256, 32, 14), _ONE,
+        lambda s, p, t: moved.align_boxes(*s, t), None,
+        lambda s: 8.0 * s[1] * (s[0] ** 2 + 2 * s[2] * s[3] ** 2), lambda s: 32.0 * s[1] * s[2] * s[3] ** 2,
     ),
 )  # fmt: skip
 KERNELS: dict[str, NamedKernel] = {entry.name: entry for entry in _LIST}

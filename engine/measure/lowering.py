@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
-from engine.measure import shaped
+from engine.measure import moved, shaped
 from engine.measure.cases import Case, MeasureError, product
 from model_zoo.ops import Op, Phase
 
@@ -19,7 +20,6 @@ __all__ = ["Piece", "lower"]
 
 At = tuple[float, float, float]
 Image = tuple[int, tuple[int, ...]]  # channels and extents
-_MOST_GROUPS = 256  # products of a batched one: beyond, the calls would be all there is to time
 _ACTIVATIONS = {
     "Relu": "relu", "Gelu": "gelu_tanh", "Silu": "silu", "Swish": "silu", "Sigmoid": "sigmoid", "Tanh": "tanh",
     "Clip": "clip6", "HardSwish": "hard_swish",
@@ -95,7 +95,7 @@ def _follow(op: Op, images: dict[str, Image]) -> None:
         channels, size = images[op.inputs[0]]
         if op.kind == "Concat":
             channels = round(op.writes.coef / prod(size))
-        if op.writes.coef == channels * prod(size):
+        if op.writes.coef == channels * prod(size) or (op.kind in _ACTIVATIONS and not op.writes.coef % channels):
             images[op.name] = (channels, size)
 
 
@@ -154,9 +154,6 @@ def _piece(
         return Piece(op, lambda c: shaped.attend(tokens, max(tokens, length), heads, shared, depth, threads, c),
                      weight_bytes=per, copies=op.layers)  # fmt: skip
     if op.kind == "MatMul":
-        groups = g * (m if m > _MOST_GROUPS and g == 1 else 1)
-        if groups > _MOST_GROUPS:
-            raise MeasureError(f"{groups} small products: no batched operator, and calls one by one would time calls")
         return Piece(op, lambda c: shaped.batched(g, m, k, n, threads), copies=op.layers)
     if op.kind in ("Gather", "EmbeddingBag"):
         return _tables(op, at, threads, most_rows)
@@ -177,7 +174,58 @@ def _piece(
         return Piece(op, lambda c: shaped.normalise(op.kind, elements // width, width, threads), copies=op.layers)
     if op.kind in ("MaxPool", "AveragePool", "GlobalAveragePool"):
         return _pool(op, at, threads, images)
-    raise MeasureError(f"no operator for {op.kind}")
+    return _moved(op, phase, at, threads, images)
+
+
+def _moved(op: Op, phase: Phase, at: At, threads: int, images: dict[str, Image]) -> Piece:
+    """Ops that move or combine values between products."""
+    read, written = (max(1, round(d.at(*at))) for d in (op.reads, op.writes))
+    image = images.get(op.inputs[0]) if op.inputs else None
+    batch = max(1, round(at[0]))
+    case: Callable[[], Case]
+    if op.kind == "LRN" and image is not None:
+        case = partial(moved.respond, written // image[0], image[0], int(op.attribute("size", 5.0)), threads)
+    elif op.kind == "Transpose":
+        case = partial(moved.turn, *_turned(op, phase, at, written), threads)
+    elif op.kind == "ReduceSum":
+        rows = any(o.kind == "Gather" for o in phase.ops if o.name in op.inputs)  # summands of a sample lie together
+        case = partial(
+            moved.total, *((written, read // written, 1) if rows else (1, read // written, written)), threads
+        )
+    elif op.kind == "Hash":
+        case = partial(moved.hash_fields, batch, written // batch, threads)
+    elif op.kind == "ArgMax":
+        case = partial(moved.largest, written, read // written, threads)
+    elif op.kind == "RotaryEmbedding":
+        tokens = max(1, round(at[0] * at[1]))
+        depth = next((d for d in (128, 64, 32, 2) if written % (tokens * d) == 0), 1)
+        case = partial(moved.rotate, tokens, written // (tokens * depth), depth, threads)
+    elif op.kind == "Tile":
+        case = partial(moved.repeat, batch, read // batch, written // read, threads)
+    elif op.kind == "RoiAlign" and image is not None:
+        regions, cells = (int(op.attribute(name, 1.0)) for name in ("regions", "side"))
+        case = partial(moved.align_boxes, image[1][-1], image[0], batch * regions, cells, threads)
+    else:
+        raise MeasureError(f"no operator for {op.kind}")
+    return Piece(op, lambda c: case(), copies=op.layers)
+
+
+def _turned(op: Op, phase: Phase, at: At, elements: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and axes of a transpose, read off its product: heads before tokens, or a turned right side."""
+    taker = next((o for o in phase.ops if o.kind == "MatMul" and op.name in o.inputs), None)
+    if taker is None:
+        raise MeasureError("the product this transpose is for is not known")
+    g, n, k = (max(1, round(d.at(*at))) for d in (taker.g, taker.n, taker.k))
+    if op.g.at(*at) <= 1:
+        if elements != g * n * k:
+            raise MeasureError(f"{elements} values are no {g} planes of {n} x {k}")
+        return (g, n, k), (0, 2, 1)
+    batch = max(1, round(at[0]))
+    scores = all(o.kind == "Transpose" for o in phase.ops if o.name in taker.inputs)
+    depth, heads = (k if scores else n), max(1, g // batch)
+    if elements % (batch * heads * depth):
+        raise MeasureError(f"{elements} values are no {batch} x {heads} heads of {depth}")
+    return (batch, elements // (batch * heads * depth), heads, depth), (0, 2, 1, 3)
 
 
 def _conv(op: Op, at: At, threads: int, relu: bool) -> Piece:
@@ -191,6 +239,8 @@ def _conv(op: Op, at: At, threads: int, relu: bool) -> Piece:
         axes = [(max(1, round(op.m.at(*at) / batch)), window, 1, window // 2)]
     spatial, window_, stride, pad = (tuple(a[i] for a in axes) for i in range(4))
     made = batch * prod(_extent(*a) for a in axes)
+    if op.m.at(*at) % made == 0:  # the same convolution on every region of an image
+        batch, made = batch * round(op.m.at(*at) / made), round(op.m.at(*at))
     if made != round(op.m.at(*at)):
         raise MeasureError(f"convolution of {spatial} makes {made} pixels, the network counts {op.m.at(*at):.0f}")
 
@@ -219,7 +269,7 @@ def _pool(op: Op, at: At, threads: int, images: dict[str, Image]) -> Piece:
     channels, size = image
     batch = max(1, round(at[0]))
     if op.kind == "GlobalAveragePool":
-        plane = (size[-2], prod(size) // size[-2])
+        plane, batch = (size[-2], prod(size) // size[-2]), max(batch, round(op.reads.at(*at) / channels / prod(size)))
         return Piece(op, lambda c: shaped.pool(op.kind, batch, plane, channels, 1, 1, 0, threads), copies=op.layers)
     frames = prod(size[:-2])  # a window of one frame, as a batch of images
     window, stride = int(op.attribute("kernel", 1.0)), int(op.attribute("stride", 1.0))

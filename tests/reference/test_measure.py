@@ -24,7 +24,8 @@ SMALL = {
     "gemm": (33, 70, 65), "gemv": (130, 70), "conv": (9, 5, 18, 3), "depthwise": (9, 20, 3),
     "embedding-bag": (7, 5, 300, 17), "attention": (3, 20, 2, 16), "lstm": (2, 20, 18), "gru": (2, 20, 18),
     "binary-fc": (3, 64, 33), "batched": (3, 5, 17, 9), "softmax": (3, 40), "layer-norm": (3, 40), "gelu": (3, 40),
-    "add": (3, 40), "quantise": (3, 40),
+    "add": (3, 40), "quantise": (3, 40), "transpose": (2, 9, 20), "reduce-sum": (2, 5, 40), "lrn": (3, 20),
+    "hash": (5, 7), "roi-align": (9, 7, 3, 4),
 }  # fmt: skip
 # Energy of the error over that of the signal that a format leaves on bell-shaped values: half a step of the mantissa or
 # of the range over 127 or 15, in both factors, with room for what a sum of few terms adds.
@@ -42,7 +43,7 @@ def test_every_kernel_computes_what_float64_does(name):
         error = relative_error(case)
         assert error is not None
         assert error <= (0 if precision == "binary" else LARGEST[precision]), precision
-        assert case.flops > 0
+        assert case.flops > 0 or name == "transpose"
         assert case.bytes > 0
 
 
@@ -151,7 +152,7 @@ def test_what_has_no_operator_is_named_in_every_network():
                 seen |= {piece.reason} if piece.reason else set()
                 if piece.inside:
                     assert any(p.op.name == piece.inside and p.make for p in pieces)
-    assert "no operator for LRN" in seen
+    assert "no operator for TopK" in seen
 
 
 def test_int8_networks_quantise_and_say_where_they_do_not():

@@ -1,4 +1,4 @@
-"""Transposes, sums, repeats, local response normalisation, RoiAlign and batched products against twin and library."""
+"""Operators between the products, RoiAlign and batched products against twin and library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engine.kernels.operators.norm import local_response_norm
 from engine.kernels.operators.ranges import KernelError
 from engine.kernels.operators.reorder import argmax, reduce_sum, repeat_rows, transpose
 from engine.kernels.operators.roi import roi_align
+from engine.kernels.operators.rotary import rotary, rotary_angles
 from tests.reference import naive, onnx_oracle
 
 ROUNDING = 2.0**-23
@@ -42,8 +43,8 @@ def test_transpose_equals_numpy(data):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transpose_fixed_shapes(dtype):
-    for shape, axes in (((33, 50), (1, 0)), ((2, 16, 32), (0, 2, 1)), ((5, 4, 8), (1, 0, 2)), ((2, 3, 4, 5), (3, 1, 0, 2)),
-                        ((1, 7), (1, 0)), ((0, 3), (1, 0))):  # fmt: skip
+    for shape, axes in (((33, 50), (1, 0)), ((2, 16, 32), (0, 2, 1)), ((5, 4, 8), (1, 0, 2)), ((1, 7), (1, 0)),
+                        ((2, 3, 4, 5), (3, 1, 0, 2)), ((0, 3), (1, 0))):  # fmt: skip
         check_transpose(draw_array(1, shape, dtype), axes)
 
 
@@ -165,6 +166,34 @@ def test_boxes_equal_onnxruntime(transform, samples):
     )  # fmt: skip
     ours = roi_align(x, boxes, images, (7, 5), scale=0.5, samples=samples, transform=transform)
     np.testing.assert_allclose(ours, np.moveaxis(theirs, 1, -1), atol=2e-3)
+
+
+def check_rotary(tokens, heads, depth):
+    x = draw_array(17, (tokens, heads, depth))
+    cosine, sine = rotary_angles(np.arange(tokens) + 3, depth)
+    turns = (x[..., : depth // 2] + 1j * x[..., depth // 2 :]) * (cosine + 1j * sine.astype(np.float64))[:, None]
+    exact = np.concatenate([turns.real, turns.imag], axis=2)
+    for threads in (1, 2):
+        got = rotary(x, cosine, sine, threads=threads)
+        assert np.all(np.abs(got - exact) <= 3 * ROUNDING * np.abs(x).max(initial=0))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 30), st.integers(0, 5), st.integers(1, 40))
+def test_rotary_turns_complex_pairs(tokens, heads, pairs):
+    check_rotary(tokens, heads, 2 * pairs)
+
+
+def test_rotary_fixed_shapes():
+    check_rotary(3, 2, 34)
+
+
+def test_rotary_equals_onnxruntime():
+    x = draw_array(18, (6, 4, 32))
+    cosine, sine = rotary_angles(np.arange(6), 32)
+    feeds = {"x": x.transpose(1, 0, 2)[None].copy(), "p": np.arange(6)[None], "c": cosine, "s": sine}
+    theirs = onnx_oracle.run("RotaryEmbedding", feeds, domain="com.microsoft")
+    np.testing.assert_allclose(rotary(x, cosine, sine), theirs[0].transpose(1, 0, 2), rtol=1e-5, atol=1e-4)
 
 
 def check_batched(groups, rows, depth, columns):

@@ -225,9 +225,7 @@ def repeat_range(lo, hi, x, times, out):
             to[c] = row[c]
 
 
-def repeat_rows(
-    x: np.ndarray, times: int, *, out: np.ndarray | None = None, threads: int | None = None
-) -> np.ndarray:
+def repeat_rows(x: np.ndarray, times: int, *, out: np.ndarray | None = None, threads: int | None = None) -> np.ndarray:
     """Every row of float32 ``x`` ``[rows, columns]`` ``times`` times in a row: a channel's value at each pixel."""
     whole("x", x, np.float32, 2)
     require(times >= 0, f"times is {times}; allowed: 0 or more")

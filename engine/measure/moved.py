@@ -1,0 +1,127 @@
+"""Cases that move or combine values between products: transposes, sums, repeats, hashes, boxes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from engine.kernels.operators.norm import local_response_norm
+from engine.kernels.operators.reorder import argmax, reduce_sum, repeat_rows, transpose
+from engine.kernels.operators.roi import roi_align
+from engine.kernels.operators.rotary import rotary, rotary_angles
+from engine.kernels.operators.wide_deep import hash_ids
+from engine.measure.cases import Case, few_rows, noise
+
+__all__ = ["align_boxes", "hash_fields", "largest", "repeat", "respond", "rotate", "total", "turn"]
+
+_GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def turn(shape: tuple[int, ...], axes: tuple[int, ...], threads: int) -> Case:
+    """Axes in another order."""
+    x = noise(*shape)
+    out = np.empty(tuple(shape[a] for a in axes), np.float32)
+    run = partial(transpose, x, axes, out=out, threads=threads)
+    exact = np.transpose(x, axes).astype(np.float64)
+    library = partial(np.copyto, np.empty_like(out), np.transpose(x, axes))
+    return Case("transpose", (run,), lambda y: (y, exact), library, 0.0, 8.0 * x.size, "fp32", (out, x))
+
+
+def total(before: int, count: int, after: int, threads: int) -> Case:
+    """Sum over the middle of three axes."""
+    x = noise(before, count, after)
+    run = partial(reduce_sum, x, 1, threads=threads)
+    exact = x.astype(np.float64).sum(axis=1)
+    moved = 4.0 * (x.size + exact.size)
+    return Case(
+        "reduce_sum", (run,), lambda y: (y, exact), partial(x.sum, axis=1), float(x.size), moved, "fp32", (x,)
+    )  # fmt: skip
+
+
+def repeat(rows: int, columns: int, times: int, threads: int) -> Case:
+    """Every row several times: a channel's gate at each pixel."""
+    x = noise(rows, columns)
+    out = np.empty((rows * times, columns), np.float32)
+    run = partial(repeat_rows, x, times, out=out, threads=threads)
+    exact = np.repeat(x, times, axis=0).astype(np.float64)
+    return Case("repeat_rows", (run,), lambda y: (y, exact), None, 0.0, 4.0 * (x.size + out.size), "fp32", (out, x))
+
+
+def largest(rows: int, columns: int, threads: int) -> Case:
+    """Place of each row's largest value."""
+    x = noise(rows, columns)
+    run = partial(argmax, x, threads=threads)
+    exact = x.argmax(axis=1).astype(np.float64)
+    return Case(
+        "argmax", (run,), lambda y: (y, exact), partial(x.argmax, axis=1), float(x.size), 4.0 * x.size, "fp32", (x,)
+    )  # fmt: skip
+
+
+def respond(rows: int, channels: int, size: int, threads: int) -> Case:
+    """Local response normalisation across channels."""
+    x, out = noise(rows, channels), np.empty((rows, channels), np.float32)
+    run = partial(local_response_norm, x, size, out=out, threads=threads)
+    wide = x[: few_rows(rows, 8.0 * channels * size)].astype(np.float64)
+    squares = np.pad(wide**2, [(0, 0), ((size - 1) // 2, size // 2)])
+    near = np.lib.stride_tricks.sliding_window_view(squares, size, axis=1).sum(axis=-1)
+    exact = wide / (1 + 1e-4 / size * near) ** 0.75
+    return Case(
+        "local_response_norm", (run,), lambda y: (y[: len(wide)], exact), None, (size + 5.0) * x.size, 8.0 * x.size,
+        "fp32", (out, x),
+    )  # fmt: skip
+
+
+def rotate(tokens: int, heads: int, depth: int, threads: int) -> Case:
+    """Rotary position embedding of heads."""
+    x = noise(tokens, heads, depth)
+    cosine, sine = rotary_angles(np.arange(tokens), depth)
+    out = np.empty_like(x)
+    run = partial(rotary, x, cosine, sine, out=out, threads=threads)
+    left, right = np.split(x.astype(np.float64), 2, axis=2)
+    c, s = cosine[:, None].astype(np.float64), sine[:, None].astype(np.float64)
+    exact = np.concatenate([left * c - right * s, right * c + left * s], axis=2)
+    return Case("rotary", (run,), lambda y: (y, exact), None, 3.0 * x.size, 8.0 * x.size, "fp32", (out, x))
+
+
+def hash_fields(rows: int, fields: int, threads: int, buckets: int = 1_000_000) -> Case:
+    """64-bit ids to buckets, a hash for each field."""
+    ids = np.random.default_rng(9).integers(0, 2**63, (rows, fields))
+    run = partial(hash_ids, ids, buckets, threads=threads)
+    z = ids.view(np.uint64) + (np.arange(fields, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * _MIX[0]
+    z = (z ^ (z >> np.uint64(27))) * _MIX[1]
+    z ^= z >> np.uint64(31)
+    exact = (((z >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)).astype(np.float64)
+    return Case("hash_ids", (run,), lambda y: (y, exact), None, float(ids.size), 16.0 * ids.size, "fp32", (ids,))
+
+
+def align_boxes(side: int, channels: int, boxes: int, cells: int, threads: int, samples: int = 2) -> Case:
+    """Boxes of one image resampled to ``cells`` x ``cells``, ``samples`` squared reads a cell."""
+    rng = np.random.default_rng(10)
+    x = noise(1, side, side, channels)
+    corners = np.sort(rng.uniform(0, side, (boxes, 2, 2)).astype(np.float32), axis=1).reshape(boxes, 4)
+    images = np.zeros(boxes, np.int64)
+    run = partial(roi_align, x, corners, images, (cells, cells), samples=samples, threads=threads)
+    exact = _aligned(x[0], corners[0], cells, samples)
+    made = float(boxes * cells**2 * channels)
+    flops, moved = 8.0 * samples**2 * made, 4.0 * (4 * samples**2 + 1) * made
+    return Case("roi_align", (run,), lambda y: (y[0], exact), None, flops, moved, "fp32", (x,))
+
+
+def _aligned(image: np.ndarray, box: np.ndarray, cells: int, samples: int) -> np.ndarray:
+    """One box in float64: the two axes are independent, so a box is a product of two interpolations."""
+
+    def weights(low: float, high: float, extent: int) -> np.ndarray:
+        at = low + (high - low) * (np.arange(cells * samples) + 0.5) / (cells * samples)
+        clipped = np.clip(at, 0, extent - 1)
+        first = np.minimum(clipped.astype(np.int64), max(extent - 2, 0))
+        found = np.zeros((at.size, extent))
+        np.add.at(found, (np.arange(at.size), first), 1 - (clipped - first))
+        np.add.at(found, (np.arange(at.size), np.minimum(first + 1, extent - 1)), clipped - first)
+        found[(at < -1) | (at > extent)] = 0
+        return found.reshape(cells, samples, extent).mean(axis=1)
+
+    left, top, right, bottom = box.astype(np.float64) - 0.5
+    down, across = weights(top, bottom, image.shape[0]), weights(left, right, image.shape[1])
+    return np.einsum("ih,jw,hwc->ijc", down, across, image.astype(np.float64))
