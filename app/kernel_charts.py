@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
@@ -12,7 +12,10 @@ from app import format as fmt
 from app.labels import BESIDE, Plot
 from app.look import INK, NEUTRAL, PICK, log_axis, style
 
-__all__ = ["Level", "Spot", "host_roofline", "runs"]
+if TYPE_CHECKING:
+    from engine.measure.compare import Compared
+
+__all__ = ["Level", "Spot", "host_roofline", "networks", "runs"]
 
 _LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 _ABOVE = (("right", "bottom", 0, 2), ("right", "top", 0, -4))
@@ -122,3 +125,42 @@ def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: fl
     x = {"title": "Run", "range": ends, "showgrid": False, "nticks": 8}
     y = {"title": f"Time ({scale.unit})", "range": [0, 1.25 * max(scale(s) for s in shown)], "nticks": 5}
     return style(data, x, y, 330, dark, notes=notes)
+
+
+def networks(rows: Sequence[Compared], dark: bool, width: float = 900.0) -> go.Figure:
+    """Predicted over measured of each network against its measured time; shaded: within 20%, dashed: twice off.
+
+    `width` is the plot area labels are laid out for [px].
+    """
+    known = [(row, row.ratio, row.measured_s) for row in rows if row.ratio and row.measured_s]
+    times = [seconds for _, _, seconds in known]
+    far = max([2.0, *(max(ratio, 1 / ratio) for _, ratio, _ in known)]) * 1.15
+    plot = Plot((min(times) / 2, max(times) * 2), (1 / far, far), width, 250.0)
+    ends = list(plot.x)
+    for _, ratio, seconds in known:
+        plot.mark(seconds, ratio)
+    for row, ratio, seconds in sorted(known, key=lambda one: -max(one[1], 1 / one[1]))[:6]:
+        plot.label(seconds, ratio, row.workload, BESIDE)
+    flat: dict[str, Any] = _LINE | {"x": ends}
+    plot.data += [
+        flat | {"y": [0.8, 0.8], "line": {"width": 0}},
+        flat | {"y": [1.2, 1.2], "line": {"width": 0}, "fill": "tonexty", "fillcolor": "rgba(120,132,148,0.2)"},
+        flat | {"y": [1, 1], "line": {"color": NEUTRAL, "width": 1.6}},
+        *(flat | {"y": [y, y], "line": {"color": NEUTRAL, "width": 1.2, "dash": "dash"}} for y in (0.5, 2)),
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": times,
+            "y": [ratio for _, ratio, _ in known],
+            "marker": {"color": PICK[dark], "size": 8},
+            "hovertemplate": [
+                f"<b>{row.workload}</b><br>measured {fmt.seconds(seconds)}<br>predicted {fmt.seconds(row.predicted_s)}"
+                f"<br>{fmt.signed(ratio - 1)}<extra></extra>"
+                for row, ratio, seconds in known
+            ],
+        },
+    ]
+    y = log_axis(*plot.y, "Predicted over measured") | {
+        "tickvals": [0.25, 0.5, 0.8, 1, 1.2, 2, 4], "ticktext": ["0.25", "0.5", "0.8", "1", "1.2", "2", "4"]
+    }  # fmt: skip
+    return style(plot.data, log_axis(*plot.x, "Measured (s)") | {"showgrid": False}, y, 330, dark, notes=plot.notes)

@@ -21,14 +21,14 @@ from typing import Any
 import yaml
 
 from engine.kernels.jit import kernel
-from engine.kernels.probe import Roofline, compute_peak, probe, stream_read
+from engine.kernels.probe import Prober, Roofline, compute_peak, stream_read
 from engine.measure.cases import Case, MeasureError, product
 from engine.measure.shaped import binary, convolve, lookup, normalise, pointwise, soft
 from engine.measure.timing import sample
 from hardware_specs.catalog import user_root
 from hardware_specs.schema import Device
 
-__all__ = ["HOST", "Habits", "calibrate", "device_of", "habits", "host", "spec_text", "write_spec"]
+__all__ = ["HOST", "Habits", "calibrate", "device_of", "habits", "host", "seen", "spec_text", "write_spec"]
 
 HOST = "this-host"
 _SPIN_STEPS = 200_000
@@ -267,20 +267,29 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
     return path
 
 
-def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]:
-    """Probe the host and write it into a catalog folder. A measurement of about three seconds once compiled."""
-    first = probe()
+def seen() -> tuple[Roofline, Habits]:
+    """Roofs and habits of this host, about two seconds once compiled. A measurement.
+
+    The roofs are taken before and after the habits and of the two each figure keeps the better one: others share the
+    machine, and what slows one moment has often passed by the next.
+    """
+    prober = Prober()
+    first = prober.roofline(3)
     found = habits(first)
-    best = _better(first, probe())  # others share the machine: of two rounds each figure keeps the better one
-    device = device_of(best, found)
-    return device, write_spec(device, root), best, found
+    return _better(first, prober.roofline(2)), found
+
+
+def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]:
+    """Probe the host and write it into a catalog folder. A measurement."""
+    roofline, found = seen()
+    device = device_of(roofline, found)
+    return device, write_spec(device, root), roofline, found
 
 
 @cache
-def host() -> tuple[Roofline, Device]:
-    """Roofline and spec of this host, probed once a process; nothing is written. A measurement."""
-    roofline = probe()
-    return roofline, device_of(roofline, habits(roofline))
+def host() -> tuple[Roofline, Habits]:
+    """Roofs and habits of this host, taken once a process; nothing is written. A measurement."""
+    return seen()
 
 
 def _better(a: Roofline, b: Roofline) -> Roofline:

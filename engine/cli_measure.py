@@ -19,6 +19,7 @@ def add_measure(commands: Any) -> None:
     p = commands.add_parser("measure", help="run a kernel or a network on this host: time, rates, error")
     p.add_argument("kernel", nargs="?", help="a kernel's name; `list` prints them")
     p.add_argument("--workload", help="a network of the zoo instead of one kernel")
+    p.add_argument("--zoo", action="store_true", help="every network that fits, measured and predicted: a table")
     p.add_argument("--shape", help="extents as 512x1024x1024; the kernel's own when left out")
     p.add_argument("--precision", help="format of the weights")
     p.add_argument("--batch", type=int, help="of a network; its own when left out")
@@ -29,10 +30,6 @@ def add_measure(commands: Any) -> None:
     p.set_defaults(run=_said(_measure))
     p = commands.add_parser("calibrate", help="probe this host and write it into your catalog as `this-host`")
     p.add_argument("--out", type=Path, help="catalog folder instead of INFERSCAPE_CATALOG or ~/.inferscape/catalog")
-    p.add_argument("--compare", action="store_true", help="also measure the networks that fit and predict each")
-    p.add_argument("--workload", action="append", help="compare only this one; may repeat")
-    p.add_argument("--precision", default="fp32", help="of the comparison (default fp32)")
-    p.add_argument("--threads", type=int, default=1, help="of the comparison (default 1)")
     p.set_defaults(run=_said(_calibrate))
 
 
@@ -59,6 +56,8 @@ def _measure(args: argparse.Namespace) -> int:
         if not 0 < value <= most:
             raise MeasureError(f"{name} is {value}; allowed: above 0, at most {most}")
     bounds = Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
+    if args.zoo:
+        return _zoo(args, bounds)
     if args.workload:
         return _network(args, bounds)
     if args.kernel == "list":
@@ -111,38 +110,48 @@ def _network(args: argparse.Namespace, bounds: Any) -> int:
     return _out(args, found.to_dict(), lines)
 
 
+def _zoo(args: argparse.Namespace, bounds: Any) -> int:
+    from engine.calibrate import host
+    from engine.measure.compare import compare, summary
+
+    def told(id: str, at: int, of: int) -> None:
+        sys.stderr.write(f"\r{at + 1} of {of}  {id:32}")
+        sys.stderr.flush()
+
+    wanted = [args.workload] if args.workload else None
+    precision = args.precision or "fp32"
+    rows = compare(*host(), wanted, precision, args.threads, bounds=bounds, progress=told)
+    sys.stderr.write("\n")
+    lines = [f"{'network':24} {'measured':>10} {'predicted':>10} {'error':>6}  furthest off"]
+    for row in rows:
+        if row.error is None:
+            continue
+        times = [amount(seconds or 0.0, "s") for seconds in (row.measured_s, row.predicted_s)]
+        off = row.widest
+        where = f"{off.kernel} {off.predicted_s / off.measured_s - 1:+.0%}" if off and off.measured_s else ""
+        lines.append(f"{row.workload:24} {times[0]:>10} {times[1]:>10} {row.error:+6.0%}  {where}")
+    lines += [f"{row.workload:24} not measured: {row.reason}" for row in rows if row.error is None]
+    lines += ["", summary(rows)]
+    return _out(args, {"summary": summary(rows), "rows": [row.to_dict() for row in rows]}, lines)
+
+
 def _calibrate(args: argparse.Namespace) -> int:
     from engine.calibrate import calibrate
-    from engine.measure.compare import compare, summary
 
     device, path, roofline, found = calibrate(args.out)
     data: dict[str, Any] = {"device": device.id, "file": str(path), "spec": device.model_dump(mode="json")}
+    bf16 = f", {amount(roofline.bf16, 'FLOP/s')} BF16" if roofline.bf16 is not None else ""
     lines = [
         f"{device.name}: written to {path}",
-        f"peaks       {amount(roofline.fp32, 'FLOP/s')} FP32, {amount(roofline.int8, 'OP/s')} INT8, one thread",
-        f"memory      L2 {amount(roofline.l2, 'B/s')}, L3 {amount(roofline.l3, 'B/s')}, DRAM "
-        f"{amount(roofline.dram, 'B/s')}, {amount(roofline.gather, 'line/s')} at random",
-        f"a product   {percent(found.gemm)} of the peak; a call {amount(found.call, 's')}",
+        f"peaks       {amount(roofline.fp32, 'FLOP/s')} FP32{bf16}, {amount(roofline.int8, 'OP/s')} INT8, one thread",
+        f"caches      L1 {amount(roofline.l1, 'B/s')}, L2 {amount(roofline.l2, 'B/s')}, "
+        f"L3 {amount(roofline.l3, 'B/s')}",
+        f"DRAM        {amount(roofline.dram, 'B/s')} read, {amount(roofline.triad, 'B/s')} triad, "
+        f"{amount(roofline.gather, 'line/s')} at random",
+        f"a product   {percent(found.gemm)} of the peak; a call {amount(found.call, 's')}, "
+        f"all threads {amount(roofline.dispatch, 's')}",
         f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
     ]
-    if args.compare or args.workload:
-
-        def told(id: str, at: int, of: int) -> None:
-            sys.stderr.write(f"\r{at + 1} of {of}  {id:32}")
-            sys.stderr.flush()
-
-        rows = compare(roofline, found, args.workload, args.precision, args.threads, progress=told)
-        sys.stderr.write("\n")
-        data["compare"] = {"summary": summary(rows), "rows": [row.to_dict() for row in rows]}
-        for row in rows:
-            if row.ratio is None:
-                lines.append(f"  {row.workload:24} not compared: {row.reason}")
-            else:
-                times = [amount(seconds or 0.0, "s") for seconds in (row.measured_s, row.predicted_s)]
-                lines.append(
-                    f"  {row.workload:24} measured {times[0]:>9}  predicted {times[1]:>9}  {row.ratio - 1:+.0%}"
-                )
-        lines.append(summary(rows))
     return _out(args, data, lines)
 
 

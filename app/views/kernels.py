@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 import streamlit as st
 
-from app import cached, kernel_charts, link, parts, words
+from app import cached, kernel_charts, link, measuring, parts, words
 from app import format as fmt
 from app.kernel_charts import Level, Spot
-from engine.calibrate import host
 from engine.devices.family import Unsupported
 from engine.kernels import jit
-from engine.kernels.operators.ranges import KernelError
 from engine.kernels.probe import Roofline
-from engine.measure import KERNELS, Bounds, Cancelled, KernelRun, MeasureError, measure_kernel
-from engine.measure.compare import predict_op
-from engine.measure.timing import Progress
-from engine.measure.turns import Ticket, server_turns
+from engine.measure import KERNELS, Bounds, KernelRun
+from engine.measure.jobs import KernelShown, kernel
 from engine.report import Report
 from engine.scenario import encode
 
 _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
-_LOOK_S = 0.15  # between two looks at a run
 _REPEATS = 15
 _LABELS = {"M": "M, rows", "K": "K, inputs", "N": "N, outputs", "G": "G, products"}
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the page shows: a run, the host's roofs at its thread count, and what the cost model expected."""
-
-    run: KernelRun
-    roofline: Roofline
-    predicted: float | None
 
 
 @dataclass(frozen=True)
@@ -73,60 +58,21 @@ def controls() -> Asked:
     return Asked(name, tuple(shape), precision, threads)
 
 
-def measured(asked: Asked, progress: Progress) -> Shown:
-    """The run itself, in the worker thread: roofs first (once a process), then the kernel."""
-    roofline, device = host()
-    entry = KERNELS[asked.kernel]
-    run = measure_kernel(
-        asked.kernel, asked.shape, asked.precision, asked.threads, repeats=_REPEATS, bounds=_BOUNDS, roofline=roofline,
-        progress=progress,
-    )  # fmt: skip
-    predicted = None
-    if entry.op is not None:
-        predicted = predict_op(device, entry.op(asked.shape), asked.precision, asked.threads)
-    return Shown(run, roofline, predicted)
-
-
-def _told(ticket: Ticket) -> str:
-    if ticket.ahead:
-        return f"Waiting: {ticket.ahead} run{'s' if ticket.ahead > 1 else ''} before this one"
-    if not ticket.share:
-        return "Compiling and preparing"
-    return f"{round(ticket.share * _REPEATS)} of {_REPEATS} runs"
-
-
 def run(asked: Asked) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
-    line = st.empty()
-    with line.container(horizontal=True, vertical_alignment="center", gap="small"):
-        bar = st.progress(0.0, "Queued")
-        st.button("Cancel", key="k.cancel", icon=":material/stop_circle:")
-    st.session_state.kernel_problem = None
-    try:
-        ticket = server_turns.submit(lambda progress: measured(asked, progress))
-    except MeasureError as error:
-        st.session_state.kernel_problem = str(error)
-        line.empty()
-        return
-    try:
-        while not ticket.done:
-            time.sleep(_LOOK_S)
-            bar.progress(min(ticket.share, 1.0), _told(ticket))
-        st.session_state.kernel_shown = ticket.result()
-    except (MeasureError, KernelError) as error:
-        st.session_state.kernel_problem = str(error)
-    except Cancelled:
-        st.session_state.kernel_problem = "The run was stopped; nothing was measured"
-    finally:
-        ticket.give_up()
-    line.empty()
+    job = (kernel, asked.kernel, asked.shape, asked.precision, asked.threads, _REPEATS, _BOUNDS)
+    with measuring.line("k") as bar:
+        found = measuring.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
+    st.session_state.kernel_problem = found if isinstance(found, str) else None
+    if isinstance(found, KernelShown):
+        st.session_state.kernel_shown = found
 
 
 def _shape_words(shown: KernelRun) -> str:
     return " × ".join(f"{extent:,}" for extent in shown.shape)
 
 
-def headline(shown: Shown) -> None:
+def headline(shown: KernelShown) -> None:
     """One sentence and four numbers."""
     run, predicted = shown.run, shown.predicted
     entry = KERNELS[run.kernel]
@@ -164,7 +110,7 @@ def _error(error: float | None) -> str:
     return f"1/{fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
 
 
-def under_roofs(shown: Shown) -> None:
+def under_roofs(shown: KernelShown) -> None:
     """The measured point beside the library's and the prediction."""
     run, roofline = shown.run, shown.roofline
     ratio = run.library.median / run.time.median if run.library else None
@@ -190,7 +136,7 @@ def under_roofs(shown: Shown) -> None:
         parts.figure(fig, f"Roofline of this host: {answer}.", "kernel-roofline")
 
 
-def spread(shown: Shown) -> None:
+def spread(shown: KernelShown) -> None:
     """Every run."""
     low, high = shown.run.time.quartiles
     share = (high - low) / shown.run.time.median
@@ -200,16 +146,24 @@ def spread(shown: Shown) -> None:
         parts.figure(fig, f"Time of each run: {answer}.", "kernel-runs")
 
 
+def _bf16(roofline: Roofline) -> list[tuple[str, str, str]]:
+    if roofline.bf16 is None:
+        return []
+    return [("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), "16-bit products in registers, one thread")]
+
+
 def probed(roofline: Roofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
         rows = [
             ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), "products in registers, one thread"),
+            *_bf16(roofline),
             ("INT8 peak", fmt.si(roofline.int8, "OP/s"), "8-bit products in registers, one thread"),
             ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
             ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),
             ("L3", fmt.si(roofline.l3, "B/s"), fmt.si(roofline.caches.l3, "B")),
             ("DRAM", fmt.si(roofline.dram, "B/s"), "one thread"),
+            ("DRAM triad", fmt.si(roofline.triad, "B/s"), "two reads and a write, one thread"),
             ("DRAM, all threads", fmt.si(roofline.dram_all, "B/s"), f"{roofline.threads} threads"),
             ("Random lines", fmt.si(roofline.gather, "line/s"), "64 B each"),
             ("A call", fmt.seconds(roofline.launch), "a compiled kernel that does nothing"),
@@ -226,7 +180,7 @@ def probed(roofline: Roofline) -> None:
 
 def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
     """The last run as a file."""
-    shown: Shown | None = st.session_state.get("kernel_shown")
+    shown: KernelShown | None = st.session_state.get("kernel_shown")
     if shown is None:
         return None
     data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
@@ -248,23 +202,23 @@ def show() -> None:
     problem = st.session_state.get("kernel_problem")
     if problem:
         st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
-    shown: Shown | None = st.session_state.get("kernel_shown")
+    shown: KernelShown | None = st.session_state.get("kernel_shown")
     if shown is None:
         st.info("Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
                 f"{fmt.seconds(_BOUNDS.seconds)} of it, one reader at a time.", icon=":material/speed:")  # fmt: skip
-        parts.footer(report)
-        return
-    if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
-        asked.kernel, asked.shape, asked.precision, asked.threads,
-    ):  # fmt: skip
-        st.caption("The choice beside has changed since this run; Run measures it.")
-    headline(shown)
-    left, right = st.columns(2, gap="small")
-    with left:
-        under_roofs(shown)
-    with right:
-        spread(shown)
-    probed(shown.roofline)
+    else:
+        if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
+            asked.kernel, asked.shape, asked.precision, asked.threads,
+        ):  # fmt: skip
+            st.caption("The choice beside has changed since this run; Run measures it.")
+        headline(shown)
+        left, right = st.columns(2, gap="small")
+        with left:
+            under_roofs(shown)
+        with right:
+            spread(shown)
+        probed(shown.roofline)
+    measuring.networks()
     parts.footer(report)
 
 

@@ -2,7 +2,7 @@
 
 Every figure is a **measurement**: best of five rounds, one thread unless said. Compute peaks run only in registers,
 so they bound any kernel of their kind. Levels are read with several independent vector streams; a memory probe
-works on at least eight times the last-level cache, because a shorter pass measures the cache.
+passes over eight times the last-level cache, because a shorter pass measures the cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
 from engine.kernels.operators.microkernel import GROUP, HAS_BF16, MR, NC, VL, declared, load, multiply_add
 from engine.kernels.operators.ranges import require
 
-__all__ = ["CacheSizes", "Roofline", "cache_sizes", "compute_peak", "probe", "stream_read"]
+__all__ = ["CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "probe", "stream_read"]
 
 _CHAINS = 24 if VL == 16 else 12  # independent sums: latency x throughput of the widest machines, within registers
 _ROUNDS = 5
@@ -258,66 +258,91 @@ def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> flo
     return operations / _best(lambda: kernels[kind](data, turns), seconds, rounds)
 
 
-def stream_read(size: int, seconds: float = 0.01, threads: int = 1, rounds: int = _ROUNDS) -> float:
-    """Rate at which ``threads`` read a buffer of ``size`` bytes over and over. [B/s] A measurement."""
-    data = aligned(max(size // 4, 64 * VL), np.int32)
-    data[:] = 1
-    parts = threads
+def stream_read(
+    size: int, seconds: float = 0.01, threads: int = 1, rounds: int = _ROUNDS, data: np.ndarray | None = None
+) -> float:
+    """Rate at which ``threads`` read a buffer of ``size`` bytes over and over. [B/s] A measurement.
+
+    ``data`` is a buffer of int32 to read, made anew when left out: touching fresh pages costs more than reading them.
+    """
+    if data is None:
+        data = aligned(max(size // 4, 64 * VL), np.int32)
+        data[:] = 1
     group = 8 * VL
-    grain = -(-data.size // parts // group) * group
-    out = np.zeros(parts, np.int32)
+    grain = -(-data.size // threads // group) * group
+    out = np.zeros(threads, np.int32)
     repeats = max(1, int(16e6 // data.nbytes))
+    edges = [(i, i + 1) for i in range(threads)]
 
     def once() -> None:
         if threads == 1:
-            _read_range(0, parts, data, out, grain, repeats)
-            return
-        chunks = [(i, i + 1) for i in range(parts)]
-        deque(jit.run_chunks(lambda c: _read_range(*c, data, out, grain, repeats), chunks), maxlen=0)
+            _read_range(0, 1, data, out, grain, repeats)
+        else:
+            deque(jit.run_chunks(lambda c: _read_range(*c, data, out, grain, repeats), edges), maxlen=0)
 
     return data.nbytes * repeats / _best(once, seconds, rounds, time.thread_time if threads == 1 else time.perf_counter)
 
 
-def _integer_peak() -> float:
+def _integer_peak(rounds: int) -> float:
     """Peak of exact u8 x s8 products: in registers with VNNI, else of the tile on first-level data. [OP/s]"""
     if jit.isa() == "avx512vnni" and JIT_ENABLED:
-        return compute_peak("u8s8")
+        return compute_peak("u8s8", rounds=rounds)
     k, tiles = 64, 64
     a, b = np.ones((MR * tiles, k), np.uint8), pack_s8(np.ones((k, NC), np.int8))
     out = np.empty((MR * tiles, NC), np.int32)
-    return 2.0 * out.size * k / _best(lambda: gemm_s32(a, b, out=out, threads=1), 0.01)
+    return 2.0 * out.size * k / _best(lambda: gemm_s32(a, b, out=out, threads=1), 0.01, rounds)
+
+
+class Prober:
+    """The buffers of a probe, made once: how often the roofline is then taken costs only the taking."""
+
+    def __init__(self) -> None:
+        require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
+        self.caches = cache_sizes()
+        lines = 8 * self.caches.l3 // _LINE
+        self._far = aligned(lines * _LINE // 4, np.int32)
+        self._far.view(np.float32)[:] = 1  # what the triad adds; as floats these words are no denormal numbers
+        # lines visited once a pass, and far more of them than the last-level cache holds
+        self._ids = np.random.default_rng(0).integers(0, lines, lines // 4, dtype=np.int32)
+
+    def far(self, threads: int = 1, rounds: int = _ROUNDS) -> float:
+        """Rate at which memory is read. [B/s]"""
+        return stream_read(0, 0.01, threads, rounds, self._far)
+
+    def near(self, level: str, rounds: int = _ROUNDS) -> float:
+        """Rate at which one thread reads a level of the caches: ``l1``, ``l2`` or ``l3``. [B/s]"""
+        size = {"l1": self.caches.l1 // 2, "l2": self.caches.l2 // 2}.get(level)
+        return stream_read(size or min(self.caches.l3 // 2, 4 * self.caches.l2), 0.02 if size else 0.01, 1, rounds)
+
+    def roofline(self, rounds: int = _ROUNDS) -> Roofline:
+        """Every figure, the best of ``rounds`` rounds of about 10 ms each. A measurement."""
+        threads = jit.pool_size()
+        a, b, c = np.array_split(self._far.view(np.float32)[: self._far.size // 3 * 3], 3)
+        empty = np.empty(1, np.float32)
+        edges = [(i, i + 1) for i in range(threads)]
+
+        def all_threads() -> None:
+            deque(jit.run_chunks(lambda pair: _nothing(*pair, empty, empty, empty), edges), maxlen=0)
+
+        return Roofline(
+            isa=jit.isa(),
+            threads=threads,
+            caches=self.caches,
+            fp32=compute_peak("f32", rounds=rounds),
+            int8=_integer_peak(rounds),
+            bf16=compute_peak("bf16", rounds=rounds) if HAS_BF16 else None,
+            l1=self.near("l1", rounds),
+            l2=self.near("l2", rounds),
+            l3=self.near("l3", rounds),
+            dram=self.far(1, rounds),
+            dram_all=self.far(threads, rounds),
+            triad=12.0 * a.size / _best(lambda: _triad_range(0, a.size, a, b, c, np.float32(3)), 0.01, rounds),
+            gather=self._ids.size / _best(lambda: _gather(self._far, self._ids), 0.01, rounds),
+            launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005, rounds),
+            dispatch=_best(all_threads, 0.005, rounds, time.perf_counter),
+        )
 
 
 def probe() -> Roofline:
-    """Probe this host once: about two seconds once the probes are compiled. A measurement."""
-    caches = cache_sizes()
-    threads = jit.pool_size()
-    require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
-    memory = 8 * caches.l3
-    third = -(-memory // 12)
-    a, b, c = (np.ones(third, np.float32) for _ in range(3))
-    table = np.ones(memory // 4, np.int32)
-    ids = np.random.default_rng(0).integers(0, table.size // 16, 200_000)
-    empty = np.empty(1, np.float32)
-
-    def all_threads() -> None:
-        edges = [(i, i + 1) for i in range(threads)]
-        deque(jit.run_chunks(lambda pair: _nothing(*pair, empty, empty, empty), edges), maxlen=0)
-
-    return Roofline(
-        isa=jit.isa(),
-        threads=threads,
-        caches=caches,
-        fp32=compute_peak("f32"),
-        int8=_integer_peak(),
-        bf16=compute_peak("bf16") if HAS_BF16 else None,
-        l1=stream_read(caches.l1 // 2),
-        l2=stream_read(caches.l2 // 2, 0.03),
-        l3=stream_read(min(caches.l3 // 2, 4 * caches.l2), 0.01),
-        dram=stream_read(memory, 0.01),
-        dram_all=stream_read(memory, 0.01, threads=threads),
-        triad=12.0 * third / _best(lambda: _triad_range(0, third, a, b, c, np.float32(3)), 0.01),
-        gather=ids.size / _best(lambda: _gather(table, ids), 0.01),
-        launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005),
-        dispatch=_best(all_threads, 0.005, clock=time.perf_counter),
-    )
+    """Probe this host once: under a second once the probes are compiled. A measurement."""
+    return Prober().roofline()

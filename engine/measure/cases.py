@@ -7,7 +7,9 @@ caches as a network would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +23,10 @@ from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narro
 from engine.kernels.operators.quantise import quantise
 from engine.scenario import ScenarioError
 
-__all__ = ["Case", "Check", "MeasureError", "few_rows", "noise", "product", "relative_error"]
+__all__ = [
+    "Case", "Check", "MeasureError", "few_rows", "given", "noise", "product", "relative_error", "room",
+    "shared_activations",
+]  # fmt: skip
 
 Check = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Output -> (a sample of it, the float64 values of the same)."""
@@ -73,6 +78,42 @@ def noise(*shape: int, scale: float = 1.0) -> np.ndarray:
     return np.ascontiguousarray(np.resize(block, size).reshape(shape))
 
 
+_SLOTS: ContextVar[tuple[np.ndarray, ...]] = ContextVar("slots", default=())
+
+
+@contextmanager
+def shared_activations(size: float) -> Iterator[None]:
+    """Inside it `given` and `room` hand out the same few places to every case, each of up to ``size`` bytes.
+
+    A network's operators write where earlier ones have read; with buffers of their own for each, their activations
+    alone would drive the weights out of the caches.
+    """
+    token = _SLOTS.set(tuple(np.empty(int(size) // 4, np.float32) for _ in range(3)))  # pages not touched take nothing
+    try:
+        yield
+    finally:
+        _SLOTS.reset(token)
+
+
+def _place(slot: int, shape: tuple[int, ...]) -> np.ndarray:
+    size, slots = int(np.prod(shape)), _SLOTS.get()
+    if not slots or size > slots[slot].size:
+        return np.empty(shape, np.float32)
+    return slots[slot][:size].reshape(shape)
+
+
+def given(*shape: int, slot: int = 0) -> np.ndarray:
+    """Noise as an operator's input of a shape, float32; a second input takes ``slot`` 2."""
+    place = _place(slot, shape)
+    place.reshape(-1)[:] = np.resize(_BLOCK, place.size)
+    return place
+
+
+def room(*shape: int) -> np.ndarray:
+    """Room for an operator's output of a shape, float32."""
+    return _place(1, shape)
+
+
 def relative_error(case: Case) -> float | None:
     """Root of the error's energy over the signal's, against float64: 1e-7 is rounding, 1e-2 an 8-bit format. [-]"""
     if case.check is None:
@@ -94,7 +135,7 @@ def product(
 
     ``wide_input``: an 8-bit product gets float32 and quantises it first, which belongs to its time.
     """
-    a, scale = noise(m, k), 1.0 / np.sqrt(k)
+    a, scale = given(m, k), 1.0 / np.sqrt(k)
     weights = [np.roll(noise(k, n, scale=scale), i, axis=0) for i in range(copies)]
     rows = few_rows(m, 2.0 * k * n)
     low = 0.0 if relu else -np.inf
@@ -131,7 +172,7 @@ def _fp32(
         turned = [np.ascontiguousarray(w.T) for w in weights]
         return _named("gemv", relu), _runs("f32", turned, a, threads, relu), check, (4, 4, 4)
     packed = [pack_f32(w) for w in weights]
-    out = np.empty((len(a), weights[0].shape[1]), np.float32)
+    out = room(len(a), weights[0].shape[1])
     return "gemm_f32", [partial(gemm_f32, a, p, relu=relu, out=out, threads=threads) for p in packed], check, (4, 4, 4)
 
 
@@ -175,7 +216,7 @@ def _narrow(
     rows: int, exact: Any,
 ) -> _Made:  # fmt: skip
     packed = [pack_narrow(w, format) for w in weights]
-    out = np.empty((len(a), weights[0].shape[1]), np.float32)
+    out = room(len(a), weights[0].shape[1])
     runs = [partial(gemm_narrow, a, p, None, relu, out, threads) for p in packed]
     return f"gemm_narrow {format}", runs, lambda y: (y[:rows], exact), (4, bytes, 4)
 

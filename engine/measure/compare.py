@@ -7,9 +7,11 @@ machine change (peaks, last-level cache, DRAM) are probed again beside each netw
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,9 +21,10 @@ from engine.choices import default_scenario
 from engine.devices import cpu
 from engine.devices.family import Job, Unsupported
 from engine.evaluate import evaluate
-from engine.kernels.probe import Roofline, compute_peak, stream_read
+from engine.kernels.probe import Prober, Roofline, compute_peak
 from engine.measure.cases import MeasureError
 from engine.measure.run import Bounds, WorkloadRun, measure_workload
+from engine.measure.timing import Progress
 from engine.report import Report
 from engine.scenario import ScenarioError
 from hardware_specs.catalog import Catalog
@@ -29,9 +32,22 @@ from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["GOAL", "MOST", "Compared", "compare", "fitting", "predict", "predict_op", "summary"]
+__all__ = [
+    "GOAL", "MOST", "MOST_FLOPS", "Compared", "Host", "Share", "compare", "fitting", "predict", "predict_op",
+    "predict_ops", "summary",
+]  # fmt: skip
 
 GOAL, MOST = 0.20, 2.0  # median error wanted, and the ratio that none should be beyond
+MOST_FLOPS = 4e10  # of a request: a second or so of one thread
+
+
+@dataclass(frozen=True)
+class Share:
+    """One operator's part of a network, measured and predicted. [s]"""
+
+    kernel: str
+    measured_s: float
+    predicted_s: float
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,12 @@ class Compared:
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
     reason: str = ""
+    kernels: tuple[Share, ...] = ()
+
+    @property
+    def widest(self) -> Share | None:
+        """The operator whose prediction is furthest off, in time."""
+        return max(self.kernels, key=lambda k: abs(k.predicted_s - k.measured_s), default=None)
 
     @property
     def ratio(self) -> float | None:
@@ -66,6 +88,7 @@ class Compared:
             "measured_s": self.measured_s, "measured_q1_s": self.quartiles_s[0] if self.quartiles_s else None,
             "measured_q3_s": self.quartiles_s[1] if self.quartiles_s else None, "predicted_s": self.predicted_s,
             "error": self.error, "left_out": list(self.left_out), "notes": list(self.notes), "reason": self.reason,
+            "kernels": [asdict(share) for share in self.kernels],
         }  # fmt: skip
 
 
@@ -105,11 +128,11 @@ def _reports(device: Device, run: WorkloadRun) -> Callable[[str, bool], Report]:
     return report
 
 
-def predict(device: Device, run: WorkloadRun) -> float:
-    """Time of a request that the CPU model expects for the ops that ran. [s] An estimate."""
+def predict_ops(device: Device, run: WorkloadRun) -> dict[tuple[str, str], float]:
+    """Time of a request that the CPU model expects for each op that ran, by name and phase. [s] An estimate."""
     report = _reports(device, run)
     rows: dict[tuple[str, bool], dict[tuple[str, str], Any]] = {}
-    total = 0.0
+    found: dict[tuple[str, str], float] = {}
     for op in run.ops:
         if op.reason:
             continue
@@ -119,8 +142,27 @@ def predict(device: Device, run: WorkloadRun) -> float:
         if key not in rows:
             rows[key] = {(row.name, row.phase): row for row in report(precision, fused).ops}
         row = rows[key][op.name, op.phase]
-        total += row.time_s - (row.resources["overhead"] if fused else 0.0)
-    return total
+        found[op.name, op.phase] = row.time_s - (row.resources["overhead"] if fused else 0.0)
+    return found
+
+
+def predict(device: Device, run: WorkloadRun) -> float:
+    """Time of a request that the CPU model expects for the ops that ran. [s] An estimate."""
+    return sum(predict_ops(device, run).values())
+
+
+def _kernels(run: WorkloadRun, predicted: dict[tuple[str, str], float]) -> tuple[Share, ...]:
+    """Measured and predicted time of each operator that ran, an op inside another one's counted with it."""
+    kernel_of = {(op.name, op.phase): re.sub(r"^\d+ x ", "", op.kernel) for op in run.ops if op.kernel}
+    measured: dict[str, float] = defaultdict(float)
+    expected: dict[str, float] = defaultdict(float)
+    for op in run.ops:
+        if op.reason:
+            continue
+        kernel = kernel_of[op.inside or op.name, op.phase]
+        measured[kernel] += op.time_s or 0.0
+        expected[kernel] += predicted[op.name, op.phase]
+    return tuple(Share(kernel, measured[kernel], expected[kernel]) for kernel in measured)
 
 
 def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | None:
@@ -137,19 +179,49 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
     return cpu.price(job).total_s
 
 
-def _beside(roofline: Roofline) -> Roofline:
-    """The roofline with the rates that change while others use the machine, as they are now."""
-    l3 = min(roofline.caches.l3 // 2, 4 * roofline.caches.l2)
-    memory = 8 * roofline.caches.l3
-    return replace(
-        roofline,
-        fp32=compute_peak("f32", 0.005),
-        int8=compute_peak("u8s8", 0.005) if roofline.isa == "avx512vnni" else roofline.int8,
-        l2=stream_read(roofline.caches.l2 // 2, 0.01, rounds=3),
-        l3=stream_read(l3, 0.005, rounds=3),
-        dram=stream_read(memory, 0.005, rounds=2),
-        dram_all=stream_read(memory, 0.005, threads=roofline.threads, rounds=2),
-    )
+class Host:
+    """This host, to hold networks against: its habits, and its roofs as they are now."""
+
+    def __init__(self, roofline: Roofline, found: Habits) -> None:
+        self._roofline, self._found = roofline, found
+        self._prober = Prober()
+
+    def now(self) -> Roofline:
+        """The roofline with the rates that change while others use the machine, taken anew."""
+        known, prober = self._roofline, self._prober
+        return replace(
+            known,
+            fp32=compute_peak("f32", 0.005, 3),
+            int8=compute_peak("u8s8", 0.005, 3) if known.isa == "avx512vnni" else known.int8,
+            bf16=compute_peak("bf16", 0.005, 3) if known.bf16 is not None else None,
+            l2=prober.near("l2", 3),
+            l3=prober.near("l3", 3),
+            dram=prober.far(1, 2),
+            dram_all=prober.far(known.threads, 2),
+        )
+
+    def compared(
+        self, workload: str, precision: str = "fp32", threads: int = 1, *, bounds: Bounds | None = None,
+        zoo: Zoo | None = None, progress: Progress | None = None,
+    ) -> Compared:  # fmt: skip
+        """Measure one network and predict it from the roofs before and after; a reason where it does not run here."""
+        zoo = zoo or default_zoo()
+        batch = zoo.workload(workload).request.batch
+        try:
+            before = self.now()
+            run = measure_workload(
+                workload, precision, threads=threads, repeats=5, bounds=bounds or Bounds(bytes=4e9, seconds=1.0),
+                zoo=zoo, progress=progress,
+            )  # fmt: skip
+            device = device_of(_mean(before, self.now()), self._found)
+            predicted = predict_ops(device, run)
+        except (MeasureError, Unsupported, ScenarioError) as error:
+            return Compared(workload, precision, batch, threads, None, None, None, (), (), str(error))
+        left = tuple(op.name for op in run.missing)
+        return Compared(
+            workload, precision, run.batch, threads, run.time.median, run.time.quartiles, sum(predicted.values()), left,
+            run.notes, kernels=_kernels(run, predicted),
+        )  # fmt: skip
 
 
 def compare(
@@ -160,43 +232,31 @@ def compare(
     threads: int = 1,
     *,
     bounds: Bounds | None = None,
-    most_flops: float = 4e10,
+    most_flops: float = MOST_FLOPS,
     zoo: Zoo | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Compared]:
     """Measure the workloads that fit and predict each; a validation of the CPU model on this host."""
     zoo, bounds = zoo or default_zoo(), bounds or Bounds(bytes=4e9, seconds=1.0)
-    offered = fitting(zoo, bounds, most_flops)
-    wanted = list(workloads) if workloads else list(offered)
+    wanted = dict.fromkeys(workloads, "") if workloads else fitting(zoo, bounds, most_flops)
+    for id in wanted:
+        zoo.workload(id)  # an unknown name is the caller's to hear of, before anything is measured
+    host = Host(roofline, found)
     rows: list[Compared] = []
-    for at, id in enumerate(wanted):
+    for at, (id, reason) in enumerate(wanted.items()):
         if progress:
             progress(id, at, len(wanted))
-        zoo.workload(id)  # an unknown name is the caller's to hear of
-        reason = offered.get(id, "") if workloads is None else ""
-        batch = zoo.workload(id).request.batch
-        nothing = (id, precision, batch, threads, None, None, None, (), ())
         if reason:
-            rows.append(Compared(*nothing, reason=reason))
-            continue
-        try:
-            before = _beside(roofline)
-            run = measure_workload(id, precision, threads=threads, repeats=5, bounds=bounds, zoo=zoo)
-            now = _mean(before, _beside(roofline))
-            predicted = predict(device_of(now, found), run)
-        except (MeasureError, Unsupported, ScenarioError) as error:
-            rows.append(Compared(*nothing, reason=str(error)))
-            continue
-        left = tuple(op.name for op in run.missing)
-        rows.append(
-            Compared(id, precision, run.batch, threads, run.time.median, run.time.quartiles, predicted, left, run.notes)
-        )
+            batch = zoo.workload(id).request.batch
+            rows.append(Compared(id, precision, batch, threads, None, None, None, (), (), reason))
+        else:
+            rows.append(host.compared(id, precision, threads, bounds=bounds, zoo=zoo))
     return rows
 
 
 def _mean(a: Roofline, b: Roofline) -> Roofline:
     """Rates halfway between two probes."""
-    names = ("fp32", "int8", "l2", "l3", "dram", "dram_all")
+    names = ("fp32", "int8", "l2", "l3", "dram", "dram_all", *(("bf16",) if a.bf16 is not None else ()))
     return replace(a, **{name: (getattr(a, name) * getattr(b, name)) ** 0.5 for name in names})
 
 

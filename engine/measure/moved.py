@@ -11,7 +11,7 @@ from engine.kernels.operators.reorder import argmax, reduce_sum, repeat_rows, tr
 from engine.kernels.operators.roi import roi_align
 from engine.kernels.operators.rotary import rotary, rotary_angles
 from engine.kernels.operators.wide_deep import hash_ids
-from engine.measure.cases import Case, few_rows, noise
+from engine.measure.cases import Case, few_rows, given, room
 
 __all__ = ["align_boxes", "hash_fields", "largest", "repeat", "respond", "rotate", "total", "turn"]
 
@@ -20,8 +20,8 @@ _GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), (np.uint64(0xBF58476D1CE4E5B9), n
 
 def turn(shape: tuple[int, ...], axes: tuple[int, ...], threads: int) -> Case:
     """Axes in another order."""
-    x = noise(*shape)
-    out = np.empty(tuple(shape[a] for a in axes), np.float32)
+    x = given(*shape)
+    out = room(*(shape[a] for a in axes))
     run = partial(transpose, x, axes, out=out, threads=threads)
     exact = np.transpose(x, axes).astype(np.float64)
     library = partial(np.copyto, np.empty_like(out), np.transpose(x, axes))
@@ -30,7 +30,7 @@ def turn(shape: tuple[int, ...], axes: tuple[int, ...], threads: int) -> Case:
 
 def total(before: int, count: int, after: int, threads: int) -> Case:
     """Sum over the middle of three axes."""
-    x = noise(before, count, after)
+    x = given(before, count, after)
     run = partial(reduce_sum, x, 1, threads=threads)
     exact = x.astype(np.float64).sum(axis=1)
     moved = 4.0 * (x.size + exact.size)
@@ -41,8 +41,8 @@ def total(before: int, count: int, after: int, threads: int) -> Case:
 
 def repeat(rows: int, columns: int, times: int, threads: int) -> Case:
     """Every row several times: a channel's gate at each pixel."""
-    x = noise(rows, columns)
-    out = np.empty((rows * times, columns), np.float32)
+    x = given(rows, columns)
+    out = room(rows * times, columns)
     run = partial(repeat_rows, x, times, out=out, threads=threads)
     exact = np.repeat(x, times, axis=0).astype(np.float64)
     return Case("repeat_rows", (run,), lambda y: (y, exact), None, 0.0, 4.0 * (x.size + out.size), "fp32", (out, x))
@@ -50,7 +50,7 @@ def repeat(rows: int, columns: int, times: int, threads: int) -> Case:
 
 def largest(rows: int, columns: int, threads: int) -> Case:
     """Place of each row's largest value."""
-    x = noise(rows, columns)
+    x = given(rows, columns)
     run = partial(argmax, x, threads=threads)
     exact = x.argmax(axis=1).astype(np.float64)
     return Case(
@@ -60,7 +60,7 @@ def largest(rows: int, columns: int, threads: int) -> Case:
 
 def respond(rows: int, channels: int, size: int, threads: int) -> Case:
     """Local response normalisation across channels."""
-    x, out = noise(rows, channels), np.empty((rows, channels), np.float32)
+    x, out = given(rows, channels), room(rows, channels)
     run = partial(local_response_norm, x, size, out=out, threads=threads)
     wide = x[: few_rows(rows, 8.0 * channels * size)].astype(np.float64)
     squares = np.pad(wide**2, [(0, 0), ((size - 1) // 2, size // 2)])
@@ -74,9 +74,9 @@ def respond(rows: int, channels: int, size: int, threads: int) -> Case:
 
 def rotate(tokens: int, heads: int, depth: int, threads: int) -> Case:
     """Rotary position embedding of heads."""
-    x = noise(tokens, heads, depth)
+    x = given(tokens, heads, depth)
     cosine, sine = rotary_angles(np.arange(tokens), depth)
-    out = np.empty_like(x)
+    out = room(*x.shape)
     run = partial(rotary, x, cosine, sine, out=out, threads=threads)
     left, right = np.split(x.astype(np.float64), 2, axis=2)
     c, s = cosine[:, None].astype(np.float64), sine[:, None].astype(np.float64)
@@ -99,7 +99,7 @@ def hash_fields(rows: int, fields: int, threads: int, buckets: int = 1_000_000) 
 def align_boxes(side: int, channels: int, boxes: int, cells: int, threads: int, samples: int = 2) -> Case:
     """Boxes of one image resampled to ``cells`` x ``cells``, ``samples`` squared reads a cell."""
     rng = np.random.default_rng(10)
-    x = noise(1, side, side, channels)
+    x = given(1, side, side, channels)
     corners = np.sort(rng.uniform(0, side, (boxes, 2, 2)).astype(np.float32), axis=1).reshape(boxes, 4)
     images = np.zeros(boxes, np.int64)
     run = partial(roi_align, x, corners, images, (cells, cells), samples=samples, threads=threads)

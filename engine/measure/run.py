@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.kernels import jit
 from engine.kernels.probe import Roofline, probe
-from engine.measure.cases import Case, MeasureError, relative_error
+from engine.measure.cases import Case, MeasureError, relative_error, shared_activations
 from engine.measure.kernels import NamedKernel, kernel_named
 from engine.measure.lowering import Piece, lower
 from engine.measure.timing import Cancelled, Progress, Spread, clock_for, sample
@@ -274,12 +274,13 @@ def measure_workload(
                 f"one layer of {workload} is {work / 1e9:,.3g} GFLOP; allowed: {bounds.flops / 1e9:,.3g}"
             )
         pieces = lower(phase, at, precision, _threads(threads), int(share / 2 / 256))
-        loaded = _load(pieces, share, repeat, notes)
 
         def stepped(done: int, wanted: int, index: int = index) -> bool | None:
             return progress(index * wanted + done, len(graph.phases) * wanted) if progress else None
 
-        spent, sums = _timed(loaded, threads, repeats, bounds.seconds / len(graph.phases), stepped)
+        with shared_activations(share / 8):
+            loaded = _load(pieces, share, repeat, notes)
+            spent, sums = _timed(loaded, threads, repeats, bounds.seconds / len(graph.phases), stepped)
         total = [a + b for a, b in zip(total, sums, strict=False)] if total else sums
         at_name = {entry.piece.op.name: (entry, seconds) for entry, seconds in zip(loaded, spent, strict=True)}
         for piece in pieces:

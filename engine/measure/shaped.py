@@ -21,7 +21,7 @@ from engine.kernels.operators.pool import average_pool, global_average_pool, max
 from engine.kernels.operators.quantise import quantise
 from engine.kernels.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.kernels.operators.softmax import softmax
-from engine.measure.cases import Case, Check, MeasureError, few_rows, noise
+from engine.measure.cases import Case, Check, MeasureError, few_rows, given, noise, room
 
 __all__ = [
     "attend", "batched", "binary", "convolve", "lookup", "normalise", "pointwise", "pool", "quantised", "recurrent",
@@ -61,7 +61,12 @@ def convolve(
     stride: tuple[int, ...], pad: tuple[int, ...], groups: int, threads: int, relu: bool = False, copies: int = 1,
 ) -> Case:  # fmt: skip
     """A convolution of one to three dimensions, channels last; depthwise where each channel has its own window."""
-    x = noise(batch, *spatial, channels)
+    edges = tuple(n + 2 * p for n, p in zip(spatial, pad, strict=True))
+    edged = given(batch, *edges, channels)  # the operator before it has written its border
+    x = edged[(slice(None), *(slice(p, p + n) for n, p in zip(spatial, pad, strict=True)))]
+    for axis, (p, n) in enumerate(zip(pad, spatial, strict=True), 1):
+        np.moveaxis(edged, axis, 0)[:p] = 0
+        np.moveaxis(edged, axis, 0)[p + n :] = 0
     thin = groups == channels == filters and len(spatial) == 2
     make: Any = partial(pack_depthwise, stride=stride, padding=pad) if thin else partial(
         pack_conv, stride=stride, padding=pad, groups=groups)  # fmt: skip
@@ -78,8 +83,7 @@ def convolve(
     check: Check = lambda y: (y.reshape(-1, filters)[: len(exact)], exact)  # noqa: E731  # one expression
     size = 4.0 * (x.size + w.size + batch * prod(out_shape) * filters)
     assert thin or conv_shape(spatial, packed[0]) == out_shape
-    edged = np.pad(x, [(0, 0), *[(p, p) for p in pad], (0, 0)])  # the operator before writes its border
-    out = np.empty((batch, *out_shape, filters), np.float32)
+    out = room(batch, *out_shape, filters)
     runs = tuple(partial(operator, edged, p, relu=relu, bordered=True, out=out, threads=threads) for p in packed)
     name = "depthwise" if thin else "conv"
     return Case(name, runs, check, None, flops, size, "fp32", (out, edged))
@@ -89,7 +93,7 @@ def pool(
     kind: str, batch: int, spatial: tuple[int, int], channels: int, window: int, stride: int, pad: int, threads: int
 ) -> Case:
     """Maximum, average or global average over windows of an image."""
-    x = noise(batch, *spatial, channels)
+    x = given(batch, *spatial, channels)
     if kind == "GlobalAveragePool":
         exact = x.astype(np.float64).mean(axis=(1, 2))
         run = partial(global_average_pool, x, threads=threads)
@@ -208,8 +212,8 @@ def attend(tokens: int, length: int, heads: int, shared: int, depth: int, thread
 
 def batched(g: int, m: int, k: int, n: int, threads: int) -> Case:
     """``g`` independent products whose right sides are computed too, hence packed at every call."""
-    a, b = noise(g, m, k), noise(g, k, n, scale=1 / np.sqrt(k))
-    out = np.empty((g, m, n), np.float32)
+    a, b = given(g, m, k), given(g, k, n, slot=2)
+    out = room(g, m, n)
     exact = a[0].astype(np.float64) @ b[0].astype(np.float64)
     size = 4.0 * (a.size + b.size + out.size)
     run, library = (
@@ -222,9 +226,8 @@ def batched(g: int, m: int, k: int, n: int, threads: int) -> Case:
 def pointwise(name: str, elements: int, threads: int) -> Case:
     """One pass over float32: an activation, a sum, a product, a clip or a copy."""
     twin, operations = _POINTWISE[name]
-    x = noise(elements)
-    out = np.empty_like(x)
-    second = x if name in ("add", "mul") else None
+    x, other, out = given(elements), given(elements, slot=2), room(elements)
+    second = other if name in ("add", "mul") else None
     if name in _COMBINED:
         run = partial(combine, cast(Combination, name), x, second, out=out, threads=threads)
     else:
@@ -235,8 +238,8 @@ def pointwise(name: str, elements: int, threads: int) -> Case:
     library = {
         "relu": partial(np.maximum, x, np.float32(0), out=np.empty_like(x)),
         "tanh": partial(np.tanh, x, out=np.empty_like(x)),
-        "add": partial(np.add, x, x, out=np.empty_like(x)),
-        "mul": partial(np.multiply, x, x, out=np.empty_like(x)),
+        "add": partial(np.add, x, other, out=np.empty_like(x)),
+        "mul": partial(np.multiply, x, other, out=np.empty_like(x)),
         "copy": partial(np.copyto, np.empty_like(x), x),
     }.get(name)
     return Case(name, (run,), lambda y: (y[:part], exact), library, operations * elements, moved, "fp32", (out, x))
@@ -244,7 +247,7 @@ def pointwise(name: str, elements: int, threads: int) -> Case:
 
 def soft(rows: int, columns: int, threads: int) -> Case:
     """Softmax of rows."""
-    x, out = noise(rows, columns), np.empty((rows, columns), np.float32)
+    x, out = given(rows, columns), room(rows, columns)
     part = few_rows(rows, 8.0 * columns)
     powers = np.exp(x[:part].astype(np.float64))
     exact = powers / powers.sum(axis=1, keepdims=True)
@@ -254,8 +257,8 @@ def soft(rows: int, columns: int, threads: int) -> Case:
 
 def normalise(kind: str, rows: int, columns: int, threads: int) -> Case:
     """Layer, root-mean-square or batch normalisation of rows."""
-    x, gain, shift = noise(rows, columns), noise(columns), noise(columns)
-    out = np.empty_like(x)
+    x, gain, shift = given(rows, columns), noise(columns), noise(columns)
+    out = room(rows, columns)
     wide = x[: few_rows(rows, 8.0 * columns)].astype(np.float64)
     if kind == "BatchNormalization":
         run, exact, work = partial(batch_norm, x, gain, shift, out=out, threads=threads), wide * gain + shift, 2.0

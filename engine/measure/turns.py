@@ -1,7 +1,7 @@
-"""Runs of a shared server, one at a time: each waits for its turn in a worker thread and can be given up.
+"""Runs of a shared server, one at a time: each waits for its turn and can be given up.
 
-Two measurements at once would measure each other, so there is one worker. A kernel releases the interpreter's lock,
-hence whoever serves pages goes on while one runs.
+Two measurements at once would measure each other, so there is one process that measures and one thread that waits
+for it; whoever serves pages shares no lock with the run.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from engine.measure.apart import Apart
 from engine.measure.cases import MeasureError
 from engine.measure.timing import Progress
 
-__all__ = ["Ticket", "Turns", "server_turns"]
+__all__ = ["Ticket", "Turns", "queued"]
 
 _MOST = 16  # runs waiting or under way: beyond, a reader would wait for minutes
 
@@ -85,5 +86,9 @@ class Turns:
             return self._waiting.index(ticket) if ticket in self._waiting else 0
 
 
-server_turns = Turns()
-"""The queue of this process: every session of a server shares it."""
+_TURNS, _APART = Turns(), Apart()  # of this process: every session of a server shares them
+
+
+def queued(job: Callable[..., Any], *args: Any) -> Ticket:
+    """Queue ``job(*args, progress=...)``, a module's function, for the server's measuring process."""
+    return _TURNS.submit(lambda told: _APART.run(job, *args, progress=told))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import kernel_charts
+from app import kernel_charts, measuring
 from app.kernel_charts import Level, Spot
 from engine.kernels.jit import JIT_ENABLED
 from engine.measure import KERNELS
+from engine.measure.compare import Compared
+from engine.measure.turns import queued
 
 VIEW = str(Path(__file__).parents[2] / "app" / "views" / "kernels.py")
 MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
@@ -95,3 +98,51 @@ def test_the_runs_are_drawn_as_they_came():
     assert fig.layout.yaxis.range[0] == 0
     far = kernel_charts.runs([1e-3], (1e-3, 1e-3), 1.0, dark=True)
     assert all(max(trace.y) < 2 for trace in far.data)  # a prediction far off does not flatten the runs
+
+
+def test_each_network_is_a_point_between_its_bounds():
+    rows = [
+        Compared(name, "fp32", 1, 1, measured, (measured, measured), predicted, (), ())
+        for name, measured, predicted in (("near", 1e-3, 1.1e-3), ("far", 1e-2, 3e-3))
+    ]
+    fig = kernel_charts.networks(rows, dark=False)
+    (dots,) = [trace for trace in fig.data if trace.mode == "markers"]
+    assert list(dots.x) == [1e-3, 1e-2]
+    assert list(dots.y) == pytest.approx([1.1, 0.3])
+    assert 10 ** fig.layout.yaxis.range[0] < 0.3
+    assert "far" in {note.text for note in fig.layout.annotations}
+    assert sorted(trace.y[0] for trace in fig.data if trace.mode == "lines") == [0.5, 0.8, 1, 1.2, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
+def test_networks_are_measured_one_after_another_and_shown(monkeypatch):
+    at = opened()
+    monkeypatch.setattr(measuring, "fitting", lambda *_: {"mlp-mnist": "", "binary-mlp-mnist": "", "alexnet": "large"})
+    at.button(key="k.networks.run").click().run(timeout=300)
+    assert not at.exception, [e.message for e in at.exception]
+    assert not at.warning
+    assert set(at.session_state["network_rows"]) == {"mlp-mnist", "binary-mlp-mnist"}
+    frame = next(d.value for d in at.dataframe if "Furthest off" in d.value)
+    assert set(frame["Network"]) == {"mlp-mnist", "binary-mlp-mnist"}
+
+
+def _slow(seconds: float, progress) -> None:
+    """A run that only takes time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and progress(0, 1) is not False:
+        time.sleep(0.05)
+
+
+def test_another_reader_s_page_answers_while_a_run_goes_on():
+    """The queue and the process are the server's: another reader's page neither waits for them nor for each other."""
+    ticket = queued(_slow, 60.0)
+    try:
+        started = time.perf_counter()
+        other = AppTest.from_file(MAIN, default_timeout=300).run()
+        other.switch_page(VIEW).run()
+        assert not other.exception
+        assert not ticket.done
+        assert time.perf_counter() - started < 50.0  # it did not wait for the run
+    finally:
+        ticket.give_up()

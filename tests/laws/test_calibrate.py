@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from time import thread_time
 
 import pytest
 
-from engine.calibrate import HOST, Habits, device_of, spec_text, write_spec
+from engine.calibrate import HOST, Habits, device_of, seen, spec_text, write_spec
 from engine.choices import default_scenario
 from engine.cli import main
 from engine.evaluate import evaluate
@@ -159,14 +161,27 @@ def test_the_summary_counts_what_it_says():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
-def test_calibrate_writes_this_host_and_predicts_a_network(tmp_path, capsys):
-    assert main(["calibrate", "--out", str(tmp_path), "--workload", "vgg16-cifar-binary", "--json"]) == 0
+def test_calibrate_writes_this_host_and_takes_seconds(tmp_path, capsys):
+    started = time.perf_counter()
+    assert main(["calibrate", "--out", str(tmp_path), "--json"]) == 0
+    first = time.perf_counter() - started
     data = json.loads(capsys.readouterr().out)
     device = Catalog().with_guest(tmp_path).device(HOST)
     assert data["spec"]["peak"]["fp32"]["value"] == device.peak["fp32"].value
-    (row,) = data["compare"]["rows"]
+    started = thread_time()
+    seen()
+    assert thread_time() - started < 3.0  # about two seconds of probing once compiled; the first call compiles
+    assert first < 300
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
+def test_a_network_is_measured_beside_its_prediction(capsys):
+    assert main(["measure", "--zoo", "--workload", "vgg16-cifar-binary", "--seconds", "0.5", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["measured_s"] > 0
     assert 0.2 < row["predicted_s"] / row["measured_s"] < 5  # a busy machine; the table states the goal
+    assert sum(k["predicted_s"] for k in row["kernels"]) == pytest.approx(row["predicted_s"])
 
 
 @pytest.mark.slow
