@@ -32,6 +32,7 @@ __all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of"]
 _POLL_S = 0.03
 _PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
 _LAST_CHUNKS_S = 2.0  # that the next one does, to show what was done
+_TOLD = 100  # prices of a table from which their making is told
 _DRAWN = 3000  # points of a chart: more is slow as SVG
 _FRONT_DRAWN = 1500
 
@@ -206,6 +207,7 @@ class Running:
         self._stop = threading.Event()
         self._began = time.monotonic()
         self._done = 0
+        self._prepared = (0, 0)
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
         self.outcome: Outcome | None = None
@@ -227,17 +229,19 @@ class Running:
         return self.outcome
 
     def told(self) -> str:
-        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`."""
+        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from."""
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
         spent = time.monotonic() - self._began
         if not self._done or spent <= 0:
-            return text
+            at, of = self._prepared
+            return f"{text} · {at:,} of {of:,} prices made" if of >= _TOLD else text
         rate = self._done / spent
         return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
 
     def _work(self) -> None:
         try:
-            result, stopped = sweep(self._designs, progress=self._note, cancelled=self._stop.is_set), False
+            result = sweep(self._designs, progress=self._note, preparing=self._prepare, cancelled=self._stop.is_set)
+            stopped = False
         except Cancelled as cancelled:
             result, stopped = cancelled.result, True
         except Exception as error:  # handed to whoever waits: a thread of its own has nobody else to tell
@@ -248,6 +252,9 @@ class Running:
 
     def _note(self, done: int, size: int) -> None:
         self._done = done
+
+    def _prepare(self, at: int, of: int) -> None:
+        self._prepared = at, of
 
     def __iter__(self) -> Iterator[float]:
         thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)

@@ -5,32 +5,41 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
+from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 
 __all__ = ["add_sweep"]
 
+_TOLD = 100  # prices of a table from which their making is told
 
-def _executor(kind: str):
-    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-    from multiprocessing import get_context
 
-    from engine.kernels.jit import pool_size
-
+@contextmanager
+def _executor(kind: str) -> Iterator[Executor | None]:
+    """Where chunks run; None is the pool of this process. Dask joins the cluster of DASK_SCHEDULER_ADDRESS, or
+    starts one on this machine."""
     if kind == "serial":
-        return ThreadPoolExecutor(1)
-    if kind == "processes":
-        return ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn"))
-    if kind == "dask":
+        with ThreadPoolExecutor(1) as one:
+            yield one
+    elif kind == "processes":
+        with ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn")) as processes:
+            yield processes
+    elif kind == "dask":
         try:
             client = import_module("distributed").Client
         except ImportError:
             raise ScenarioError("--executor dask needs the package distributed, which is not installed") from None
-        return client().get_executor()
-    return None
+        with client(dashboard_address=None) as cluster:
+            yield cluster.get_executor()
+    else:
+        yield None
 
 
 def _sweep(args: argparse.Namespace) -> int:
@@ -48,12 +57,12 @@ def _sweep(args: argparse.Namespace) -> int:
             shown = percent
             sys.stderr.write(f"\r{percent}% of {size:,} designs")
 
-    executor = _executor(args.executor)
-    try:
-        result = sweep(space, executor=executor, progress=progress)
-    finally:
-        if executor is not None:
-            executor.shutdown()
+    def preparing(at: int, of: int) -> None:
+        if shown < 0 and of >= _TOLD and at % _TOLD == 0 and sys.stderr.isatty():
+            sys.stderr.write(f"\r{at:,} of {of:,} prices made")
+
+    with _executor(args.executor) as executor:
+        result = sweep(space, executor=executor, progress=progress, preparing=preparing)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     if args.out:

@@ -9,7 +9,9 @@ Estimates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +19,11 @@ from engine.devices import card_cores as C
 from engine.devices.card_bags import busiest, list_lengths
 from engine.devices.card_graph import LOW, LOW_IN, LOW_OUT, RIDES, lower
 from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
-from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, Knob, PhaseCost, Span
+from engine.devices.family import RESOURCES, DeviceFamily, Fit, Halves, Job, Knob, PhaseCost, Span
 from engine.devices.footprint import footprint
 from engine.formats import BITS
 from engine.kernels.jit import kernel
-from hardware_specs.schema import Device, MemoryLevel
+from hardware_specs.schema import Card, Device, MemoryLevel
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
@@ -249,29 +251,37 @@ def record(job: Job) -> np.ndarray:
     )
 
 
-def supply(job: Job) -> np.ndarray:
-    """What the card gives one stream, a column of the supply array: see `card_cores.SUPPLY`. [s per unit]"""
-    device, model = job.device, job.model
-    card = device.card
+def _card(job: Job) -> Card:
+    card = job.device.card
     assert card is not None
-    clock = card.clock.max.si
-    lanes = card.vector_bits.si / 16
-    far, _ = _levels(device)
+    return card
+
+
+def _byte_s(job: Job) -> float:
+    """LPDDR time of a byte, streams sharing the channel. [s/B]"""
+    far, _ = _levels(job.device)
     bandwidth = far.bandwidth.si if far.bandwidth else float("inf")
-    return np.array(
-        [
-            1.0 / (card.mac_per_cycle[job.format].si * clock),
-            1.0 / (card.mac_per_cycle[_wide(device, job.format)].si * clock),
-            1.0 / (lanes * clock),
-            1.0 / clock,
-            1.0 / (card.vector_bits.si / 8 * clock),
-            job.streams / (bandwidth * model["offchip_efficiency"]),
-            model["kernel_start"],
-            model["dispatch"],
-            1.0 / model["host_rate"],
-            model["host_start"],
-        ]
-    )
+    return job.streams / (bandwidth * job.model["offchip_efficiency"])
+
+
+SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
+    lambda job: 1.0 / (_card(job).mac_per_cycle[job.format].si * _card(job).clock.max.si),
+    lambda job: 1.0 / (_card(job).mac_per_cycle[_wide(job.device, job.format)].si * _card(job).clock.max.si),
+    lambda job: 1.0 / (_card(job).vector_bits.si / 16 * _card(job).clock.max.si),
+    lambda job: 1.0 / _card(job).clock.max.si,
+    lambda job: 1.0 / (_card(job).vector_bits.si / 8 * _card(job).clock.max.si),
+    _byte_s,
+    lambda job: job.model["kernel_start"],
+    lambda job: job.model["dispatch"],
+    lambda job: 1.0 / job.model["host_rate"],
+    lambda job: job.model["host_start"],
+)
+"""What the card gives one stream, in the order of `card_cores.SUPPLY`. Each on its own, for a sweep. [s per unit]"""
+
+
+def supply(job: Job) -> np.ndarray:
+    """`SUPPLY_OF` as a column of the supply array. [s per unit]"""
+    return np.array([rate(job) for rate in SUPPLY_OF])
 
 
 def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -287,6 +297,11 @@ def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     out = np.zeros((table.shape[0], C.DEMANDS))
     C.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
     return out, first, waits
+
+
+def _asked(job: Job) -> tuple[Any, ...]:
+    """A demand as `card_cores.supply_block` takes it."""
+    return (*demand(job), cores_of(job), bool(job.switches["placement"]))
 
 
 def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:
@@ -362,6 +377,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
+    halves=Halves(_asked, SUPPLY_OF, C.supply_block),
     parameters=PARAMETERS,
     assumptions=ASSUMPTIONS,
     knobs=knobs,

@@ -310,6 +310,24 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         out[j, BUSY] = runs * busy
 
 
+@kernel
+def price_points(lo, hi, table, flags, ways, supply, totals):
+    """Seconds of a pass at the columns lo..hi of ``supply``: adds what `price_ops` finds to ``totals`` (6, n).
+
+    Rows of ``supply``: the record's `FIELDS`, then batch, length and context.
+    """
+    fields = supply.shape[0] - 3
+    rec, out = np.empty(fields), np.zeros((table.shape[0], WIDTH))
+    for point in range(lo, hi):
+        for f in range(fields):
+            rec[f] = supply[f, point]
+        batch, length, context = supply[fields, point], supply[fields + 1, point], supply[fields + 2, point]
+        price_ops(table, flags, batch, length, context, ways, rec, out)
+        for j in range(table.shape[0]):
+            for r in range(6):
+                totals[r, point] += out[j, r]
+
+
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter("gemm_efficiency", 0.5619, "1", "calibrated",
               "Share of the SIMD peak a product of matrices reaches on an AVX-512 core.", ("WD-010", "WD-011"),

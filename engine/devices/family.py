@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -179,15 +180,21 @@ class Halves:
 
     Attributes
     ----------
-    demand : job -> what each op asks of the device, an array whose rows are ops; depends on no rate.
-    supply : job -> a rate, for each row of a supply block (seconds per unit of a demand).
-    block : compiled (demand, block, lo, hi): adds the seconds of all ops at the points lo..hi of a flat block, whose
-        rows of `engine.settle.WIDTH` points are the supply and then the seconds by resource; bit-equal to `price`.
+    demand : job -> what its ops ask of the device, the first arguments of `points`: arrays (the first one has a row an
+        op) and plain values. Depends on few rates or none.
+    supply : job -> a rate, for each row of a supply array (seconds per unit of a demand); each reads what it needs.
+    points : compiled (lo, hi, *demand, supply, totals): adds the seconds of all ops, first to last, at the columns
+        lo..hi of ``supply`` (rows, n) to ``totals`` (6, n) by resource; bit-equal to the sums of `price`.
+    other : job -> `PhaseCost.other` of `price`.
+    block : the same as `points` for a price cheaper than the call: compiled (demand, block, lo, hi) on a flat block,
+        whose rows of `engine.settle.WIDTH` points are the supply and then the seconds by resource. None: by `points`.
     """
 
-    demand: Callable[[Job], np.ndarray]
+    demand: Callable[[Job], tuple[Any, ...]]
     supply: tuple[Callable[[Job], float], ...]
-    block: Callable[..., None]
+    points: Callable[..., None]
+    other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+    block: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,17 @@ def supply_block(demand, block, lo, hi):
             _lanes(block, effort, moved, launches, runs)
 
 
+@kernel
+def supply_points(lo, hi, demand, supply, totals):
+    """Times of a pass at the columns lo..hi of ``supply`` (6, n): adds what `supply_ops` finds to ``totals`` (6, n)."""
+    out = np.empty((demand.shape[0], 6))
+    for point in range(lo, hi):
+        supply_ops(demand, supply, point, out)
+        for j in range(demand.shape[0]):
+            for r in range(6):
+                totals[r, point] += out[j, r]
+
+
 def formats(device: Device) -> tuple[str, ...]:
     """Formats with a dense peak on this part, widest throughput last to first, and of weights alone beside 16 bit."""
     order = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
@@ -368,7 +379,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    halves=Halves(demand, SUPPLY_OF, supply_block),
+    halves=Halves(lambda job: (demand(job),), SUPPLY_OF, supply_points, block=supply_block),
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",

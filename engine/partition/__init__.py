@@ -22,10 +22,12 @@ __all__ = [
     "Stage",
     "host_hops",
     "make_plan",
+    "open_plan",
     "second_executor",
     "second_format_of",
     "split_wire",
     "wire_bytes",
+    "with_tile",
 ]
 
 
@@ -184,9 +186,19 @@ _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
 }
 
 
+def open_plan(bound: Bound) -> Plan:
+    """Plan of a bound scenario as its scheme lays it out, `Plan.tiles` still to choose from."""
+    return _SCHEMES[bound.scenario.scheme](bound)
+
+
+def with_tile(plan: Plan, tile: tuple[int, ...]) -> Plan:
+    """A plan with its open knobs set."""
+    return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages), tiles=())
+
+
 def make_plan(bound: Bound) -> Plan:
     """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""
-    plan = _SCHEMES[bound.scenario.scheme](bound)
+    plan = open_plan(bound)
     return _settled(bound, plan) if plan.tiles else plan
 
 
@@ -194,11 +206,8 @@ def _settled(bound: Bound, plan: Plan) -> Plan:
     """The plan with its open knobs set: those with the shortest interval between requests, then the least latency."""
     from engine.schedule import schedule  # pricing a plan needs this package
 
-    def tiled(tile: tuple[int, ...]) -> Plan:
-        return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages), tiles=())
-
     def pace(one: Plan) -> tuple[float, float]:
         times = schedule(bound, one)
         return times.interval_s, times.latency_s
 
-    return min((tiled(tile) for tile in plan.tiles), key=pace)
+    return min((with_tile(plan, tile) for tile in plan.tiles), key=pace)

@@ -13,10 +13,12 @@ import numpy as np
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, encode
-from engine.sweep.design import Family, Structural, numeric_axes
+from engine.sweep.choice import TileChoice
+from engine.sweep.design import Beat, Family, Structural, numeric_axes
+from engine.sweep.program import Program
 from engine.sweep.result import shown
 from engine.sweep.space import FIGURES, Space
-from engine.sweep.tables import Program, Refused, compile_family
+from engine.sweep.tables import Refused, compile_family
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
@@ -33,7 +35,7 @@ class Block:
     first: int  # number of the block's first design in the space
     strides: tuple[int, ...]  # what a step along each numeric axis adds, in the program's order
     size: int
-    program: Program | None  # None: refused as a whole
+    program: Program | TileChoice | None  # None: refused as a whole
     sentences: tuple[str, ...]
 
     def numbers(self, inside: np.ndarray) -> np.ndarray:
@@ -50,8 +52,10 @@ class Block:
 class Programs:
     """Programs of a space, made when first asked for. What a value of an axis sets is validated once."""
 
-    def __init__(self, space: Space, catalog: Catalog | None, zoo: Zoo | None) -> None:
-        self.space, self.catalog, self.zoo = space, catalog, zoo
+    def __init__(
+        self, space: Space, catalog: Catalog | None, zoo: Zoo | None, beat: Beat = lambda at, of: None
+    ) -> None:
+        self.space, self.catalog, self.zoo, self.beat = space, catalog, zoo, beat
         self.known: dict[Any, Any] = {}
 
     def blocks(self) -> Iterator[Block]:
@@ -77,7 +81,7 @@ class Programs:
         size = prod(len(space.axes[i]) for i in rest)
         try:
             numeric = [i for i in rest if i in set(numeric_axes(space))]
-            program = compile_family(Family(space, fixed, numeric, self.catalog, self.zoo, self.known))
+            program = compile_family(Family(space, fixed, numeric, self.catalog, self.zoo, self.known, self.beat))
         except (Refused, ScenarioError, Unsupported) as refusal:
             return Block(digits, first, (), size, None, (str(refusal),))
         strides = tuple(space.strides[axis] for axis in program.order) or (0,)
@@ -86,7 +90,7 @@ class Programs:
 
 def families(
     space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> Iterator[tuple[np.ndarray, Program | None, tuple[str, ...]]]:
+) -> Iterator[tuple[np.ndarray, Program | TileChoice | None, tuple[str, ...]]]:
     """Blocks of a space that share a program: (numbers of its designs in the program's order, program, refusals)."""
     for block in Programs(space, catalog, zoo).blocks():
         yield block.numbers(np.arange(block.size)), block.program, block.sentences

@@ -6,7 +6,7 @@ watched (`engine.sweep.watch`), so that each piece of the model is computed once
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from engine.bind import Bound, as_run, named, set_path
 from engine.devices import family
-from engine.partition import Plan, make_plan
+from engine.partition import Plan, open_plan, with_tile
 from engine.scenario import Costs, ScenarioError
 from engine.schedule import job_of
 from engine.settings import apply
@@ -32,8 +32,10 @@ from engine.sweep.watch import (
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["Design", "Family", "Structural", "numeric_axes"]
+__all__ = ["Beat", "Design", "Family", "Structural", "numeric_axes"]
 
+Beat = Callable[[int, int], None]
+"""Called with (entries made, entries of this table) while tables are made; what it raises ends that."""
 _SIZES = ("batch", "streams", "inputs", "outputs")
 _HARDWARE = ("devices", "host", "links", "model")
 
@@ -96,7 +98,7 @@ class Family:
 
     def __init__(
         self, space: Space, digits: Mapping[int, int], numeric: Sequence[int], catalog: Catalog | None, zoo: Zoo | None,
-        known: dict[Any, Any],
+        known: dict[Any, Any], beat: Beat,
     ) -> None:  # fmt: skip
         self.space, self.fixed, self.numeric = space, dict(digits), tuple(numeric)
         self.catalog, self.zoo = catalog, zoo
@@ -110,9 +112,12 @@ class Family:
         self.refused: dict[tuple[int, int], str] = {}
         self._set: dict[tuple[int, int], list[tuple[str, Any, Any]]] = {}
         self._designs: dict[tuple[int, ...], Design] = {}
+        self.tile: tuple[int, ...] = ()  # of plans that leave it open
+        self.beat = beat
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         for axis in self.numeric:
             for digit in range(len(space.axes[axis])):
+                beat(digit, len(space.axes[axis]))
                 self._harvest(axis, digit, known)
 
     def _harvest(self, axis: int, digit: int, known: dict[Any, Any]) -> None:
@@ -130,7 +135,10 @@ class Family:
             if isinstance(known[key], str):
                 self.refused.setdefault((axis, digit), known[key])
             else:
-                found.append(known[key])
+                kind, where, one = known[key]
+                if kind == "spec":
+                    one = one[0], WatchedQuantity.of(one[1], frozenset({axis}))
+                found.append((kind, where, one))
         self._set[axis, digit] = found
 
     def _reads(self, axis: int, path: str) -> None:
@@ -177,9 +185,9 @@ class Family:
         quantity.si  # noqa: B018  # a unit that does not fit is refused here
         return "spec", (at, tuple(keys), shown), (printed, quantity)
 
-    def settings(self, digits: Sequence[int]) -> list[tuple[int, tuple[str, Any, Any]]]:
-        """Everything the numeric axes set at a position on each, as (axis, (kind, where, value))."""
-        return [(axis, one) for axis, digit in zip(self.numeric, digits, strict=True) for one in self._set[axis, digit]]
+    def settings(self, digits: Sequence[int]) -> list[tuple[str, Any, Any]]:
+        """Everything the numeric axes set at a position on each, as (kind, where, value)."""
+        return [one for axis, digit in zip(self.numeric, digits, strict=True) for one in self._set[axis, digit]]
 
     def design(self, digits: Sequence[int]) -> Design:
         """The design at a position on each numeric axis."""
@@ -189,6 +197,11 @@ class Family:
                 self._designs.clear()
             self._designs[key] = Design(self, key)
         return self._designs[key]
+
+    def pin(self, tile: tuple[int, ...]) -> None:
+        """From now on, plans that leave their tile open take this one."""
+        self.tile = tile
+        self._designs.clear()
 
 
 class Design:
@@ -205,7 +218,7 @@ class Design:
         fields: dict[str, Any] = dict(self.family.scenario.__dict__)
         devices, host, wires = list(base.devices), base.host, list(base.wires)
         model, costs, overrides = dict(base.model), fields["costs"].model_dump(), dict(fields["overrides"])
-        for axis, (kind, where, value) in self.family.settings(digits):
+        for kind, where, value in self.family.settings(digits):
             if kind == "field":
                 fields[where] = value
             elif kind == "costs":
@@ -214,8 +227,7 @@ class Design:
                 overrides[f"model.{where}"], model[where] = value
             elif kind == "spec":
                 (role, position), keys, shown = where
-                overrides[shown] = value[0]
-                seen = WatchedQuantity.of(value[1], frozenset({axis}))
+                overrides[shown], seen = value
                 if role == "devices":
                     devices[position] = _put(devices[position], keys, seen)
                 elif role == "host":
@@ -246,12 +258,17 @@ class Design:
         self.family.graph = graph
         self.bound = replace(self.bound, graph=graph)
 
+    def open_plan(self) -> Plan:
+        """Its plan, with its tile still open where the scheme and the scenario leave it so. Watched."""
+        return open_plan(self.bound)
+
     @property
     def plan(self) -> Plan:
-        """Its plan; what the axes change in it is noted by `plan_of`."""
+        """Its plan; what the axes change in it is noted where it is tabulated."""
         if self._plan is None:
             with unwatched():
-                self._plan = make_plan(self.bound)
+                plan = self.open_plan()
+            self._plan = with_tile(plan, self.family.tile) if plan.tiles else plan
         return self._plan
 
     def job(self, stage: int, phase: int) -> WatchedJob:

@@ -1,8 +1,9 @@
 """Figures of many designs at once: gathers what was tabulated, adds up operators, settles; compiled.
 
 Designs of a family are numbered by a mixed radix of their own, the axes that demands depend on first. A block of
-`WIDTH` designs is gathered row by row, the operators of the runs that come in halves are priced on it, and the same
-functions settle it that settle a single scenario.
+`WIDTH` designs is gathered row by row, the operators of the runs that come in halves are priced on it (those whose
+price is cheaper than a call; the others were priced beforehand), and the same functions settle it that settle a single
+scenario.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from engine.devices import gpu
 from engine.kernels.jit import kernel
 from engine.settle import N, settle_money, settle_times
 
-__all__ = ["fill_points", "price_grid"]
+__all__ = ["fill_points", "gather_rows"]
 
 WIDTH = 256
 SUPPLIES = len(gpu.SUPPLY)
@@ -59,6 +60,23 @@ def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digit
 
 
 @kernel
+def gather_rows(numbers, radix, strides, offset, values, out):
+    """Values of tables at designs: fills ``out`` (rows, n); row r lies at ``values[offset[r]:]``."""
+    axes = radix.shape[0]
+    digits = np.zeros(axes, dtype=np.int64)
+    for q in range(numbers.shape[0]):
+        left = numbers[q]
+        for a in range(axes - 1, -1, -1):
+            digits[a] = left % radix[a]
+            left //= radix[a]
+        for r in range(out.shape[0]):
+            at = offset[r]
+            for a in range(axes):
+                at += strides[r, a] * digits[a]
+            out[r, q] = values[at]
+
+
+@kernel
 def _demand_at(number, radix, strides):
     """Which demand a design has: its place in the table of demands."""
     found = 0
@@ -72,12 +90,13 @@ def _demand_at(number, radix, strides):
 def fill_points(
     lo, hi, radix, strides, first, width, offset, row, values, constant_row, constant,
     demand, demand_first, ops, demand_strides, run_of, block_row, same,
-    plan_rows, facts, wanted, out,
+    plan_rows, facts, given_row, given, wanted, out,
 ):  # fmt: skip
     """Wanted rows of designs lo..hi: fills ``out`` (len(wanted), hi - lo).
 
-    ``same`` designs in a row share their demands. Rows of the plan come first in memory, then those that count what
-    is refused or does not fit, then the blocks of the runs that come in halves.
+    ``same`` designs in a row share their demands; ``given`` (rows, hi - lo) holds what was priced beforehand and goes
+    to the rows ``given_row``. Rows of the plan come first in memory, then those that count what is refused or does not
+    fit, then the blocks of the runs that come in halves.
     """
     most = plan_rows
     for c in range(row.shape[0]):
@@ -108,6 +127,9 @@ def fill_points(
                 at = upto
             for r in range(N):
                 rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]
+        for g in range(given_row.shape[0]):
+            for q in range(n):
+                rows[given_row[g], q] = given[g, start - lo + q]
         settle_times(rows, n, *facts)
         settle_money(rows, n, facts[1])
         for k in range(wanted.shape[0]):
@@ -116,17 +138,3 @@ def fill_points(
             for q in range(n):
                 target[q] = source[q]
         start += n
-
-
-def price_grid(demand: np.ndarray, supply: np.ndarray) -> np.ndarray:
-    """Seconds by resource of one demand at many supplies (rows of `SUPPLY`, n), shape (6, n). [s]"""
-    n = supply.shape[1]
-    out = np.empty((N, n))
-    block = np.zeros((HALVES_ROWS, WIDTH))
-    for lo in range(0, n, WIDTH):
-        hi = min(lo + WIDTH, n)
-        block[:SUPPLIES, : hi - lo] = supply[:, lo:hi]
-        block[SUPPLIES:] = 0.0
-        gpu.supply_block(demand, block.reshape(-1), 0, WIDTH)
-        out[:, lo:hi] = block[SUPPLIES:, : hi - lo]
-    return out

@@ -1,18 +1,22 @@
-"""Tables laid out flat: what the compiled loop over designs takes."""
+"""Tables laid out flat, and what prices designs from them: what the compiled loop over designs takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from engine.settle import METRICS, Layout
-from engine.sweep.points import HALVES_ROWS, fill_points
+from engine.settle import METRICS, Layout, N
+from engine.sweep.points import HALVES_ROWS, fill_points, gather_rows
 
-__all__ = ["Assembly", "Program", "Table", "assemble"]
+__all__ = ["Assembly", "Pieces", "Program", "Run", "Table", "assemble", "price_run"]
+
+_AT_ONCE = 4096  # designs whose rates lie in memory together
+_WORK = 1 << 18  # operators priced in a chunk, so that one takes a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -20,13 +24,56 @@ class Table:
     """Values of a piece of the model: (entries, ...), entries numbered by the axes it reads, last one fastest."""
 
     axes: tuple[int, ...]  # positions among the family's numeric axes
-    values: np.ndarray
+    values: np.ndarray  # numbers, or whole demands
     bad: np.ndarray  # entries that the model refuses
     sentences: tuple[str, ...] = ()
 
     def strides(self, radix: Sequence[int]) -> list[int]:
         """What a step along each numeric axis adds to an entry's number."""
         return [prod(radix[b] for b in self.axes if b > a) if a in self.axes else 0 for a in range(len(radix))]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A phase of a stage whose price comes in halves: its place among the runs, its demand and its rates as tables."""
+
+    place: int
+    points: Callable[..., None]
+    fused: bool  # priced inside the loop over designs
+    demand: Table
+    supply: tuple[Table, ...]
+
+    @property
+    def ops(self) -> int:
+        """Operators that are priced on each design. [-]"""
+        return max((len(d[0]) for d in self.demand.values if d is not None), default=1)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A run priced beforehand, many designs a call."""
+
+    points: Callable[..., None]
+    demand: np.ndarray  # of objects
+    demand_strides: np.ndarray
+    strides: np.ndarray  # (rates, axes)
+    offset: np.ndarray
+    values: np.ndarray
+
+    def seconds(self, numbers: np.ndarray, radix: np.ndarray, out: np.ndarray) -> None:
+        """Seconds by resource of designs: fills ``out`` (6, n). [s]"""
+        left, which = numbers.copy(), np.zeros(len(numbers), dtype=np.int64)
+        for a in range(len(radix) - 1, -1, -1):
+            which += left % radix[a] * self.demand_strides[a]
+            left //= radix[a]
+        supply = np.empty((len(self.offset), len(numbers)))
+        gather_rows(numbers, radix, self.strides, self.offset, self.values, supply)
+        out[:] = 0.0
+        edges = [0, *(np.flatnonzero(np.diff(which)) + 1).tolist(), len(numbers)]
+        for lo, hi in pairwise(edges):
+            demand = self.demand[which[lo]]
+            if demand is not None:
+                self.points(lo, hi, *demand, supply, out)
 
 
 @dataclass(frozen=True)
@@ -37,26 +84,48 @@ class Program:
     radix: np.ndarray
     size: int
     layout: Layout
-    arguments: tuple[Any, ...]  # of `fill_points`, between the range and what is wanted
+    arguments: tuple[Any, ...]  # of `fill_points`, between the range and what is given
+    priced: tuple[_Priced, ...]
+    given_row: np.ndarray
     bad_rows: tuple[int, ...]
     unfit_rows: tuple[int, ...]
     sentences: tuple[str, ...]
+    work: int  # operators that a design's price takes beforehand
+
+    @property
+    def chunk(self) -> int:
+        """Designs that are priced in a fraction of a second. [-]"""
+        return max(64, _WORK // max(self.work, 1))
 
     def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
         wanted = self._wanted(figures)
         out = np.empty((len(wanted), hi - lo))
-        fill_points(lo, hi, *self.arguments, wanted, out)
+        given = self._given(np.arange(lo, hi)) if self.priced else np.zeros((0, hi - lo))
+        fill_points(lo, hi, *self.arguments, self.given_row, given, wanted, out)
         return self._parted(out, len(figures))
 
     def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of designs here and there."""
         wanted = self._wanted(figures)
         out, one = np.empty((len(wanted), len(numbers))), np.empty((len(wanted), 1))
+        given = self._given(numbers).T if self.priced else np.zeros((len(numbers), 0))
         for i, number in enumerate(numbers.tolist()):
-            fill_points(number, number + 1, *self.arguments, wanted, one)
+            own = np.ascontiguousarray(given[i])[:, None]
+            fill_points(number, number + 1, *self.arguments, self.given_row, own, wanted, one)
             out[:, i] = one[:, 0]
         return self._parted(out, len(figures))
+
+    def _given(self, numbers: np.ndarray) -> np.ndarray:
+        """Seconds by resource of the runs that are priced beforehand, (6 * runs, n). [s]"""
+        found = np.empty((N * len(self.priced), len(numbers)))
+        for lo in range(0, len(numbers), _AT_ONCE):
+            some = numbers[lo : lo + _AT_ONCE]
+            part = np.empty((N, len(some)))
+            for i, run in enumerate(self.priced):
+                run.seconds(some, self.radix, part)
+                found[N * i : N * i + N, lo : lo + len(some)] = part
+        return found
 
     def _wanted(self, figures: Sequence[str]) -> np.ndarray:
         first = self.layout.metrics
@@ -88,32 +157,39 @@ class Assembly:
             self.parts.append((kept, [rows[i] for i in varying]))
 
 
-def assemble(
-    numeric: Sequence[int],
-    sizes: Sequence[int],
-    layout: Layout,
-    put: Assembly,
-    halves: Sequence[tuple[int, Table, list[Table]]],
-    extra: int,
-    rest: tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]],
-) -> Program:
-    """Everything as the flat arrays that `fill_points` takes."""
-    blocks = []
-    for _, _, supply in halves:
-        blocks.append(extra)
-        for r, table in enumerate(supply):
-            put.put(table, [extra + r])
-        extra += HALVES_ROWS
-    slow = sorted({a for _, demand, _ in halves for a in demand.axes})
-    fast = [a for a in range(len(sizes)) if a not in slow]
-    fast.sort(key=lambda a: (sizes[a], a))
-    order = [*slow, *fast]
-    radix = [sizes[a] for a in order] or [1]
+@dataclass(frozen=True)
+class Pieces:
+    """Everything a program is made of, before its axes are put in order."""
+
+    sizes: Sequence[int]
+    layout: Layout
+    put: Assembly
+    runs: Sequence[Run]
+    extra: int  # first memory row that is free
+    bad_rows: tuple[int, ...]
+    unfit_rows: tuple[int, ...]
+    sentences: tuple[str, ...]
+
+    @property
+    def slow(self) -> set[int]:
+        """Axes that demands depend on: designs with the same demand lie next to each other."""
+        return {a for run in self.runs for a in run.demand.axes}
+
+
+def _whole(numbers: Any, columns: int = 0) -> np.ndarray:
+    found = np.array(numbers, dtype=np.int64)
+    return found if found.size else np.zeros((0, columns) if columns else (0,), dtype=np.int64)
+
+
+def _laid(
+    tables: Sequence[tuple[Table, list[int]]], sizes: Sequence[int], order: Sequence[int]
+) -> tuple[list[list[int]], list[int], list[int], list[int], list[int], np.ndarray]:
+    """Tables one after the other: strides and first column and width of each, offset and row of each column, values."""
     strides, first, width, offset, row, values = [], [], [], [], [], []
     at = 0
-    for table, rows in put.parts:
+    for table, rows in tables:
         step = table.strides(sizes)
-        strides.append([step[a] for a in order])
+        strides.append([step[a] for a in order] or [0])
         first.append(len(row))
         width.append(len(rows))
         for i, target in enumerate(rows):
@@ -121,26 +197,69 @@ def assemble(
             row.append(target)
             values.append(np.ascontiguousarray(table.values[:, i]))
             at += len(table.bad)
+    return strides, first, width, offset, row, np.concatenate(values) if values else np.zeros(0)
+
+
+def _beforehand(run: Run, sizes: Sequence[int], order: Sequence[int]) -> _Priced:
+    step = run.demand.strides(sizes)
+    rates = [(Table(t.axes, t.values.reshape(len(t.bad), -1), t.bad), [r]) for r, t in enumerate(run.supply)]
+    strides, _, _, offset, _, values = _laid(rates, sizes, order)
+    demand_strides = _whole([step[a] for a in order] or [0])
+    return _Priced(run.points, run.demand.values, demand_strides, _whole(strides), _whole(offset), values)
+
+
+def price_run(run: Run, sizes: Sequence[int], order: Sequence[int], beat: Callable[[int, int], None]) -> np.ndarray:
+    """Seconds by resource of a run at every point of some axes, slowest first, shape (entries, 6). [s]"""
+    radix = _whole([sizes[a] for a in order] or [1])
+    entries = prod(sizes[a] for a in order)
+    priced, out = _beforehand(run, sizes, order), np.empty((entries, N))
+    step = max(1, min(_AT_ONCE, _WORK // run.ops))
+    for lo in range(0, entries, step):
+        beat(lo, entries)
+        some = np.arange(lo, min(lo + step, entries))
+        part = np.empty((N, len(some)))
+        priced.seconds(some, radix, part)
+        out[some] = part.T
+    return out
+
+
+def assemble(numeric: Sequence[int], given: Pieces, slow: set[int]) -> Program:
+    """Everything as the flat arrays that `fill_points` takes; ``slow`` axes come first."""
+    sizes, layout, put, extra = given.sizes, given.layout, given.put, given.extra
+    fused = [run for run in given.runs if run.fused]
+    apart = [run for run in given.runs if not run.fused]
+    blocks = []
+    for run in fused:
+        blocks.append(extra)
+        for r, table in enumerate(run.supply):
+            put.put(table, [extra + r])
+        extra += HALVES_ROWS
+    fast = [a for a in range(len(sizes)) if a not in slow]
+    fast.sort(key=lambda a: (sizes[a], a))
+    order = [*sorted(slow), *fast]
+    radix = _whole([sizes[a] for a in order] or [1])
+    strides, first, width, offset, row, values = _laid(put.parts, sizes, order)
     demands, demand_first, ops, demand_strides, count = [], [], [], [], 0
-    for _, demand, _ in halves:
-        step = demand.strides(sizes)
+    for run in fused:
+        step = run.demand.strides(sizes)
         demand_strides.append([step[a] for a in order] or [0])
-        flat = np.nan_to_num(demand.values)
+        blank = np.zeros_like(next(d[0] for d in run.demand.values if d is not None))
+        flat = [blank if d is None else d[0] for d in run.demand.values]
         demand_first.append(count)
-        ops.append(flat.shape[1])
-        demands.append(flat.reshape(-1, flat.shape[2]))
-        count += len(demands[-1])
-
-    def whole(numbers: Any, dims: int = 1) -> np.ndarray:
-        found = np.array(numbers, dtype=np.int64)
-        return found if found.size else np.zeros((0,) if dims == 1 else (0, len(radix)), dtype=np.int64)
-
+        ops.append(len(blank))
+        demands += flat
+        count += len(blank) * len(flat)
     arguments = (
-        whole(radix), whole(strides, 2), whole(first), whole(width), whole(offset), whole(row),
-        np.concatenate(values) if values else np.zeros(0),
-        whole([r for r, _ in put.constants]), np.array([v for _, v in put.constants], dtype=np.float64),
+        radix, _whole(strides, len(radix)), _whole(first), _whole(width), _whole(offset), _whole(row), values,
+        _whole([r for r, _ in put.constants]), np.array([v for _, v in put.constants], dtype=np.float64),
         np.concatenate(demands) if demands else np.zeros((0, 7)),
-        whole(demand_first), whole(ops), whole(demand_strides, 2), whole([i for i, _, _ in halves]), whole(blocks),
-        prod(sizes[a] for a in fast), layout.rows, layout.facts(),
+        _whole(demand_first), _whole(ops), _whole(demand_strides, len(radix)), _whole([run.place for run in fused]),
+        _whole(blocks), prod(sizes[a] for a in fast), layout.rows, layout.facts(),
     )  # fmt: skip
-    return Program(tuple(numeric[a] for a in order), whole(radix), prod(sizes), layout, arguments, *rest)
+    return Program(
+        order=tuple(numeric[a] for a in order), radix=radix, size=prod(sizes), layout=layout, arguments=arguments,
+        priced=tuple(_beforehand(run, sizes, order) for run in apart),
+        given_row=_whole([N * run.place + r for run in apart for r in range(N)]),
+        bad_rows=given.bad_rows, unfit_rows=given.unfit_rows, sentences=given.sentences,
+        work=sum(run.ops for run in apart),
+    )  # fmt: skip

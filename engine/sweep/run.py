@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import isnan
@@ -30,7 +31,7 @@ __all__ = ["CLOUD", "Cancelled", "Mismatch", "sweep"]
 CLOUD = 3000
 CHUNK = 1 << 15
 FRONT_LIMIT = 2_000_000
-_NOT_DRAWN = -1  # state of a cloud's design whose block was never reached
+_NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never reached; it can't run
 
 
 class Mismatch(RuntimeError):
@@ -77,10 +78,11 @@ class _Found:
     missed: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     kept: int = 0
     bins: np.ndarray | None = None
+    drawn: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # the cloud's designs: figures, refused, unfit
 
 
-def _search(block: Block, lo: int, hi: int, wish: _Wish, killers: np.ndarray) -> _Found:
-    """The chunk lo..hi of a block: what it counts, and its designs that none of it or of the killers dominates."""
+def _search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: _Wish, killers: np.ndarray) -> _Found:
+    """The chunk lo..hi of a block: its counts, its designs that none of it or of the killers dominates, its picks."""
     k = len(wish.objectives)
     if block.program is None:
         none = np.zeros(0, dtype=np.int64)
@@ -102,6 +104,8 @@ def _search(block: Block, lo: int, hi: int, wish: _Wish, killers: np.ndarray) ->
         found.bins = np.zeros((k, BINS), dtype=np.int64)
         for i in range(k):
             count_bins(values[i], met, found.bins[i])
+    if len(picks):
+        found.drawn = block.program.fill_at(picks, FIGURES)
     signed = values[:k]
     for i, objective in enumerate(wish.objectives):
         if objective.sign < 0:
@@ -115,9 +119,11 @@ def _search(block: Block, lo: int, hi: int, wish: _Wish, killers: np.ndarray) ->
     return found
 
 
-def _search_shared(token: str, digits: tuple[tuple[int, int], ...], lo: int, hi: int, wish: _Wish, killers: Any) -> Any:
+def _search_shared(
+    token: str, digits: tuple[tuple[int, int], ...], lo: int, hi: int, picks: np.ndarray, wish: _Wish, killers: Any
+) -> _Found:
     """`_search` in another process, which makes the program itself."""
-    return _search(_shared_block(token, digits), lo, hi, wish, killers)
+    return _search(_shared_block(token, digits), lo, hi, picks, wish, killers)
 
 
 class _Archive:
@@ -155,6 +161,7 @@ def sweep(
     executor: Executor | None = None,
     chunk: int = CHUNK,
     progress: Callable[[int, int], None] | None = None,
+    preparing: Callable[[int, int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     cloud: int = CLOUD,
     bins: bool = True,
@@ -171,7 +178,9 @@ def sweep(
         not a ThreadPoolExecutor) makes the programs there again and needs the shipped catalog and workloads.
     chunk : designs of a chunk; changes no result.
     progress : called with (designs done, designs in all) after each chunk, from the calling thread.
-    cancelled : asked before each chunk; True ends the sweep with `Cancelled`.
+    preparing : called with (entries made, entries in all) of each table that the designs are priced from, as it is
+        made, from the calling thread. Small tables come and go; one of a costly model takes longer than the designs.
+    cancelled : asked before each chunk and each entry; True ends the sweep with `Cancelled`.
     cloud : designs drawn evenly from the space, with all their figures.
     check : designs, the front's first among them, that are evaluated one by one and must give the same bits.
 
@@ -183,7 +192,14 @@ def sweep(
     space = space_of(space)
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
     wish = _Wish(space.objectives, space.limits, space.fits, wanted, bins)
-    programs = Programs(space, catalog, zoo)
+
+    def beat(at: int, of: int) -> None:
+        if cancelled is not None and cancelled():
+            raise Cancelled
+        if preparing is not None:
+            preparing(at, of)
+
+    programs = Programs(space, catalog, zoo, beat)
     archive = _Archive(len(space.objectives))
     remote = executor is not None and not _threads(executor)
     if remote and (catalog is not None or zoo is not None):
@@ -195,37 +211,54 @@ def sweep(
     state = np.full(len(picks), _NOT_DRAWN, dtype=np.int8)
     token = space.token if remote else ""
 
+    halted = False
+
     def tasks() -> Iterator[tuple[Any, ...]]:
-        for block in programs.blocks():
-            counts.say(block.sentences)
-            _draw_cloud(block, space, picks, points, state)
-            for lo in range(0, block.size, chunk):
-                if cancelled is not None and cancelled():
-                    raise Cancelled(f"cancelled after {counts.done} of {space.size} designs")
-                hi = min(lo + chunk, block.size)
-                yield (token, block.digits, lo, hi) if remote and block.program is not None else (block, lo, hi)
+        nonlocal halted
+        try:
+            for block in programs.blocks():
+                counts.say(block.sentences)
+                mine, inside = _picked(block, space, picks)
+                if block.program is None:
+                    state[mine] = _REFUSED
+                step = chunk if block.program is None else min(chunk, block.program.chunk)
+                for lo in range(0, block.size, step):
+                    if cancelled is not None and cancelled():
+                        raise Cancelled
+                    hi = min(lo + step, block.size)
+                    some = slice(*np.searchsorted(inside, (lo, hi)))
+                    drawn.append(mine[some])
+                    own = (token, block.digits) if remote and block.program is not None else (block,)
+                    yield *own, lo, hi, inside[some]
+        except Cancelled:  # what was handed out is still waited for
+            halted = True
 
     def work(task: tuple[Any, ...]) -> _Found:
         return _search(*task, wish, archive.killers)
 
+    drawn: deque[np.ndarray] = deque()
     if remote:
         assert executor is not None
         results = _remote(executor, tasks(), wish, archive)
     else:
         results = run_chunks(work, tasks(), executor)
+    for found in results:
+        archive.take(found)
+        counts.add(found.designs, found.refused, found.unfit, found.missed, found.kept)
+        if found.bins is not None:
+            histogram += found.bins
+        mine = drawn.popleft()
+        if found.drawn is not None:
+            values, bad, unfit = found.drawn
+            values[:, bad] = np.nan
+            points[:, mine], state[mine] = values, np.where(bad, _REFUSED, unfit)
+        if progress is not None:
+            progress(counts.done, space.size)
     stopped: Cancelled | None = None
-    try:
-        for found in results:
-            archive.take(found)
-            counts.add(found.designs, found.refused, found.unfit, found.missed, found.kept)
-            if found.bins is not None:
-                histogram += found.bins
-            if progress is not None:
-                progress(counts.done, space.size)
-    except Cancelled as cancel:
-        stopped = cancel
-        drawn = state != _NOT_DRAWN
-        picks, points, state = picks[drawn], points[:, drawn], state[drawn]
+    if halted:
+        stopped = Cancelled(f"cancelled after {counts.done} of {space.size} designs")
+        done = state != _NOT_DRAWN
+        picks, points, state = picks[done], points[:, done], state[done]
     front = _front(space, archive, programs)
     _check(space, front, picks, points, state, check, catalog, zoo)
     result = SweepResult(
@@ -251,10 +284,9 @@ class _Sender:
         self.executor, self.wish, self.archive = executor, wish, archive
 
     def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
-        if len(task) == 3:  # refused as a whole
-            block, lo, hi = task
-            bare = Block(block.digits, block.first, (), block.size, None, ())
-            return self.executor.submit(_search, bare, lo, hi, self.wish, self.archive.killers)
+        if isinstance(task[0], Block):  # refused as a whole
+            bare = replace(task[0], sentences=())
+            return self.executor.submit(_search, bare, *task[1:], self.wish, self.archive.killers)
         return self.executor.submit(_search_shared, *task, self.wish, self.archive.killers)
 
 
@@ -272,23 +304,18 @@ def _cloud_numbers(space: Space, most: int) -> np.ndarray:
     return np.array([draw.randrange(lo, hi) for lo, hi in pairwise(edges)], dtype=np.int64)
 
 
-def _draw_cloud(block: Block, space: Space, picks: np.ndarray, points: np.ndarray, state: np.ndarray) -> None:
-    """Figures of the cloud's designs that lie in a block; state 0 fits, 1 does not fit, 2 refused."""
+def _picked(block: Block, space: Space, picks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the cloud's designs lie in a block, and their numbers inside it, ascending."""
     mine = np.ones(len(picks), dtype=bool)
     for axis, digit in block.digits:
         mine &= picks // space.strides[axis] % len(space.axes[axis]) == digit
     at = np.flatnonzero(mine)
-    if block.program is None:
-        state[at] = 2
-        return
     inside = np.zeros(len(at), dtype=np.int64)
-    for axis in block.program.order:
+    for axis in block.program.order if block.program is not None else ():
         radix = len(space.axes[axis])
         inside = inside * radix + picks[at] // space.strides[axis] % radix
-    values, bad, unfit = block.program.fill_at(inside, FIGURES)
-    values[:, bad] = np.nan
-    points[:, at] = values
-    state[at] = np.where(bad, 2, unfit)
+    order = np.argsort(inside, kind="stable")
+    return at[order], inside[order]
 
 
 def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
@@ -311,7 +338,7 @@ def _check(
             found: dict[str, float] | None = figures_of(space, number, catalog, zoo)
         except (ScenarioError, Unsupported):
             found = None
-        if (found is None) != (state[i] == 2):
+        if (found is None) != (state[i] == _REFUSED):
             raise Mismatch(f"design {number}: the sweep and evaluate disagree on whether it is refused")
         if found is not None:
             wrong = [n for n, v in zip(FIGURES, points[:, i], strict=True) if not _same(found[n], float(v))]

@@ -12,16 +12,16 @@ import numpy as np
 from engine.account import draw, purchase
 from engine.bind import check
 from engine.devices import family
-from engine.devices.family import DeviceFamily
-from engine.partition import Plan, make_plan
+from engine.devices.family import DeviceFamily, Halves, Job
+from engine.partition import Plan
 from engine.schedule import by_resource, exchange, exchange_wire, globals_of, hop_terms, layout_of, schedule
 from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, column_sums
+from engine.sweep.choice import TileChoice
 from engine.sweep.design import Design, Family, Structural
-from engine.sweep.points import price_grid
-from engine.sweep.program import Assembly, Program, Table, assemble
+from engine.sweep.program import Assembly, Pieces, Program, Run, Table, assemble, price_run
 from engine.sweep.watch import note, watching
 
-__all__ = ["Program", "Refused", "compile_family"]
+__all__ = ["Refused", "compile_family"]
 
 _TABLE_BYTES = 256 << 20
 _GRID = 1 << 21  # entries up to which priced runs are tabulated
@@ -45,15 +45,18 @@ class _Tables:
         self.reference = [digits[0] for digits in allowed]
         self.position = {axis: at for at, axis in enumerate(fam.numeric)}
 
-    def make(self, piece: Callable[[Design], Sequence[float] | np.ndarray]) -> Table:
-        """The table of a piece of the model: entries are added until it reads no axis that the table lacks."""
+    def make(self, piece: Callable[[Design], Any], whole: bool = False) -> Table:
+        """The table of a piece of the model: entries are added until it reads no axis that the table lacks.
+
+        A piece is a row of numbers, or an object of any kind where ``whole``.
+        """
         axes: set[int] = set()
         while True:
-            table = self._try(piece, axes)
+            table = self._try(piece, axes, whole)
             if table is not None:
                 return table
 
-    def _try(self, piece: Callable[[Design], Any], axes: set[int]) -> Table | None:
+    def _try(self, piece: Callable[[Design], Any], axes: set[int], whole: bool) -> Table | None:
         """The table over those axes; None, with `axes` enlarged, where the piece reads another one."""
         order = sorted(axes)
         entries = prod(self.radix[a] for a in order)
@@ -61,6 +64,7 @@ class _Tables:
         bad = np.zeros(entries, dtype=bool)
         sentences: dict[str, None] = {}
         for at, digits in enumerate(product(*(range(self.radix[a]) for a in order))):
+            self.family.beat(at, entries)
             if any(d not in self.allowed[a] for a, d in zip(order, digits, strict=True)):
                 bad[at] = True
                 continue
@@ -69,10 +73,10 @@ class _Tables:
                 where[a] = d
             design = self.family.design(where)
             error: ValueError | None = None
-            row: np.ndarray | None = None
+            row: Any = None
             with watching(self.family.fields) as read:
                 try:
-                    row = np.asarray(piece(design), dtype=np.float64)
+                    row = piece(design) if whole else np.asarray(piece(design), dtype=np.float64)
                 except ValueError as refusal:
                     error = refusal
                     for own in self.family.model_axes.values():
@@ -85,17 +89,22 @@ class _Tables:
                 bad[at] = True
                 sentences.setdefault(str(error))
                 continue
-            assert row is not None
             if values is None:
-                if entries * max(row.nbytes, 8) > _TABLE_BYTES:
+                if entries * _size(row) > _TABLE_BYTES:
                     raise Structural({self.family.numeric[max(order, key=lambda a: self.radix[a])]})
-                values = np.full((entries, *row.shape), np.nan)
+                values = np.full(entries, None) if whole else np.full((entries, *row.shape), np.nan)
             values[at] = row
         if values is None:
             if sentences:
                 raise Refused(next(iter(sentences)))
             values = np.zeros((entries, 0))
         return Table(tuple(order), values, bad, tuple(sentences))
+
+
+def _size(entry: Any) -> int:
+    """Bytes of an entry, about. [B]"""
+    parts = entry if isinstance(entry, tuple) else (entry,)
+    return 8 + sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
 def _signature(plan: Plan) -> tuple[Any, ...]:
@@ -106,7 +115,7 @@ def _signature(plan: Plan) -> tuple[Any, ...]:
     )
     numbers = ("wire", "messages", "bytes_per_message", "pieces")
     hops = tuple((*(v for k, v in vars(h).items() if k not in numbers), h.wire.role) for h in plan.hops)
-    return stages, hops, plan.replicas, plan.devices_used, plan.pipelined
+    return stages, hops, plan.replicas, plan.devices_used, plan.pipelined, plan.tiles
 
 
 def _check(design: Design) -> tuple[float, ...]:
@@ -120,9 +129,8 @@ def _planner() -> Callable[[Design], list[float]]:
 
     def piece(design: Design) -> list[float]:
         with watching(design.family.fields) as read:
-            plan = make_plan(design.bound)
+            plan = design.open_plan()
         note(read)
-        design._plan = plan
         seen.append(_signature(plan))
         if seen[0] != seen[-1]:
             raise Structural(read)
@@ -139,19 +147,32 @@ def _runs(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.nd
             return np.zeros(2 * N)
         job = design.job(stage, phase)
         cost = fam.price(job)
-        wire = exchange_wire(design.plan.stages[stage], fam)
-        other = list(cost.other) + (exchange(job, wire)[0] if wire is not None else [])
-        return np.concatenate([column_sums(cost.seconds), by_resource(other)])
+        return np.concatenate([column_sums(cost.seconds), _others(design, stage, fam, job, cost.other)])
 
     return piece
 
 
-def _exchanges(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
+def _others(design: Design, stage: int, fam: DeviceFamily, job: Job, own: Sequence[Any]) -> np.ndarray:
+    """Seconds by resource of a pass that belong to no operator: the family's own, then exchanges between devices."""
+    wire = exchange_wire(design.plan.stages[stage], fam)
+    return by_resource([*own, *(exchange(job, wire)[0] if wire is not None else ())])
+
+
+def _apart(stage: int, phase: int, fam: DeviceFamily, halves: Halves) -> Callable[[Design], np.ndarray]:
     def piece(design: Design) -> np.ndarray:
-        wire = exchange_wire(design.plan.stages[stage], fam)
-        if wire is None or design.passes(phase) <= 0:
+        if design.passes(phase) <= 0:
             return np.zeros(N)
-        return by_resource(exchange(design.job(stage, phase), wire)[0])
+        job = design.job(stage, phase)
+        return _others(design, stage, fam, job, halves.other(job) if halves.other else ())
+
+    return piece
+
+
+def _asked(stage: int, phase: int, halves: Halves) -> Callable[[Design], tuple[Any, ...] | None]:
+    """What a pass asks of the device; None where there is none."""
+
+    def piece(design: Design) -> tuple[Any, ...] | None:
+        return halves.demand(design.job(stage, phase)) if design.passes(phase) > 0 else None
 
     return piece
 
@@ -193,34 +214,36 @@ def _prices(design: Design) -> tuple[float, ...]:
     return c.years, c.utilisation, c.pue, c.energy_usd_per_kwh
 
 
-def _tabulated(made: _Tables, demand: Table, supply: Sequence[Table], size: int) -> Table | None:
+def _tabulated(made: _Tables, run: Run, size: int) -> Table | None:
     """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
-    axes = sorted({a for t in (demand, *supply) for a in t.axes})
-    entries = prod(made.radix[a] for a in axes)
-    if entries * 4 > size or entries > _GRID:
+    axes = sorted({a for t in (run.demand, *run.supply) for a in t.axes})
+    radix = [made.radix[a] for a in axes]
+    if prod(radix) * 4 > size or prod(radix) > _GRID:
         return None
-    grid = np.array(list(np.ndindex(*(made.radix[a] for a in axes))), dtype=np.int64).reshape(entries, len(axes))
-
-    def entry(table: Table) -> np.ndarray:
-        strides = table.strides(made.radix)
-        return sum((grid[:, i] * strides[a] for i, a in enumerate(axes)), np.zeros(entries, dtype=np.int64))
-
-    rates = np.stack([t.values[entry(t), 0] for t in supply])
-    which = entry(demand)
-    order = np.argsort(which, kind="stable")
-    edges = np.flatnonzero(np.diff(which[order], prepend=-1))
-    out = np.empty((entries, N))
-    for lo, hi in zip(edges, [*edges[1:], entries], strict=True):
-        at = order[lo:hi]
-        out[at] = price_grid(np.nan_to_num(demand.values[which[at[0]]]), rates[:, at]).T
-    return Table(tuple(axes), out, np.zeros(entries, dtype=bool))
+    order = sorted(range(len(axes)), key=lambda i: (axes[i] not in run.demand.axes, i))  # alike demands together
+    out = price_run(run, made.radix, [axes[i] for i in order], made.family.beat)
+    out = out.reshape([*(radix[i] for i in order), N]).transpose([*np.argsort(order), len(axes)])
+    return Table(tuple(axes), np.ascontiguousarray(out).reshape(-1, N), np.zeros(prod(radix), dtype=bool))
 
 
-def compile_family(fam: Family) -> Program:
+def compile_family(fam: Family) -> Program | TileChoice:
     """The program of a family of designs; Structural or Refused where there is none."""
     made = _Tables(fam)
     checks = [made.make(_check)]
     fam.design(made.reference).lower()
+    tiles = fam.design(made.reference).open_plan().tiles
+    found = []
+    for tile in tiles or ((),):
+        fam.pin(tile)
+        found.append(_pieces(made, checks))
+    slow = {a for pieces in found for a in pieces.slow}
+    programs = tuple(assemble(fam.numeric, pieces, slow) for pieces in found)
+    return TileChoice(programs) if tiles else programs[0]
+
+
+def _pieces(made: _Tables, checks: list[Table]) -> Pieces:
+    """Everything a program is made of."""
+    fam = made.family
     plans = made.make(_planner())
     good = int(np.flatnonzero(~plans.bad)[0])
     where, left = list(made.reference), good
@@ -237,25 +260,28 @@ def compile_family(fam: Family) -> Program:
     size = prod(made.radix)
     put = Assembly()
     every = [plans]
-    halves: list[tuple[int, Table, list[Table]]] = []
+    runs: list[Run] = []
     for i, (s, p) in enumerate(kept):
-        fam_of = families[s]
+        fam_of, halves = families[s], families[s].halves
         put.put(made.make(lambda d, p=p: (d.passes(p),)), [layout.passes + i])
         totals, others = range(N * i, N * i + N), range(layout.others + N * i, layout.others + N * i + N)
-        if fam_of.halves is None:
+        if halves is None:
             every.append(made.make(_runs(s, p, fam_of)))
             put.put(every[-1], [*totals, *others])
             continue
-        every.append(made.make(_exchanges(s, p, fam_of)))
+        every.append(made.make(_apart(s, p, fam_of, halves)))
         put.put(every[-1], list(others))
-        demand = made.make(_asked(s, p, fam_of))
-        supply = [made.make(_rate(s, p, rate)) for rate in fam_of.halves.supply]
+        demand = made.make(_asked(s, p, halves), whole=True)
+        if all(d is None for d in demand.values):  # no pass of it in any design
+            continue
+        supply = tuple(made.make(_rate(s, p, rate)) for rate in halves.supply)
         every += [demand, *supply]
-        priced = _tabulated(made, demand, supply, size)
+        run = Run(i, halves.points, halves.block is not None, demand, supply)
+        priced = _tabulated(made, run, size)
         if priced is not None:
             put.put(priced, list(totals))
         else:
-            halves.append((i, demand, supply))
+            runs.append(run)
     extra = layout.rows
     unfit_rows = []
     for s in range(len(plan.stages)):
@@ -288,23 +314,13 @@ def compile_family(fam: Family) -> Program:
             extra += 1
     sentences = tuple(dict.fromkeys(s for t in (*checks, *every) for s in t.sentences))
     sentences += tuple(dict.fromkeys(fam.refused.values()))
-    return assemble(
-        made.family.numeric, made.radix, layout, put, halves, extra, (tuple(bad_rows), tuple(unfit_rows), sentences)
-    )
+    return Pieces(made.radix, layout, put, runs, extra, tuple(bad_rows), tuple(unfit_rows), sentences)
 
 
 def _refusals(made: _Tables, at: int) -> Table:
     """Values of an axis that are refused on their own."""
     bad = np.array([d not in made.allowed[at] for d in range(made.radix[at])])
     return Table((at,), np.zeros((len(bad), 0)), bad)
-
-
-def _asked(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
-    def piece(design: Design) -> np.ndarray:
-        assert fam.halves is not None
-        return fam.halves.demand(design.job(stage, phase))
-
-    return piece
 
 
 def _rate(stage: int, phase: int, rate: Callable[..., float]) -> Callable[[Design], tuple[float]]:

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic import PrivateAttr
-
 from engine.devices.family import Job
 from engine.scenario import Scenario
 from hardware_specs.quantity import Quantity
@@ -62,34 +60,38 @@ def note(axes: frozenset[int] | set[int]) -> None:
 
 
 class WatchedQuantity(Quantity):
-    """A quantity that an axis sets."""
-
-    _axes: frozenset[int] = PrivateAttr(default=frozenset())
+    """A quantity that an axis sets; its value in SI is worked out once."""
 
     @classmethod
     def of(cls, quantity: Quantity, axes: frozenset[int]) -> WatchedQuantity:
         """The same quantity, watched."""
         made = cls.model_construct(**quantity.__dict__)
-        made._axes = axes
+        made.__dict__["seen"] = axes, quantity.si  # frozen for everybody else
         return made
 
     @property
     def si(self) -> float:
         """The value in SI units."""
-        note(self._axes)
-        return super().si
+        axes, value = self.__dict__["seen"]
+        note(axes)
+        return value
 
 
-_FIELDS = frozenset({"batch", "streams", "inputs", "outputs", "costs", "limits", "overrides"})
+def _watched_field(name: str) -> property:
+    def read(scenario: Any) -> Any:
+        if _READS.axes is not None and name in _READS.fields:
+            _READS.axes |= _READS.fields[name]
+        return scenario.__dict__[name]
+
+    return property(read)
 
 
 class WatchedScenario(Scenario):
-    """A scenario of which axes set some fields."""
+    """A scenario of which axes set some fields: what only those do costs nothing for the others."""
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in _FIELDS and _READS.axes is not None and name in _READS.fields:
-            _READS.axes |= _READS.fields[name]
-        return super().__getattribute__(name)
+
+for _name in ("batch", "streams", "inputs", "outputs", "costs", "limits", "overrides"):
+    setattr(WatchedScenario, _name, _watched_field(_name))
 
 
 class WatchedModel(Mapping[str, float]):
@@ -110,23 +112,29 @@ class WatchedModel(Mapping[str, float]):
         return len(self._values)
 
 
+def _watched_size(name: str) -> Any:
+    def read(job: Any) -> Any:
+        own = job.__dict__
+        note(own["watched_axes"][name])
+        return own[name]
+
+    return property(read)
+
+
 class WatchedJob(Job):
     """A job of which axes set sizes."""
 
-    def __getattribute__(self, name: str) -> Any:
-        own = super().__getattribute__("__dict__")
-        axes = own.get("watched_axes")
-        if axes is not None and name in axes:
-            note(axes[name])
-        return super().__getattribute__(name)
+    batch = _watched_size("batch")
+    streams = _watched_size("streams")
+    length = _watched_size("length")
+    context = _watched_size("context")
+    max_context = _watched_size("max_context")
 
     @classmethod
     def of(cls, job: Job, axes: Mapping[str, frozenset[int]], model: WatchedModel) -> WatchedJob:
-        """The same job, watched: `axes` says which axes set each of its fields."""
-        fields: dict[str, Any] = dict(job.__dict__)
-        fields["model"] = model
-        made = cls(**fields)
-        object.__setattr__(made, "watched_axes", axes)
+        """The same job, watched: `axes` says which axes set each of its sizes."""
+        made = object.__new__(cls)
+        made.__dict__.update(job.__dict__, model=model, watched_axes=axes)
         return made
 
 
