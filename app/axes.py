@@ -33,7 +33,8 @@ __all__ = [
     "values_of",
 ]
 
-DESIGNS = 1_048_576  # that a first space stays within where the family's price comes in halves, and
+DESIGNS = 1_048_576  # that a first space stays within where a design is priced inside the compiled loop,
+DESIGNS_HALVES = 32_768  # where it takes a compiled call, and
 DESIGNS_WHOLE = 2048  # where each distinct job is priced by itself
 MOST_STEPS = 4096
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
@@ -195,18 +196,20 @@ def _best_hardware(found: Mapping[str, Candidate], scenario: Scenario) -> list[s
     return [*bandwidth[:1], *(clock or peak)[:1], *wire]
 
 
-def _divided(scenario: Scenario) -> bool:
-    """Whether the first device's family prices a demand once for many rates."""
+def _room(scenario: Scenario) -> int:
+    """Designs that a sweep prices while somebody waits, by how the first device's family is priced."""
     catalog = default_catalog()
-    kind = catalog.device(catalog.system(scenario.system).devices[0].device).kind
-    return family(kind).halves is not None
+    halves = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).halves
+    if halves is None:
+        return DESIGNS_WHOLE
+    return DESIGNS_HALVES if halves.block is None else DESIGNS
 
 
 def usual(scenario: Scenario) -> dict[str, Values]:
     """The first space of a scenario: its mapping, hardware, and its request's batch where there is room."""
     found = candidates(scenario)
-    fast = _divided(scenario)
-    room = DESIGNS if fast else DESIGNS_WHOLE
+    room = _room(scenario)
+    fast = room > DESIGNS_WHOLE
     chosen: dict[str, Values] = {}
     for path, c in found.items():
         listed = c.group == "mapping" and path not in ("scheme", "split")

@@ -46,10 +46,13 @@ def _gather(mem, lo, n, radix, strides, first, width, offset, row, values, digit
                     value = source[base]
                     for q in range(stretch):
                         target[q] = value
-                else:
+                elif step == 1:
                     part = source[base : base + stretch]
                     for q in range(stretch):
                         target[q] = part[q]
+                else:  # the table's last axis is another one
+                    for q in range(stretch):
+                        target[q] = source[base + q * step]
         at += stretch
         digits[last] += stretch
         a = last

@@ -106,6 +106,9 @@ def _search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: _Wish, kill
             count_bins(values[i], met, found.bins[i])
     if len(picks):
         found.drawn = block.program.fill_at(picks, FIGURES)
+        for figure, row in zip(wish.figures, values, strict=True):  # many designs at once against one by one
+            if not np.array_equal(row[picks - lo], found.drawn[0][FIGURES.index(figure)], equal_nan=True):
+                raise Mismatch(f"{figure}: a design priced with others differs from the same design by itself")
     signed = values[:k]
     for i, objective in enumerate(wish.objectives):
         if objective.sign < 0:

@@ -52,7 +52,8 @@ def random_space(system: str, workload: str, seed: int, numbers: int = 3):
         axes[path] = list(dict.fromkeys(draw.sample(list(values), min(2, len(values)))))
     known = knobs_of(base)
     for path in draw.sample(sorted(known), numbers):
-        axes[path] = [known[path], known[path] * draw.uniform(0.3, 3.0), known[path] * draw.choice((0.5, 2.0))]
+        around = (draw.uniform(0.3, 3.0), draw.choice((0.5, 2.0)), draw.uniform(0.8, 1.2), draw.uniform(2.0, 4.0))
+        axes[path] = [known[path], *(known[path] * f for f in around[: draw.randint(1, 4)])]  # sizes differ
     return space_of({"scenario": {"system": system, "workload": workload}, "axes": axes, "constraints": []})
 
 

@@ -125,7 +125,7 @@ def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: 
 @pytest.mark.parametrize("given", [CORES, CARDS], ids=["CPU", "cards with an open tile"])
 def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
-    (block,) = Programs(space, None, None).blocks()
+    block = next(iter(Programs(space, None, None).blocks()))
     programs = block.program.programs if isinstance(block.program, TileChoice) else (block.program,)
     assert all(isinstance(p, Program) and p.priced for p in programs)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
@@ -136,6 +136,21 @@ def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     whole = block.program.fill(0, block.size, ["latency_s"])[0]
     parts = [block.program.fill(lo, min(lo + 31, block.size), ["latency_s"])[0] for lo in range(0, block.size, 31)]
     assert whole.tobytes() == np.concatenate(parts, axis=1).tobytes()
+
+
+def test_axes_of_any_length_in_any_order_find_the_same_designs() -> None:
+    axes = {
+        "batch": [1, 2, 8, 600], "devices.0.memory.hbm.bandwidth": [9e11, 1e12, 2e12, 3e12, 4e12, 5e12, 6e12],
+        "devices.0.peak.fp16": [1e14, 2e14, 3e14, 4e14, 5e14], "devices.0.price": [2000, 4000],
+        "costs.years": [1, 2, 3],
+    }  # fmt: skip
+    base = {"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"}}
+    for names in (list(axes), list(axes)[::-1], sorted(axes, key=lambda name: -len(axes[name]))):
+        space = space_of(base | {"axes": {name: axes[name] for name in names}})
+        values = price(space, ["latency_s", "usd_per_million"])[0]
+        for number in range(0, space.size, 41):
+            report = evaluate(space.scenario(number))
+            assert values[:, number].tolist() == [report.latency_s, report.usd_per_million], space.values(number)
 
 
 def test_an_open_tile_is_the_one_evaluate_takes() -> None:
@@ -173,7 +188,7 @@ def test_a_cancelled_sweep_keeps_what_was_done_and_its_cloud_covers_that() -> No
 
 
 def test_a_chunk_of_a_costly_price_is_short() -> None:
-    (block,) = Programs(space_of(CARDS), None, None).blocks()
+    block = next(iter(Programs(space_of(CARDS), None, None).blocks()))
     start = time.thread_time()
     block.program.fill(0, min(block.size, block.program.chunk), ["latency_s"])
     assert time.thread_time() - start < 2.0  # what Cancel waits for at most, compilation included
