@@ -297,6 +297,8 @@ def _better(a: Roofline, b: Roofline) -> Roofline:
     rates = ("fp32", "int8", "l1", "l2", "l3", "dram", "dram_all", "triad", "gather")
     kept: dict[str, Any] = {name: max(getattr(a, name), getattr(b, name)) for name in rates}
     kept |= {name: min(getattr(a, name), getattr(b, name)) for name in ("launch", "dispatch")}
-    if a.bf16 is not None and b.bf16 is not None:
-        kept["bf16"] = max(a.bf16, b.bf16)
+    for name in ("bf16", "binary"):
+        first, second = getattr(a, name), getattr(b, name)
+        if first is not None and second is not None:
+            kept[name] = max(first, second)
     return replace(a, **kept)

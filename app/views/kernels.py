@@ -146,10 +146,14 @@ def spread(shown: KernelShown) -> None:
         parts.figure(fig, f"Time of each run: {answer}.", "kernel-runs")
 
 
-def _bf16(roofline: Roofline) -> list[tuple[str, str, str]]:
-    if roofline.bf16 is None:
-        return []
-    return [("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), "16-bit products in registers, one thread")]
+def _optional(roofline: Roofline) -> list[tuple[str, str, str]]:
+    """Peaks of formats that only some processors multiply."""
+    rows = []
+    if roofline.bf16 is not None:
+        rows.append(("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), "16-bit products in registers, one thread"))
+    if roofline.binary is not None:
+        rows.append(("Binary peak", fmt.si(roofline.binary, "OP/s"), "differing bits counted in registers, one thread"))
+    return rows
 
 
 def probed(roofline: Roofline) -> None:
@@ -157,7 +161,7 @@ def probed(roofline: Roofline) -> None:
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
         rows = [
             ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), "products in registers, one thread"),
-            *_bf16(roofline),
+            *_optional(roofline),
             ("INT8 peak", fmt.si(roofline.int8, "OP/s"), "8-bit products in registers, one thread"),
             ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
             ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),

@@ -15,21 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from engine.kernels import jit
-from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, kernel, types
+from engine.kernels.jit import JIT_ENABLED, kernel
 from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
-from engine.kernels.operators.microkernel import GROUP, HAS_BF16, MR, NC, VL, declared, load, multiply_add
+from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
 from engine.kernels.operators.ranges import require
+from engine.kernels.probe_ir import CHAINS, compute_ir, read_ir
 
-__all__ = ["CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "probe", "stream_read"]
+__all__ = ["CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "peak_call", "probe", "stream_read"]
 
-_CHAINS = 24 if VL == 16 else 12  # independent sums: latency x throughput of the widest machines, within registers
 _ROUNDS = 5
+_SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
 _LINE = 64
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_VECTOR_BYTES = 4 * VL
 
 
 @dataclass(frozen=True)
@@ -64,88 +62,25 @@ class Roofline:
     gather: float  # random lines of 64 B [1/s]
     launch: float  # one compiled call, arguments included [s]
     dispatch: float  # one range kernel over the whole pool [s]
+    binary: float | None = None  # [OP/s], differing bits counted, None where vectors have no bit count
 
 
-def _compute_ir(kind: str) -> Any:
-    real = kind in ("f32", "bf16")
-    vector = ir.VectorType(ir.FloatType() if real else _I32, VL)
-    words = ir.VectorType(ir.FloatType() if kind == "f32" else _I32, VL)
-
-    @intrinsic
-    def generated(typingctx: Any, data: Any, turns: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, args[0])
-            base = builder.bitcast(array.data, _I8.as_pointer())
-            a = load(builder, base, _I64(0), words)
-            b = load(builder, base, _I64(_VECTOR_BYTES), words)
-            sums = [cgutils.alloca_once(builder, vector) for _ in range(_CHAINS)]
-            for i, place in enumerate(sums):
-                builder.store(load(builder, base, _I64(4 * (i % VL)), vector), place)
-            with cgutils.for_range(builder, args[1]):
-                for place in sums:
-                    builder.store(multiply_add(builder, kind, builder.load(place), a, b), place)
-            add = builder.fadd if real else builder.add
-            total = builder.load(sums[0])
-            for place in sums[1:]:
-                total = add(total, builder.load(place))
-            builder.store(total, builder.bitcast(base, vector.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(data, types.intp), codegen
-
-    return generated
-
-
-def _read_ir(ahead: int) -> Any:
-    vector = ir.VectorType(_I32, VL)
-    streams = 8
-
-    @intrinsic
-    def generated(typingctx: Any, data: Any, first: Any, last: Any) -> Any:
-        """Exclusive-or of the 4-byte words ``first:last`` of ``data``, whole groups of eight vectors."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, args[0])
-            base = builder.gep(builder.bitcast(array.data, _I8.as_pointer()), [builder.mul(args[1], _I64(4))])
-            group = streams * VL
-            count = builder.sdiv(builder.sub(args[2], args[1]), _I64(group))
-            sums = [cgutils.alloca_once(builder, vector) for _ in range(streams)]
-            for place in sums:
-                builder.store(ir.Constant(vector, None), place)
-            with cgutils.for_range(builder, count) as loop:
-                at = builder.gep(base, [builder.mul(loop.index, _I64(4 * group))])
-                hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-                for i, place in enumerate(sums):
-                    if ahead and i * _VECTOR_BYTES % _LINE == 0:
-                        line = builder.gep(at, [_I64(i * _VECTOR_BYTES + ahead)])
-                        builder.call(hint, [line, _I32(0), _I32(2), _I32(1)])
-                    value = load(builder, at, _I64(i * _VECTOR_BYTES), vector)
-                    builder.store(builder.xor(builder.load(place), value), place)
-            total = builder.load(sums[0])
-            for place in sums[1:]:
-                total = builder.xor(total, builder.load(place))
-            result = builder.extract_element(total, _I32(0))
-            for lane in range(1, VL):
-                result = builder.xor(result, builder.extract_element(total, _I32(lane)))
-            return result
-
-        return types.int32(data, types.intp, types.intp), codegen
-
-    return generated
-
-
+_ABLE = {
+    "f32": JIT_ENABLED,
+    "u8s8": JIT_ENABLED and jit.isa() == "avx512vnni",
+    "bf16": HAS_BF16,
+    "xnor": HAS_COUNT,
+}
 _burn_f32: Any
 _burn_u8s8: Any
 _burn_bf16: Any
+_burn_xnor: Any
+_burn_f32, _burn_u8s8, _burn_bf16, _burn_xnor = (compute_ir(kind) if able else None for kind, able in _ABLE.items())
+_read_near: Any
+_read_far: Any
 if JIT_ENABLED:
-    _burn_f32, _burn_u8s8, _burn_bf16 = (
-        _compute_ir("f32"),
-        _compute_ir("u8s8") if jit.isa() == "avx512vnni" else None,
-        _compute_ir("bf16") if HAS_BF16 else None,
-    )
-    _read_near, _read_far = _read_ir(0), _read_ir(4096)
+    _read_near, _read_far = read_ir(0), read_ir(4096)
 else:
-    _burn_f32 = _burn_u8s8 = _burn_bf16 = None
 
     def _read_near(data: Any, first: int, last: int) -> Any:
         """Exclusive-or of whole groups of eight vectors."""
@@ -168,6 +103,14 @@ def _peak_u8s8(data, turns):
 @kernel
 def _peak_bf16(data, turns):
     _burn_bf16(data, turns)
+
+
+@kernel
+def _peak_xnor(data, turns):
+    _burn_xnor(data, turns)
+
+
+_PEAKS = {"f32": _peak_f32, "u8s8": _peak_u8s8, "bf16": _peak_bf16, "xnor": _peak_xnor}
 
 
 @kernel
@@ -246,16 +189,21 @@ def _best(
     return best
 
 
-def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> float:
-    """Peak rate of ``f32``, ``u8s8`` or ``bf16`` products in registers, one thread. [OP/s] A measurement."""
-    kernels = {"f32": _peak_f32, "u8s8": _peak_u8s8, "bf16": _peak_bf16}
-    require(kind in kernels, f"kind is {kind!r}; allowed: {', '.join(kernels)}")
-    able = {"f32": True, "u8s8": jit.isa() == "avx512vnni", "bf16": HAS_BF16}
-    require(able[kind] and JIT_ENABLED, f"kind {kind!r} has no register probe on the {jit.isa()} path of this host")
+def peak_call(kind: str, turns: int = 20_000) -> tuple[Callable[[], Any], float]:
+    """A call that keeps the arithmetic units busy with products of ``kind`` in registers, and its operations. [OP]"""
+    require(kind in _PEAKS, f"kind is {kind!r}; allowed: {', '.join(_PEAKS)}")
+    require(_ABLE[kind], f"kind {kind!r} has no register probe on the {jit.isa()} path of this host")
     data = np.zeros(4 * VL, np.float32)
-    turns = 20_000
-    operations = 2.0 * turns * _CHAINS * VL * GROUP[kind]
-    return operations / _best(lambda: kernels[kind](data, turns), seconds, rounds)
+    return lambda: _PEAKS[kind](data, turns), 2.0 * turns * CHAINS * VL * _SHARED[kind]
+
+
+def compute_peak(kind: str, seconds: float = 0.01, rounds: int = _ROUNDS) -> float:
+    """Peak rate of products in registers, one thread. [OP/s] A measurement.
+
+    ``kind`` is ``f32``, ``u8s8``, ``bf16`` or ``xnor`` (differing bits; a bit counts as two operations).
+    """
+    call, operations = peak_call(kind)
+    return operations / _best(call, seconds, rounds)
 
 
 def stream_read(
@@ -340,6 +288,7 @@ class Prober:
             gather=self._ids.size / _best(lambda: _gather(self._far, self._ids), 0.01, rounds),
             launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005, rounds),
             dispatch=_best(all_threads, 0.005, rounds, time.perf_counter),
+            binary=compute_peak("xnor", rounds=rounds) if HAS_COUNT else None,
         )
 
 

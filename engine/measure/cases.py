@@ -208,7 +208,7 @@ def _bf16(
         return _named("gemv bf16", relu), _runs("bf16", turned, a, threads, relu), check, (4, 2, 4)
     packed = [pack_narrow(w, "bf16") for w in weights]
     bits = rounded_bits(a, "bf16")
-    return "gemm_bf16", [partial(gemm_bf16, bits, p, None, relu, threads) for p in packed], check, (2, 2, 4)
+    return "gemm_bf16", [partial(gemm_bf16, bits, p, None, relu, None, threads) for p in packed], check, (2, 2, 4)
 
 
 def _narrow(

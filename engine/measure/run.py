@@ -49,7 +49,8 @@ def roofs(roofline: Roofline, precision: str, threads: int, touched: float) -> t
 
     Formats without arithmetic of their own are widened and multiplied as FP32, hence its peak. [FLOP/s], [B/s]
     """
-    rate = {"int8": roofline.int8, "bf16": roofline.bf16 or roofline.fp32}.get(precision, roofline.fp32)
+    known = {"int8": roofline.int8, "bf16": roofline.bf16, "binary": roofline.binary}
+    rate = known.get(precision) or roofline.fp32
     levels = (
         ("L1", roofline.caches.l1 * threads, roofline.l1 * threads),
         ("L2", roofline.caches.l2 * threads, roofline.l2 * threads),
@@ -157,7 +158,7 @@ def measure_kernel(
     timed = sample(case.runs[0], clock, repeats, bounds.seconds, progress)
     library = sample(case.library, clock, 5, bounds.seconds / 3) if case.library and threads == 1 else None
     peak, level, bandwidth = (None, "", None)
-    if roofline is not None and precision != "binary":
+    if roofline is not None and (precision != "binary" or roofline.binary):
         peak, level, bandwidth = roofs(roofline, case.precision, threads, case.bytes)
     return KernelRun(
         name, case.kernel, shape, precision, threads, jit.isa(), timed, case.flops, case.bytes, error, library, peak,

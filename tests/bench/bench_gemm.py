@@ -1,8 +1,11 @@
 """Matrix products beside the peak probed in the same rounds and the best library found, one thread, interleaved.
 
-Every ratio is the median over rounds of figures taken next to each other, because a shared machine's clock drifts;
-products are timed in processor seconds of the calling thread, the decode step in wall time.
-Peers: onnxruntime, numpy, and torch where it is installed; each row names the one it is held against.
+Every ratio is the median over rounds of figures taken next to each other, because a shared machine's clock drifts; the
+probed peak does as many operations as the product it stands beside, so both see the same interruptions. Products are
+timed in processor seconds of the calling thread, a short one over several calls; the decode step in wall time.
+Weights are packed, and peers' weights reordered, before the clock starts; everything else a call does is timed.
+Peers: onnxruntime, numpy, and torch (oneDNN, with packed weights where it can) where it is installed; each row names
+the fastest of them.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32,
 from engine.kernels.operators.gemv import gemv, small_f32, small_s32
 from engine.kernels.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits
 from engine.kernels.operators.halftree import pack_tree, tree_matvec
-from engine.kernels.operators.microkernel import HAS_BF16, VL
+from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT, VL
 
 SHAPES = ((512, 845, 1024), (512, 1024, 512), (512, 512, 256), (1024, 1024, 1024))
 GPT2_345M = ((3072, 1024), (1024, 1024), (4096, 1024), (1024, 4096))  # one layer's weights, rows x inputs
@@ -34,20 +37,26 @@ ROUNDS = 11
 Call = Callable[[], object]
 
 
-def _timed(call: Call, clock: Callable[[], float]) -> float:
+def _timed(call: Call, clock: Callable[[], float], repeats: int = 1) -> float:
     start = clock()
-    call()
-    return clock() - start
+    for _ in range(repeats):
+        call()
+    return (clock() - start) / repeats
 
 
 def _interleaved(
-    calls: dict[str, Call], rounds: int = ROUNDS, clock: Callable[[], float] = time.thread_time
+    calls: dict[str, Call],
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = time.thread_time,
+    at_least: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """Seconds of every call in every round, the calls of a round one after another."""
-    for call in calls.values():
+    """Seconds of every call in every round, the calls of a round one after another, each for ``at_least`` seconds."""
+    repeats = {}
+    for name, call in calls.items():
         call()
-    taken = np.array([[_timed(call, clock) for call in calls.values()] for _ in range(rounds)])
-    return dict(zip(calls, taken.T, strict=True))
+        repeats[name] = max(1, round(at_least / max(1e-7, min(_timed(call, clock) for _ in range(3)))))
+    taken = [[_timed(call, clock, repeats[name]) for name, call in calls.items()] for _ in range(rounds)]
+    return dict(zip(calls, np.array(taken).T, strict=True))
 
 
 def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: float) -> dict:
@@ -102,43 +111,50 @@ def _run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> Call:
     return lambda: session.run(None, inputs)
 
 
-def _torch_calls(a: np.ndarray, b: np.ndarray) -> dict[str, Call]:
+def _torch_calls(a: np.ndarray, b: np.ndarray, requantised: bool = False) -> dict[str, Call]:
+    """What torch offers for these operands; bfloat16 where they are given as patterns (uint16)."""
     if importlib.util.find_spec("torch") is None:
         return {}
     import torch
 
     torch.set_num_threads(1)
     left, right = torch.from_numpy(a), torch.from_numpy(b)
+    if a.dtype == np.uint8 and requantised:
+        turned = torch.ops.onednn.qlinear_prepack(right.T.contiguous(), None)
+        scales, zeros = torch.full((b.shape[1],), 0.01), torch.zeros(b.shape[1], dtype=torch.int32)
+        linear = torch.ops.onednn.qlinear_pointwise
+        arguments = (0.02, 0, turned, scales, zeros, None, 2.0, 0, torch.uint8, "none", [], "")
+        return {"torch qlinear (oneDNN)": lambda: linear(left, *arguments)}
     if a.dtype == np.uint8:
         left = left.to(torch.int8)
         return {"torch._int_mm": lambda: torch._int_mm(left, right)}
-    return {"torch": lambda: torch.mm(left, right)}
-
-
-def _peak_call(kind: str) -> tuple[Call, float]:
-    data, turns = np.zeros(4 * VL, np.float32), 20_000
-    kernel = {"f32": probe._peak_f32, "u8s8": probe._peak_u8s8, "bf16": probe._peak_bf16}[kind]
-    group = {"f32": 1, "u8s8": 4, "bf16": 2}[kind]
-    return lambda: kernel(data, turns), 2.0 * turns * probe._CHAINS * VL * group
+    if a.dtype == np.uint16:
+        left, right = left.view(torch.bfloat16), right.view(torch.bfloat16)
+    packed = torch.ops.mkldnn._reorder_linear_weight(right.T.contiguous(), a.shape[0])
+    return {
+        "torch mm": lambda: torch.mm(left, right),
+        "torch linear, packed (oneDNN)": lambda: torch.ops.mkldnn._linear_pointwise(left, packed, None, "none", [], ""),
+    }
 
 
 def _against(
-    name: str, operations: float, ours: str, peers: dict[str, Call], calls: dict[str, Call], kind: str | None
+    name: str, operations: float, ours: Call, peers: dict[str, Call], kind: str | None, goals: tuple[float, float]
 ) -> list[dict]:
     """Rows of one shape: our call against the probed peak of ``kind`` and against the fastest of ``peers``."""
-    every = dict(calls) | peers
+    calls = {"ours": ours} | peers
     peak_operations = 0.0
     if kind is not None:
-        every["peak"], peak_operations = _peak_call(kind)
-    seconds = _interleaved(every)
-    rate = operations / float(np.median(seconds[ours])) / 1e9
+        _, one_turn = probe.peak_call(kind, 1)
+        calls["peak"], peak_operations = probe.peak_call(kind, max(1, round(operations / one_turn)))
+    seconds = _interleaved(calls, 2 * ROUNDS if operations < 1e9 else ROUNDS, at_least=2e-4)
+    rate = operations / float(np.median(seconds["ours"])) / 1e9
     rows = []
     if kind is not None:
-        ratio = np.median((operations / seconds[ours]) / (peak_operations / seconds["peak"]))
-        rows.append(_row(name, rate, "GOP/s", f"{kind} peak in registers", ratio, 0.9 if kind == "bf16" else 0.93))
+        ratio = np.median((operations / seconds["ours"]) / (peak_operations / seconds["peak"]))
+        rows.append(_row(name, rate, "GOP/s", f"{kind} peak in registers", ratio, goals[0]))
     if peers:
         best = min(peers, key=lambda peer: float(np.median(seconds[peer])))
-        rows.append(_row(name, rate, "GOP/s", best, np.median(seconds[best] / seconds[ours]), 1.0))
+        rows.append(_row(name, rate, "GOP/s", best, np.median(seconds[best] / seconds["ours"]), goals[1]))
     return rows
 
 
@@ -150,36 +166,23 @@ def _dense(m: int, k: int, n: int) -> list[dict]:
     s32, u8, f32 = np.empty((m, n), np.int32), np.empty((m, n), np.uint8), np.empty((m, n), np.float32)
     operations, shape = 2.0 * m * k * n, f"{m}x{k}x{n}"
     vnni = "u8s8" if jit.isa() == "avx512vnni" else None
-    rows = _against(
-        f"u8s8->s32 {shape}",
-        operations,
-        "ours",
-        {"onnxruntime MatMulInteger": _session("MatMulInteger", a, b, TensorProto.INT32)} | _torch_calls(a, b),
-        {"ours": lambda: gemm_s32(a, ints, out=s32, threads=1)},
-        vnni,
-    )
+    peers = {"onnxruntime MatMulInteger": _session("MatMulInteger", a, b, TensorProto.INT32)} | _torch_calls(a, b)
+    goals = (0.93, 1.0)
+    rows = _against(f"u8s8->s32 {shape}", operations, lambda: gemm_s32(a, ints, out=s32, threads=1), peers, vnni, goals)
+    peers = {"onnxruntime QLinearMatMul": _requantising_session(a, b)} | _torch_calls(a, b, requantised=True)
     rows += _against(
-        f"u8s8->u8 {shape}",
-        operations,
-        "ours",
-        {"onnxruntime QLinearMatMul": _requantising_session(a, b)},
-        {"ours": lambda: gemm_u8(a, ints, scale, out=u8, threads=1)},
-        vnni,
+        f"u8s8->u8 {shape}", operations, lambda: gemm_u8(a, ints, scale, out=u8, threads=1), peers, vnni, goals
     )
     peers = {"onnxruntime": _session("MatMul", x, w, TensorProto.FLOAT), "numpy": lambda: np.matmul(x, w, out=f32)}
-    rows += _against(
-        f"f32 {shape}",
-        operations,
-        "ours",
-        peers | _torch_calls(x, w),
-        {"ours": lambda: gemm_f32(x, reals, out=f32, threads=1)},
-        "f32",
-    )
+    peers |= _torch_calls(x, w)
+    rows += _against(f"f32 {shape}", operations, lambda: gemm_f32(x, reals, out=f32, threads=1), peers, "f32", goals)
     bits, narrow = rounded_bits(x, "bf16"), pack_narrow(w, "bf16")
     kind = "bf16" if HAS_BF16 else "f32"
     name = f"bf16 {shape}" + ("" if HAS_BF16 else ", widened")
-    rows += _against(name, operations, "ours", {}, {"ours": lambda: gemm_bf16(bits, narrow, threads=1)}, kind)
-    return rows
+    return rows + _against(
+        name, operations, lambda: gemm_bf16(bits, narrow, out=f32, threads=1),
+        _torch_calls(bits, rounded_bits(w, "bf16")), kind, (0.9, 1.0),
+    )  # fmt: skip
 
 
 def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[dict]:
@@ -187,41 +190,42 @@ def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[dict]:
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 128, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
-    b_t, w_t, out = np.ascontiguousarray(b.T), np.ascontiguousarray(w.T), np.empty((m, n), np.float32)
-    operations, shape = 2.0 * m * k * n, f"{m}x{k}x{n}"
+    b_t, w_t = np.ascontiguousarray(b.T), np.ascontiguousarray(w.T)
+    out, s32 = np.empty((m, n), np.float32), np.empty((m, n), np.int32)
+    operations, shape, goals = 2.0 * m * k * n, f"{m}x{k}x{n}", (1.0, 1 / 1.2)
     peers = {"onnxruntime": _session("MatMul", x, w, TensorProto.FLOAT), "numpy": lambda: np.matmul(x, w, out=out)}
-    reals = _against(
-        f"f32 {shape}", operations, "ours", peers, {"ours": lambda: small_f32(x, w_t, out=out, threads=1)}, None
-    )
-    integer = {"onnxruntime MatMulInteger": _session("MatMulInteger", a, b, TensorProto.INT32)}
-    ints = _against(f"u8s8 {shape}", operations, "ours", integer, {"ours": lambda: small_s32(a, b_t, threads=1)}, None)
-    return [row | {"goal": 1 / 1.2, "met": row["ratio"] >= 1 / 1.2} for row in reals + ints]
+    peers |= _torch_calls(x, w)
+    rows = _against(f"f32 {shape}", operations, lambda: small_f32(x, w_t, out=out, threads=1), peers, None, goals)
+    peers = {"onnxruntime MatMulInteger": _session("MatMulInteger", a, b, TensorProto.INT32)} | _torch_calls(a, b)
+    ours = f"u8s8 {shape}"
+    return rows + _against(ours, operations, lambda: small_s32(a, b_t, out=s32, threads=1), peers, None, goals)
 
 
 def _binary(inputs: int = 4096) -> list[dict]:
-    """Batched: of the vector-operation bound; batch 1: of the slower of that and one read of the weights."""
+    """Batched: of the bound of the arithmetic units; batch 1: of the slower of that and one read of the weights."""
     rng = np.random.default_rng(2)
     caches = probe.cache_sizes()
+    kind = "xnor" if HAS_COUNT else "f32"
+    far = np.ones(4 * caches.l2 // 4, np.int32)  # read from the last level, whatever the number of neurons
+    found = np.zeros(1, np.int32)
     rows = []
-    for neurons in (2048, 4096, 16384):
+    for neurons in (2048, 4096, 8192, 16384):
         w = pack_binary(rng.integers(0, 256, (neurons, inputs // 8)).astype(np.uint8))
         threshold = np.full(neurons, inputs // 2, np.int32)
-        for batch, goal in ((1, 0.85), (256, 0.95)):
+        for batch, goal in ((1, 0.85), (16, 0.95), (256, 0.95)):
             x = rng.integers(0, 256, (batch, inputs // 8)).astype(np.uint8)
-            peak, peak_operations = _peak_call("f32")
-            stored = np.ones(w.words.size // (8 * VL) * 8 * VL, np.int32)
-            found = np.zeros(1, np.int32)
+            operations = 2.0 * neurons * inputs * batch
+            _, one_turn = probe.peak_call(kind, 1)
+            peak, peak_operations = probe.peak_call(kind, max(1000, round(operations / one_turn)))
             calls: dict[str, Call] = {"ours": lambda x=x, w=w, t=threshold: binary_fc(x, w, t, threads=1), "peak": peak}
-            calls["stream"] = lambda d=stored, f=found: probe._read_range(0, 1, d, f, d.size, 2)
-            seconds = _interleaved(calls)
-            vector_operations = peak_operations / seconds["peak"] / (2 * VL)
-            words = neurons * (inputs / 32) / VL * batch
-            limit = words * OPERATIONS_PER_WORD / vector_operations
-            against = "vector operations"
-            if batch == 1:
-                stream = seconds["stream"] / 2
-                if np.median(stream) > np.median(limit):
-                    against = "reading the weights" + ("" if stored.nbytes > caches.l2 else " (second level)")
+            calls["stream"] = lambda: probe._read_range(0, 1, far, found, far.size, 2)
+            seconds = _interleaved(calls, 2 * ROUNDS, at_least=2e-4)
+            limit, against = operations / peak_operations * seconds["peak"], "differing bits counted in registers"
+            if not HAS_COUNT:  # three operations a word there, OPERATIONS_PER_WORD here, of the rate of FP32 products
+                limit, against = limit * OPERATIONS_PER_WORD / 32, "vector operations"
+            stream = w.words.nbytes / (2 * far.nbytes) * seconds["stream"]
+            if batch == 1 and np.median(stream) > np.median(limit):
+                against = "reading the weights from the last level"
                 limit = np.maximum(limit, stream)
             rate = batch / float(np.median(seconds["ours"]))
             ratio = float(np.median(limit / seconds["ours"]))

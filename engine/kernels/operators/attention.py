@@ -27,7 +27,7 @@ __all__ = ["append", "attention"]
 
 _SPAN = SPAN["f32"]
 _QUERIES = 4
-_scores = dot_tile("f32", _QUERIES)
+_scores = dot_tile(_QUERIES)
 
 
 @kernel

@@ -9,9 +9,9 @@ its threshold, which folds batch normalisation and sign into one integer compari
     binary_counts(x, packed)         # uint8 bits [B, K/8] -> int32 [B, N], differing bits, exact
     binary_fc(x, packed, threshold)  # int32 [N] thresholds -> uint8 bits [B, ceil(N/8)], bit j of byte i = neuron 8i+j
 
-Where the processor counts bits of vectors (VPOPCNTDQ) a word costs an exclusive-or, a count and an add. Elsewhere
-words first go through carry-save adders, 16 to one count, which costs 3.3 operations a word instead of 8
-(Harley-Seal; with AVX-512 an adder is two ternary-logic operations).
+Where the processor counts bits of vectors (VPOPCNTDQ) this is a kind of the matrix tile: a word costs an exclusive-or,
+a count and an add. Elsewhere words first go through carry-save adders, 16 to one count, which costs 3.3 operations a
+word instead of 8 (Harley-Seal; with AVX-512 an adder is two ternary-logic operations).
 """
 
 from __future__ import annotations
@@ -22,32 +22,44 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, cgutils, host_features, intrinsic, isa, kernel, types
-from engine.kernels.operators.gemm import aligned
-from engine.kernels.operators.microkernel import INT_KIND, VL, declared, load, multiply_add, splat
+from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, isa, kernel, types
+from engine.kernels.operators.gemm import Packed, multiply
+from engine.kernels.operators.microkernel import (
+    HAS_COUNT,
+    INT_KIND,
+    NC,
+    VL,
+    aligned,
+    declared,
+    in_panels,
+    load,
+    multiply_add,
+    panels,
+    splat,
+)
 from engine.kernels.operators.ranges import over_range, require, whole
 
-__all__ = ["NATIVE_COUNT", "OPERATIONS_PER_WORD", "BinaryWeights", "binary_counts", "binary_fc", "pack_binary"]
-
-NATIVE_COUNT = VL == 16 and "avx512vpopcntdq" in host_features()
-"""Whether vectors are bit-counted by one instruction."""
+__all__ = ["OPERATIONS_PER_WORD", "BinaryWeights", "binary_counts", "binary_fc", "pack_binary"]
 
 _TREE = 16
 _COUNT_OPERATIONS = 7  # count of one vector by nibble look-up: 2 and, 1 shift, 2 shuffle, 1 add, 1 vpdpbusd
-OPERATIONS_PER_WORD = 3.0 if NATIVE_COUNT else (_TREE + 2 * (_TREE - 1) + _COUNT_OPERATIONS) / _TREE
+OPERATIONS_PER_WORD = 3.0 if HAS_COUNT else (_TREE + 2 * (_TREE - 1) + _COUNT_OPERATIONS) / _TREE
 """Vector operations per word of 32 bits per lane, for an issue bound: exclusive-or, adders or count, add. [-]"""
 
-_TILE = 1 if not NATIVE_COUNT else 4  # rows sharing each loaded weight vector
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 @dataclass(frozen=True, eq=False)
 class BinaryWeights:
-    """Weights [n, k] in 32-bit words, layout ``[panel][word][VL]``, one neuron to a lane; k and n in bits."""
+    """Weights [n, k] in 32-bit words, one neuron to a lane; k and n in bits.
+
+    ``words`` lie as ``[panel][word][VL]`` for the carry-save tile, or as ``packed`` for the matrix tile.
+    """
 
     k: int
     n: int
     words: np.ndarray
+    packed: Packed | None
 
 
 def _adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
@@ -61,9 +73,6 @@ def _adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
 
 def _counted(builder: Any, total: Any, value: Any) -> Any:
     """IR: ``total`` plus the set bits of every 32-bit lane of ``value``."""
-    if NATIVE_COUNT:
-        function = declared(builder, f"llvm.ctpop.v{VL}i32", value.type, [value.type])
-        return builder.add(total, builder.call(function, [value]))
     part = ir.VectorType(_I8, 4 * VL)
     function = declared(builder, f"llvm.ctpop.v{4 * VL}i8", part, [part])
     counts = builder.call(function, [builder.bitcast(value, part)])  # nibble look-up, 0 to 8 a byte
@@ -76,150 +85,109 @@ def _counted(builder: Any, total: Any, value: Any) -> Any:
     return builder.add(total, builder.and_(words, ir.Constant(value.type, [0xFF] * VL)))
 
 
-def _tile_ir(rows_at_once: int) -> Any:
+def _tile_ir() -> Any:
     vector = ir.VectorType(_I32, VL)
+    levels = _TREE.bit_length() - 1
 
     @intrinsic
-    def generated(typingctx: Any, x: Any, x_off: Any, ldx: Any, w: Any, w_off: Any, words: Any, out: Any, out_off: Any):  # type: ignore[no-untyped-def]  # numba reads the arguments, not the result
+    def generated(typingctx: Any, x: Any, x_off: Any, w: Any, w_off: Any, words: Any, out: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def data(index: int, offset: Any) -> Any:
                 array = context.make_array(signature.args[index])(context, builder, args[index])
                 return builder.gep(builder.bitcast(array.data, _I8.as_pointer()), [builder.mul(offset, _I64(4))])
 
-            x_at, ldx, w_at, words, out_at = data(0, args[1]), args[2], data(3, args[4]), args[5], data(6, args[7])
+            row, w_at, words = data(0, args[1]), data(2, args[3]), args[4]
             zero = ir.Constant(vector, None)
 
-            def differing(row: Any, index: Any) -> Any:
+            def differing(index: Any) -> Any:
                 weights = load(builder, w_at, builder.mul(index, _I64(4 * VL)), vector)
                 return builder.xor(weights, splat(builder, load(builder, row, builder.mul(index, _I64(4)), _I32), VL))
 
-            rows = [builder.gep(x_at, [builder.mul(ldx, _I64(4 * r))]) for r in range(rows_at_once)]
-            counts = [cgutils.alloca_once(builder, vector) for _ in rows]
-            for place in counts:
+            count = cgutils.alloca_once(builder, vector)
+            held = [cgutils.alloca_once(builder, vector) for _ in range(levels)]
+            for place in (count, *held):
                 builder.store(zero, place)
-            done = _I64(0)
-            if not NATIVE_COUNT:
-                levels = 4
-                carried = [[cgutils.alloca_once(builder, vector) for _ in range(levels)] for _ in rows]
-                for place in (p for row in carried for p in row):
-                    builder.store(zero, place)
-                turns = builder.sdiv(words, _I64(_TREE))
-                with cgutils.for_range(builder, turns) as loop:
-                    first = builder.mul(loop.index, _I64(_TREE))
-                    for row, held, count in zip(rows, carried, counts, strict=True):
+            turns = builder.sdiv(words, _I64(_TREE))
+            with cgutils.for_range(builder, turns) as loop:
+                first = builder.mul(loop.index, _I64(_TREE))
 
-                        def reduced(
-                            level: int, start: int, row: Any = row, held: Any = held, first: Any = first
-                        ) -> Any:
-                            """Carry out of ``level`` for ``2**(level + 1)`` words from ``start``."""
-                            if level < 0:
-                                return differing(row, builder.add(first, _I64(start)))
-                            a, b = reduced(level - 1, start), reduced(level - 1, start + 2**level)
-                            carry, total = _adder(builder, builder.load(held[level]), a, b)
-                            builder.store(total, held[level])
-                            return carry
+                def reduced(level: int, start: int) -> Any:
+                    """Carry out of ``level`` for ``2**(level + 1)`` words from ``start``."""
+                    if level < 0:
+                        return differing(builder.add(first, _I64(start)))
+                    a, b = reduced(level - 1, start), reduced(level - 1, start + 2**level)
+                    carry, total = _adder(builder, builder.load(held[level]), a, b)
+                    builder.store(total, held[level])
+                    return carry
 
-                        sixteens = reduced(levels - 1, 0)
-                        builder.store(_counted(builder, builder.load(count), sixteens), count)
-                for held, count in zip(carried, counts, strict=True):
-                    total = builder.shl(builder.load(count), ir.Constant(vector, [levels] * VL))
-                    for level, place in enumerate(held):
-                        ones = _counted(builder, zero, builder.load(place))
-                        total = builder.add(total, builder.shl(ones, ir.Constant(vector, [level] * VL)))
-                    builder.store(total, count)
-                done = builder.mul(turns, _I64(_TREE))
+                builder.store(_counted(builder, builder.load(count), reduced(levels - 1, 0)), count)
+            total = builder.shl(builder.load(count), ir.Constant(vector, [levels] * VL))
+            for level, place in enumerate(held):
+                ones = _counted(builder, zero, builder.load(place))
+                total = builder.add(total, builder.shl(ones, ir.Constant(vector, [level] * VL)))
+            builder.store(total, count)
+            done = builder.mul(turns, _I64(_TREE))
             with cgutils.for_range(builder, builder.sub(words, done)) as loop:
-                index = builder.add(done, loop.index)
-                for row, count in zip(rows, counts, strict=True):
-                    builder.store(_counted(builder, builder.load(count), differing(row, index)), count)
-            for r, count in enumerate(counts):
-                target = builder.bitcast(builder.gep(out_at, [_I64(4 * VL * r)]), vector.as_pointer())
-                builder.store(builder.load(count), target, align=1)
+                more = _counted(builder, builder.load(count), differing(builder.add(done, loop.index)))
+                builder.store(more, count)
+            builder.store(builder.load(count), builder.bitcast(data(5, _I64(0)), vector.as_pointer()), align=1)
             return context.get_dummy_value()
 
-        index = types.intp
-        return types.void(x, index, index, w, index, index, out, index), codegen
+        return types.void(x, types.intp, w, types.intp, types.intp, out), codegen
 
     return generated
 
 
-def _tile_python(rows_at_once: int) -> Any:
-    def tile_in_python(x, x_off, ldx, w, w_off, words, out, out_off):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+def _tile_python() -> Any:
+    def tile_in_python(x, x_off, w, w_off, words, out):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
         weights = w[w_off : w_off + words * VL].view(np.uint32).reshape(words, VL)
-        for r in range(rows_at_once):
-            row = x.reshape(-1)[x_off + r * ldx : x_off + r * ldx + words].view(np.uint32)
-            count = np.bitwise_count(weights ^ row[:, None]).sum(0, dtype=np.int32)
-            out[out_off + r * VL : out_off + (r + 1) * VL] = count
+        row = x.reshape(-1)[x_off : x_off + words].view(np.uint32)
+        out[:] = np.bitwise_count(weights ^ row[:, None]).sum(0, dtype=np.int32)
 
     return tile_in_python
 
 
-_make_tile = _tile_ir if JIT_ENABLED else _tile_python
-_one, _several = _make_tile(1), _make_tile(_TILE)
-
-
-@kernel
-def _pack(bits, words):
-    neurons, count = bits.shape
-    for j in range(neurons):
-        for i in range(count):
-            words[(j // VL * count + i) * VL + j % VL] = bits[j, i]
+_tile = (_tile_ir if JIT_ENABLED else _tile_python)()
+"""``tile(x, x_off, w, w_off, words, out)``: differing bits of one row and ``VL`` neurons, by carry-save adders."""
 
 
 @kernel
 def _counts_range(lo, hi, x, words, out):
     batch, k = x.shape
     neurons = out.shape[1]
-    found = np.empty(_TILE * VL, np.int32)
+    found = np.empty(VL, np.int32)
     for panel in range(lo, hi):
-        cols = min(VL, neurons - panel * VL)
-        row = 0
-        while row < batch:
-            rows = _TILE if batch - row >= _TILE else 1
-            if rows == 1:
-                _one(x, row * k, k, words, panel * k * VL, k, found, 0)
-            else:
-                _several(x, row * k, k, words, panel * k * VL, k, found, 0)
-            for r in range(rows):
-                for j in range(cols):
-                    out[row + r, panel * VL + j] = found[r * VL + j]
-            row += rows
+        for row in range(batch):
+            _tile(x, row * k, words, panel * k * VL, k, found)
+            for j in range(min(VL, neurons - panel * VL)):
+                out[row, panel * VL + j] = found[j]
 
 
 @kernel
 def _fc_range(lo, hi, x, words, threshold, out):
     batch, k = x.shape
-    per_pair = 16 // VL if VL < 16 else 1
+    parts = 16 // VL
     neurons = threshold.size
-    found = np.empty(_TILE * VL, np.int32)
-    for pair in range(lo, hi):
-        row = 0
-        while row < batch:
-            rows = _TILE if batch - row >= _TILE else 1
-            for part in range(per_pair):
-                panel = pair * per_pair + part
+    found = np.empty(VL, np.int32)
+    for word in range(lo, hi):
+        for row in range(batch):
+            bits = np.uint32(0)
+            for part in range(parts):
+                panel = word * parts + part
                 if panel * VL < neurons:
-                    if rows == 1:
-                        _one(x, row * k, k, words, panel * k * VL, k, found, 0)
-                    else:
-                        _several(x, row * k, k, words, panel * k * VL, k, found, 0)
-                    for r in range(rows):
-                        if part == 0:
-                            out[row + r, pair] = 0
-                        bits = np.uint32(0)
-                        for j in range(min(VL, neurons - panel * VL)):
-                            fires = found[r * VL + j] <= threshold[panel * VL + j]
-                            bits |= np.uint32(fires) << np.uint32(j)
-                        out[row + r, pair] |= np.uint16(bits << np.uint32(part * VL))
-            row += rows
+                    _tile(x, row * k, words, panel * k * VL, k, found)
+                    for j in range(min(VL, neurons - panel * VL)):
+                        fires = found[j] <= threshold[panel * VL + j]
+                        bits |= np.uint32(fires) << np.uint32(part * VL + j)
+            out[row, word] = bits
 
 
 def _as_words(name: str, bits: np.ndarray) -> np.ndarray:
     """Rows of packed bits as whole 32-bit words; a shorter last word is zero padded on both operands."""
     whole(name, bits, np.uint8, 2)
     rows, size = bits.shape
-    if size % 4 == 0:
-        return bits.reshape(-1).view(np.int32).reshape(rows, size // 4) if bits.size else np.zeros((rows, 0), np.int32)
+    if size % 4 == 0 and size:
+        return bits.view(np.int32)
     full = np.zeros((rows, -(-size // 4) * 4), np.uint8)
     full[:, :size] = bits
     return full.view(np.int32)
@@ -229,14 +197,21 @@ def pack_binary(w: np.ndarray) -> BinaryWeights:
     """Pack weights given as bytes of bits, uint8 [N, K/8], for :func:`binary_fc`."""
     rows = _as_words("w", w)
     neurons, count = rows.shape
-    words = aligned(-(-neurons // VL) * VL * count, np.int32)
-    _pack(rows, words)
-    return BinaryWeights(w.shape[1] * 8, neurons, words)
+    if HAS_COUNT:
+        words = in_panels(rows.T, "xnor", np.int32)
+        return BinaryWeights(w.shape[1] * 8, neurons, words, Packed("xnor", count, neurons, words))
+    across = -(-neurons // VL)
+    full = np.zeros((across * VL, count), np.int32)
+    full[:neurons] = rows
+    words = aligned(full.size, np.int32)
+    words[:] = full.reshape(across, VL, count).transpose(0, 2, 1).reshape(-1)
+    return BinaryWeights(w.shape[1] * 8, neurons, words, None)
 
 
 def _checked(x: np.ndarray, packed: BinaryWeights) -> np.ndarray:
     rows = _as_words("x", x)
-    require(x.shape[1] * 8 == packed.k, f"x has {x.shape[1] * 8} bits a row; allowed: {packed.k}, as the weights")
+    if x.shape[1] * 8 != packed.k:
+        require(False, f"x has {x.shape[1] * 8} bits a row; allowed: {packed.k}, as the weights")
     return rows
 
 
@@ -244,6 +219,8 @@ def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = No
     """Differing bits of every input row and neuron: uint8 bits [B, K/8] -> int32 [B, N], exact."""
     rows = _checked(x, packed)
     out = np.empty((x.shape[0], packed.n), np.int32)
+    if packed.packed is not None:
+        return multiply(rows, packed.packed, packed.packed.zeros, out, threads)
     if out.size:
         over_range(_counts_range, -(-packed.n // VL), rows, packed.words, out, threads=threads)
     return out
@@ -253,8 +230,17 @@ def binary_fc(x: np.ndarray, packed: BinaryWeights, threshold: np.ndarray, threa
     """Neurons that fire, ``differing bits <= threshold``: uint8 bits [B, K/8] -> uint8 bits [B, ceil(N/8)], exact."""
     rows = _checked(x, packed)
     whole("threshold", threshold, np.int32, 1)
-    require(threshold.shape == (packed.n,), f"threshold has shape {threshold.shape}; allowed: {(packed.n,)}")
-    out = np.zeros((x.shape[0], -(-packed.n // 16)), np.uint16)
-    if out.size:
+    if threshold.shape != (packed.n,):
+        require(False, f"threshold has shape {threshold.shape}; allowed: {(packed.n,)}")
+    out = np.empty((x.shape[0], -(-packed.n // 16)), np.uint16)
+    if packed.packed is not None:
+        limits = threshold
+        if packed.n % NC:
+            limits = np.full(panels(packed.n) * NC, -1, np.int32)  # neurons that pad the last panel never fire
+            limits[: packed.n] = threshold
+        multiply(rows, packed.packed, packed.packed.zeros, out, threads, limits)
+    elif out.size:
         over_range(_fc_range, out.shape[1], rows, packed.words, threshold, out, threads=threads)
-    return np.ascontiguousarray(out.view(np.uint8)[:, : -(-packed.n // 8)])
+    found = out.view(np.uint8) if out.size else np.zeros((x.shape[0], 2 * out.shape[1]), np.uint8)
+    size = -(-packed.n // 8)
+    return found if found.shape[1] == size else np.ascontiguousarray(found[:, :size])

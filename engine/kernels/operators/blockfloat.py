@@ -17,16 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.operators.gemm import _pack_rows, _scratch_words, block_rows, output, pack_s8, panels
-from engine.kernels.operators.microkernel import CHUNK, GROUP, INT_KIND, MR, NC, tile
+from engine.kernels.operators.gemm import as_rows, output, pack_s8, row_blocks
+from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, panels, tile
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["BLOCKS", "BlockWeights", "gemm_blocks", "pack_blocks", "quantise_blocks"]
 
 BLOCKS = (16, 32, 64, 128)
 _OFFSET = 128  # signed mantissas run on the unsigned side of the tile, shifted by this
-_GROUP = GROUP[INT_KIND]
-_tile_s32 = tile(INT_KIND)
+_tall, _edge = tile(MR), tile(EDGE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,40 +79,39 @@ def pack_blocks(mantissa: np.ndarray, exponent: np.ndarray, block: int) -> Block
 
 
 @kernel
-def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, rows_at_once, like):
+def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, group, rows_at_once):
     m, k = a.shape
     n = c.shape[1]
     width = scales.shape[1]
-    group = 4 // like.itemsize
     steps = k // group
-    inner = block // group
-    tile_words = _scratch_words(MR, k, group)
-    across = (n + NC - 1) // NC
-    scratch = np.empty(_scratch_words(min(rows_at_once, m), k, group) * group, like.dtype)
+    across = width // NC
     flat = start.reshape(-1)
     by_column = scales.reshape(-1)
     part = np.empty((MR, NC), np.int32)
     total = np.empty((MR, NC), np.float32)
-    packed = -1
     for job in range(lo, hi):
         first = job // across * rows_at_once
         last = min(m, first + rows_at_once)
         panel = job % across
-        if first != packed:
-            _pack_rows(a, first, last, scratch)
-            packed = first
         cols = min(NC, n - panel * NC)
-        for row in range(first, last, MR):
-            rows = min(MR, last - row)
+        row = first
+        while row < last:
+            rows = MR if row + MR <= last else min(EDGE, last - row)
             total[:] = 0
             for b in range(k // block):
-                word = b * inner
-                at = (row - first) // MR * tile_words + word // CHUNK * CHUNK * MR + word % CHUNK
+                at = row * k + b * block
+                place = (panel * steps + b * (block // group)) * NC
                 column = b * width + panel * NC
-                _tile_s32(
-                    scratch, at, words, (panel * steps + word) * NC, inner, flat, column, by_column,
-                    np.int32(0), np.float32(0), np.float32(0), part, 0, NC, MR, NC,
-                )  # fmt: skip
+                if rows == MR:
+                    _tall(
+                        a, at, k, words, place, block, flat, column, by_column, np.int32(0), np.float32(0),
+                        np.float32(0), part, 0, NC, MR, NC,
+                    )  # fmt: skip
+                else:
+                    _edge(
+                        a, at, k, words, place, block, flat, column, by_column, np.int32(0), np.float32(0),
+                        np.float32(0), part, 0, NC, rows, NC,
+                    )  # fmt: skip
                 for r in range(rows):
                     by_row = a_scales[row + r, b]
                     for j in range(NC):
@@ -121,6 +119,7 @@ def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, rows_at_o
             for r in range(rows):
                 for j in range(cols):
                     c[row + r, panel * NC + j] = total[r, j]
+            row += rows
 
 
 def gemm_blocks(
@@ -139,11 +138,11 @@ def gemm_blocks(
     require(exponent.shape == shape, f"exponent has shape {exponent.shape}; allowed: {shape}")
     out = output(out, (m, packed.n), np.float32)
     if out.size:
-        shifted = mantissa.view(np.uint8) ^ np.uint8(_OFFSET)
+        shifted = as_rows(mantissa.view(np.uint8) ^ np.uint8(_OFFSET), INT_KIND)
         a_scales = np.ldexp(np.float32(1), exponent.astype(np.int32))
-        like = np.empty(0, np.uint8 if _GROUP == 4 else np.int16)
-        rows = block_rows(m, k * (4 // _GROUP), panels(packed.n), threads)
-        jobs = -(-m // rows) * panels(packed.n)
-        arguments = (shifted, a_scales, packed.words, packed.start, packed.scales, out, packed.block, rows, like)
-        over_range(_blocks_range, jobs, *arguments, threads=threads)
+        rows, blocks = row_blocks(m, k * shifted.itemsize, panels(packed.n), threads)
+        over_range(
+            _blocks_range, blocks * panels(packed.n), shifted, a_scales, packed.words, packed.start, packed.scales, out,
+            packed.block, GROUP[INT_KIND], rows, threads=threads,
+        )  # fmt: skip
     return out

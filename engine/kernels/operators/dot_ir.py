@@ -3,7 +3,8 @@
 Used where one side is tall and the other narrow: weights [N, K] against one token (GEMV), activations [M, K]
 against at most 16 columns. Rows are read once, contiguously, in their stored format and widened in registers.
 
-Stored formats: ``f32``; ``bf16`` and ``fp16`` as uint16 bit patterns, exact; ``u8`` against int8 vectors, exact int32.
+Stored formats, told by the type of the rows: float32; uint16 patterns of fp16 and int16 ones of bf16, exact; uint8
+against int8 vectors, exact int32.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.kernels.operators.lanes import half_vector
 from engine.kernels.operators.microkernel import INT_KIND, VL, declared, load, multiply_add
 
-__all__ = ["ROWS", "SPAN", "STORED", "dot_tile"]
+__all__ = ["PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile"]
 
 ROWS = 4
-STORED = {"f32": np.float32, "bf16": np.uint16, "fp16": np.uint16, "u8": np.uint8}
+PAIR_ROWS = 8 if VL == 16 else 4  # rows of the tile of two vectors: with 32 registers, sixteen sums
+STORED = {"f32": np.float32, "bf16": np.int16, "fp16": np.uint16, "u8": np.uint8}
+"""Type that tells the tile a stored format."""
 SPAN = {"f32": VL, "bf16": VL, "fp16": VL, "u8": 4 * VL}
 """Elements of K per step; vectors are zero padded to a multiple of it."""
 
-_FAR = 64 * 1024  # beyond this a whole row group is too far ahead to prefetch into a second-level cache
+_STORED: dict[str, str] = {np.dtype(kind).name: stored for stored, kind in STORED.items()}
+_FAR = 64 * 1024  # beyond this a whole row group is too far ahead to prefetch
 _NEAR = 2048
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 
@@ -55,34 +59,45 @@ def _accumulated(builder: Any, stored: str, total: Any, row: Any, vector: Any) -
     return total
 
 
-def _lane_sum(builder: Any, total: Any, add: Any) -> Any:
-    """IR: sum of the lanes by halving, always in the same order."""
-    width = total.type.count
-    while width > 1:
-        width //= 2
-        index = ir.VectorType(_I32, width)
-        blank = ir.Constant(total.type, ir.Undefined)
-        low, high = (ir.Constant(index, list(range(first, first + width))) for first in (0, width))
-        total = add(builder.shuffle_vector(total, blank, low), builder.shuffle_vector(total, blank, high))
-    return builder.extract_element(total, _I32(0))
+def _folded(builder: Any, sums: list[Any], add: Any) -> Any:
+    """IR: one vector of the lane sums of ``sums`` (a power of two, at most a vector's lanes), in order.
+
+    Every sum is folded by halves: lane i and i + width / 2, always in the same order. While there are several, two fold
+    into one register.
+    """
+    lanes = sums[0].type.count  # of each sum still held apart
+    while lanes > 1:
+        lanes //= 2
+        held = sums[0].type.count // (2 * lanes)  # sums in one register
+        pairs = list(zip(sums[::2], sums[1::2], strict=True)) if len(sums) > 1 else [(sums[0], None)]
+        sums = []
+        for a, b in pairs:
+            second = ir.Constant(a.type, ir.Undefined) if b is None else b
+            groups = range(held if b is None else 2 * held)
+            low = [g * 2 * lanes + i for g in groups for i in range(lanes)]
+            index = ir.VectorType(_I32, len(low))
+            halves = [builder.shuffle_vector(a, second, ir.Constant(index, [i + up for i in low])) for up in (0, lanes)]
+            sums.append(add(*halves))
+    return sums[0]
 
 
-def _generate(stored: str, vectors: int) -> Any:
-    integer = stored == "u8"
-    element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
-    size = STORED[stored](0).itemsize
-    span = SPAN[stored]
-    x_size = 1 if integer else 4
-    word = _I32 if integer else _F32
-    sum_type, row_type = ir.VectorType(word, VL), ir.VectorType(element, span)
-    x_type = ir.VectorType(_I8 if integer else _F32, span)
+def _generate(vectors: int) -> Any:
     unroll = 2 if vectors == 1 else 1
+    height = PAIR_ROWS if vectors == 2 else ROWS
 
     @intrinsic
     def generated(
         typingctx: Any, w: Any, w_off: Any, lda: Any, rows: Any, x: Any, x_off: Any, ldx: Any, k: Any, init: Any,
         col: Any, out: Any, out_off: Any, ldo: Any, cols: Any,
     ) -> Any:  # fmt: skip
+        stored = _STORED[str(w.dtype)]
+        integer = stored == "u8"
+        element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
+        size, x_size, span = w.dtype.bitwidth // 8, x.dtype.bitwidth // 8, SPAN[stored]
+        word = _I32 if integer else _F32
+        sum_type, row_type = ir.VectorType(word, VL), ir.VectorType(element, span)
+        x_type = ir.VectorType(_I8 if integer else _F32, span)
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def data(index: int, offset: Any, width: int) -> Any:
                 array = context.make_array(signature.args[index])(context, builder, args[index])
@@ -93,25 +108,25 @@ def _generate(stored: str, vectors: int) -> Any:
             base, vector_at = data(0, args[1], size), data(4, args[5], x_size)
             init_at, out_at, ldo, cols = data(8, args[9], 4), data(10, args[11], 4), args[12], args[13]
             row_at = []
-            for r in range(ROWS):
+            for r in range(height):
                 inside = builder.icmp_signed("<", _I64(r), rows)
                 index = builder.select(inside, _I64(r), builder.sub(rows, _I64(1)))
                 row_at.append(builder.gep(base, [builder.mul(builder.mul(index, lda), _I64(size))]))
             x_at = [builder.gep(vector_at, [builder.mul(ldx, _I64(v * x_size))]) for v in range(vectors)]
-            group_bytes = builder.mul(lda, _I64(ROWS * size))
+            group_bytes = builder.mul(lda, _I64(height * size))
             near = builder.icmp_signed("<=", group_bytes, _I64(_FAR))
             ahead = builder.select(near, group_bytes, _I64(_NEAR))
             hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
             sums = [
                 [[cgutils.alloca_once(builder, sum_type) for _ in range(unroll)] for _ in range(vectors)]
-                for _ in range(ROWS)
+                for _ in range(height)
             ]
             for place in (p for row in sums for column in row for p in column):
                 builder.store(ir.Constant(sum_type, None), place)
 
             def step(u: int, at: Any, fetch: Any) -> None:
                 xs = [load(builder, p, builder.mul(at, _I64(x_size)), x_type) for p in x_at]
-                for r in range(ROWS):
+                for r in range(height):
                     value = _widened(builder, stored, fetch(r, builder.mul(at, _I64(size))))
                     for v in range(vectors):
                         place = sums[r][v][u]
@@ -119,7 +134,7 @@ def _generate(stored: str, vectors: int) -> Any:
 
             def fetch_whole(r: int, offset: Any) -> Any:
                 line = builder.gep(row_at[r], [builder.add(offset, ahead)])
-                builder.call(hint, [line, _I32(0), _I32(2), _I32(1)])
+                builder.call(hint, [line, _I32(0), _I32(3), _I32(1)])
                 return load(builder, row_at[r], offset, row_type)
 
             tail_bytes = builder.mul(builder.srem(k, _I64(span)), _I64(size))
@@ -144,19 +159,33 @@ def _generate(stored: str, vectors: int) -> Any:
                 step(0, builder.mul(steps, _I64(span)), fetch_tail)
 
             add = builder.add if integer else builder.fadd
-            for r in range(ROWS):
-                for v in range(vectors):
-                    total = builder.load(sums[r][v][0])
-                    for u in range(1, unroll):
-                        total = add(total, builder.load(sums[r][v][u]))
-                    value = add(_lane_sum(builder, total, add), load(builder, init_at, _I64(4 * v), word))
-                    valid = builder.and_(
-                        builder.icmp_signed("<", _I64(r), rows), builder.icmp_signed("<", _I64(v), cols)
-                    )
-                    with builder.if_then(valid):
-                        place = builder.mul(builder.add(builder.mul(ldo, _I64(r)), _I64(v)), _I64(4))
-                        target = builder.bitcast(builder.gep(out_at, [place]), word.as_pointer())
-                        builder.store(value, target, align=1)
+            totals = []
+            for place in (column for row in sums for column in row):
+                total = builder.load(place[0])
+                for more in place[1:]:
+                    total = add(total, builder.load(more))
+                totals.append(total)
+            group = min(len(totals), VL)
+            start = load(builder, init_at, _I64(0), ir.VectorType(word, vectors))
+            every = ir.Constant(ir.VectorType(_I32, group), [i % vectors for i in range(group)])
+            start = builder.shuffle_vector(start, ir.Constant(start.type, ir.Undefined), every)
+            tight = builder.and_(
+                builder.icmp_signed("==", ldo, _I64(vectors)), builder.icmp_signed("<=", _I64(vectors), cols)
+            )
+            whole = builder.and_(tight, builder.icmp_signed("<=", _I64(height), rows))
+            spill = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(_I8, 4 * len(totals))), _I8.as_pointer())
+            target = builder.select(whole, out_at, spill)
+            for first in range(0, len(totals), group):
+                value = add(_folded(builder, totals[first : first + group], add), start)
+                place = builder.gep(target, [_I64(4 * first)])
+                builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=1)
+            with builder.if_then(builder.not_(whole)):
+                wide = builder.select(builder.icmp_signed("<", cols, _I64(vectors)), cols, _I64(vectors))
+                high = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
+                with cgutils.for_range(builder, high) as edge:
+                    source = builder.gep(spill, [builder.mul(edge.index, _I64(4 * vectors))])
+                    place = builder.gep(out_at, [builder.mul(builder.mul(edge.index, ldo), _I64(4))])
+                    cgutils.raw_memcpy(builder, place, source, wide, 4)
             return context.get_dummy_value()
 
         index = types.intp
@@ -167,13 +196,14 @@ def _generate(stored: str, vectors: int) -> Any:
     return generated
 
 
-def _interpreted(stored: str, vectors: int) -> Any:
+def _interpreted(vectors: int) -> Any:
     def tile_in_python(w, w_off, lda, rows, x, x_off, ldx, k, init, col, out, out_off, ldo, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
-        rows, cols = min(rows, ROWS), min(cols, vectors)
+        stored = _STORED[w.dtype.name]
+        rows, cols = min(rows, PAIR_ROWS if vectors == 2 else ROWS), min(cols, vectors)
         left = as_strided(w.reshape(-1)[w_off:], (rows, k), (lda * w.itemsize, w.itemsize))
         right = as_strided(x.reshape(-1)[x_off:], (cols, k), (ldx * x.itemsize, x.itemsize))
         if stored == "bf16":
-            left = (left.astype(np.uint32) << 16).view(np.float32)
+            left = (left.astype(np.int32) << 16).view(np.float32)
         elif stored == "fp16":
             left = np.ascontiguousarray(left).view(np.float16).astype(np.float32)
         total = left.astype(init.dtype) @ right.astype(init.dtype).T + init[col : col + cols]
@@ -182,10 +212,11 @@ def _interpreted(stored: str, vectors: int) -> Any:
     return tile_in_python
 
 
-def dot_tile(stored: str, vectors: int) -> Any:
-    """Tile of at most :data:`ROWS` stored rows against at most ``vectors`` vectors, for compiled range kernels.
+def dot_tile(vectors: int) -> Any:
+    """Tile of some stored rows against at most ``vectors`` vectors (1, 2 or 4), for compiled range kernels.
 
-    ``dot(w, w_off, lda, rows, x, x_off, ldx, k, init, col, out, out_off, ldo, cols)``: element (r, v) of the
-    output, at ``out_off + r * ldo + v``, becomes ``w[r] . x[v] + init[col + v]``; all offsets in elements.
+    ``dot(w, w_off, lda, rows, x, x_off, ldx, k, init, col, out, out_off, ldo, cols)``: element (r, v) of the output, at
+    ``out_off + r * ldo + v``, becomes ``w[r] . x[v] + init[col + v]``; all offsets in elements. At most :data:`ROWS`
+    rows a call, :data:`PAIR_ROWS` for two vectors; ``init`` and ``x`` have whole tiles of vectors.
     """
-    return (_generate if JIT_ENABLED else _interpreted)(stored, vectors)
+    return (_generate if JIT_ENABLED else _interpreted)(vectors)

@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.operators.dot_ir import ROWS, SPAN, STORED, dot_tile
-from engine.kernels.operators.gemm import aligned, output
+from engine.kernels.operators.dot_ir import PAIR_ROWS, ROWS, SPAN, STORED, dot_tile
+from engine.kernels.operators.gemm import output
+from engine.kernels.operators.microkernel import aligned
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["SMALL_N", "gemv", "small_f32", "small_s32"]
@@ -24,81 +25,29 @@ __all__ = ["SMALL_N", "gemv", "small_f32", "small_s32"]
 SMALL_N = 16
 _GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs more than it brings
 
-_f32_1, _f32_2, _f32_4 = (dot_tile("f32", v) for v in (1, 2, 4))
-_bf16_1, _bf16_4 = (dot_tile("bf16", v) for v in (1, 4))
-_fp16_1, _fp16_4 = (dot_tile("fp16", v) for v in (1, 4))
-_u8_1, _u8_2, _u8_4 = (dot_tile("u8", v) for v in (1, 2, 4))
+_GROUP = max(ROWS, PAIR_ROWS)
+_NOTHING = {np.float32: np.zeros(SMALL_N, np.float32), np.int32: np.zeros(SMALL_N, np.int32)}
+
+_one, _two, _four = (dot_tile(vectors) for vectors in (1, 2, 4))
 
 
 @kernel
-def _f32_range(lo, hi, w, x, init, out):
+def _range(lo, hi, w, x, init, out):
+    """Groups ``lo:hi`` of rows of ``w`` times every vector of ``x``; the type of ``w`` tells the stored format."""
     rows, k = w.shape
-    count = out.shape[1]
-    ldx = x.shape[1]
-    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
-        left = rows - first
+    count, ldx = out.shape[1], x.shape[1]
+    last = min(rows, hi * _GROUP)
+    if count == 2:
+        for row in range(lo * _GROUP, last, PAIR_ROWS):
+            _two(w, row * k, k, last - row, x, 0, ldx, k, init, 0, out, row * 2, 2, 2)
+        return
+    for row in range(lo * _GROUP, last, ROWS):
         if count == 1:
-            _f32_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
-        elif count == 2:
-            _f32_2(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first * 2, 2, 2)
+            _one(w, row * k, k, last - row, x, 0, ldx, k, init, 0, out, row, 1, 1)
         else:
             for v in range(0, count, 4):
-                _f32_4(
-                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
-                )  # fmt: skip
-
-
-@kernel
-def _bf16_range(lo, hi, w, x, init, out):
-    rows, k = w.shape
-    count = out.shape[1]
-    ldx = x.shape[1]
-    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
-        left = rows - first
-        if count == 1:
-            _bf16_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
-        else:
-            for v in range(0, count, 4):
-                _bf16_4(
-                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
-                )  # fmt: skip
-
-
-@kernel
-def _fp16_range(lo, hi, w, x, init, out):
-    rows, k = w.shape
-    count = out.shape[1]
-    ldx = x.shape[1]
-    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
-        left = rows - first
-        if count == 1:
-            _fp16_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
-        else:
-            for v in range(0, count, 4):
-                _fp16_4(
-                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
-                )  # fmt: skip
-
-
-@kernel
-def _u8_range(lo, hi, w, x, init, out):
-    rows, k = w.shape
-    count = out.shape[1]
-    ldx = x.shape[1]
-    for first in range(lo * ROWS, min(rows, hi * ROWS), ROWS):
-        left = rows - first
-        if count == 1:
-            _u8_1(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first, 1, 1)
-        elif count == 2:
-            _u8_2(w, first * k, k, left, x, 0, ldx, k, init, 0, out, first * 2, 2, 2)
-        else:
-            for v in range(0, count, 4):
-                _u8_4(
-                    w, first * k, k, left, x, v * ldx, ldx, k, init, v, out, first * count + v, count, count - v
-                )  # fmt: skip
-
-
-_RANGES = {"f32": _f32_range, "bf16": _bf16_range, "fp16": _fp16_range, "u8": _u8_range}
+                at = row * count + v
+                _four(w, row * k, k, last - row, x, v * ldx, ldx, k, init, v, out, at, count, count - v)
 
 
 def _padded_vectors(x: np.ndarray, stored: str) -> np.ndarray:
@@ -114,15 +63,17 @@ def _padded_vectors(x: np.ndarray, stored: str) -> np.ndarray:
 
 
 def _run(
-    stored: str, w: np.ndarray, x: np.ndarray, init: np.ndarray, out: np.ndarray, threads: int | None
+    stored: str, w: np.ndarray, x: np.ndarray, init: np.ndarray | None, out: np.ndarray, threads: int | None
 ) -> np.ndarray:
     if out.size:
         rows, k = w.shape
-        start = np.zeros(-(-init.size // 4) * 4, init.dtype)
-        start[: init.size] = init
-        groups = -(-rows // ROWS)
-        grain = max(1, _GRAIN_BYTES // max(1, ROWS * k * w.itemsize))
-        over_range(_RANGES[stored], groups, w, _padded_vectors(x, stored), start, out, threads=threads, grain=grain)
+        kind = np.int32 if stored == "u8" else np.float32
+        start = _NOTHING[kind]
+        if init is not None or x.shape[0] > SMALL_N:
+            start = np.zeros(-(-x.shape[0] // 4) * 4, kind)
+            start[: x.shape[0]] = 0 if init is None else init
+        grain = 1 + _GRAIN_BYTES // (1 + _GROUP * k * w.itemsize)
+        over_range(_range, -(-rows // _GROUP), w, _padded_vectors(x, stored), start, out, threads=threads, grain=grain)
     return out
 
 
@@ -139,12 +90,12 @@ def gemv(
     Error of an element at most ``(K + 2) 2**-24 |w| |x|`` to first order; widening of the weights is exact.
     """
     require(stored in ("f32", "bf16", "fp16"), f"stored is {stored!r}; allowed: 'f32', 'bf16', 'fp16'")
-    whole("w", w, STORED[stored], 2)
+    whole("w", w, np.float32 if stored == "f32" else np.uint16, 2)
     whole("x", x, np.float32, 1 if isinstance(x, np.ndarray) and x.ndim == 1 else 2)
     tokens = x.reshape(1, -1) if x.ndim == 1 else x
     require(tokens.shape[1] == w.shape[1], f"x has {tokens.shape[1]} values a row; allowed: {w.shape[1]}, as w")
     out = np.empty((w.shape[0], tokens.shape[0]), np.float32)
-    _run(stored, w, tokens, np.zeros(tokens.shape[0], np.float32), out, threads)
+    _run(stored, w.view(STORED[stored]), tokens, None, out, threads)
     if bias is not None:
         whole("bias", bias, np.float32, 1)
         require(bias.shape == (w.shape[0],), f"bias has shape {bias.shape}; allowed: {(w.shape[0],)}")
@@ -152,9 +103,14 @@ def gemv(
     return out[:, 0] if x.ndim == 1 else np.ascontiguousarray(out.T)
 
 
-def _small_checks(a: np.ndarray, b_t: np.ndarray) -> None:
-    require(b_t.shape[0] <= SMALL_N, f"b_t has {b_t.shape[0]} rows; allowed: at most {SMALL_N}")
-    require(b_t.shape[1] == a.shape[1], f"b_t has {b_t.shape[1]} columns; allowed: {a.shape[1]}, as a")
+def _small_checks(a: np.ndarray, b_t: np.ndarray, bias: np.ndarray | None, kind: type) -> None:
+    n, k = b_t.shape
+    if n > SMALL_N:
+        require(False, f"b_t has {n} rows; allowed: at most {SMALL_N}")
+    if k != a.shape[1]:
+        require(False, f"b_t has {k} columns; allowed: {a.shape[1]}, as a")
+    if bias is not None and whole("bias", bias, kind, 1).shape != (n,):
+        require(False, f"bias has shape {bias.shape}; allowed: {(n,)}")
 
 
 def small_f32(
@@ -167,10 +123,8 @@ def small_f32(
     """``a @ b_t.T + bias`` for at most 16 columns: float32 [M, K] x float32 [N, K] -> float32 [M, N]."""
     whole("a", a, np.float32, 2)
     whole("b_t", b_t, np.float32, 2)
-    _small_checks(a, b_t)
-    init = np.zeros(b_t.shape[0], np.float32) if bias is None else whole("bias", bias, np.float32, 1)
-    require(init.shape == (b_t.shape[0],), f"bias has shape {init.shape}; allowed: {(b_t.shape[0],)}")
-    return _run("f32", a, b_t, init, output(out, (a.shape[0], b_t.shape[0]), np.float32), threads)
+    _small_checks(a, b_t, bias, np.float32)
+    return _run("f32", a, b_t, bias, output(out, (a.shape[0], b_t.shape[0]), np.float32), threads)
 
 
 def small_s32(
@@ -184,9 +138,10 @@ def small_s32(
     """``(a - zero_a) @ b_t.T + bias`` for at most 16 columns: uint8 [M, K] x int8 [N, K] -> int32 [M, N], exact."""
     whole("a", a, np.uint8, 2)
     whole("b_t", b_t, np.int8, 2)
-    _small_checks(a, b_t)
-    require(0 <= zero_a <= 255, f"zero_a is {zero_a}; allowed: 0 to 255")
-    init = np.zeros(b_t.shape[0], np.int32) if bias is None else whole("bias", bias, np.int32, 1)
-    require(init.shape == (b_t.shape[0],), f"bias has shape {init.shape}; allowed: {(b_t.shape[0],)}")
-    init = init - np.int32(zero_a) * b_t.sum(1, dtype=np.int32)
+    _small_checks(a, b_t, bias, np.int32)
+    if not 0 <= zero_a <= 255:
+        require(False, f"zero_a is {zero_a}; allowed: 0 to 255")
+    init = bias
+    if zero_a:
+        init = (0 if bias is None else bias) - np.int32(zero_a) * b_t.sum(1, dtype=np.int32)
     return _run("u8", a, b_t, init, output(out, (a.shape[0], b_t.shape[0]), np.int32), threads)

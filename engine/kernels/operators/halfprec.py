@@ -23,23 +23,16 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
-from engine.kernels.operators.gemm import (
-    _pack_rows,
-    _scratch_words,
-    aligned,
-    block_rows,
-    output,
-    padded,
-    panels,
-)
+from engine.kernels.operators.gemm import Packed, as_rows, checked, multiply, output, padded, panel_rows, row_blocks
 from engine.kernels.operators.lanes import half_vector
-from engine.kernels.operators.microkernel import HAS_BF16, MR, NC, STRIP, load, tile
+from engine.kernels.operators.microkernel import HAS_BF16, NC, in_panels, load, panels
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["FORMATS", "NarrowWeights", "gemm_bf16", "gemm_half", "gemm_narrow", "pack_narrow", "rounded_bits"]
 
 FORMATS = ("bf16", "fp16", "ms-fp9", "ms-fp8")
 _MANTISSA = {"ms-fp9": 3, "ms-fp8": 2}
+_STRIP = 16  # codes widened at once
 _TOP_EXPONENT, _LOW_EXPONENT = 15, -14  # of every format with five exponent bits
 
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -47,9 +40,9 @@ _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.
 
 @dataclass(frozen=True, eq=False)
 class NarrowWeights:
-    """Weights [k, n] in ``format``: codes of every panel ``[k][NC]``, padded to whole strips; signs for ms-fp9.
+    """Weights [k, n] in ``format``: codes of every panel ``[k][NC]``, k padded to even; signs for ms-fp9.
 
-    ``pairs`` holds the bf16 pairs of the native bf16 tile where the host has one, else nothing.
+    ``pairs`` are the weights of the native bf16 tile where the host has one.
     """
 
     format: str
@@ -57,7 +50,7 @@ class NarrowWeights:
     n: int
     codes: np.ndarray
     signs: np.ndarray
-    pairs: np.ndarray
+    pairs: Packed | None
 
 
 def _widen_ir(format: str) -> Any:
@@ -69,25 +62,25 @@ def _widen_ir(format: str) -> Any:
                 pointer = builder.bitcast(array.data, _I8.as_pointer())
                 return builder.gep(pointer, [builder.mul(offset, _I64(size))])
 
-            halves, words = ir.VectorType(_I16, STRIP), ir.VectorType(_I32, STRIP)
-            floats = ir.VectorType(_F32, STRIP)
+            halves, words = ir.VectorType(_I16, _STRIP), ir.VectorType(_I32, _STRIP)
+            floats = ir.VectorType(_F32, _STRIP)
             byte = format in _MANTISSA
             value = load(
-                builder, data(0, args[1], 1 if byte else 2), _I64(0), ir.VectorType(_I8, STRIP) if byte else halves
+                builder, data(0, args[1], 1 if byte else 2), _I64(0), ir.VectorType(_I8, _STRIP) if byte else halves
             )
             if byte:
                 value = builder.zext(value, halves)
-                value = builder.shl(value, ir.Constant(halves, [8 if format == "ms-fp8" else 7] * STRIP))
+                value = builder.shl(value, ir.Constant(halves, [8 if format == "ms-fp8" else 7] * _STRIP))
             if format == "ms-fp9":
-                plane = load(builder, data(2, builder.sdiv(args[1], _I64(STRIP)), 2), _I64(0), _I16)
-                negative = builder.bitcast(plane, ir.VectorType(ir.IntType(1), STRIP))
-                sign = builder.shl(builder.zext(negative, halves), ir.Constant(halves, [15] * STRIP))
+                plane = load(builder, data(2, builder.sdiv(args[1], _I64(_STRIP)), 2), _I64(0), _I16)
+                negative = builder.bitcast(plane, ir.VectorType(ir.IntType(1), _STRIP))
+                sign = builder.shl(builder.zext(negative, halves), ir.Constant(halves, [15] * _STRIP))
                 value = builder.or_(value, sign)
             if format == "bf16":
-                wide = builder.shl(builder.zext(value, words), ir.Constant(words, [16] * STRIP))
+                wide = builder.shl(builder.zext(value, words), ir.Constant(words, [16] * _STRIP))
                 wide = builder.bitcast(wide, floats)
             else:
-                wide = half_vector(builder, value, STRIP)
+                wide = half_vector(builder, value, _STRIP)
             builder.store(wide, builder.bitcast(data(3, args[4], 4), floats.as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -98,30 +91,28 @@ def _widen_ir(format: str) -> Any:
 
 def _widen_python(format: str) -> Any:
     def widen(codes: Any, at: int, signs: Any, target: Any, target_at: int) -> None:
-        value = codes[at : at + STRIP].astype(np.uint16)
+        value = codes[at : at + _STRIP].astype(np.uint16)
         if format in _MANTISSA:
             value <<= 8 if format == "ms-fp8" else 7
         if format == "ms-fp9":
-            plane = (signs[at // STRIP] >> np.arange(STRIP, dtype=np.uint16)) & np.uint16(1)
+            plane = (signs[at // _STRIP] >> np.arange(_STRIP, dtype=np.uint16)) & np.uint16(1)
             value |= plane << np.uint16(15)
         if format == "bf16":
             wide = (value.astype(np.uint32) << 16).view(np.float32)
         else:
             wide = value.view(np.float16).astype(np.float32)
-        target[target_at : target_at + STRIP] = wide
+        target[target_at : target_at + _STRIP] = wide
 
     return widen
 
 
 _make_widen = _widen_ir if JIT_ENABLED else _widen_python
 _widen_bf16, _widen_fp16, _widen_ms9, _widen_ms8 = (_make_widen(name) for name in FORMATS)
-_tile_f32 = tile("f32")
-_tile_bf16: Any = tile("bf16") if HAS_BF16 else None
 
 
 @kernel
 def _widen_panel(codes, first, count, signs, format, target):
-    for i in range(0, count, STRIP):
+    for i in range(0, count, _STRIP):
         if format == 0:
             _widen_bf16(codes, first + i, signs, target, i)
         elif format == 1:
@@ -133,67 +124,33 @@ def _widen_panel(codes, first, count, signs, format, target):
 
 
 @kernel
-def _narrow_range(lo, hi, a, codes, signs, format, stride, init, low, c, block):
-    m, k = a.shape
-    n = c.shape[1]
-    tile_words = _scratch_words(MR, k, 1)
-    across = (n + NC - 1) // NC
-    scratch = np.empty(_scratch_words(min(block, m), k, 1), np.float32)
+def _narrow_range(lo, hi, a, codes, signs, format, stride, init, low, c, block, across):
     widened = np.empty(stride, np.float32)
-    packed = -1
     for job in range(lo, hi):
         first = job // across * block
-        last = min(m, first + block)
         panel = job % across
-        if first != packed:
-            _pack_rows(a, first, last, scratch)
-            packed = first
         _widen_panel(codes, panel * stride, stride, signs, format, widened)
-        for row in range(first, last, MR):
-            _tile_f32(
-                scratch, (row - first) // MR * tile_words, widened, 0, k, init, panel * NC, init,
-                np.int32(0), low, low, c, row * n + panel * NC, n, last - row, n - panel * NC,
-            )  # fmt: skip
-
-
-@kernel
-def _pairs_range(lo, hi, a, words, init, low, c, block):
-    m, k = a.shape
-    n = c.shape[1]
-    steps = (k + 1) // 2
-    tile_words = _scratch_words(MR, k, 2)
-    across = (n + NC - 1) // NC
-    scratch = np.empty(_scratch_words(min(block, m), k, 2) * 2, np.uint16)
-    packed = -1
-    for job in range(lo, hi):
-        first = job // across * block
-        last = min(m, first + block)
-        panel = job % across
-        if first != packed:
-            _pack_rows(a, first, last, scratch)
-            packed = first
-        for row in range(first, last, MR):
-            _tile_bf16(
-                scratch, (row - first) // MR * tile_words, words, panel * steps * NC, steps, init, panel * NC, init,
-                np.int32(0), low, low, c, row * n + panel * NC, n, last - row, n - panel * NC,
-            )  # fmt: skip
+        panel_rows(
+            a, first, min(a.shape[0], first + block), widened, 0, a.shape[1], init, init, np.int32(0), low, low, c,
+            panel,
+        )  # fmt: skip
 
 
 @kernel
 def _widen_strips(lo, hi, bits, format, target):
     for strip in range(lo, hi):
-        _widen_panel(bits, strip * STRIP, 1, bits, format, target[strip * STRIP :])
+        _widen_panel(bits, strip * _STRIP, 1, bits, format, target[strip * _STRIP :])
 
 
 def _widened(bits: np.ndarray, format: str, threads: int | None) -> np.ndarray:
     """Float32 values of fp16 or bf16 patterns, exact."""
     flat = np.ascontiguousarray(bits).reshape(-1)
     out = np.empty(flat.size, np.float32)
-    strips = flat.size // STRIP
+    strips = flat.size // _STRIP
     over_range(_widen_strips, strips, flat, FORMATS.index(format), out, threads=threads, grain=4096)
-    rest = flat[strips * STRIP :]
+    rest = flat[strips * _STRIP :]
     wide = (rest.astype(np.uint32) << 16).view(np.float32) if format == "bf16" else rest.view(np.float16)
-    out[strips * STRIP :] = wide
+    out[strips * _STRIP :] = wide
     return out.reshape(bits.shape)
 
 
@@ -219,7 +176,8 @@ def rounded_bits(values: np.ndarray, format: str) -> np.ndarray:
 
 
 def _stride(k: int) -> int:
-    return -(-k * NC // STRIP) * STRIP
+    """Codes of a panel: whole strips. [-]"""
+    return -(-k // 2) * 2 * NC
 
 
 def pack_narrow(b: np.ndarray, format: str) -> NarrowWeights:
@@ -230,25 +188,15 @@ def pack_narrow(b: np.ndarray, format: str) -> NarrowWeights:
     whole("b", b, np.uint16 if patterns else np.float32, 2)
     bits = b if patterns else rounded_bits(b, format)
     k, n = b.shape
-    across, stride = panels(n), _stride(k)
-    full = np.zeros((k, across * NC), np.uint16)
-    full[:, :n] = bits
-    by_panel = np.zeros((across, stride), np.uint16)
-    by_panel[:, : k * NC] = full.reshape(k, across, NC).transpose(1, 0, 2).reshape(across, k * NC)
-    flat = by_panel.reshape(-1)
+    even = np.zeros((-(-k // 2) * 2, n), np.uint16)
+    even[:k] = bits
+    codes = in_panels(even, "f32", np.uint16)
     signs = np.zeros(0, np.uint16)
     if format == "ms-fp9":
-        signs = np.packbits(flat >> 15, bitorder="little").view(np.uint16)
+        signs = np.packbits(codes >> 15, bitorder="little").view(np.uint16)
     if format in _MANTISSA:
-        flat = (flat >> (8 if format == "ms-fp8" else 7)).astype(np.uint8)
-    codes = aligned(flat.size, flat.dtype.type)
-    codes[:] = flat
-    pairs = np.zeros(0, np.uint16)
-    if format == "bf16" and HAS_BF16:
-        even = np.zeros((-(-k // 2) * 2, across * NC), np.uint16)
-        even[:k] = full
-        pairs = aligned(even.size, np.uint16)
-        pairs[:] = even.reshape(-1, 2, across, NC).transpose(2, 0, 3, 1).reshape(-1)
+        codes = (codes >> (8 if format == "ms-fp8" else 7)).astype(np.uint8)
+    pairs = Packed("bf16", k, n, in_panels(bits, "bf16", np.uint16)) if format == "bf16" and HAS_BF16 else None
     return NarrowWeights(format, k, n, codes, signs, pairs)
 
 
@@ -263,15 +211,15 @@ def gemm_narrow(
     """``max(a @ widened(b) + bias, relu ? 0 : -inf)``: float32 [M, K] -> float32 [M, N], order and bound of FP32."""
     whole("a", a, np.float32, 2)
     require(a.shape[1] == packed.k, f"a has {a.shape[1]} columns; allowed: {packed.k}, the rows of the weights")
-    init = padded("bias", bias, packed.n, np.float32)
+    init = np.zeros(panels(packed.n) * NC, np.float32) if bias is None else padded("bias", bias, packed.n, np.float32)
     out = output(out, (a.shape[0], packed.n), np.float32)
     if out.size:
-        block = block_rows(a.shape[0], 4 * packed.k, panels(packed.n), threads)
-        jobs = -(-a.shape[0] // block) * panels(packed.n)
-        low = np.float32(0 if relu else -np.inf)
-        format = FORMATS.index(packed.format)
-        arguments = (a, packed.codes, packed.signs, format, _stride(packed.k), init, low, out, block)
-        over_range(_narrow_range, jobs, *arguments, threads=threads)
+        across = panels(packed.n)
+        block, blocks = row_blocks(a.shape[0], 4 * packed.k, across, threads)
+        over_range(
+            _narrow_range, blocks * across, a, packed.codes, packed.signs, FORMATS.index(packed.format),
+            _stride(packed.k), init, np.float32(0 if relu else -np.inf), out, block, across, threads=threads,
+        )  # fmt: skip
     return out
 
 
@@ -289,19 +237,17 @@ def gemm_bf16(
     packed: NarrowWeights,
     bias: np.ndarray | None = None,
     relu: bool = False,
+    out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
     """BF16 product: bf16 patterns (uint16) [M, K] -> float32 [M, N]; vdpbf16ps where the host has it, else FP32."""
-    whole("a_bits", a_bits, np.uint16, 2)
     require(packed.format == "bf16", f"packed has format {packed.format!r}; allowed: 'bf16'")
-    require(a_bits.shape[1] == packed.k, f"a_bits has {a_bits.shape[1]} columns; allowed: {packed.k}, as the weights")
-    if not (HAS_BF16 and JIT_ENABLED):
-        return gemm_narrow(_widened(a_bits, "bf16", threads), packed, bias, relu, threads=threads)
-    init = padded("bias", bias, packed.n, np.float32)
-    out = np.empty((a_bits.shape[0], packed.n), np.float32)
-    if out.size:
-        block = block_rows(a_bits.shape[0], 2 * packed.k, panels(packed.n), threads)
-        jobs = -(-a_bits.shape[0] // block) * panels(packed.n)
-        low = np.float32(0 if relu else -np.inf)
-        over_range(_pairs_range, jobs, a_bits, packed.pairs, init, low, out, block, threads=threads)
-    return out
+    pairs = packed.pairs
+    if pairs is None:
+        return gemm_narrow(
+            _widened(whole("a_bits", a_bits, np.uint16, 2), "bf16", threads), packed, bias, relu, out, threads
+        )
+    checked(a_bits, np.uint16, pairs, "bf16", "a_bits")
+    init = pairs.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
+    out = output(out, (a_bits.shape[0], packed.n), np.float32)
+    return multiply(as_rows(a_bits, "bf16"), pairs, init, out, threads, low=np.float32(0 if relu else -np.inf))

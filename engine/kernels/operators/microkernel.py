@@ -1,19 +1,21 @@
 """One generator for the inner tile of every matrix product; only the multiply-accumulate step differs by kind.
 
-A tile multiplies ``MR`` packed rows by ``NV`` vectors of ``VL`` columns over the whole K in registers, starting
-from ``init`` (bias, zero-point correction) and ending in one epilogue, so nothing is written twice.
+A tile multiplies ``MR`` rows by ``NV`` vectors of ``VL`` columns over the whole K in registers, starting from ``init``
+(bias, zero-point correction) and ending in one epilogue, so nothing is written twice. A second tile of ``EDGE`` rows
+takes what is left of M.
 
-Kinds (the word is 32 bits; ``GROUP`` elements share it)::
+Kinds, chosen by the type of the rows when a kernel is compiled (the word is 32 bits; ``GROUP`` elements share it)::
 
-    u8s8   4 x u8 . s8  -> s32   vpdpbusd, exact                       (AVX512-VNNI)
-    s16    2 x s16 . s16 -> s32  widened u8 . s8, exact                (any CPU: LLVM folds it to pmaddwd)
-    f32    1 x f32                fused where the target has FMA
-    bf16   2 x bf16 -> f32        vdpbf16ps                            (AVX512-BF16)
+    u8s8   uint8    4 x u8 . s8  -> s32   vpdpbusd, exact                       (AVX512-VNNI)
+    s16    int16    2 x s16 . s16 -> s32  widened u8 . s8, exact                (any CPU: LLVM folds it to pmaddwd)
+    f32    float32  1 x f32               fused where the target has FMA
+    bf16   uint16   2 x bf16 -> f32       vdpbf16ps                             (AVX512-BF16)
+    xnor   int32    32 bits -> s32        count of differing bits, exact        (VPOPCNTDQ)
 
-Layouts
-    rows    ``[tile][k-chunk of 64 words][MR][64 words]``: copying keeps whole vectors, and the tile broadcasts every
-            word from one moving pointer.
-    columns ``[panel][k-word][NV][VL]`` words: a panel is ``NV * VL`` columns, zero padded.
+Rows are read where they lie, one 32-bit word broadcast at a time: six rows fit a first-level cache at any stride.
+Columns lie in panels ``[panel][k-word][NV][VL]`` words of ``NC = NV * VL`` columns, zero padded (:func:`in_panels`).
+Where K is no multiple of four bytes, the last word of u8s8 starts at element K - 4 and its weights for what was
+already counted are zero, so no row is copied for its length.
 
 The order of additions of an element is k = 0, 1, 2, ... whatever the tile, block or thread it falls in: results
 are bit-identical for any number of threads.
@@ -28,24 +30,72 @@ from llvmlite import ir
 from numpy.lib.stride_tricks import as_strided
 
 from engine.kernels.jit import JIT_ENABLED, cgutils, host_features, intrinsic, isa, types
+from engine.kernels.operators.lanes import lanes
 
-__all__ = ["CHUNK", "GROUP", "HAS_BF16", "INT_KIND", "MR", "NC", "NV", "ROUNDER", "STRIP", "VL", "copy_strip", "tile"]
+__all__ = [
+    "EDGE",
+    "GROUP",
+    "HAS_BF16",
+    "HAS_COUNT",
+    "INT_KIND",
+    "MR",
+    "NC",
+    "NV",
+    "VL",
+    "aligned",
+    "in_panels",
+    "panels",
+    "tile",
+]
 
-VL = {"avx512vnni": 16, "avx512": 16, "avx2": 8, "portable": 4}[isa()]
+VL = lanes()
 MR = 6
+EDGE = 2
 NV = 4 if VL == 16 else 2  # 6x4 accumulators of 32 registers, 6x2 of 16
 NC = NV * VL
-CHUNK = 64
-STRIP = 16  # words copied at once
-GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2}
+GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2, "xnor": 1}
 INT_KIND = "u8s8" if isa() == "avx512vnni" else "s16"
-HAS_BF16 = VL == 16 and "avx512bf16" in host_features()
-ROUNDER = np.float32(1.5 * 2**23)  # x + ROUNDER has the integer nearest x (ties to even) in its low mantissa bits
-_LINE = 64
-_AHEAD = 8  # k-words of the column panel asked for ahead: the panel streams from the second level
+_NEWEST = host_features() if isa() == "avx512vnni" and JIT_ENABLED else frozenset()
+HAS_BF16 = "avx512bf16" in _NEWEST
+"""Whether bf16 pairs are multiplied by one instruction; interpreted code widens them."""
+HAS_COUNT = "avx512vpopcntdq" in _NEWEST
+"""Whether the bits of a vector's lanes are counted by one instruction."""
+
+_KIND: dict[str, str] = {"uint8": "u8s8", "int16": "s16", "float32": "f32", "uint16": "bf16", "int32": "xnor"}
+_ROUNDER = 1.5 * 2**23  # x + _ROUNDER has the integer nearest x (ties to even) in its low mantissa bits
 _ROUNDER_BITS = 0x4B400000
+_AHEAD = 3072  # bytes of the panel that the edge tile, which may be all there is of M, asks for in advance
+_LINE = 64
 
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+def panels(n: int) -> int:
+    """Column panels of ``n`` columns. [-]"""
+    return -(-n // NC)
+
+
+def aligned(count: int, dtype: type) -> np.ndarray:
+    """``count`` zeros that start on a cache line, so that no vector of packed weights straddles two."""
+    raw = np.zeros(count * np.dtype(dtype).itemsize + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : raw.size - 64 + skip].view(dtype)
+
+
+def in_panels(b: np.ndarray, kind: str, dtype: type) -> np.ndarray:
+    """Weights [K, N] as the flat column panels of ``kind``, elements of ``dtype``."""
+    k, n = b.shape
+    group, across = GROUP[kind], panels(n)
+    words = -(-k // group)
+    full = np.zeros((words * group, across * NC), dtype)
+    full[:k, :n] = b
+    rest = k % group
+    if kind == "u8s8" and rest and k > group:  # the last word of a row starts at K - 4
+        full[-group:] = 0
+        full[-rest:, :n] = b[-rest:]
+    out = aligned(full.size, dtype)
+    out[:] = full.reshape(words, group, across, NC).transpose(2, 0, 3, 1).reshape(-1)
+    return out
 
 
 def declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
@@ -72,6 +122,9 @@ def multiply_add(builder: Any, kind: str, acc: Any, a: Any, b: Any) -> Any:
         function = declared(builder, f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", acc.type, [acc.type, part, part])
         cast = [builder.bitcast(builder.bitcast(value, bits), part) for value in (a, b)]
         return builder.call(function, [acc, *cast])
+    if kind == "xnor":
+        count = declared(builder, f"llvm.ctpop.v{width}i32", acc.type, [acc.type])
+        return builder.add(acc, builder.call(count, [builder.xor(a, b)]))
     wide = ir.VectorType(_I32, 2 * width)
     narrow = ir.VectorType(_I16, 2 * width)
     factors = [builder.sext(builder.bitcast(value, narrow), wide) for value in (a, b)]
@@ -117,168 +170,140 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
     for bound, test in ((low, "<"), (high, ">")):
         limit = splat(builder, builder.fsub(bound, origin), VL)
         value = builder.select(builder.fcmp_ordered(test, value, limit), limit, value)
-    shifted = builder.fadd(value, ir.Constant(floats, [float(ROUNDER)] * VL))
+    shifted = builder.fadd(value, ir.Constant(floats, [_ROUNDER] * VL))
     base = splat(builder, builder.sub(zero, _I32(_ROUNDER_BITS)), VL)
     return builder.trunc(builder.add(builder.bitcast(shifted, acc.type), base), ir.VectorType(_I8, VL))
 
 
-def _generate(kind: str, epilogue: str) -> Any:
-    real = kind in ("f32", "bf16")
-    word = _F32 if real else _I32
-    load_word = _F32 if kind == "f32" else _I32
-    vector, load_vector = ir.VectorType(word, VL), ir.VectorType(load_word, VL)
-    size = 1 if epilogue == "u8" else 4
-
+def _generate(height: int) -> Any:
     @intrinsic
     def generated(
-        typingctx: Any, a: Any, a_off: Any, b: Any, b_off: Any, words: Any, init: Any, col: Any, scale: Any,
+        typingctx: Any, a: Any, a_off: Any, lda: Any, b: Any, b_off: Any, k: Any, init: Any, col: Any, scale: Any,
         zero: Any, low: Any, high: Any, c: Any, c_off: Any, ldc: Any, rows: Any, cols: Any,
     ) -> Any:  # fmt: skip
+        kind, epilogue = _KIND[str(a.dtype)], {"uint8": "u8", "uint16": "bits"}.get(str(c.dtype), "raw")
+        real = kind in ("f32", "bf16")
+        vector = ir.VectorType(_F32 if real else _I32, VL)
+        word = _F32 if kind == "f32" else _I32
+        a_size, size = a.dtype.bitwidth // 8, c.dtype.bitwidth // 8
+        step = size if epilogue == "bits" else VL * size  # bytes stored of one vector of sums
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def data(index: int, offset: Any, width: int) -> Any:
                 array = context.make_array(signature.args[index])(context, builder, args[index])
                 pointer = builder.bitcast(array.data, _I8.as_pointer())
                 return builder.gep(pointer, [builder.mul(offset, _I64(width))])
 
-            rows_at, cols_at, words = data(0, args[1], 4), data(2, args[3], 4), args[4]
-            init_at, scale_at = data(5, args[6], 4), data(7, args[6], 4)
-            zero, low, high, ldc, rows, cols = *args[8:11], *args[13:16]
-            out_at = data(11, args[12], size)
-            sums = [[cgutils.alloca_once(builder, vector) for _ in range(NV)] for _ in range(MR)]
+            k, zero, low, high, ldc, rows, cols = args[5], *args[9:12], *args[14:17]
+            first_row, cols_at = data(0, args[1], a_size), data(3, args[4], 4)
+            init_at, scale_at, out_at = data(6, args[7], 4), data(8, args[7], 4), data(12, args[13], size)
+            row_at = []
+            for r in range(height):
+                inside = builder.icmp_signed("<", _I64(r), rows)  # an edge tile repeats row 0 beyond its rows
+                index = _I64(r) if height == MR or r == 0 else builder.select(inside, _I64(r), _I64(0))
+                offset = builder.mul(builder.mul(args[2], index), _I64(a_size))
+                row_at.append(builder.gep(first_row, [offset]))
+            sums = [[cgutils.alloca_once(builder, vector) for _ in range(NV)] for _ in range(height)]
             for j in range(NV):
                 start = load(builder, init_at, _I64(4 * VL * j), vector)
-                for r in range(MR):
+                for r in range(height):
                     builder.store(start, sums[r][j])
-            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-            chunks = builder.sdiv(builder.add(words, _I64(CHUNK - 1)), _I64(CHUNK))
-            with cgutils.for_range(builder, chunks) as outer:
-                done = builder.mul(outer.index, _I64(CHUNK))
-                left = builder.sub(words, done)
-                count = builder.select(builder.icmp_signed("<", left, _I64(CHUNK)), left, _I64(CHUNK))
-                a_chunk = builder.gep(rows_at, [builder.mul(done, _I64(4 * MR))])
-                b_chunk = builder.gep(cols_at, [builder.mul(done, _I64(4 * NC))])
-                with cgutils.for_range(builder, count) as step:
-                    a_step = builder.gep(a_chunk, [builder.mul(step.index, _I64(4))])
-                    b_step = builder.gep(b_chunk, [builder.mul(step.index, _I64(4 * NC))])
+            words = builder.sdiv(builder.add(k, _I64(GROUP[kind] - 1)), _I64(GROUP[kind]))
+            last = builder.sub(builder.mul(k, _I64(a_size)), _I64(4))
+            with cgutils.for_range(builder, words) as loop:
+                at = builder.mul(loop.index, _I64(4))
+                if kind == "u8s8":
+                    at = builder.select(builder.icmp_signed("<", at, last), at, last)
+                b_step = builder.gep(cols_at, [builder.mul(loop.index, _I64(4 * NC))])
+                if height != MR or kind == "xnor":
+                    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
                     for line in range(0, 4 * NC, _LINE):
-                        ahead = builder.gep(b_step, [_I64(4 * NC * _AHEAD + line)])
-                        builder.call(hint, [ahead, _I32(0), _I32(3), _I32(1)])
-                    bs = [load(builder, b_step, _I64(4 * VL * j), load_vector) for j in range(NV)]
-                    for r in range(MR):
-                        one = splat(builder, load(builder, a_step, _I64(4 * CHUNK * r), load_word), VL)
-                        for j in range(NV):
-                            total = multiply_add(builder, kind, builder.load(sums[r][j]), one, bs[j])
-                            builder.store(total, sums[r][j])
+                        builder.call(hint, [builder.gep(b_step, [_I64(_AHEAD + line)]), _I32(0), _I32(3), _I32(1)])
+                bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
+                for r in range(height):
+                    one = splat(builder, load(builder, row_at[r], at, word), VL)
+                    for j in range(NV):
+                        total = multiply_add(builder, kind, builder.load(sums[r][j]), one, bs[j])
+                        builder.store(total, sums[r][j])
 
             def finished(r: int, j: int) -> Any:
                 total = builder.load(sums[r][j])
                 if epilogue == "u8":
                     by = load(builder, scale_at, _I64(4 * VL * j), ir.VectorType(_F32, VL))
                     return _requantised(builder, total, by, zero, low, high)
+                if epilogue == "bits":
+                    fires = builder.icmp_signed("<=", total, load(builder, scale_at, _I64(4 * VL * j), vector))
+                    return builder.bitcast(fires, _I16)
                 if real:
                     floor = splat(builder, low, VL)
                     return builder.select(builder.fcmp_ordered("<", total, floor), floor, total)
                 return total
 
-            def store_all(base: Any, stride: Any) -> None:
-                for r in range(MR):
-                    row = builder.gep(base, [builder.mul(stride, _I64(r * size))])
-                    for j in range(NV):
-                        value = finished(r, j)
-                        place = builder.gep(row, [_I64(j * VL * size)])
-                        builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=1)
-
-            whole = builder.and_(builder.icmp_signed(">=", rows, _I64(MR)), builder.icmp_signed(">=", cols, _I64(NC)))
-            with builder.if_else(whole) as (full, part):
-                with full:
-                    store_all(out_at, ldc)
-                with part:
-                    spill = cgutils.alloca_once(builder, ir.ArrayType(_I8, MR * NC * size))
-                    base = builder.bitcast(spill, _I8.as_pointer())
-                    store_all(base, _I64(NC))
-                    wide = builder.select(builder.icmp_signed("<", cols, _I64(NC)), cols, _I64(NC))
-                    high_row = builder.select(builder.icmp_signed("<", rows, _I64(MR)), rows, _I64(MR))
-                    with cgutils.for_range(builder, high_row) as edge:
-                        source = builder.gep(base, [builder.mul(edge.index, _I64(NC * size))])
-                        step_bytes = builder.mul(builder.mul(edge.index, ldc), _I64(size))
-                        target = builder.gep(out_at, [step_bytes])
-                        cgutils.raw_memcpy(builder, target, source, wide, size)
+            across = _I64(NV * step // size)
+            whole = builder.icmp_signed(">=", cols, across)
+            if height != MR:
+                whole = builder.and_(whole, builder.icmp_signed(">=", rows, _I64(height)))
+            spill = builder.bitcast(
+                cgutils.alloca_once(builder, ir.ArrayType(_I8, height * NV * step)), _I8.as_pointer()
+            )
+            base = builder.select(whole, out_at, spill)
+            stride = builder.select(whole, builder.mul(ldc, _I64(size)), _I64(NV * step))
+            for r in range(height):
+                for j in range(NV):
+                    place = builder.gep(base, [builder.add(builder.mul(stride, _I64(r)), _I64(j * step))])
+                    value = finished(r, j)
+                    builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=1)
+            with builder.if_then(builder.not_(whole), likely=False):
+                wide = builder.select(builder.icmp_signed("<", cols, across), cols, across)
+                high_row = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
+                with cgutils.for_range(builder, high_row) as edge:
+                    source = builder.gep(spill, [builder.mul(edge.index, _I64(NV * step))])
+                    target = builder.gep(out_at, [builder.mul(builder.mul(edge.index, ldc), _I64(size))])
+                    cgutils.raw_memcpy(builder, target, source, wide, size)
             return context.get_dummy_value()
 
-        index, real_scalar = types.intp, types.float32
+        n, real_scalar = types.intp, types.float32
         return types.void(
-            a, index, b, index, index, init, index, scale, types.int32, real_scalar, real_scalar, c, index, index,
-            index, index,
+            a, n, n, b, n, n, init, n, scale, types.int32, real_scalar, real_scalar, c, n, n, n, n
         ), codegen  # fmt: skip
 
     return generated
 
 
-def _interpreted(kind: str, epilogue: str) -> Any:
-    """The same tile in plain Python over the same packed layouts, for when nothing is compiled."""
+def _interpreted(height: int) -> Any:
+    """The same tile in plain Python over the same panels, for when nothing is compiled."""
 
-    def tile_in_python(a, a_off, b, b_off, words, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
-        element = {"u8s8": (np.uint8, np.int8), "s16": (np.int16, np.int16), "f32": (np.float32, np.float32)}[kind]
+    def tile_in_python(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+        kind = _KIND[a.dtype.name]
         group = GROUP[kind]
-        k = np.arange(words)
-        place = a_off + k // CHUNK * CHUNK * MR + k % CHUNK + CHUNK * np.arange(min(rows, MR))[:, None]
-        left = np.zeros((MR, words), np.int32)
-        left[:rows] = a.view(np.int32)[place]
-        right = b.view(np.int32)[b_off : b_off + words * NC].reshape(words, NC)
-        total = np.repeat(init[None, col : col + NC], MR, 0)
-        for k in range(words):
-            x = np.ascontiguousarray(left[:, k]).view(element[0]).reshape(MR, group)
-            y = right[k].view(element[1]).reshape(NC, group)
+        words = -(-k // group)
+        rows, cols = min(rows, height), min(cols, NC)
+        left = as_strided(a.reshape(-1)[a_off:], (rows, k), (lda * a.itemsize, a.itemsize))
+        right = b.reshape(-1)[b_off * 4 // b.itemsize :][: words * NC * group].reshape(words, NC, group)
+        total = np.repeat(init[None, col : col + NC], rows, 0)
+        for word in range(words):
+            at = min(word * group, k - group)
             for g in range(group):
-                total = total + x[:, None, g].astype(total.dtype) * y[None, :, g].astype(total.dtype)
-        if epilogue == "u8":
+                total = total + left[:, at + g, None].astype(total.dtype) * right[word, :, g].astype(total.dtype)
+        if c.dtype == np.uint8:
             value = np.clip(total.astype(np.float32) * scale[col : col + NC], low - zero, high - zero)
             total = (np.rint(value) + zero).astype(np.uint8)
         elif kind == "f32":
             total = np.where(total < low, np.float32(low), total)
-        rows, cols = min(rows, MR), min(cols, NC)
         flat = c.reshape(-1)[c_off:]
-        as_strided(flat, (rows, cols), (ldc * c.itemsize, c.itemsize))[:] = total[:rows, :cols]
+        as_strided(flat, (rows, cols), (ldc * c.itemsize, c.itemsize))[:] = total[:, :cols]
 
     return tile_in_python
 
 
-def tile(kind: str, epilogue: str = "raw") -> Any:
-    """The tile of ``kind`` for the chosen instruction set, to be called from a compiled range kernel.
+def tile(height: int) -> Any:
+    """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
 
-    ``tile(a, a_off, b, b_off, words, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols)`` with offsets
-    of ``a``, ``b`` in words and of ``c`` in elements; ``init[col:]`` starts the sums. Epilogue ``raw`` stores the
-    sums (f32: at least ``low``), ``u8`` stores clamp(rint(sum * scale[col:]) + zero, low, high) as bytes.
-    Only the first ``rows`` x ``cols`` elements are written.
+    ``tile(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols)``: rows of ``k``
+    elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``, whole words of K each (u8s8: K >= 4
+    suffices). ``init[col:]`` starts the sums. The type of ``c`` picks the epilogue: uint8 of integer sums stores
+    ``clamp(rint(sum * scale[col:]) + zero, low, high)``, uint16 of bit counts one bit a column, ``sum <= scale[col:]``,
+    anything else the sums (real ones at least ``low``). ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only
+    the first ``rows`` x ``cols`` are written, and the tall tile is only given whole heights.
     """
-    return (_generate if JIT_ENABLED else _interpreted)(kind, epilogue)
-
-
-def _copy_strip_ir() -> Any:
-    @intrinsic
-    def generated(typingctx: Any, source: Any, source_off: Any, target: Any, target_off: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def place(index: int) -> tuple[Any, Any]:
-                array = context.make_array(signature.args[index])(context, builder, args[index])
-                return builder.gep(array.data, [args[index + 1]]), array.data.type.pointee
-
-            (read, narrow), (write, wide) = place(0), place(2)
-            count = STRIP * 4 // (signature.args[2].dtype.bitwidth // 8)
-            value = load(builder, builder.bitcast(read, _I8.as_pointer()), _I64(0), ir.VectorType(narrow, count))
-            if narrow != wide:
-                value = builder.zext(value, ir.VectorType(wide, count))
-            builder.store(value, builder.bitcast(write, value.type.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(source, types.intp, target, types.intp), codegen
-
-    return generated
-
-
-def _copy_strip_python(source: Any, source_off: int, target: Any, target_off: int) -> None:
-    count = STRIP * 4 // target.itemsize
-    target[target_off : target_off + count] = source.reshape(-1)[source_off : source_off + count]
-
-
-copy_strip = _copy_strip_ir() if JIT_ENABLED else _copy_strip_python
-"""``copy_strip(source, offset, target, offset)``: 16 words, unsigned elements widened on the way."""
+    return (_generate if JIT_ENABLED else _interpreted)(height)

@@ -28,8 +28,6 @@ def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
     """``array`` if it is C-contiguous with this type and rank (never a silent copy), else a refusal."""
     if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
         return array  # messages are only built when needed: formatting a dtype costs more than a small kernel
-    if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim and array.flags.c_contiguous:
-        return array  # the usual case pays for no message
     require(isinstance(array, np.ndarray), f"{name} must be a numpy array, not {type(array).__name__}")
     require(array.dtype == dtype, f"{name} has type {array.dtype}; allowed: {np.dtype(dtype)}")
     require(array.ndim == ndim, f"{name} has {array.ndim} dimensions; allowed: {ndim}")
