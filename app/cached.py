@@ -15,13 +15,20 @@ from engine.scenario import decode
 
 if TYPE_CHECKING:
     from app.load import Answer, Load, Spot
+    from app.traffic_inputs import Site
     from engine.sweep import Attribution
     from engine.traffic import Sla, Timeline
+    from engine.traffic.serving import Offer
 
-__all__ = ["attribution", "load_answer", "load_point", "load_window", "options", "published", "report", "warm_up"]
+__all__ = [
+    "arrangements", "attribution", "load_answer", "load_point", "load_window", "offers", "options", "published",
+    "report", "warm_up",
+]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
-_BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {"app.load.Load": repr, "engine.traffic.sla.Sla": repr}
+_BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {
+    "app.load.Load": repr, "app.traffic_inputs.Site": repr, "engine.traffic.sla.Sla": repr
+}  # fmt: skip
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)
@@ -74,6 +81,22 @@ def load_window(load: Load, qps: float) -> Timeline:
     from app.load import window
 
     return window(load, qps)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def arrangements(token: str) -> dict[str, str | None]:
+    """How many queues a scenario can be, with reasons where it can't."""
+    from engine.traffic.arrangements import arrangements as found
+
+    return found(decode(token))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
+def offers(load: Load, sla: Sla, site: Site, others: tuple[tuple[str, str], ...]) -> tuple[Offer, ...]:
+    """A load's demand on its own system and on others, given as (name, token), at an equal agreement."""
+    from app.load import offers as found
+
+    return found(load, sla, site, others)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

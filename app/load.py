@@ -8,33 +8,30 @@ from __future__ import annotations
 
 import io
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.choices import choices
 from engine.scenario import Scenario, decode
 from engine.traffic import (
     Arrivals,
-    BucketedBatching,
     Bursty,
     Capacity,
     Chain,
-    ContinuousBatching,
     Decoder,
+    Demand,
     Deterministic,
     Diurnal,
-    DynamicBatching,
-    Fixed,
     Gamma,
     Headline,
     Law,
     LoadReport,
     LogNormal,
-    NoBatching,
     Poisson,
+    SiteFacts,
     Sla,
     Timeline,
     TrafficError,
@@ -47,7 +44,10 @@ from engine.traffic import (
     simulate,
     timeline,
 )
-from engine.traffic.scenario_load import is_decoder, ladder, load_of
+from engine.traffic.serving import Offer, Serving, compare
+
+if TYPE_CHECKING:
+    from app.traffic_inputs import Site
 
 __all__ = [
     "ARRIVALS",
@@ -57,10 +57,13 @@ __all__ = [
     "Point",
     "Spot",
     "answer",
+    "demand_of",
     "log_edges",
+    "offers",
     "point",
     "point_of",
     "requests_of",
+    "site_facts",
     "spot_of",
     "window",
 ]
@@ -81,6 +84,7 @@ _QUICK_TOKENS = 3_200  # the same where each request is many iterations of a dec
 _POINTS = 24  # of a curve
 _LOWEST, _HIGHEST = 0.02, 0.98  # of capacity, the ends of a curve
 _BINS_PER_DECADE = 24
+_STEPS = 100  # of a day
 _SETTLED, _SHOWN = 500, 40  # requests before a window, and in it
 
 
@@ -100,8 +104,13 @@ class Load:
     timeout_s: float = 0.0
     places: int | None = None
     buckets: int = 1
-    sizes: str = "fixed"
+    sizes: str = "fixed"  # or uniform, lognormal
     size_cv: float = 0.5
+    differ: str = "inputs"  # in what requests differ: inputs, outputs, items or lookups
+    usual: int = 1  # mean of that; sizes go to twice it
+    arrangement: str = "whole"
+    services: int = 1
+    packet_share: float = 0.1
     stream: bool = False  # keep a decoder's token times apart even where it does not batch
 
     @property
@@ -124,30 +133,34 @@ class Load:
         return Poisson(qps)
 
     @property
-    def _spread(self) -> bool:
-        return self.sizes != "fixed" and bool(choices(self.scenario).input_label)
-
-    def _law_of_sizes(self, mean: int) -> Any:
-        top = max(2, 2 * mean)
-        return Uniform(1, max(1, 2 * mean - 1)) if self.sizes == "uniform" else LogNormal(mean, self.size_cv, top)
+    def serving(self) -> Serving:
+        """How the scenario is put to work."""
+        law = None
+        if self.sizes == "uniform":
+            law = Uniform(1, max(1, 2 * self.usual - 1))
+        elif self.sizes == "lognormal":
+            law = LogNormal(self.usual, self.size_cv, max(2, 2 * self.usual))
+        places = self.places
+        if places is not None and self.max_batch > 1:
+            places = max(places, self.max_batch)
+        tokens = self.differ == "outputs"
+        return Serving(
+            self.arrangement,
+            self.max_batch,
+            self.timeout_s,
+            places,
+            self.buckets if law is not None and self.max_batch > 1 else 1,
+            self.services,
+            self.packet_share,
+            None if tokens else law,
+            law if tokens else None,
+            "inputs" if tokens else self.differ,
+            self.stream,
+        )
 
     def system(self) -> tuple[Chain | Decoder, Any, Any]:
         """The queue the scenario would be, and the sizes and output lengths of its requests."""
-        s = self.scenario
-        most = 2 * max(1, s.inputs) if self._spread else s.inputs
-        size = self._law_of_sizes(s.inputs) if self._spread else Fixed(s.inputs)
-        if is_decoder(s) and (self.max_batch > 1 or self._spread or self.stream):
-            policy = ContinuousBatching(self.max_batch, self.places)
-            return load_of(s, policy, longest=most + s.outputs), size, Fixed(s.outputs)
-        grid = ladder(most) if self._spread else None
-        rule: Any = NoBatching(self.places)
-        if self.max_batch > 1:
-            places = None if self.places is None else max(self.places, self.max_batch)
-            rule = DynamicBatching(self.max_batch, self.timeout_s, places)
-            if self.buckets > 1 and grid is not None:
-                edges = tuple(sorted({grid[len(grid) * i // self.buckets] for i in range(1, self.buckets)}))
-                rule = BucketedBatching(edges, self.max_batch, self.timeout_s, places)
-        return load_of(s, rule, grid), size, Fixed(s.outputs)
+        return self.serving.of(self.scenario)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +172,7 @@ class Point:
     low: float | None
     high: float | None
     p50: float | None
+    use: dict[str, float] = field(default_factory=dict)  # share of time each resource is busy
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +205,7 @@ def point_of(report: LoadReport, sla: Sla) -> Point:
     """A simulated load as a point of the curve."""
     figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
     tail = getattr(report, sla.time)
-    return Point(report.qps, figure, low, high, None if tail is None else tail.p50.value)
+    return Point(report.qps, figure, low, high, None if tail is None else tail.p50.value, report.use)
 
 
 def answer(load: Load, sla: Sla) -> Answer:
@@ -206,7 +220,7 @@ def answer(load: Load, sla: Sla) -> Answer:
         for qps in loads:
             law = _law(load, system, float(qps))
             assert law is not None
-            curve.append(Point(float(qps), _law_figure(law, sla), None, None, law.quantile(0.5)))
+            curve.append(Point(float(qps), _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, float(qps))))
         return Answer(top, best, tuple(curve), law.name, 0)
     reports = latency_curve(
         system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=n
@@ -228,10 +242,14 @@ class Spot:
     report: LoadReport | None = None
 
 
+def _use(top: Capacity, qps: float) -> dict[str, float]:
+    return {name: min(1.0, seconds * qps) for name, seconds in top.busy_s.items()}
+
+
 def point(load: Load, sla: Sla, qps: float, top: Capacity) -> Spot:
     """The system at one load: by its law where it has one, else by a small simulation."""
     system, sizes, outputs = load.system()
-    use = {name: min(1.0, seconds * qps) for name, seconds in top.busy_s.items()}
+    use = _use(top, qps)
     nothing = np.empty(0)
     if qps >= top.breaks_qps:
         return Spot("overload", {}, nothing, nothing, use, 0.0, "")
@@ -244,19 +262,53 @@ def point(load: Load, sla: Sla, qps: float, top: Capacity) -> Spot:
     report = simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
     )
-    return spot_of(report, sla, use)
+    return spot_of(report, sla)
 
 
-def spot_of(report: LoadReport, sla: Sla, use: dict[str, float]) -> Spot:
+def spot_of(report: LoadReport, sla: Sla) -> Spot:
     """A simulated load in full; its histogram is always of the whole latency."""
     tail = getattr(report, sla.time)
     if tail is None or report.samples is None or report.samples.size == 0:
-        return Spot(report.message, {}, np.empty(0), np.empty(0), use, report.dropped.value, "simulation", report)
+        return Spot(
+            report.message, {}, np.empty(0), np.empty(0), report.use, report.dropped.value, "simulation", report
+        )
     samples = report.samples
     edges = log_edges(0.9 * float(samples.min()), 1.1 * float(samples.max()))
     shares = np.histogram(samples, edges)[0] / samples.size
     figures = {name: getattr(tail, name).value for name in ("mean", "p50", "p95", "p99")}
-    return Spot(None, figures, edges, shares, use, report.dropped.value, "simulation", report)
+    return Spot(None, figures, edges, shares, report.use, report.dropped.value, "simulation", report)
+
+
+def demand_of(site: Site, batch: int = 1) -> Demand:
+    """A day of that peak and mean, in requests of so many inferences. Power is linear in load, so only those two count:
+    a hundredth of the day at the peak, the rest level."""
+    rest = site.peak_qps * max(0.0, site.mean_share * _STEPS - 1) / (_STEPS - 1)
+    return Demand(tuple(batch * qps for qps in (site.peak_qps, *[rest] * (_STEPS - 1))))
+
+
+def site_facts(scenario: Scenario, site: Site) -> SiteFacts:
+    """The site of a plan, with the scenario's own costs."""
+    costs = scenario.costs
+    return SiteFacts(site.slots, site.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+
+
+def offers(load: Load, sla: Sla, site: Site, others: Sequence[tuple[str, str]]) -> tuple[Offer, ...]:
+    """The load's demand on its own system and on others, given as (name, token), at an equal agreement."""
+    scenario = load.scenario
+    scenarios = {"": scenario} | {name: decode(token) for name, token in others}
+    return compare(
+        scenarios,
+        load.serving,
+        sla,
+        demand_of(site, scenario.batch),
+        load.at(1.0),
+        site=site_facts(scenario, site),
+        headroom=site.headroom,
+        survives=site.survives,
+        idle_w=site.idle_w,
+        node_usd=site.node_usd,
+        requests=requests_of(load.system()[0]),
+    )
 
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,14 @@ import plotly.graph_objects as go
 
 from app import format as fmt
 from app.load import Point, Spot
-from app.look import CLOUD, INK, NEUTRAL, PICK, bar, log_ticks, row_height, rows_axis, style, track, two_lines
+from app.look import CLOUD, INK, NEUTRAL, PALETTE, PICK, bar, log_ticks, row_height, rows_axis, style, track, two_lines
 from engine.traffic import Timeline
 
-__all__ = ["curve", "distribution", "use", "window"]
+__all__ = ["along", "curve", "distribution", "use", "window"]
 
 _BAND = "rgba(120,132,148,0.22)"
 _STEEP = 8.0  # a curve that rises more is drawn on a log axis
+_LINE = 2200.0  # percent of the axis times pixels of height that a line of a label takes
 _OVER = 3.0  # times the agreement to which a curve is drawn
 
 
@@ -198,39 +200,88 @@ def use(shares: dict[str, float], dark: bool) -> go.Figure:
     return style(data, x, rows_axis(labels, least=2), max(140, 56 + row_height(labels) * max(len(rows), 2)), dark)
 
 
-def window(seen: Timeline, dark: bool, most: int = 40) -> go.Figure:
-    """A window of requests on their way: one row each, grey while it waits, ink while it is served.
+def along(points: Sequence[Point], qps: float, dark: bool, height: int = 300, named: int = 4) -> go.Figure:
+    """Share of time each resource is busy along the load; the ``named`` busiest are named, ``qps`` is now. [1/s]"""
+    last = points[-1]
+    names = sorted(last.use, key=lambda name: -last.use[name])
+    x = fmt.scale([last.qps], "QPS")
+    data: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    floor = math.inf
+    for at, name in reversed(list(enumerate(names))):
+        shown = name[:1].upper() + name[1:]
+        data.append(
+            {
+                "type": "scatter", "mode": "lines", "x": [x(p.qps) for p in points],
+                "y": [100 * p.use.get(name, 0.0) for p in points],
+                "line": {"color": INK[dark] if at == 0 else NEUTRAL, "width": 2 if at == 0 else 1.3,
+                         "dash": ("solid", "dash", "dot", "dashdot")[at % 4]},
+                "hovertemplate": [f"<b>{shown}</b><br>{fmt.percent(p.use.get(name))} busy at {fmt.si(p.qps, 'QPS')}"
+                                  "<extra></extra>" for p in points],
+            }
+        )  # fmt: skip
+    for name in names[:named]:  # from the busiest down; a label keeps clear of the one above it
+        text = textwrap.wrap(name[:1].upper() + name[1:], 20)
+        middle = min(100 * last.use[name], floor - _LINE * len(text) / 2 / height)
+        floor = middle - _LINE * len(text) / 2 / height
+        at = {"x": x(last.qps), "y": middle, "xanchor": "left", "yanchor": "middle", "xshift": 4, "align": "left"}
+        notes.append(at | {"text": "<br>".join(text)})
+    now = {"type": "scatter", "mode": "lines", "x": [x(qps)] * 2, "y": [0, 105], "hoverinfo": "skip"}
+    data.append(now | {"line": {"color": PICK[dark], "width": 1.3, "dash": "dash"}})
+    left = x(qps) > 0.5 * x(last.qps)
+    notes.append({"x": x(qps), "y": 105, "text": "now", "xanchor": "right" if left else "left", "yanchor": "top",
+                  "xshift": -4 if left else 4})  # fmt: skip
+    y = {"title": "Share of time busy", "range": [0, 108], "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
+    return style(data, {"title": f"Load ({x.unit})", "range": [0, 1.55 * x(last.qps)]}, y, height, dark, notes=notes)
 
+
+def _segments(seen: Timeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
+    """What requests spend their time on, as (kind, name, begin, end) [s]; kind: wait, wire or serve."""
+    if seen.first is not None:
+        first = seen.first[:most]
+        return [
+            ("wait", "until its first token", seen.arrive[:most], first),
+            ("serve", "further tokens", first, seen.done[:most]),
+        ]
+    found = []
+    for name, start in seen.start.items():
+        kind = "wire" if name in seen.wires else "serve"
+        found.append(("wait", f"waiting for {name}", seen.came[name][:most], start[:most]))
+        found.append((kind, f"in {name}", start[:most], seen.left[name][:most]))
+    return found
+
+
+def window(seen: Timeline, dark: bool, most: int = 40) -> go.Figure:
+    """A window of requests on their way through the resources: one row each.
+
+    Grey while it waits, narrow and violet on a wire, ink while it is served, the second and further stations hatched.
     Where the first token is known (a decoder), grey lasts to it and ink from it to the last.
     """
     arrive, done = seen.arrive[:most], seen.done[:most]
     origin = float(arrive[0])
-    if seen.first is not None:
-        stages = [("until its first token", seen.first[:most]), ("further tokens", done)]
-    else:
-        stages = []
-        for at, (name, start) in enumerate(seen.start.items()):
-            stages.append((f"waiting for the {name}", start[:most]))
-            later = list(seen.start.values())
-            if at + 1 == len(later):
-                stages.append((f"in the {name}", done))
     scale = fmt.scale([float(np.nanmax(done)) - origin], "s")
     data: list[dict[str, Any]] = []
-    begin = arrive
-    for k, (name, end) in enumerate(stages):
-        served = k == len(stages) - 1
+    looks = {"wait": CLOUD[dark], "wire": PALETTE["links"][dark], "serve": INK[dark]}
+    served = 0
+    for kind, name, begin, end in _segments(seen, most):
+        hatch = (
+            {"pattern": {"shape": ("", "/", "x")[served % 3], "fgcolor": CLOUD[dark], "fillmode": "overlay", "size": 6}}
+            if kind == "serve"
+            else {}
+        )
+        served += kind == "serve"
         spans = end - begin
         keep = np.isfinite(spans) & (spans > 0)
         data.append(
             {
                 "type": "bar", "orientation": "h", "y": np.flatnonzero(keep).tolist(),
                 "x": [scale(float(v)) for v in spans[keep]], "base": [scale(float(b) - origin) for b in begin[keep]],
-                "width": 0.8, "marker": {"color": INK[dark] if served else CLOUD[dark]},
+                "width": 0.35 if kind == "wire" else 0.8,
+                "marker": {"color": looks[kind], "line": {"width": 0}} | hatch,
                 "hovertemplate": [f"<b>Request {i + 1}</b>, {name}<br>{fmt.seconds(float(spans[i]))}<extra></extra>"
                                   for i in np.flatnonzero(keep)],
             }
         )  # fmt: skip
-        begin = end
     last = arrive.size
     named = [0, *range(9, last, 10)]
     y = {"title": "Request, in order of arrival", "range": [last - 0.4, -0.6], "showgrid": False,

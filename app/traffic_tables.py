@@ -9,39 +9,41 @@ import numpy as np
 import pandas as pd
 
 from app import format as fmt
-from app.load import ARRIVALS, Answer, Load, Point, Spot
+from app.load import Answer, Load, Point, Spot, demand_of, site_facts
 from app.simulation import Simulation
+from app.traffic_inputs import Site
 from engine.report import Report
 from engine.traffic import (
     Capacity,
-    Demand,
+    CapacityPlan,
     Headline,
-    SiteFacts,
     Sla,
     Timeline,
     TrafficError,
     capacity_plan,
 )
+from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import node_facts
+from engine.traffic.serving import Offer
 
 __all__ = [
-    "DOMAINS",
     "at_this_load",
     "curve_csv",
     "everything",
     "job_said",
     "knee",
     "made_by",
+    "offers_frame",
+    "offers_said",
     "overload",
     "plan_csv",
     "plans",
     "simulated_by",
     "verdict",
     "waits",
+    "window_key",
 ]
 
-DOMAINS = ("none", "card", "node", "rack")
-_STEPS = 100  # of a day
 _OF = {"latency": "", "ttft": " of the first token", "tpot": " of a further token"}
 
 
@@ -137,61 +139,106 @@ def job_said(job: Simulation | None, qps: float) -> str:
 
 def waits(seen: Timeline) -> tuple[float, float]:
     """Share of their time the requests of a window wait (to the first token where known), and their mean stay. [s]"""
-    stay = np.nanmean(seen.done - seen.arrive) if np.isfinite(seen.done).any() else np.nan
-    end = seen.first if seen.first is not None else next(iter(seen.start.values()))
-    wait = np.nanmean(end - seen.arrive) if np.isfinite(end).any() else np.nan
-    return (float(wait / stay) if stay > 0 else 0.0), float(stay)
+    stay = seen.done - seen.arrive
+    if seen.first is not None:
+        waited = seen.first - seen.arrive
+    else:
+        waited = np.sum([seen.start[name] - came for name, came in seen.came.items()], axis=0)
+    served = np.isfinite(stay)
+    if not served.any():
+        return 0.0, float("nan")
+    mean = float(stay[served].mean())
+    return (float(waited[served].mean()) / mean if mean > 0 else 0.0), mean
 
 
-def plans(
-    report: Report,
-    headline: Headline,
-    peak_qps: float,
-    mean_share: float,
-    headroom: float,
-    survives: str,
-    slots: int,
-    rack_w: float,
-    node_usd: float | None,
-) -> tuple[pd.DataFrame | None, str, list[str]]:
-    """Plans for each failure domain, the chosen one first: table, sentence, assumptions.
+def window_key(seen: Timeline) -> str:
+    """What the colours of a window mean."""
+    if seen.first is not None:
+        return "Grey until the first token, ink to the last."
+    served = [name for name in seen.start if name not in seen.wires]
+    looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
+    said = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
+    return f"Grey waits, {'violet travels, ' if seen.wires else ''}{said}."
 
-    Power is linear in load, so of the day only peak and mean count: a hundredth of it at the peak, the rest level.
-    """
-    costs = report.scenario.costs
-    if report.capex_usd is None and node_usd is None:
-        return None, "no plan", [f"No price is published for {report.system_name}. Give one under Demand and site."]
+
+def _columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
+    """Machines, power and money of plans as columns, one prefix a column; None where there is no figure."""
+
+    def scaled(values: list[float | None], unit: str, label: str) -> tuple[str, list[float | None]]:
+        known = [value for value in values if value is not None]
+        found = fmt.scale(known or [1.0], unit)
+        return label.format(found.unit).replace(" )", ")"), [None if v is None else found(v) for v in values]
+
+    def column(name: str) -> list[Any]:
+        return [None if p is None else getattr(p, name) for p in plans]
+
+    return dict(
+        [
+            ("Nodes", column("nodes")),
+            ("Racks", column("racks")),
+            scaled(column("peak_w"), "W", "Power at the peak ({})"),
+            scaled(column("mean_w"), "W", "Mean power ({})"),
+            scaled(column("capex_usd"), "", "Capex ($ {})"),
+            ("Per million inferences ($)", column("usd_per_million")),
+            scaled(column("energy_j_per_inference"), "J", "Energy ({} an inference)"),
+            ("Perf/W (inferences/J)", column("inferences_per_joule")),
+            ("Busy at the peak (%)", [None if p is None else 100 * p.peak_use for p in plans]),
+        ]
+    )
+
+
+def plan_said(plan: CapacityPlan) -> str:
+    """A plan in a few numbers."""
+    plural = ["s" if n > 1 else "" for n in (plan.nodes, plan.racks)]
+    said = f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
+    if plan.capex_usd is None or plan.usd_per_million is None:
+        return said
+    return f"{said}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} a million inferences"
+
+
+def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame | None, str, list[str]]:
+    """Plans for each failure domain, the chosen one first: table, sentence, assumptions."""
     try:
-        rest = peak_qps * (mean_share * _STEPS - 1) / (_STEPS - 1)
-        steps = (peak_qps, *[max(0.0, rest)] * (_STEPS - 1))
-        node, notes = node_facts(report.scenario, headline, None, node_usd)
-        site = SiteFacts(slots, rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
-        order = [survives, *(d for d in DOMAINS if d != survives)]
-        made = [capacity_plan(Demand(steps), node, site, headroom=headroom, survives=d) for d in order]
+        node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd)
+        facts, demand = site_facts(report.scenario, site), demand_of(site)
+        order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
+        made = [capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order]
     except TrafficError as error:
         return None, "no plan", [f"{str(error).rstrip('.')}."]
-    first = made[0]
-    power = fmt.scale([p.peak_w for p in made], "W")
-    money = fmt.scale([p.capex_usd for p in made], "")
-    frame = pd.DataFrame(
-        {
-            "Down": ["nothing" if d == "none" else f"one {d}" for d in order],
-            "Nodes": [p.nodes for p in made],
-            "Racks": [p.racks for p in made],
-            f"Power at the peak ({power.unit})": [power(p.peak_w) for p in made],
-            f"Mean power ({power.unit})": [power(p.mean_w) for p in made],
-            f"Capex ($ {money.unit})".replace(" )", ")"): [money(p.capex_usd) for p in made],
-            "Per million ($)": [p.usd_per_million for p in made],
-            "Energy (J a request)": [p.energy_j_per_inference for p in made],
-            "Busy at the peak (%)": [100 * p.peak_use for p in made],
-        }
-    )
-    plural = ["s" if n > 1 else "" for n in (first.nodes, first.racks)]
-    said = (
-        f"{first.nodes:,} node{plural[0]} in {first.racks:,} rack{plural[1]}, "
-        f"{fmt.si(first.peak_w, 'W')}, {fmt.usd(first.capex_usd)}, {fmt.usd(first.usd_per_million)} a million"
-    )
-    return frame, said, list(notes)
+    frame = pd.DataFrame({"Down": ["nothing" if d == "none" else f"one {d}" for d in order]} | _columns(made))
+    return frame, plan_said(made[0]), list(notes)
+
+
+def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
+    """Systems at an equal agreement and demand as a table."""
+    lines = [offer.headline for offer in offers]
+    carried = [None if h is None or not h.qps else h.qps * o.scenario.batch for h, o in zip(lines, offers, strict=True)]
+    scale = fmt.scale([value for value in carried if value] or [1.0], "")
+    head = {
+        "System": list(names),
+        f"A node carries ({scale.unit} inferences/s)".replace("( ", "("): [
+            v if v is None else scale(v) for v in carried
+        ],
+        "Limited by": [None if h is None else h.limit for h in lines],
+    }
+    return pd.DataFrame(head | _columns([offer.plan for offer in offers]))
+
+
+def offers_said(offers: Sequence[Offer], names: Sequence[str]) -> str:
+    """Which system costs or draws least."""
+    priced = [
+        (o.plan.usd_per_million, n)
+        for o, n in zip(offers, names, strict=True)
+        if o.plan and o.plan.usd_per_million is not None
+    ]
+    if len(priced) > 1:
+        cost, name = min(priced)
+        return f"{name} costs least, {fmt.usd(cost)} a million inferences"
+    planned = [(o.plan.mean_w, n) for o, n in zip(offers, names, strict=True) if o.plan]
+    if not planned:
+        return "no system carries it"
+    watts, name = min(planned)
+    return f"{name} draws least, {fmt.si(watts, 'W')}"
 
 
 def _identity(report: Report) -> dict[str, Any]:
@@ -205,11 +252,13 @@ def _versions(report: Report) -> dict[str, str]:
 
 def _settings(load: Load, sla: Sla) -> dict[str, Any]:
     return {
-        "arrivals": ARRIVALS[load.arrivals],
+        "arrivals": load.arrivals,
+        "arrangement": load.arrangement,
         "max_batch": load.max_batch,
         "timeout_s": load.timeout_s,
         "places": load.places,
         "sizes": load.sizes,
+        "sizes_are": load.differ,
         "sla_time": sla.time,
         "sla_metric": sla.metric,
         "sla_s": sla.seconds,
@@ -224,6 +273,7 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[Point]) ->
         rows.append(
             _identity(report)
             | {"qps": p.qps, "figure_s": p.figure, "low_s": ends["low"], "high_s": ends["high"], "p50_s": p.p50}
+            | {f"use_{name}": share for name, share in p.use.items()}
             | _settings(load, sla)
             | _versions(report)
         )

@@ -11,147 +11,20 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import cached, link, parts, traffic_charts, traffic_tables
+from app import cached, comparison, link, parts, traffic_charts, traffic_tables
 from app import format as fmt
-from app.load import ARRIVALS, Answer, Load, Point, Spot, point_of, spot_of
+from app.load import Answer, Load, Point, Spot, point_of, spot_of
 from app.simulation import Simulation
+from app.traffic_inputs import Site, load_and_sla, nice, site
 from engine.devices.family import Unsupported
+from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import ScenarioError, encode
-from engine.traffic import Sla, TrafficError
+from engine.traffic import Sla
 
-_METRICS = ("p99", "p95", "p50", "mean")
-_TIMES = {"latency": "Whole answer", "ttft": "First token", "tpot": "Each further token"}
-_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the scenario it was set for
-_TRACE_MAX = 2_000_000  # bytes of a CSV of arrivals
-_DEMAND_NODES = 10  # nodes' worth of load a plan starts from
 _TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
-_GENEROUS = 3.0  # times the unloaded latency an agreement starts from
-
-
-def nice(value: float) -> float:
-    """The next 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(value))
-    return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
-
-
-def agreement(report: Report) -> Sla:
-    """The sidebar: the figure that is promised."""
-    tokens = report.tpot_s is not None
-    one, two = st.columns(2)
-    metric = one.selectbox(
-        "Promise",
-        _METRICS,
-        key="sla-of",
-        bind="query-params",
-        help="p99: 99% of requests stay under the limit.",
-    )
-    usual = report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
-    limit = two.number_input(
-        f"at most ({fmt.MILLISECOND.unit})",
-        min_value=1e-6,
-        value=float(f"{fmt.MILLISECOND(usual):.6g}"),
-        key="sla",
-        bind="query-params",
-        format="%.6g",
-    )
-    time = "latency"
-    if tokens:
-        time = st.selectbox(
-            "Of the time to the", list(_TIMES), format_func=_TIMES.__getitem__, key="sla-time", bind="query-params"
-        )
-    return Sla(limit / fmt.MILLISECOND.factor, metric, time)
-
-
-def _number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
-    return st.number_input(label, min_value=low, max_value=high, value=value, key=key, bind="query-params", **more)
-
-
-def arrivals() -> dict[str, Any]:
-    """The sidebar: when requests come."""
-    kind = st.selectbox("Arrivals", list(ARRIVALS), format_func=ARRIVALS.__getitem__, key="come", bind="query-params")
-    found: dict[str, Any] = {"arrivals": kind}
-    if kind == "gamma":
-        found["cv"] = _number("Variation of the gaps", 2.0, 0.1, 20.0, "gap-cv", help="1 is as random as Poisson.")
-    elif kind == "bursty":
-        found["peak"] = _number("Rate in a burst, times the mean", 4.0, 1.1, 100.0, "peak")
-        found["share"] = _number("Share of time in bursts (%)", 10.0, 0.1, 90.0, "burst-share") / 100
-        found["burst_s"] = _number("Length of a burst (s)", 1.0, 0.001, 3600.0, "burst")
-    elif kind == "day":
-        found["day_s"] = _number(
-            "Length of the day (s)", 60.0, 1.0, 86_400.0, "day", help="A day squeezed to this length, peak at 20 h."
-        )
-    elif kind == "trace":
-        file = st.file_uploader(
-            "Arrivals, CSV",
-            type="csv",
-            key="trace",
-            help="Column time_s, increasing. Not in the link: it has to be given again.",
-        )
-        if file is None:
-            st.caption("No file yet: arrivals are taken as Poisson.")
-            found["arrivals"] = "poisson"
-        elif file.size > _TRACE_MAX:
-            raise TrafficError(f"trace has {file.size:,} bytes; at most {_TRACE_MAX:,} are allowed")
-        else:
-            found["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
-    return found
-
-
-def policy(report: Report) -> dict[str, Any]:
-    """The sidebar: how requests are queued and launched together."""
-    decoder = report.tpot_s is not None
-    batch = st.select_slider(
-        "Requests launched together",
-        _BATCHES,
-        key="together",
-        bind="query-params",
-        help="1: none. Tokens join a running batch between iterations; others wait for a full batch or the time below.",
-    )
-    found: dict[str, Any] = {"max_batch": batch}
-    if batch > 1 and not decoder:
-        usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
-        wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.4g")
-        found["timeout_s"] = wait / fmt.MILLISECOND.factor
-    places = st.number_input(
-        "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places", bind="query-params",
-        placeholder="no limit", help="Who finds them all taken is turned away.",
-    )  # fmt: skip
-    found["places"] = None if places is None else int(places)
-    return found
-
-
-def sizes(scenario_label: str | None) -> dict[str, Any]:
-    """The sidebar: how long requests are; only where the workload has a length."""
-    if not scenario_label:
-        return {}
-    kinds = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
-    kind = st.selectbox(
-        f"{scenario_label}, distribution", list(kinds), format_func=kinds.__getitem__, key="sizes", bind="query-params",
-        help="Around the scenario's own length, at most twice it.",
-    )  # fmt: skip
-    found: dict[str, Any] = {"sizes": kind}
-    if kind == "lognormal":
-        found["size_cv"] = _number("Variation of the lengths", 0.5, 0.05, 3.0, "size-cv")
-    return found
-
-
-def load_and_sla(report: Report) -> tuple[Load, Sla]:
-    """Everything the sidebar says about the load."""
-    with st.sidebar:
-        sla = agreement(report)
-        found = arrivals()
-        rule = policy(report)
-        label = cached.options(report.token).input_label
-        size = sizes(label)
-        if size.get("sizes", "fixed") != "fixed" and rule["max_batch"] > 1 and report.tpot_s is None:
-            rule["buckets"] = st.select_slider(
-                "Length buckets", (1, 2, 4), key="buckets", bind="query-params",
-                help="A batch holds one bucket's requests only, so it pads less.",
-            )  # fmt: skip
-        return Load(report.token, **found, **rule, **size, stream=sla.time != "latency"), sla
 
 
 def asked() -> float | None:
@@ -240,8 +113,19 @@ def busy(spot: Spot) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
-    with parts.card("How busy each part is", said, stretch=False):
+    with parts.card("How busy each part is", said):
         parts.figure(traffic_charts.use(spot.use, parts.dark()), f"Use: {said}.", "t.use")
+
+
+def busy_along(points: list[Point], qps: float, height: int) -> None:
+    """How busy each resource is along the load."""
+    last = points[-1]
+    if not last.use:
+        return
+    most = max(last.use, key=lambda name: last.use[name])
+    said = f"{most} fills first"
+    with parts.card("How busy each part is along the load", said):
+        parts.figure(traffic_charts.along(points, qps, parts.dark(), height), f"Use along the load: {said}.", "t.along")
 
 
 def window(load: Load, qps: float) -> None:
@@ -253,36 +137,9 @@ def window(load: Load, qps: float) -> None:
         said = f"the first token takes {fmt.percent(wait)} of the time"
     with parts.card("Forty requests on their way", said):
         parts.figure(traffic_charts.window(seen, parts.dark()), f"Timeline: {said}.", "t.window")
-        st.caption(
-            "Grey until the first token, ink to the last." if seen.first is not None else "Grey waits, ink is served."
-        )
+        st.caption(traffic_tables.window_key(seen))
         if not math.isfinite(stay):
             st.caption("All of these were turned away.")
-
-
-def plan_of(report: Report, answer: Answer) -> tuple[pd.DataFrame | None, str, list[str]]:
-    """The capacity table by failure domain, its sentence, and the assumptions behind it."""
-    with st.sidebar, st.expander("Demand and site", key="open.site"):
-        usual = nice(_DEMAND_NODES * answer.headline.qps) if answer.headline.qps > 0 else 1.0
-        given = st.number_input(
-            "Demand at the peak (QPS)", min_value=1e-6, max_value=1e12, value=None, key="demand", bind="query-params",
-            format="%.6g", placeholder=f"{usual:.6g}",
-        )  # fmt: skip
-        demand = usual if given is None else given
-        mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
-        headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
-        survives = st.selectbox(
-            "Survives the loss of a", traffic_tables.DOMAINS, index=2, key="survives", bind="query-params"
-        )
-        slots = st.number_input("Nodes a rack takes", 1, 1000, 20, key="slots", bind="query-params")
-        rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.6g")
-        price = st.number_input(
-            "Price of a node ($)", min_value=0.0, value=None, key="node-usd", bind="query-params",
-            placeholder=fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published",
-        )  # fmt: skip
-    return traffic_tables.plans(
-        report, answer.headline, demand, mean / 100, headroom / 100, survives, int(slots), rack_w, price
-    )
 
 
 def _three(largest: float) -> Any:
@@ -291,21 +148,57 @@ def _three(largest: float) -> Any:
     return st.column_config.NumberColumn(format=f"%.{decimals}f")
 
 
+def _table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
+    whole = st.column_config.NumberColumn(format="localized")
+    columns = {n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
+    columns |= {n: whole for n in frame if frame[n].dtype.kind == "i" or n in ("Nodes", "Racks")}
+    columns |= {pinned: st.column_config.TextColumn(pinned=True, width="small" if pinned == "Down" else "medium")}
+    st.dataframe(frame, hide_index=True, column_config=columns, alt=alt)
+
+
 def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str]) -> None:
     """Nodes, racks, power and money for the demand."""
     with parts.card("Nodes for the demand", said):
         if frame is not None:
-            whole = st.column_config.NumberColumn(format="localized")
-            st.dataframe(
-                frame,
-                hide_index=True,
-                column_config={n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
-                | {n: whole for n in frame if frame[n].dtype.kind == "i"}
-                | {"Down": st.column_config.TextColumn(pinned=True, width="small")},
-                alt="Nodes, racks, power and cost by failure domain",
-            )
+            _table(frame.dropna(axis=1, how="all"), "Down", "Nodes, racks, power and cost by failure domain")
         for note in notes:
             st.caption(fmt.plain(note))
+
+
+def rivals(report: Report) -> tuple[tuple[str, str], ...]:
+    """Names and tokens of what a scenario stands beside: the baseline, its published rival, this session's others."""
+    found: dict[str, str] = {}
+    against = parts.baseline_report()
+    if against:
+        found[against[1].token] = against[1].system_name
+    preset = link.related(link.current())
+    if preset and preset.rival:
+        found.setdefault(encode(PRESETS[preset.rival].scenario), PRESETS[preset.rival].pill)
+    shown = comparison.shown()
+    for entry in shown.entries if shown else ():
+        found.setdefault(encode(entry.scenario), parts.pair_names(entry.scenario)[0])
+    found.pop(report.token, None)
+    return tuple((name, token) for token, name in found.items())
+
+
+def others_card(report: Report, load: Load, sla: Sla, where: Site) -> None:
+    """The same demand on other systems; computed when it is opened."""
+    others = rivals(report)
+    title = f"The same demand on other systems · {len(others) or 'none chosen'}"
+    with st.expander(title, key="open.others", on_change="rerun") as folded:
+        if not folded.open:
+            return
+        if not others:
+            st.caption("Pin a baseline or put scenarios on Compare: they are asked for the same promise here.")
+            return
+        offers = cached.offers(load, sla, where, others)
+        names = [report.system_name, *(name for name, _ in others)]
+        frame = traffic_tables.offers_frame(offers, names)
+        st.markdown(f":gray[{fmt.plain(traffic_tables.offers_said(offers, names))}]")
+        _table(frame, "System", "Systems at the same promise and demand")
+        for name, offer in zip(names, offers, strict=True):
+            for said in [offer.problem] if offer.problem else offer.notes:
+                st.caption(fmt.plain(f"{name}: {said}"))
 
 
 @st.fragment(run_every=0.4)
@@ -348,7 +241,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
         answer = cached.load_answer(load, sla)
-    frame, said, notes = plan_of(report, answer)
+    where = site(report, answer.headline.qps)
+    frame, said, notes = traffic_tables.plans(report, answer.headline, where)
     qps = rate(answer)
     spot = cached.load_point(load, sla, qps)
     verdict = st.container()
@@ -361,7 +255,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         headline = job.headline or headline
         made = traffic_tables.simulated_by(job)
         if job.spot is not None and job.spot.stable and job.qps == qps:
-            spot = spot_of(job.spot, sla, spot.use)
+            spot = spot_of(job.spot, sla)
     with verdict:
         st.markdown(traffic_tables.verdict(headline, sla, report))
         if spot.message:
@@ -372,8 +266,11 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     with chart:
         side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, made), lambda: spread(spot, sla))
     capacity_card(frame, said, notes)
+    others_card(report, load, sla, where)
     if spot.shares.size:
-        side_by_side(lambda: busy(spot), lambda: window(load, qps))
+        tall = max(300, traffic_charts.use(spot.use, parts.dark()).layout.height)
+        side_by_side(lambda: busy(spot), lambda: busy_along(points, qps, tall))
+        window(load, qps)
     exports: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Curve, CSV": ("traffic", "csv", lambda: traffic_tables.curve_csv(report, load, sla, points)),
         "Capacity, CSV": ("traffic-capacity", "csv", lambda: traffic_tables.plan_csv(report, sla, frame)),

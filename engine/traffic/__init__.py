@@ -27,7 +27,7 @@ from engine.traffic.policies import (
 )
 from engine.traffic.service import DecoderService, Resource, Service, TrafficError
 from engine.traffic.simulate import LoadReport, Timeline, latency_curve, simulate, timeline
-from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Uniform
+from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Sizes, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "Resource",
     "Service",
     "SiteFacts",
+    "Sizes",
     "Sla",
     "Station",
     "Tail",

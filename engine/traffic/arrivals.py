@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ __all__ = ["Arrivals", "Bursty", "Deterministic", "Diurnal", "Gamma", "Poisson",
 
 _STREAM = 1  # arrivals draw from this stream; sizes and service times from others
 _TRACE_ROWS_MAX = 20_000_000
+_SIZE_MOST = 1_048_576  # of a traced request, as of a scenario
 
 
 def _key(seed: int, replication: int) -> np.uint64:
@@ -245,11 +247,18 @@ def read_trace(source: str | Path | io.TextIOBase) -> tuple[Trace, Listed | None
 
 
 def _parse_trace(file: Iterable[str]) -> tuple[Trace, Listed | None, Listed | None]:
-    rows = csv.reader(file)
+    rows = csv.reader(file, strict=True)
+    try:
+        return _read_rows(rows)
+    except csv.Error as error:
+        raise TrafficError(f"trace line {rows.line_num}: {error}; it must be plain CSV") from None
+
+
+def _read_rows(rows: Any) -> tuple[Trace, Listed | None, Listed | None]:
     header = [name.strip().lower() for name in next(rows, [])]
     unknown = [name for name in header if name not in ("time_s", "size", "output")]
     if "time_s" not in header or unknown or len(set(header)) < len(header):
-        raise TrafficError(f"trace has columns {header}; time_s is needed, size and output are allowed")
+        raise TrafficError(f"trace has columns {str(header)[:80]}; time_s is needed, size and output are allowed")
     columns: dict[str, list[float]] = {name: [] for name in header}
     times = columns["time_s"]
     for row in rows:
@@ -262,10 +271,10 @@ def _parse_trace(file: Iterable[str]) -> tuple[Trace, Listed | None, Listed | No
             try:
                 value = float(cell)
             except ValueError:
-                raise TrafficError(f"trace line {line}: {name} is {cell!r}; it must be a number") from None
-            if not math.isfinite(value) or (name != "time_s" and (value < 1 or value != int(value))):
-                allowed = "a finite number" if name == "time_s" else "a whole number of at least 1"
-                raise TrafficError(f"trace line {line}: {name} is {cell!r}; it must be {allowed}")
+                raise TrafficError(f"trace line {line}: {name} is {cell[:40]!r}; it must be a number") from None
+            if not math.isfinite(value) or (name != "time_s" and (not 1 <= value <= _SIZE_MOST or value != int(value))):
+                allowed = "a finite number" if name == "time_s" else f"a whole number from 1 to {_SIZE_MOST}"
+                raise TrafficError(f"trace line {line}: {name} is {cell[:40]!r}; it must be {allowed}")
             columns[name].append(value)
         if len(times) > 1 and times[-1] < times[-2]:
             raise TrafficError(f"trace line {line}: time_s is {times[-1]!r}, before the line above; sort the trace")

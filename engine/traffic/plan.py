@@ -9,10 +9,10 @@ import numpy as np
 
 from engine.traffic.service import TrafficError, positive, whole
 
-__all__ = ["CapacityPlan", "Demand", "FailureDomain", "NodeFacts", "SiteFacts", "capacity_plan"]
+__all__ = ["DOMAINS", "CapacityPlan", "Demand", "FailureDomain", "NodeFacts", "SiteFacts", "capacity_plan"]
 
 FailureDomain = str
-_DOMAINS = ("none", "card", "node", "rack")
+DOMAINS = ("none", "card", "node", "rack")
 _YEAR = 365.25 * 86_400.0
 _JOULES_PER_KWH = 3.6e6
 _MILLION = 1e6
@@ -53,23 +53,28 @@ class NodeFacts:
         Accelerators that fail one by one; the load a node carries falls in proportion.
     idle_w, busy_w : float
         Power of the whole node idle and busy. [W]
-    capex_usd : float
-        Price of the whole node. [$]
+    capex_usd : float or None
+        Price of the whole node; None where there is none. [$]
+    inferences : int
+        Inferences a request holds: the items of its batch. [-]
     """
 
     qps: float
     full_qps: float
     idle_w: float
     busy_w: float
-    capex_usd: float
+    capex_usd: float | None
     cards: int = 1
+    inferences: int = 1
 
     def __post_init__(self) -> None:
         positive("qps", self.qps)
         positive("idle_w", self.idle_w, zero=True)
         positive("busy_w", self.busy_w)
-        positive("capex_usd", self.capex_usd, zero=True)
+        if self.capex_usd is not None:
+            positive("capex_usd", self.capex_usd, zero=True)
         whole("cards", self.cards)
+        whole("inferences", self.inferences)
         if self.full_qps < self.qps:
             raise TrafficError(f"full_qps is {self.full_qps!r}; it must be at least qps, {self.qps!r}")
         if self.busy_w < self.idle_w:
@@ -108,7 +113,11 @@ class SiteFacts:
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """Machines, power and money for a demand. An estimate; exact given the facts it was made from."""
+    """Machines, power and money for a demand. An estimate; exact given the facts it was made from.
+
+    Loads are requests; energy and money are of inferences, of which a request may hold many. What rests on a price that
+    is not known is None. ``inferences_per_joule`` is perf/W at the actual load, idle power and PUE included.
+    """
 
     nodes: int
     racks: int
@@ -120,10 +129,10 @@ class CapacityPlan:
     peak_use: float  # busy share of a node at the peak, everything up
     mean_w: float  # at the plug of the facility, over the day
     peak_w: float
-    capex_usd: float
+    capex_usd: float | None
     energy_usd_per_year: float
-    usd_per_year: float
-    usd_per_million: float
+    usd_per_year: float | None
+    usd_per_million: float | None  # inferences
     energy_j_per_inference: float
     inferences_per_joule: float
     message: str
@@ -149,8 +158,8 @@ def capacity_plan(
     """
     site = site or SiteFacts()
     positive("headroom", headroom, zero=True)
-    if survives not in _DOMAINS:
-        raise TrafficError(f"survives is {survives!r}; it must be one of {', '.join(_DOMAINS)}")
+    if survives not in DOMAINS:
+        raise TrafficError(f"survives is {survives!r}; it must be one of {', '.join(DOMAINS)}")
     per_rack = min(site.slots, int(site.rack_w // node.busy_w))
     if per_rack < 1:
         raise TrafficError(f"rack_w is {site.rack_w:g} W; one node draws {node.busy_w:g} W, so none fits")
@@ -169,10 +178,11 @@ def capacity_plan(
     use = np.asarray(demand.qps) / (nodes * node.full_qps)
     watts = nodes * (node.idle_w + (node.busy_w - node.idle_w) * use) * site.pue
     mean_w = float(watts.mean())
-    capex = nodes * node.capex_usd + racks * site.rack_usd
+    capex = None if node.capex_usd is None else nodes * node.capex_usd + racks * site.rack_usd
     energy = mean_w * _YEAR / _JOULES_PER_KWH * site.usd_per_kwh
-    yearly = capex / site.years + energy
-    joules = mean_w / demand.mean
+    yearly = None if capex is None else capex / site.years + energy
+    made = demand.mean * node.inferences
+    joules = mean_w / made
     degraded = (nodes - lost) * node.qps
     return CapacityPlan(
         nodes=nodes,
@@ -188,11 +198,11 @@ def capacity_plan(
         capex_usd=capex,
         energy_usd_per_year=energy,
         usd_per_year=yearly,
-        usd_per_million=yearly / (demand.mean * _YEAR) * _MILLION,
+        usd_per_million=None if yearly is None else yearly / (made * _YEAR) * _MILLION,
         energy_j_per_inference=joules,
         inferences_per_joule=1.0 / joules,
         message=(
-            f"{nodes} nodes in {racks} racks carry {need:.4g} QPS "
+            f"{_many(nodes, 'node')} in {_many(racks, 'rack')} carry {need:.4g} QPS "
             + ("with nothing to spare" if survives == "none" else f"with one {survives} down")
         ),
     )
@@ -201,3 +211,7 @@ def capacity_plan(
 def _enough(ratio: float) -> int:
     """Least whole number that is not below ``ratio``, forgiving the last bits of a division. [-]"""
     return max(1, math.ceil(ratio * (1.0 - 1e-12)))
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

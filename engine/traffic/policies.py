@@ -113,6 +113,7 @@ class Station:
     policy: Policy = PLAIN
     hop_s: float = 0.0
     name: str = "server"
+    wire: bool = False  # what requests travel through, not what works on them
 
     def __post_init__(self) -> None:
         positive("hop_s", self.hop_s, zero=True)
@@ -182,7 +183,7 @@ def pool_behind_network(
         return Chain((pool,), hop_s)
     wire = Service.constant(link_s, nics)
     wire = replace(wire, resources={"NIC": Resource(wire.hold_s, nics)})
-    return Chain((Station(wire, PLAIN, name="NIC"), pool), hop_s)
+    return Chain((Station(wire, PLAIN, name="NIC", wire=True), pool), hop_s)
 
 
 def on_path_nic(forward_s: float, inference_s: float, share: float, executors: int, places: int) -> tuple[Chain, Mixed]:

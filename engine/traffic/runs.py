@@ -35,6 +35,7 @@ class Raw:
     events: int
     engine: str
     start: NDArray[np.float64] | None = None  # (stations, n), the event engine alone
+    came: NDArray[np.float64] | None = None  # the same, where traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +138,12 @@ def run_stations(
     replication: int = 0,
     events_only: bool = False,
     varied: bool = True,
+    traced: bool = False,
 ) -> Raw:
     """Send requests of ``sizes`` [items] that arrive at ``arrive`` [s] through a chain.
 
     ``events_only`` forces the event engine where a recursion would do (both give the same bits); ``varied`` off
-    takes every service time at its mean.
+    takes every service time at its mean; ``traced`` keeps arrivals at each station (of the event engine).
     """
     n = arrive.size
     stations = chain.stations
@@ -152,7 +154,7 @@ def run_stations(
     recursive = isinstance(lone.policy, NoBatching) or (
         isinstance(lone.policy, DynamicBatching) and lone.policy.places is None
     )
-    if len(stations) == 1 and recursive and not events_only:
+    if len(stations) == 1 and recursive and not events_only and lone.service.hold_s.all():
         done, launches = _recursion(lone, arrive + lone.hop_s if lone.hop_s else arrive, rows, columns, scales[0])
         if chain.return_s:
             done += chain.return_s
@@ -173,7 +175,7 @@ def run_stations(
         if factors.size:
             scale[i] = factors
     launches = np.zeros(hold.shape, np.int64)
-    start = np.full((count, n), np.nan)
+    came, start = np.full((count, n if traced else 0), np.nan), np.full((count, n), np.nan)
     done = np.empty(n)
     events = run_chain(
         arrive,
@@ -189,6 +191,7 @@ def run_stations(
         hold,
         latency,
         launches,
+        came,
         start,
         done,
     )
@@ -196,7 +199,7 @@ def run_stations(
     for i, station in enumerate(stations):
         for name, seconds in _busy(station, launches[i, : station.policy.max_batch]).items():
             busy[name] = busy.get(name, 0.0) + seconds
-    return Raw(arrive, None, done, busy, int(events), "events", start)
+    return Raw(arrive, None, done, busy, int(events), "events", start, came if traced else None)
 
 
 def run_decoder(

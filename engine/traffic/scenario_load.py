@@ -8,19 +8,37 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.account import device_power
 from engine.bind import Bound, bind
 from engine.evaluate import evaluate
 from engine.partition import Plan, make_plan
 from engine.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario
 from engine.schedule import Schedule, schedule
+from engine.settings import apply
 from engine.traffic.plan import NodeFacts
 from engine.traffic.policies import Chain, ContinuousBatching, Decoder, Policy, single
 from engine.traffic.service import DecoderService, Service, TrafficError, whole
 from engine.traffic.sla import Headline
+from hardware_specs.schema import Link
 
-__all__ = ["decoder_table", "is_decoder", "ladder", "load_of", "node_facts", "service_table"]
+__all__ = [
+    "SIZES",
+    "checked",
+    "decoder_table",
+    "is_decoder",
+    "ladder",
+    "load_of",
+    "node_facts",
+    "priced",
+    "service_table",
+    "sized",
+    "sizes_of",
+    "usable_rate",
+]
 
+SIZES = {"inputs": "inputs", "items": "batch", "lookups": "params.lookups"}
+"""What the size of a request may be, and the scenario's setting it stands for."""
 _CONTEXT_GROWTH = 2  # contexts and batches are tabled at powers of this, linear between
 
 
@@ -31,14 +49,14 @@ def _priced_token(token: str) -> tuple[Bound, Plan, Schedule]:
     return bound, plan, schedule(bound, plan)
 
 
-def _priced(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
+def priced(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
     """The main path up to times: `evaluate` without money and prose."""
     return _priced_token(scenario.model_dump_json())
 
 
 def is_decoder(scenario: Scenario) -> bool:
     """Whether the workload makes tokens one after the other."""
-    return _priced(scenario)[0].graph.causal
+    return priced(scenario)[0].graph.causal
 
 
 def ladder(most: int, least: int = 1) -> list[int]:
@@ -49,7 +67,7 @@ def ladder(most: int, least: int = 1) -> list[int]:
     return steps if most <= least else [*steps, most]
 
 
-def _checked(scenario: Scenario) -> Report:
+def checked(scenario: Scenario) -> Report:
     """The scenario's report; a system that can't hold it carries no load."""
     report = evaluate(scenario)
     if not report.fits:
@@ -57,25 +75,39 @@ def _checked(scenario: Scenario) -> Report:
     return report
 
 
+def usable_rate(link: Link) -> float:
+    """Payload a link carries. [B/s]"""
+    return link.bandwidth.si * (link.payload.si if link.payload else 1.0)
+
+
 def _links(plan: Plan, times: Schedule) -> dict[str, float]:
     """Seconds one launch keeps each wire busy: bytes at the usable rate, latencies left out. [s]
 
     Links alike take turns, so each carries its share; of a link's two directions the busier one counts.
     """
+    moved = [(hop.wire.link, hop.way, hop.bytes_per_message * hop.messages / hop.alike) for hop, _ in times.hops]
+    for part in times.priced:
+        if part.stage.wire is not None:
+            sent = sum(run.cost.link_bytes * run.passes for run in part.runs)
+            moved.append((part.stage.wire.link, "in", sent))
     busy: dict[str, dict[str, float]] = {}
-    for hop, _ in times.hops:
-        link = hop.wire.link
-        rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
+    for link, way, size in moved:
         ways = busy.setdefault(link.name, {})
-        ways[hop.way] = ways.get(hop.way, 0.0) + hop.bytes_per_message * hop.messages / hop.alike / rate
-    for priced in times.priced:
-        if priced.stage.wire is not None:
-            link = priced.stage.wire.link
-            rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0)
-            moved = sum(run.cost.link_bytes * run.passes for run in priced.runs)
-            ways = busy.setdefault(link.name, {})
-            ways["in"] = ways.get("in", 0.0) + moved / rate
+        ways[way] = ways.get(way, 0.0) + size / usable_rate(link)
     return {name: max(ways.values()) for name, ways in busy.items()}
+
+
+def sizes_of(sizes_are: str, sizes: Sequence[int] | None) -> tuple[int | None, ...]:
+    """Sizes to table: those given, or the scenario's own (None)."""
+    if sizes_are not in SIZES:
+        raise TrafficError(f"sizes_are is {sizes_are!r}; it must be one of {', '.join(SIZES)}")
+    return (None,) if sizes is None else tuple(sizes)
+
+
+def sized(scenario: Scenario, sizes_are: str, size: int | None, requests: int = 1) -> Scenario:
+    """The scenario of so many requests of a size in one launch; None: the size it has."""
+    one = scenario if size is None else apply(scenario, SIZES[sizes_are], size)
+    return one.with_(batch=requests * one.batch)
 
 
 def service_table(
@@ -84,7 +116,8 @@ def service_table(
     """Service times of a scenario whose request is one launch of it, by requests batched and by size.
 
     A request is what `evaluate` prices: ``scenario.batch`` items of length ``scenario.inputs``. ``b`` requests in one
-    launch are priced as a batch of ``b * scenario.batch``, at powers of two of b and linear between. Servers are the
+    launch are priced as a batch of ``b * scenario.batch``, at powers of two of b and linear between, all as large as
+    the largest of them. Servers are the
     replicas times the streams of the scenario, held for the interval at which a stream can start; the answer takes
     the whole latency. For a pipeline of single stages that is exact: constant stages in a row wait as the slowest alone
     (Friedman, Oper. Res. 13(1), 1965); with copies of its slowest stage it is a little pessimistic. An estimate, as
@@ -95,36 +128,30 @@ def service_table(
     max_batch
         Most requests in one launch.
     sizes, sizes_are
-        Sizes to table and what they are: ``inputs`` (length of a request) or ``items`` (its batch). Default: the
-        scenario's own.
+        Sizes to table and what they are: ``inputs`` (length of a request), ``items`` (its batch) or ``lookups`` (of a
+        table and item). Default: the scenario's own.
     """
     whole("max_batch", max_batch)
-    if sizes_are not in ("inputs", "items"):
-        raise TrafficError(f"sizes_are is {sizes_are!r}; it must be inputs or items")
-    own = scenario.inputs if sizes_are == "inputs" else scenario.batch
-    grid = tuple(sizes) if sizes is not None else (own,)
+    grid = sizes_of(sizes_are, sizes)
     batches = ladder(max_batch)
     hold, latency = np.empty((2, len(batches), len(grid)))
     wires: dict[str, np.ndarray] = {}
     plan = None
     for i, b in enumerate(batches):
         for k, size in enumerate(grid):
-            items = scenario.batch if sizes_are == "inputs" else size
-            length = size if sizes_are == "inputs" else scenario.inputs
-            _, plan, times = _priced(scenario.with_(batch=b * items, inputs=length))
+            _, plan, times = priced(sized(scenario, sizes_are, size, b))
             hold[i, k], latency[i, k] = times.interval_s, times.latency_s
             for name, seconds in _links(plan, times).items():
                 wires.setdefault(name, np.zeros(hold.shape))[i, k] = seconds
     assert plan is not None
-    top = {"inputs": max(grid)} if sizes_are == "inputs" else {"batch": max(grid)}
-    largest = scenario.with_(**top)
-    report = _checked(largest.with_(batch=largest.batch * max_batch))
+    report = checked(sized(scenario, sizes_are, grid[-1], max_batch))
+    own = {"inputs": scenario.inputs, "items": scenario.batch}.get(sizes_are, 1)
     table = Service.from_points(
         batches,
         hold,
         latency,
         servers=plan.replicas * scenario.streams,
-        sizes=grid,
+        sizes=tuple(own if size is None else size for size in grid),
         resources={name: (busy, plan.replicas) for name, busy in wires.items()},
     )
     return replace(table, bound=RESOURCE_NAMES[report.bound])
@@ -144,16 +171,16 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
     contexts = tuple(sorted({*ladder(max(2, longest)), min(scenario.inputs, longest)}))
     batches = ladder(max_batch)
     base = scenario.with_(batch=1, outputs=1)
-    prefill = np.array([_priced(base.with_(inputs=c))[2].latency_s for c in contexts])
+    prefill = np.array([priced(base.with_(inputs=c))[2].latency_s for c in contexts])
     points = np.empty((len(batches), len(contexts)))
     for i, b in enumerate(batches):
         for k, c in enumerate(contexts):
-            one, two = (_priced(base.with_(batch=b, inputs=c, outputs=o))[2].latency_s for o in (1, 2))
+            one, two = (priced(base.with_(batch=b, inputs=c, outputs=o))[2].latency_s for o in (1, 2))
             points[i, k] = two - one
     every = np.arange(1, max_batch + 1)
     step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
-    _, plan, _ = _priced(base)
-    report = _checked(scenario.with_(batch=1))
+    _, plan, _ = priced(base)
+    report = checked(scenario.with_(batch=1))
     return DecoderService(
         contexts,
         prefill,
@@ -182,13 +209,14 @@ def load_of(
     policy: Policy | ContinuousBatching,
     sizes: Sequence[int] | None = None,
     longest: int | None = None,
+    sizes_are: str = "inputs",
 ) -> Chain | Decoder:
     """The system to simulate: a decoder under continuous batching, else one station under ``policy``."""
     if isinstance(policy, ContinuousBatching):
         return Decoder(decoder_table(scenario, policy.max_batch, longest), policy)
     if is_decoder(scenario) and policy.max_batch > 1:
         raise TrafficError("policy is one for whole requests; a decoder that batches does so continuously")
-    return single(service_table(scenario, policy.max_batch, sizes), policy)
+    return single(service_table(scenario, policy.max_batch, sizes, sizes_are), policy)
 
 
 def node_facts(
@@ -196,33 +224,39 @@ def node_facts(
 ) -> tuple[NodeFacts, tuple[str, ...]]:
     """What a plan needs to know of the scenario's system as one node, and the assumptions behind it.
 
-    Power and price are `evaluate`'s. Idle power is that of the devices in use plus what the system draws at any load;
-    where it is not published the node is taken to draw its full power always, an upper bound.
+    Power and price are `evaluate`'s; a price that is not published stays open. Idle power is that of the devices in
+    use plus what the system draws at any load; a device whose idle power is not published is taken to draw its full
+    power always, an upper bound.
     """
     if carried.qps <= 0:
         raise TrafficError(carried.message)
     report = evaluate(scenario)
-    bound, plan, _ = _priced(scenario)
+    bound, plan, _ = priced(scenario)
     notes: list[str] = []
     busy = report.power_w
     if busy is None:
         raise TrafficError(f"{report.system_name} has no published power; a plan needs one")
     price = capex_usd if capex_usd is not None else report.capex_usd
     if price is None:
-        raise TrafficError(f"{report.system_name} has no published price; give the price of a node (capex_usd)")
+        notes.append(f"No price is published for {report.system_name}: there is no money until one is given.")
     if idle_w is None:
-        parts = [(d.power.idle, n) for d, n in zip(bound.devices, plan.devices_used)]
-        extra = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
+        parts = list(zip(bound.devices, plan.devices_used))
         if bound.system.host_power_counted and bound.host is not None:
-            parts.append((bound.host.power.idle, 1))
-        idle_w = 0.0
-        for watts, count in parts:
-            if watts is None:
-                idle_w = busy
-                notes.append("Idle power is not published: the node is taken to draw its full power always.")
-                break
-            idle_w += watts.si * count
-        else:
-            idle_w = min(busy, idle_w + extra)
+            parts.append((bound.host, 1))
+        idle_w = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
+        unknown = [device.name for device, count in parts if count and device.power.idle is None]
+        for device, count in parts:
+            watts = device.power.idle.si if device.power.idle is not None else device_power(device)[0]
+            idle_w += count * (busy if watts is None else watts)
+        idle_w = min(busy, idle_w)
+        if unknown:
+            notes.append(
+                f"Assumed: {' and '.join(dict.fromkeys(unknown))} draws its full power when idle, as no idle power is "
+                "published. Energy and perf/W at part load are worst cases."
+            )
+        for device, _ in parts:
+            if device.power.idle is not None and device.power.idle.basis == "assumed":
+                notes.append(f"Assumed: idle power of {device.name} ({device.power.idle.note}).")
     cards = max(1, plan.devices_used[0])
-    return NodeFacts(carried.qps, max(carried.qps, carried.capacity_qps), idle_w, busy, price, cards), tuple(notes)
+    full = max(carried.qps, carried.capacity_qps)
+    return NodeFacts(carried.qps, full, idle_w, busy, price, cards, scenario.batch), tuple(notes)

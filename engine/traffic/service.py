@@ -37,7 +37,9 @@ def _table(name: str, values: ArrayLike, *, zero: bool = False) -> NDArray[np.fl
     if table.ndim != 2 or table.size == 0 or not np.isfinite(table).all() or (table < 0).any():
         raise TrafficError(f"{name} must be a table (batch, size) of finite seconds")
     if not zero and (table <= 0).any():
-        raise TrafficError(f"{name} has an entry of 0 s; every launch takes time")
+        passes = (table <= 0).all(axis=0)
+        if passes.all() or (table[:, ~passes] <= 0).any():
+            raise TrafficError(f"{name} has an entry of 0 s; every launch takes time (0 throughout: a size passes by)")
     table.setflags(write=False)
     return table
 
@@ -65,7 +67,8 @@ class Service:
     Attributes
     ----------
     hold_s : (batches, rows)
-        Seconds a launch of b+1 requests padded to ``sizes[k]`` keeps its server from the next launch. [s]
+        Seconds a launch of b+1 requests padded to ``sizes[k]`` keeps its server from the next launch. A column of
+        zeros: requests of that size pass the station by. [s]
     latency_s : (batches, rows)
         Seconds from launch to answer; more than ``hold_s`` where the server is a pipeline. Default ``hold_s``. [s]
     sizes : tuple of int
@@ -92,6 +95,8 @@ class Service:
         latency = hold if self.latency_s is None else _table("latency_s", self.latency_s)
         if latency.shape != hold.shape:
             raise TrafficError(f"latency_s has shape {latency.shape}, hold_s {hold.shape}; they must be equal")
+        if ((hold == 0) != (latency == 0)).any():
+            raise TrafficError("latency_s and hold_s are not 0 for the same sizes; who passes by takes no time at all")
         sizes = tuple(int(s) for s in self.sizes)
         if len(sizes) != hold.shape[1] or any(b <= a for a, b in itertools.pairwise(sizes)):
             raise TrafficError(f"sizes is {sizes}; it must hold {hold.shape[1]} increasing numbers, one per column")

@@ -24,6 +24,7 @@ __all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
 LEVEL = 0.99  # confidence of every interval
 TIGHT = 0.05  # an interval within +-5% of its value is called tight
 WARMUP = 0.10  # share of each replication that is discarded
+_MOST_REQUESTS = 200_000_000  # their latencies are held until the quantiles are read
 _ONE = Fixed(1)
 _LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sides may differ, per replication
 
@@ -114,6 +115,8 @@ def simulate(
         Spread the replications over the pool; off when the caller itself runs in it.
     """
     whole("requests", requests, 100)
+    if max(requests, most or 0) > _MOST_REQUESTS:
+        raise TrafficError(f"requests is {max(requests, most or 0)}; at most {_MOST_REQUESTS} are allowed")
     whole("replications", replications, 2)
     whole("seed", seed, 0)
     once = isinstance(arrivals, Trace)
@@ -275,13 +278,21 @@ def latency_curve(
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """A window of requests on their way: arrival, start at each station (if known) and answer. [s]"""
+    """A window of requests on their way. [s]
+
+    ``came``, ``start`` and ``left`` are by station: when a request joined its queue, when its service began, when its
+    answer was out; nan where it never got there. A decoder has no stations but ``first``, its first token. ``wires``
+    are the stations that only carry.
+    """
 
     arrive: NDArray[np.float64]
+    came: dict[str, NDArray[np.float64]]
     start: dict[str, NDArray[np.float64]]
+    left: dict[str, NDArray[np.float64]]
     first: NDArray[np.float64] | None
     done: NDArray[np.float64]
     size: NDArray[np.int64]
+    wires: frozenset[str] = frozenset()
 
 
 def timeline(
@@ -303,8 +314,14 @@ def timeline(
     if isinstance(system, Decoder):
         raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
         assert raw.first is not None
-        return Timeline(arrive[window], {}, raw.first[window], raw.done[window], size[window])
-    raw = run_stations(system, arrive, size, seed=seed, events_only=True)
+        return Timeline(arrive[window], {}, {}, {}, raw.first[window], raw.done[window], size[window])
+    raw = run_stations(system, arrive, size, seed=seed, events_only=True, traced=True)
     assert raw.start is not None
-    start = {station.name: raw.start[i, window] for i, station in enumerate(system.stations)}
-    return Timeline(arrive[window], start, None, raw.done[window], size[window])
+    assert raw.came is not None
+    names = [station.name for station in system.stations]
+    came, start = ({name: rows[i, window] for i, name in enumerate(names)} for rows in (raw.came, raw.start))
+    hops = [*(station.hop_s for station in system.stations[1:]), system.return_s]
+    ends = [*(came[name] for name in names[1:]), raw.done[window]]
+    left = {name: end - hop for name, end, hop in zip(names, ends, hops, strict=True)}
+    wires = frozenset(station.name for station in system.stations if station.wire)
+    return Timeline(arrive[window], came, start, left, None, raw.done[window], size[window], wires)

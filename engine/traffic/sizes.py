@@ -26,6 +26,11 @@ class Fixed:
     def __post_init__(self) -> None:
         whole("size", self.size)
 
+    @property
+    def largest(self) -> int:
+        """No request is larger. [items]"""
+        return self.size
+
     def share(self, at_most: int) -> float:
         """Share of requests no larger than ``at_most``. [-]"""
         return float(self.size <= at_most)
@@ -49,6 +54,11 @@ class Mixed:
             raise TrafficError(f"weights has {len(self.weights)} entries; it needs one per size, {len(self.sizes)}")
         if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
             raise TrafficError(f"weights is {self.weights}; it must hold numbers of at least 0, not all 0")
+
+    @property
+    def largest(self) -> int:
+        """No request is larger. [items]"""
+        return max(s for s, w in zip(self.sizes, self.weights) if w > 0)
 
     def share(self, at_most: int) -> float:
         """Share of requests no larger than ``at_most``. [-]"""
@@ -74,6 +84,11 @@ class Uniform:
     def __post_init__(self) -> None:
         whole("low", self.low)
         whole("high", self.high, self.low)
+
+    @property
+    def largest(self) -> int:
+        """No request is larger. [items]"""
+        return self.high
 
     def share(self, at_most: int) -> float:
         """Share of requests no larger than ``at_most``. [-]"""
@@ -102,6 +117,11 @@ class LogNormal:
         positive("cv", self.cv, zero=True)
         whole("low", self.low)
         whole("high", self.high, self.low)
+
+    @property
+    def largest(self) -> int:
+        """No request is larger. [items]"""
+        return self.high
 
     def share(self, at_most: int) -> float:
         """Share of requests no larger than ``at_most``. [-]"""
@@ -134,6 +154,11 @@ class Listed:
         if values.ndim != 1 or values.size == 0 or (values < 1).any() or (values != values.astype(np.int64)).any():
             raise TrafficError("values must hold whole sizes of at least 1")
         object.__setattr__(self, "values", values.astype(np.int64))
+
+    @property
+    def largest(self) -> int:
+        """No request is larger. [items]"""
+        return int(self.values.max())
 
     def share(self, at_most: int) -> float:
         """Share of requests no larger than ``at_most``. [-]"""

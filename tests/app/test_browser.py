@@ -286,3 +286,55 @@ def test_a_slider_moves_the_numbers(visit):
     slider.press("ArrowLeft")
     me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {me.token()!r}")
     assert me.leaves(before)
+
+
+def choose(page, label, option):
+    """Pick an option of a select box by its words."""
+    page.get_by_role("combobox", name=label).first.click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
+    me = visit(f"/traffic?s={encode(PRESETS['dfx-345m'].scenario)}&together=8")
+    assert me.page.get_by_role("button", name="Cancel").count() == 0
+    choose(me.page, "Requests a point", "1 M")
+    me.settled()
+    me.page.get_by_role("button", name="Simulate").click()
+    cancel = me.page.get_by_role("button", name="Cancel")
+    cancel.wait_for()
+    bar = me.page.locator("[data-testid=stProgress]")
+    said = bar.inner_text()
+    assert "requests" in said
+    me.page.wait_for_function(
+        "old => document.querySelector('[data-testid=stProgress]')?.innerText !== old", arg=said, polling=100
+    )
+    assert "requests/s" in bar.inner_text()
+    assert me.page.get_by_role("button", name="Simulate").is_disabled()
+    cancel.click()
+    me.page.get_by_text("Cancelled; what was done is drawn.").wait_for()
+    me.settled()
+    assert cancel.count() == 0
+    assert me.page.get_by_role("button", name="Simulate").is_enabled()
+    assert me.page.locator("[data-testid=stException]").count() == 0
+
+
+def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
+    me = visit(f"/traffic?s={encode(PRESETS['brainwave-gru'].scenario)}")
+    me.page.get_by_text("Closed form M/D/1").wait_for()
+    me.page.get_by_role("button", name="Simulate").click()
+    me.page.get_by_text("Simulated, 200 k requests a point").wait_for()
+    assert me.page.get_by_role("button", name="Cancel").count() == 0
+
+
+def test_the_traffic_page_keeps_ids_in_the_address_and_fits_a_phone(visit):
+    token = encode(PRESETS["node-dlrm"].scenario)
+    me = visit(f"/traffic?s={token}")
+    choose(me.page, "Queues", "A queue for each stage")
+    me.page.wait_for_url("**queues=stages*")
+    me.settled().page.get_by_text("Quick simulation").wait_for()
+    me.page.reload()
+    me.settled().page.get_by_text("Quick simulation").wait_for()
+    assert "queues=stages" in me.page.url
+    phone = visit(f"/traffic?s={token}&queues=stages", user_agent=PHONE, has_touch=True, is_mobile=True)
+    phone.page.set_viewport_size({"width": 390, "height": 844})
+    assert phone.settled().page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,19 @@ from streamlit.testing.v1 import AppTest
 from app import load as loads
 from app import traffic_charts as charts
 from app import traffic_tables as tables
-from app.load import ARRIVALS, Load
+from app.load import Load
 from app.simulation import Simulation
+from app.traffic_inputs import Site
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import encode
-from engine.traffic import Sla, Timeline
+from engine.traffic import Sla, Timeline, capacity
 from engine.traffic.closed_forms import md1
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 GRU = PRESETS["brainwave-gru"].scenario
+XLMR = encode(PRESETS["node-xlmr"].scenario)
+SITE = Site(100.0, 0.6, 0.2, "node", 20, 15_000.0, None, None)
 TRACE = "time_s\n" + "\n".join(f"{i * 0.01 + (i % 3) * 0.002:.4f}" for i in range(400))
 pytestmark = pytest.mark.timeout(300)
 
@@ -94,9 +98,16 @@ def test_overload_has_no_tail_but_a_sentence(gru):
         Load(encode(GRU), "bursty", burst_s=0.05),
         Load(encode(GRU), "day", day_s=5.0),
         Load(encode(GRU), "trace", trace=TRACE),
-        Load(encode(PRESETS["node-xlmr"].scenario), max_batch=4, timeout_s=5e-3, sizes="lognormal", buckets=2),
-        Load(encode(PRESETS["node-xlmr"].scenario), sizes="uniform", places=20),
+        Load(XLMR, max_batch=4, timeout_s=5e-3, sizes="lognormal", buckets=2, usual=32),
+        Load(XLMR, sizes="uniform", places=20, usual=32),
         Load(encode(PRESETS["dfx-345m"].scenario), max_batch=4, stream=True),
+        Load(encode(PRESETS["dfx-345m"].scenario), sizes="uniform", differ="outputs", usual=64, stream=True),
+        Load(encode(PRESETS["node-dlrm"].scenario), arrangement="stages", max_batch=2, timeout_s=1e-4),
+        Load(encode(PRESETS["node-dlrm"].scenario), sizes="lognormal", differ="lookups", usual=8),
+        Load(encode(PRESETS["node-dlrm"].scenario), arrangement="stages", sizes="uniform", differ="items", usual=48),
+        Load(encode(PRESETS["nic-coprocessor"].scenario), arrangement="stages"),
+        Load(encode(GRU), arrangement="pool", services=4),
+        Load(encode(PRESETS["tonic-fc"].scenario), arrangement="packets", packet_share=0.1, places=64),
     ],
 )  # fmt: skip
 def test_every_way_to_load_it_has_an_answer(load):
@@ -105,6 +116,9 @@ def test_every_way_to_load_it_has_an_answer(load):
     assert found.capacity.qps > 0
     assert found.headline.qps <= 2 * found.capacity.qps
     assert len(found.curve) >= 10
+    assert all(0.0 <= share <= 1.0 + 1e-9 for p in found.curve for share in p.use.values())
+    assert max(found.curve[-1].use.values()) > (0.5 if load.arrivals == "day" else 0.85)  # a quick run is not a day
+    assert charts.along(found.curve, found.curve[5].qps, False).data
     spot = loads.point(load, sla, 0.3 * found.capacity.qps, found.capacity)
     assert spot.figures["p50"] <= spot.figures["p99"]
 
@@ -119,7 +133,9 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     assert job.spot.latency.p99.low <= job.spot.latency.p99.value <= job.spot.latency.p99.high
     assert job.progress.done <= job.progress.total
     assert job.progress.done > 0.8 * job.progress.total
-    slow = Simulation(Load(encode(PRESETS["dfx-345m"].scenario), max_batch=8, stream=True), Sla(5.0), 1.0, 1_000_000)
+    tokens = Load(encode(PRESETS["dfx-345m"].scenario), max_batch=8, stream=True)
+    capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
+    slow = Simulation(tokens, Sla(5.0), 1.0, 1_000_000)
     began = time.monotonic()
     slow.cancel()
     slow.wait(60)
@@ -136,16 +152,38 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     report = evaluate(PRESETS["dfx-1.5b"].scenario)
     sla = Sla(5.0)
     best = loads.answer(Load(report.token), sla).headline
-    frame, text, _ = tables.plans(report, best, 10 * best.qps, 0.6, 0.2, "rack", 20, 15_000.0, None)
+    frame, text, notes = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, survives="rack"))
     nodes = dict(zip(frame["Down"], frame["Nodes"], strict=True))
     assert nodes["nothing"] == 12
     assert nodes["nothing"] <= nodes["one card"] <= nodes["one node"] <= nodes["one rack"]
     assert frame["Down"][0] == "one rack"
     assert f"{nodes['one rack']} nodes" in text
+    assert "draws its full power when idle" in notes[0]
+    thrifty, _, none = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, idle_w=10.0))
+    assert not none
+    assert thrifty["Perf/W (inferences/J)"].max() > frame["Perf/W (inferences/J)"].max()
     poor = evaluate(GRU)
-    found = tables.plans(poor, best, 10.0, 0.6, 0.2, "node", 20, 15_000.0, None)
-    assert found[0] is None
-    assert "No price is published" in found[2][0]
+    few, said, notes = tables.plans(poor, loads.answer(Load(poor.token), Sla(5e-3)).headline, SITE)
+    assert few["Nodes"].min() >= 1
+    assert few["Per million inferences ($)"].isna().all()
+    assert "$" not in said
+    assert "No price is published" in notes[0]
+    none, _, why = tables.plans(poor, loads.answer(Load(poor.token), Sla(1e-6)).headline, SITE)
+    assert none is None
+    assert "No load keeps" in why[0]
+
+
+def test_systems_are_put_beside_each_other_at_the_same_promise():
+    load, sla = Load(encode(PRESETS["wide-deep-int8"].scenario)), Sla(0.1)
+    others = (("FP32", encode(PRESETS["wide-deep-fp32"].scenario)), ("Ring", encode(PRESETS["dfx-345m"].scenario)))
+    found = loads.offers(load, sla, replace(SITE, peak_qps=5_000.0), others)
+    names = ["INT8", "FP32", "Ring"]
+    frame = tables.offers_frame(found, names)
+    assert list(frame["System"]) == names
+    assert frame["Nodes"][0] < frame["Nodes"][1]
+    assert np.isnan(frame["Nodes"][2])
+    assert "No load keeps" in found[2].problem
+    assert tables.offers_said(found, names).startswith("INT8 costs least, $")
 
 
 def test_files_hold_units_token_and_versions(gru):
@@ -171,10 +209,23 @@ def test_figures_hold_the_numbers(gru):
     fig = charts.distribution(spot, sla.seconds, "p99", True)
     assert sum(fig.data[0].y) == pytest.approx(100 * spot.shares.sum())
     assert fig.data[0].x[0] == pytest.approx(np.log10(spot.edges[:2]).mean())
-    seen = Timeline(np.array([0.0, 1.0]), {"server": np.array([0.0, 2.0])}, None, np.array([2.0, 4.0]), np.ones(2, int))
+    came, done = np.array([0.0, 1.0]), np.array([2.0, 4.0])
+    start = {"server": np.array([0.0, 2.0])}
+    seen = Timeline(came, {"server": came}, start, {"server": done}, None, done, np.ones(2, int))
     assert tables.waits(seen) == pytest.approx((0.2, 2.5))
     fig = charts.window(seen, False)
     assert list(fig.data[1].x) == [2.0, 2.0]
+
+
+def test_a_window_of_several_stations_shows_waits_wires_and_services():
+    load = Load(encode(PRESETS["nic-coprocessor"].scenario), arrangement="stages")
+    seen = loads.window(load, 150.0)
+    fig = charts.window(seen, False)
+    assert len(fig.data) == 6
+    drawn = sum(sum(t.x) for t in fig.data)
+    assert drawn == pytest.approx(1e3 * (seen.done - seen.arrive)[:40].sum(), rel=1e-9)
+    assert "violet travels" in tables.window_key(seen)
+    assert "hatched in Agilio" in tables.window_key(seen)
 
 
 # --- the page
@@ -197,20 +248,55 @@ def test_it_opens_with_an_answer_and_the_slider_moves_it():
 
 def test_settings_react_and_come_from_an_address():
     at = opened(s=encode(GRU))
-    at.selectbox(key="come").set_value("gamma").run()
+    at.selectbox(key="w.come").set_value("gamma").run()
+    assert at.query_params["come"] == "gamma"  # the id, which a new wording of the label leaves alone
     at.select_slider(key="together").set_value(4).run()
     assert said(alive(at), "Quick simulation")
-    again = opened(s=encode(GRU), come=ARRIVALS["gamma"], together="4")
-    assert again.selectbox(key="come").value == "gamma"
+    again = opened(s=encode(GRU), come="gamma", together="4")
+    assert again.selectbox(key="w.come").value == "gamma"
     assert again.select_slider(key="together").value == 4
     assert [m.value for m in again.markdown] == [m.value for m in at.markdown]
     at.number_input(key="sla").set_value(0.1).run()
     assert said(alive(at), "No load keeps")
 
 
+def test_a_choice_survives_a_change_of_pages_and_its_default_leaves_no_trace():
+    at = opened(s=encode(GRU), queues="pool")
+    assert at.selectbox(key="w.queues").value == "pool"
+    alive(at.switch_page("views/published.py").run())
+    del at.query_params["queues"]
+    alive(at.switch_page("views/traffic.py").run())
+    assert at.selectbox(key="w.queues").value == "pool"
+    assert at.query_params["queues"] == "pool"
+    at.selectbox(key="w.queues").set_value("whole").run()
+    assert "queues" not in alive(at).query_params
+
+
+@pytest.mark.parametrize(
+    ("preset", "queues"), [("node-dlrm", "stages"), ("brainwave-gru", "pool"), ("tonic-fc", "packets")]
+)
+def test_every_arrangement_opens_from_an_address(preset, queues):
+    at = opened(s=encode(PRESETS[preset].scenario), queues=queues)
+    assert at.selectbox(key="w.queues").value == queues
+    assert said(at, "**Max ")
+    assert said(at, "Quick simulation")
+    assert not at.error
+    assert not at.warning
+
+
+def test_requests_differ_in_what_the_workload_has():
+    at = opened(s=encode(PRESETS["node-dlrm"].scenario), spread="lognormal", differ="lookups")
+    assert at.selectbox(key="w.differ").value == "lookups"
+    assert said(at, "Quick simulation")
+    at.selectbox(key="w.differ").set_value("items").run()
+    alive(at)
+    assert not at.warning
+
+
 def test_a_bad_address_changes_nothing():
+    come = "![x](http://evil.example/x.png)"
     at = opened(
-        s=encode(GRU), qps="-5", come="![x](http://evil.example/x.png)", sla="nan", together="7", survives="moon"
+        s=encode(GRU), qps="-5", come=come, sla="nan", together="7", survives="moon", queues="moon", spread="%00"
     )
     assert said(at, "Closed form M/D/1")
     assert at.select_slider(key="together").value == 1

@@ -64,7 +64,7 @@ def _event_run(station, arrive: np.ndarray) -> Callable[[], int]:
     none = np.empty(0, np.int64), np.empty((1, 0))
     return lambda: chain(
         arrive, *none, whole[0], whole[1], wait, whole[2], hops, bucket, whole[3], hold[None], latency[None],
-        launches, start, done,
+        launches, np.empty((1, 0)), start, done,
     )  # fmt: skip
 
 

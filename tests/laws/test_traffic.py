@@ -53,6 +53,7 @@ QUEUES = {
     "M/M/4": (single(Service.constant(4 * MS, 4, cv=1.0)), 750.0),
     "M/D/1": (single(Service.constant(MS)), 750.0),
     "M/M/1/10": (single(Service.constant(MS, cv=1.0), NoBatching(9)), 900.0),
+    "M/M/40": (single(Service.constant(40 * MS, 40, cv=1.0)), 900.0),
 }
 BATCHING = single(Service.affine(2 * MS, 0.4 * MS, 16, servers=4), DynamicBatching(16, 5 * MS))
 BY_SIZE = np.outer(1 + 0.2 * np.arange(8), [1 * MS, 2 * MS, 4 * MS])
@@ -172,6 +173,16 @@ def test_same_seed_same_bits_on_any_number_of_threads(system, sizes) -> None:
         with ThreadPoolExecutor(threads) as pool:
             assert _everything(simulate(system, arrivals, executor=pool, **kwargs)) == alone
     assert _everything(simulate(system, arrivals, **{**kwargs, "seed": 12})) != alone
+
+
+def test_curve_and_search_give_the_same_bits_on_any_number_of_threads() -> None:
+    found = []
+    for threads in (1, 2, 5):
+        with ThreadPoolExecutor(threads) as pool:
+            curve = latency_curve(BATCHING, Poisson(1.0), points=6, requests=8_000, seed=3, executor=pool)
+            best = max_qps(BATCHING, Sla(30 * MS), Poisson(1.0), requests=8_000, seed=3, executor=pool)
+            found.append((repr([r.as_dict() for r in curve]), best.qps, best.sure_qps, best.tried))
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize(
@@ -334,6 +345,17 @@ def test_timeline_is_in_order() -> None:
     assert (window.arrive <= window.start["sparse"]).all()
     assert (window.start["sparse"] < window.start["dense"]).all()
     assert (window.start["dense"] < window.done).all()
+    np.testing.assert_array_equal(window.came["sparse"], window.arrive)
+    np.testing.assert_array_equal(window.left["sparse"], window.came["dense"])
+    np.testing.assert_array_equal(window.left["dense"], window.done)
+    held = window.left["dense"] - window.start["dense"]
+    assert held.min() >= 1e-4 + 2e-5 - 1e-12
+    assert held.max() <= 1e-4 + 8 * 2e-5 + 1e-12
+    behind = timeline(pool_behind_network(Service.constant(MS), NoBatching(), 2e-4, 1e-4), Poisson(500.0), show=50)
+    assert behind.wires == {"NIC"}
+    np.testing.assert_allclose(behind.left["NIC"] - behind.start["NIC"], 1e-4)
+    np.testing.assert_allclose(behind.came["pool"] - behind.left["NIC"], 2e-4)
+    np.testing.assert_allclose(behind.done - behind.left["pool"], 2e-4)
 
 
 @pytest.mark.parametrize("dof", [1, 2, 7, 15, 64])

@@ -1,6 +1,7 @@
 """Bad loads, policies, traces and plans get one sentence that names what is wrong; plans add up."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,9 @@ BAD = {
     "station names": lambda: Chain((Station(TWO), Station(TWO))),
     "largest in the service table, 8": lambda: simulate(single(TWO), Poisson(1.0), sizes=Fixed(9), requests=1000),
     "requests": lambda: simulate(single(TWO), Poisson(1.0), requests=3),
+    "requests is 1000000000000": lambda: simulate(single(TWO), Poisson(1.0), requests=10**12),
+    "every launch": lambda: Service(np.array([[0.0, 1.0], [1.0, 1.0]]), sizes=(1, 2)),
+    "passes by": lambda: Service(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), sizes=(1, 2)),
     "sla": lambda: Sla.parse("p99=20 parsecs"),
     "metric": lambda: Sla.parse("p98=20ms"),
     "time": lambda: max_qps(single(TWO), Sla.parse("ttft:p99=20ms"), Poisson(1.0)),
@@ -101,11 +105,31 @@ def test_bad_input_is_one_sentence_that_names_the_field(field: str) -> None:
         ("time_s,size\n1,2\n2,1.5\n", "line 3: size is '1.5'"),
         ("time_s,size\n1,2\n2\n", "line 3 has 1 cells"),
         ("time_s\n1\n1\n", "duration"),
+        ("time_s\n1\n2" + "0" * 200_000, "line 3"),
+        ("time_s\n1\n\0\n", "line 3"),
+        ('time_s\n1\n"2', "line 3"),
+        ("time_s,size\n1,2\n2,1e300\n", "line 3: size is '1e300'"),
+        ("time_s,time_s\n1,2\n", "time_s is needed"),
+        ("x" * 100_000, "time_s is needed"),
+        ("time_s\n1\n" + "9" * 400 + "\n", "line 3"),
+        ("time_s\n1\n=HYPERLINK(1)\n", "line 3: time_s is '=HYPER"),
     ],
 )
 def test_bad_trace_names_its_line(text: str, says: str) -> None:
-    with pytest.raises(TrafficError, match=says):
+    with pytest.raises(TrafficError, match=says) as caught:
         read_trace(io.StringIO(text))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+def test_a_trace_that_is_no_text_is_refused(tmp_path) -> None:
+    for name, content in {"bytes": bytes(range(256)), "utf16": "time_s\n1\n2\n".encode("utf-16")}.items():
+        file = tmp_path / name
+        file.write_bytes(content)
+        with pytest.raises(TrafficError, match="trace"):
+            read_trace(file)
+    with pytest.raises(TrafficError, match="can't be read"):
+        read_trace(tmp_path)
 
 
 def test_trace_file_is_read(tmp_path) -> None:
@@ -153,6 +177,9 @@ def test_plan_money_and_power_add_up() -> None:
     assert plan.energy_usd_per_year == pytest.approx(2.0 * 24 * 365.25 * 0.1)
     assert plan.usd_per_million == pytest.approx((27_000 + plan.energy_usd_per_year) / (1000 * 365.25 * 86_400) * 1e6)
     assert plan.energy_j_per_inference == pytest.approx(2.0)
+    many = capacity_plan(Demand((500.0, 1500.0)), replace(NODE, inferences=50), site, headroom=0.0, survives="none")
+    assert many.usd_per_million == pytest.approx(plan.usd_per_million / 50)
+    assert many.inferences_per_joule == pytest.approx(50 * plan.inferences_per_joule)
     idle = capacity_plan(Demand((1.0,)), NODE, site, survives="none")
     assert idle.energy_j_per_inference == pytest.approx((200 + 400 / 500) * 1.25)  # idle power is not free
 

@@ -93,12 +93,24 @@ def test_what_cannot_be_loaded_says_why() -> None:
     scenario = preset("brainwave-gru").scenario
     system = load_of(scenario, NoBatching())
     best = max_qps(system, Sla(0.004), Poisson(1.0), sizes=Fixed(scenario.inputs), requests=10_000)
-    with pytest.raises(TrafficError, match="no published price"):
-        node_facts(scenario, best)
+    node, notes = node_facts(scenario, best)
+    assert node.capex_usd is None
+    assert "No price is published" in notes[0]
     node, notes = node_facts(scenario, best, capex_usd=5_000.0)
     assert node.qps == best.qps
-    assert node.idle_w <= node.busy_w
-    assert notes == () or "upper" in notes[0] or "always" in notes[0]
+    assert node.idle_w == node.busy_w  # no idle power is published for it
+    assert "full power when idle" in notes[0]
+    node, notes = node_facts(scenario, best, idle_w=20.0, capex_usd=5_000.0)
+    assert (node.idle_w, notes) == (20.0, ())
+
+
+def test_published_idle_power_counts() -> None:
+    scenario = default_scenario("tpu-v3", "bert-large")
+    system = load_of(scenario, NoBatching())
+    best = max_qps(system, Sla(1.0), Poisson(1.0), sizes=Fixed(scenario.inputs), requests=10_000)
+    node, notes = node_facts(scenario, best)
+    assert node.idle_w == pytest.approx(123.0)
+    assert not any("idle" in note for note in notes)
 
 
 def _said(capsys, *argv: str) -> tuple[int, str, str]:
@@ -132,6 +144,12 @@ def test_commands_speak_json_and_repeat_themselves(capsys) -> None:
         (("simulate", "preset:brainwave-gru", "--qps", "-1"), "qps"),
         (("simulate", "preset:brainwave-gru", "--qps", "5", "--arrivals", "gamma:x"), "arrivals"),
         (("simulate", "preset:brainwave-gru", "--qps", "5", "--arrivals", "trace:/nowhere.csv"), "trace"),
+        (("simulate", "preset:brainwave-gru", "--qps", "5", "--arrivals", "diurnal:60"), "arrivals"),
+        (("simulate", "preset:node-xlmr", "--qps", "5", "--sizes", "uniform:70:20"), "high"),
+        (("simulate", "preset:node-xlmr", "--qps", "5", "--sizes", "mixed:8"), "sizes"),
+        (("simulate", "preset:node-xlmr", "--qps", "5", "--arrangement", "pool"), "network"),
+        (("simulate", "preset:node-xlmr", "--qps", "5", "--requests", "10000000000"), "requests"),
+        (("capacity", "preset:brainwave-gru", "--demand", "5", "--sla", "p99=5ms", "--against", "preset:x"), "preset"),
         (("capacity", "preset:brainwave-gru", "--demand", "5", "--sla", "fast"), "sla"),
         (("capacity", "preset:brainwave-gru", "--demand", "many", "--sla", "p99=5ms"), "demand"),
         (("capacity", "preset:brainwave-gru", "--demand", "5", "--sla", "p99=1us"), "No load"),
@@ -143,6 +161,50 @@ def test_bad_commands_get_one_sentence(capsys, argv, says) -> None:
     assert out == ""
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_help_shows_commands_that_run(capsys) -> None:
+    """Every example of --help is parsed, and the cheap ones are run."""
+    for command in ("simulate", "capacity"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+        examples = [line.split("#")[0].split()[3:] for line in lines if line.startswith("python -m engine")]
+        assert len(examples) >= 3
+        for argv in examples:
+            if any("trace:" in arg or "dfx" in arg or "v100" in arg for arg in argv):
+                continue
+            code, out, err = _said(capsys, *argv, "--requests", "4000")
+            assert (code, err) == (0, ""), argv
+            assert out
+
+
+def test_loads_of_every_kind_from_the_command_line(capsys) -> None:
+    ask = ("simulate", "preset:node-dlrm", "--json", "--requests", "20000", "--qps", "3000")
+    seen = {}
+    for name, more in {
+        "stages": ("--arrangement", "stages", "--max-batch", "2", "--timeout", "0.0005"),
+        "day": ("--arrivals", "diurnal:2:1,3,2"),
+        "items": ("--sizes", "mixed:16=1,96=1", "--sizes-are", "items"),
+        "lookups": ("--sizes", "lognormal:8:0.5:40", "--sizes-are", "lookups", "--max-batch", "4", "--buckets", "2"),
+    }.items():
+        code, out, err = _said(capsys, *ask, *more)
+        assert code == 0, err
+        seen[name] = json.loads(out)
+    assert {"sparse", "dense", "PCIe 3.0 x4, in"} <= seen["stages"]["use"].keys()
+    assert seen["items"]["latency_s"]["p95"]["value"] > seen["items"]["latency_s"]["p50"]["low"]
+
+
+def test_capacity_compares_systems(capsys) -> None:
+    ask = ("capacity", "preset:wide-deep-int8", "--demand", "2000", "--sla", "p99=50ms", "--requests", "20000")
+    code, out, _ = _said(capsys, *ask, "--against", "preset:wide-deep-fp32", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["against"][0]["plan"]["nodes"] > data["plan"]["nodes"]
+    code, out, _ = _said(capsys, *ask, "--against", "preset:dfx-345m")
+    assert code == 0
+    assert "perf/W" in out
+    assert "against preset:dfx-345m: " in out
 
 
 def test_a_trace_brings_its_own_sizes(capsys, tmp_path) -> None:

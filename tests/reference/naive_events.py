@@ -37,6 +37,10 @@ def simpy_chain(arrive, rows, scale, stations, return_hop):
     def enter(s, group):
         station = stations[s]
         for request in group:
+            if station.hold[0][rows[request]] == 0.0:
+                after = stations[s + 1].hop if s + 1 < len(stations) else return_hop
+                env.process(travel(s + 1, [request], after))
+                continue
             spare = station.idle if station.max_batch == 1 else 0
             if station.places is None or len(station.waiting) < station.places + spare:
                 station.waiting.append((request, env.now))

@@ -1,11 +1,12 @@
 """Every serving policy, request by request, equals a SimPy twin; the recursions equal the event engine to the bit."""
 
+import heapq
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from engine.kernels.events.recursions import fifo, fifo_constant
+from engine.kernels.events.recursions import fifo, fifo_constant, fifo_finite
 from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
     BucketedBatching,
@@ -62,6 +63,16 @@ SYSTEMS = {
     ),
     "pool behind network": (pool_behind_network(Service.constant(1e-3, 4, cv=0.5), NoBatching(), 3e-5, 1e-4), 3000.0),
     "on-path NIC": (NIC, 7e5),
+    "packets, a share classified": (
+        Chain(
+            (
+                Station(Service(np.array([[1e-6, 1e-6]]), sizes=(16, 64), cv=0.5), NoBatching(8), name="packets"),
+                Station(Service(np.array([[0.0, 3e-5]]), servers=24, sizes=(16, 64)), NoBatching(4), 1e-7, "inference"),
+            ),
+            return_s=2e-7,
+        ),
+        7e5,
+    ),
     "three stations": (
         Chain(
             (
@@ -125,7 +136,7 @@ DECODER = DecoderService(
     [(1, 1, None, None, 25.0), (1, 12, None, None, 90.0), (3, 8, 300, None, 180.0), (2, 4, 200, 6, 180.0)],
 )
 def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, qps) -> None:
-    n = N // 4
+    n = N
     arrive = Bursty(qps, 2.0, 0.3, 0.5).times(n, 3, 0)
     inputs = LogNormal(40, 0.8, 200).draw(n, 3, 2, 0)
     outputs = LogNormal(20, 0.8, 100).draw(n, 3, 3, 0)
@@ -136,6 +147,46 @@ def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, q
     assert np.isnan(done).any() == (places is not None or bool((inputs + outputs > (cache or np.inf)).any()))
     np.testing.assert_allclose(ours.done, done, rtol=0, atol=SAME)
     np.testing.assert_allclose(ours.first, first, rtol=0, atol=SAME)
+
+
+def kiefer_wolfowitz(arrive, hold, latency, servers, places=None):
+    """Answers, nan where turned away; free times in a heap, starts of those who had to wait in a list."""
+    free, waited, done = [-np.inf] * servers, [], []
+    for now, held, stays in zip(arrive, hold, latency):
+        if places is not None and free[0] >= now and sum(start >= now for start in waited[-places - 1 :]) >= places:
+            done.append(np.nan)
+            continue
+        start = max(free[0], now)
+        waited += [start] if free[0] >= now else []
+        heapq.heapreplace(free, start + held)
+        done.append(start + stays)
+    return np.array(done)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 65, 127, 128, 129])
+@pytest.mark.parametrize("places", [None, 0, 1, 7])
+def test_recursions_equal_a_heap_to_the_bit(servers: int, places: int | None) -> None:
+    n = 3_000 if JIT_ENABLED else 300
+    arrive = np.round(Poisson(1000.0).times(n, 2, 0), 3)  # many at the same instant, and ties with servers that free
+    rng = np.random.default_rng(servers)
+    hold = servers * np.round(rng.exponential(1e-3, n), 3)
+    latency, done = 1.5 * hold, np.empty(n)
+    if places is None:
+        fifo(arrive, hold, latency, servers, done)
+    else:
+        lost = fifo_finite(arrive, hold, latency, servers, places, done)
+        assert lost == np.isnan(done).sum() > 0
+    np.testing.assert_array_equal(done, kiefer_wolfowitz(arrive, hold, latency, servers, places))
+
+
+@pytest.mark.parametrize("servers", [3, 40])
+@pytest.mark.parametrize("places", [0, 2, 64])
+def test_finite_recursion_and_event_engine_agree_on_ties(servers: int, places: int) -> None:
+    n = 2_000 if JIT_ENABLED else 300
+    arrive = np.round(Poisson(1100.0).times(n, 3, 0), 3)
+    system = single(Service(np.array([[servers * 1e-3]]), servers=servers), NoBatching(places))
+    a, b = (run_stations(system, arrive, np.ones(n, np.int64), events_only=e) for e in (False, True))
+    np.testing.assert_array_equal(a.done, b.done)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 7, 8, 12, 32, 33, 100])

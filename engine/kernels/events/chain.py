@@ -3,7 +3,8 @@
 Every request visits the stations in order. At a station it joins the queue of its bucket, or is dropped when the
 waiting places are taken; a free server takes the head of the ready queue whose head has waited longest, and up to
 ``max_batch - 1`` behind it. A queue is ready when ``max_batch`` wait in it or its head is ``timeout`` old.
-The batch is padded to its longest member. Ties: arrivals, then servers becoming free, then timers.
+The batch is padded to its longest member. A request whose row of the service table is 0 passes the station by, whatever
+waits there. Ties: arrivals, then servers becoming free, then timers.
 """
 
 import math
@@ -68,8 +69,9 @@ def _put(times, codes, count, vacant, time, code):
 
 @kernel
 def chain(
-    arrive, size, scale, servers, max_batch, timeout, places, hop, bucket, buckets, hold, latency, launches, start, done
-):
+    arrive, size, scale, servers, max_batch, timeout, places, hop, bucket, buckets, hold, latency, launches, came,
+    start, done,
+):  # fmt: skip
     """Run the chain to the last answer; returns the number of events processed.
 
     Parameters
@@ -90,6 +92,8 @@ def chain(
         Seconds a launch holds its server and takes to answer.
     launches : (stages, batch, rows)
         Receives the number of launches.
+    came : (stages, n) or (stages, 0)
+        Receives the arrival at each station, where wanted. [s]
     start : (stages, n)
         Receives the start of service at each station, nan if never reached. [s]
     done : (n,)
@@ -116,6 +120,7 @@ def chain(
     members = np.empty(n, np.int64)  # size of the batch a request heads
     sized = size.shape[0] > 0
     scaled = scale.shape[1] > 0
+    traced = came.shape[1] > 0
     events = 0
     upcoming = 0
     stirred = False
@@ -149,6 +154,18 @@ def chain(
         if kind == _ARRIVE:
             for _ in range(group):
                 behind = link[i]
+                if traced:
+                    came[s, i] = now
+                if sized and hold[s, 0, size[i]] == 0.0:
+                    start[s, i] = now
+                    if s + 1 == stages:
+                        done[i] = now + hop[s + 1]
+                    else:
+                        members[i] = 1
+                        _push(times, codes, pending, now + hop[s + 1], ((s + 1) << _STAGE_BIT) | i)
+                        pending += 1
+                    i = behind
+                    continue
                 room = places[s] < 0 or waiting[s] < places[s] + (idle[s] if max_batch[s] == 1 else 0)
                 if room:
                     q = 0

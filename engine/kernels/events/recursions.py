@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from engine.kernels.events.servers import MOST, finite_in_registers, in_registers
 from engine.kernels.jit import kernel
 
 __all__ = ["batched", "fifo", "fifo_constant", "fifo_finite"]
@@ -71,26 +72,6 @@ def _fifo_to_4(arrive, hold, latency, servers, done):
 
 
 @kernel
-def _fifo_to_8(arrive, hold, latency, servers, done):
-    """As ``_fifo_to_4`` for at most eight servers."""
-    a = b = c = d = -math.inf
-    e = -math.inf if servers > 4 else math.inf
-    f = -math.inf if servers > 5 else math.inf
-    g = -math.inf if servers > 6 else math.inf
-    h = -math.inf if servers > 7 else math.inf
-    for i in range(arrive.shape[0]):
-        start = a if a > arrive[i] else arrive[i]
-        done[i] = start + latency[i]
-        a, rest = _exchange(b, start + hold[i])
-        b, rest = _exchange(c, rest)
-        c, rest = _exchange(d, rest)
-        d, rest = _exchange(e, rest)
-        e, rest = _exchange(f, rest)
-        f, rest = _exchange(g, rest)
-        g, h = _exchange(h, rest)
-
-
-@kernel
 def fifo(arrive, hold, latency, servers, done):
     """Kiefer-Wolfowitz (Lindley for one server): start = max(arrival, earliest free server). Exact."""
     if servers == 1:
@@ -103,8 +84,8 @@ def fifo(arrive, hold, latency, servers, done):
     if servers <= 4:
         _fifo_to_4(arrive, hold, latency, servers, done)
         return
-    if servers <= 8:
-        _fifo_to_8(arrive, hold, latency, servers, done)
+    if servers <= MOST:
+        in_registers(arrive, hold, latency, servers, done)
         return
     free = np.full(servers, -math.inf)
     for i in range(arrive.shape[0]):
@@ -139,22 +120,24 @@ def fifo_finite(arrive, hold, latency, servers, places, done):
     Starts are in order of arrival, so the number waiting is an index difference. Exact. Returns the number dropped.
     """
     n = arrive.shape[0]
+    places = min(places, n)
+    room = 1
+    while room <= places:
+        room *= 2
+    never = -math.inf if places > 0 else math.inf
+    waited = np.full(room, never)  # see `finite_in_registers`
+    if servers <= MOST:
+        return n - finite_in_registers(arrive, hold, latency, servers, places, waited, done)
     free = np.full(servers, -math.inf)
-    start_of = np.empty(n)
-    came = np.empty(n)
-    kept = 0  # accepted so far
-    gone = 0  # of those, started before the present arrival
+    kept = 0
     for i in range(n):
         now = arrive[i]
-        while gone < kept and (start_of[gone] < now or (start_of[gone] == now and came[gone] == now)):
-            gone += 1
         waits = free[0] >= now
-        if waits and kept - gone >= places:
+        if waits and waited[kept & (room - 1)] >= now:
             done[i] = math.nan
             continue
         start = max(free[0], now)
-        start_of[kept] = start
-        came[kept] = now
+        waited[(kept + places) & (room - 1)] = start if waits else never
         kept += 1
         done[i] = start + latency[i]
         _replace_least(free, start + hold[i])

@@ -1,0 +1,225 @@
+"""The sidebar of the Traffic page: the promise, the arrivals, the serving, and the site of a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from app import cached
+from app import format as fmt
+from app.choose import choose
+from app.load import ARRIVALS, Load
+from engine.report import Report
+from engine.traffic import Sla, TrafficError
+from engine.traffic.plan import DOMAINS
+
+__all__ = ["Site", "load_and_sla", "nice", "site"]
+
+_METRICS = ("p99", "p95", "p50", "mean")
+_TIMES = {"latency": "Whole answer", "ttft": "First token", "tpot": "Each further token"}
+_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+_SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
+_ARRANGED = {
+    "whole": "One queue for all of it",
+    "stages": "A queue for each stage",
+    "pool": "A pool behind the network",
+    "packets": "A NIC that forwards packets",
+}
+_TRACE_MAX = 2_000_000  # bytes of a CSV of arrivals
+_DEMAND_NODES = 10  # nodes' worth of load a plan starts from
+_GENEROUS = 3.0  # times the unloaded latency an agreement starts from
+
+
+def nice(value: float) -> float:
+    """The next 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
+
+
+def _number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
+    return st.number_input(label, min_value=low, max_value=high, value=value, key=key, bind="query-params", **more)
+
+
+def _agreement(report: Report) -> Sla:
+    """The figure that is promised."""
+    one, two = st.columns(2)
+    metric = one.selectbox(
+        "Promise",
+        _METRICS,
+        key="sla-of",
+        bind="query-params",
+        help="p99: 99% of requests stay under the limit.",
+    )
+    usual = report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
+    limit = two.number_input(
+        f"at most ({fmt.MILLISECOND.unit})",
+        min_value=1e-6,
+        value=float(f"{fmt.MILLISECOND(usual):.6g}"),
+        key="sla",
+        bind="query-params",
+        format="%.6g",
+    )
+    time = choose("Of the time to the", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
+    return Sla(limit / fmt.MILLISECOND.factor, metric, time)
+
+
+def _arrivals() -> dict[str, Any]:
+    """When requests come."""
+    kind = choose("Arrivals", ARRIVALS, "come")
+    found: dict[str, Any] = {"arrivals": kind}
+    if kind == "gamma":
+        found["cv"] = _number("Variation of the gaps", 2.0, 0.1, 20.0, "gap-cv", help="1 is as random as Poisson.")
+    elif kind == "bursty":
+        found["peak"] = _number("Rate in a burst, times the mean", 4.0, 1.1, 100.0, "peak")
+        found["share"] = _number("Share of time in bursts (%)", 10.0, 0.1, 90.0, "burst-share") / 100
+        found["burst_s"] = _number("Length of a burst (s)", 1.0, 0.001, 3600.0, "burst")
+    elif kind == "day":
+        found["day_s"] = _number(
+            "Length of the day (s)", 60.0, 1.0, 86_400.0, "day", help="A day squeezed to this length, peak at 20 h."
+        )
+    elif kind == "trace":
+        file = st.file_uploader(
+            "Arrivals, CSV",
+            type="csv",
+            key="trace",
+            help="Column time_s, increasing. Not in the link: it has to be given again.",
+        )
+        if file is None:
+            st.caption("No file yet: arrivals are taken as Poisson.")
+            found["arrivals"] = "poisson"
+        elif file.size > _TRACE_MAX:
+            raise TrafficError(f"trace has {file.size:,} bytes; at most {_TRACE_MAX:,} are allowed")
+        else:
+            found["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
+    return found
+
+
+def _arrangement(report: Report) -> dict[str, Any]:
+    """How many queues the scenario is; what it can't be is left out, with the reason in the help."""
+    reasons = cached.arrangements(report.token)
+    offered = {name: label for name, label in _ARRANGED.items() if reasons[name] is None}
+    if len(offered) == 1:
+        return {}
+    missing = [f"Not here: {_ARRANGED[name].lower()}. {reason}." for name, reason in reasons.items() if reason]
+    name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
+    found: dict[str, Any] = {"arrangement": name}
+    if name == "pool":
+        found["services"] = int(
+            st.number_input(
+                "Copies in the pool", 1, 4096, 4, key="copies", bind="query-params",
+                help="Each holds the whole model; clients share one queue for all.",
+            )
+        )  # fmt: skip
+    elif name == "packets":
+        share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.4g")
+        found["packet_share"] = share / 100
+        st.caption("A request is a packet. All are forwarded; these are classified as well.")
+    return found
+
+
+def _batching(report: Report, packets: bool) -> dict[str, Any]:
+    """How requests are launched together, and who is let in."""
+    found: dict[str, Any] = {}
+    decoder = report.tpot_s is not None
+    if not packets:
+        found["max_batch"] = st.select_slider(
+            "Requests launched together",
+            _BATCHES,
+            key="together",
+            bind="query-params",
+            help="1: none. Requests join a decoder's batch between its steps; others wait until it is full or for the "
+            "time below.",
+        )
+        if found["max_batch"] > 1 and not decoder:
+            usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
+            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.4g")
+            found["timeout_s"] = wait / fmt.MILLISECOND.factor
+    places = st.number_input(
+        "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places", bind="query-params",
+        placeholder="no limit", help="Admission control: who finds them all taken is turned away.",
+    )  # fmt: skip
+    found["places"] = None if places is None else int(places)
+    return found
+
+
+def _sizes(report: Report, batched: bool) -> dict[str, Any]:
+    """In what requests differ, and how much."""
+    scenario, offered = report.scenario, cached.options(report.token)
+    decoder = report.tpot_s is not None
+    kinds = {}
+    if offered.input_label:
+        kinds["inputs"] = (offered.input_label, scenario.inputs)
+    if decoder and offered.output_label:
+        kinds["outputs"] = (offered.output_label, scenario.outputs)
+    if not decoder:
+        kinds["items"] = ("Items of a request", scenario.batch)
+    for p in offered.params:
+        if p.name == "lookups":
+            kinds["lookups"] = (p.label, max(1, round(scenario.params.get("lookups", p.default))))
+    spread = choose("Sizes of requests", _SPREADS, "spread")
+    if spread == "fixed" or not kinds:
+        return {}
+    what = choose("They differ in", {name: label for name, (label, _) in kinds.items()}, "differ")
+    usual = int(_number("Their mean", float(max(2, kinds[what][1])), 1.0, 65_536.0, f"mean-{what}", step=1.0))
+    found: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
+    st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
+    if spread == "lognormal":
+        found["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
+    if batched and not decoder:
+        found["buckets"] = st.select_slider(
+            "Size buckets", (1, 2, 4), key="buckets", bind="query-params",
+            help="A batch holds one bucket's requests only, so it pads less.",
+        )  # fmt: skip
+    return found
+
+
+def load_and_sla(report: Report) -> tuple[Load, Sla]:
+    """Everything the sidebar says about the load."""
+    with st.sidebar:
+        sla = _agreement(report)
+        found = _arrivals() | _arrangement(report)
+        name = found.get("arrangement", "whole")
+        found |= _batching(report, name == "packets")
+        if name in ("whole", "stages"):
+            found |= _sizes(report, found.get("max_batch", 1) > 1)
+        return Load(report.token, **found, stream=sla.time != "latency"), sla
+
+
+@dataclass(frozen=True)
+class Site:
+    """Demand and site of a plan, as the sidebar has them. [1/s], [-], [W], [$]"""
+
+    peak_qps: float
+    mean_share: float
+    headroom: float
+    survives: str
+    slots: int
+    rack_w: float
+    node_usd: float | None
+    idle_w: float | None
+
+
+def _asked(label: str, key: str, placeholder: str, high: float = 1e12) -> float | None:
+    return st.number_input(
+        label, min_value=0.0, max_value=high, value=None, key=key, bind="query-params", format="%.6g",
+        placeholder=placeholder,
+    )  # fmt: skip
+
+
+def site(report: Report, carried_qps: float) -> Site:
+    """The demand, and where its nodes stand."""
+    with st.sidebar, st.expander("Demand and site", key="open.site"):
+        usual = nice(_DEMAND_NODES * carried_qps) if carried_qps > 0 else 1.0
+        given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}")
+        mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
+        headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
+        survives = st.selectbox("Survives the loss of a", DOMAINS, index=2, key="survives", bind="query-params")
+        slots = st.number_input("Nodes a rack takes", 1, 1000, 20, key="slots", bind="query-params")
+        rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.6g")
+        listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
+        price = _asked("Price of a node ($)", "node-usd", listed)
+        idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", 1e7)
+        return Site(given or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)

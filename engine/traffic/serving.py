@@ -1,0 +1,165 @@
+"""How a scenario is put to work: arrangement, batching, admission and the sizes of its requests, as one setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from engine.devices.family import Unsupported
+from engine.scenario import Scenario, ScenarioError
+from engine.traffic.arrangements import ARRANGEMENTS, packets, pool, stages
+from engine.traffic.arrivals import Arrivals
+from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
+from engine.traffic.policies import (
+    BucketedBatching,
+    Chain,
+    ContinuousBatching,
+    Decoder,
+    DynamicBatching,
+    NoBatching,
+    Policy,
+)
+from engine.traffic.scenario_load import is_decoder, ladder, load_of, node_facts
+from engine.traffic.service import TrafficError, whole
+from engine.traffic.sizes import Fixed, Sizes
+from engine.traffic.sla import Headline, Sla, max_qps
+
+__all__ = ["Offer", "Serving", "compare"]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Everything between the arrivals and a scenario.
+
+    Attributes
+    ----------
+    arrangement : str
+        ``whole`` (one station), ``stages`` (each with its queue), ``pool`` (copies behind the network) or ``packets``
+        (a NIC that forwards all and looks at some); see `engine.traffic.arrangements`.
+    max_batch, timeout_s : int, float
+        Requests launched together, and how long the oldest waits for more [s]. Decoders batch continuously.
+    places : int or None
+        Waiting places; who finds them taken is turned away. None: no limit.
+    buckets : int
+        Queues by size, equally many sizes of the service table in each.
+    services, share : int, float
+        Copies in a pool; share of packets that is looked at [-].
+    sizes, outputs : Sizes or None
+        Of the requests, and tokens they want. None: the scenario's own.
+    sizes_are : str
+        What a size is: ``inputs``, ``items`` or ``lookups``.
+    stream : bool
+        Keep a decoder's token times apart even where it neither batches nor has requests of several sizes.
+    """
+
+    arrangement: str = "whole"
+    max_batch: int = 1
+    timeout_s: float = 0.0
+    places: int | None = None
+    buckets: int = 1
+    services: int = 1
+    share: float = 0.1
+    sizes: Sizes | None = None
+    outputs: Sizes | None = None
+    sizes_are: str = "inputs"
+    stream: bool = False
+
+    def __post_init__(self) -> None:
+        whole("max_batch", self.max_batch)
+        whole("buckets", self.buckets)
+        if self.arrangement not in ARRANGEMENTS:
+            raise TrafficError(f"arrangement is {self.arrangement!r}; it must be one of {', '.join(ARRANGEMENTS)}")
+        if self.buckets > 1 and (self.sizes is None or self.max_batch == 1):
+            raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
+
+    def of(self, scenario: Scenario) -> tuple[Chain | Decoder, Sizes, Sizes]:
+        """The system to simulate, and the sizes and outputs of its requests."""
+        inputs = self.sizes or Fixed(scenario.inputs)
+        outputs = self.outputs or Fixed(scenario.outputs)
+        several = self.sizes is not None or self.outputs is not None
+        if self.arrangement == "packets":
+            if several or self.max_batch > 1:
+                raise TrafficError("arrangement is 'packets'; its requests are packets, alike and one at a time")
+            return *packets(scenario, self.share, self.places), Fixed(1)
+        if self.arrangement == "whole" and is_decoder(scenario):
+            if self.max_batch > 1 or several or self.stream:
+                if self.buckets > 1 or self.sizes_are != "inputs":
+                    raise TrafficError("a decoder's requests have inputs and outputs, and batch without buckets")
+                policy = ContinuousBatching(self.max_batch, self.places)
+                return load_of(scenario, policy, longest=inputs.largest + outputs.largest), inputs, outputs
+        elif self.outputs is not None:
+            raise TrafficError(f"outputs are given; {scenario.workload!r} makes no tokens one by one")
+        grid = None if self.sizes is None else ladder(self.sizes.largest)
+        rule = self._policy(grid)
+        alike = Fixed(1)
+        if self.arrangement == "stages":
+            return stages(scenario, rule, grid, self.sizes_are), self.sizes or alike, alike
+        if self.arrangement == "pool":
+            if several:
+                raise TrafficError("arrangement is 'pool'; its requests are alike")
+            return pool(scenario, rule, self.services), alike, alike
+        if self.sizes is None:
+            inputs = Fixed(scenario.batch if self.sizes_are == "items" else scenario.inputs)
+        return load_of(scenario, rule, grid, sizes_are=self.sizes_are), inputs, outputs
+
+    def _policy(self, grid: Sequence[int] | None) -> Policy:
+        if self.max_batch == 1:
+            return NoBatching(self.places)
+        if self.buckets > 1 and grid is not None:
+            cuts = {grid[len(grid) * i // self.buckets] for i in range(1, self.buckets)} - {grid[-1]}
+            if cuts:
+                return BucketedBatching(tuple(sorted(cuts)), self.max_batch, self.timeout_s, self.places)
+        return DynamicBatching(self.max_batch, self.timeout_s, self.places)
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What one system would take to carry a demand inside an agreement; ``problem`` says why there is no plan."""
+
+    name: str
+    scenario: Scenario
+    headline: Headline | None
+    plan: CapacityPlan | None
+    problem: str | None
+    notes: tuple[str, ...] = ()
+
+
+def compare(
+    scenarios: Mapping[str, Scenario],
+    serving: Serving,
+    sla: Sla,
+    demand: Demand,
+    arrivals: Arrivals,
+    *,
+    site: SiteFacts | None = None,
+    headroom: float = 0.2,
+    survives: FailureDomain = "node",
+    idle_w: float | None = None,
+    node_usd: float | None = None,
+    requests: int = 200_000,
+    seed: int = 0,
+    executor: Executor | None = None,
+) -> tuple[Offer, ...]:
+    """Systems at an equal agreement, demand, site and way of serving.
+
+    ``demand`` is in inferences a second: a request of another scenario may hold more of them. Every system is asked
+    for the same figure of its own requests. ``idle_w`` and ``node_usd`` are the first system's, where given. Estimates.
+    """
+    found = []
+    for at, (name, scenario) in enumerate(scenarios.items()):
+        best: Headline | None = None
+        try:
+            system, sizes, outputs = serving.of(scenario)
+            best = max_qps(
+                system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed, executor=executor
+            )
+            mine = (idle_w, node_usd) if at == 0 else (None, None)
+            node, notes = node_facts(scenario, best, *mine)
+            load = Demand(tuple(qps / scenario.batch for qps in demand.qps))
+            plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
+        except (ScenarioError, Unsupported) as error:
+            found.append(Offer(name, scenario, best, None, str(error)))
+            continue
+        found.append(Offer(name, scenario, best, plan, None, notes))
+    return tuple(found)
