@@ -14,7 +14,7 @@ from engine.kernels.operators.batched import gemm_batched
 from engine.kernels.operators.binary import binary_counts, pack_binary
 from engine.kernels.operators.combine import Combination, combine
 from engine.kernels.operators.conv import conv, conv_shape, pack_conv
-from engine.kernels.operators.depthwise import depthwise, pack_depthwise
+from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
 from engine.kernels.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.kernels.operators.norm import batch_norm, layer_norm, rms_norm
 from engine.kernels.operators.pool import average_pool, global_average_pool, max_pool
@@ -67,7 +67,7 @@ def convolve(
     for axis, (p, n) in enumerate(zip(pad, spatial, strict=True), 1):
         np.moveaxis(edged, axis, 0)[:p] = 0
         np.moveaxis(edged, axis, 0)[p + n :] = 0
-    thin = groups == channels == filters and len(spatial) == 2
+    thin = narrow_groups(channels, filters, groups, window, stride)
     make: Any = partial(pack_depthwise, stride=stride, padding=pad) if thin else partial(
         pack_conv, stride=stride, padding=pad, groups=groups)  # fmt: skip
     w = noise(filters, channels // groups, *window, scale=1 / np.sqrt(prod(window) * channels / groups))

@@ -18,16 +18,18 @@ import numpy as np
 from engine.kernels.operators import fused
 from engine.kernels.operators.activation import activate
 from engine.kernels.operators.conv import conv, pack_conv, pad_spatial
-from engine.kernels.operators.depthwise import depthwise, pack_depthwise
+from engine.kernels.operators.conv_int8 import conv_u8, pack_conv_s8
+from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
 from engine.kernels.operators.embedding import RowTable, embedding_bag
 from engine.kernels.operators.norm import layer_norm
 from engine.kernels.operators.pool import global_average_pool, max_pool
 from engine.kernels.operators.quantise import quantise
+from engine.kernels.operators.ranges import fresh
 from engine.kernels.operators.rnn import gru_step, lstm_step, pack_cell
 from engine.kernels.operators.softmax import softmax
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session
 
-ROWS_BEYOND_CACHE, ROWS_IN_CACHE = 4_000_000, 2_000
+ROWS_BEYOND_CACHE, ROWS_IN_CACHE = 8_000_000, 2_000
 BAGS, LOOKUPS, WIDTH = 512, 40, 64
 TORCH = importlib.util.find_spec("torch") is not None
 Row = dict[str, Any]
@@ -64,11 +66,11 @@ def row(name: str, value: float, unit: str, against: str, ratio: float, goal: fl
 
 def _stored(fmt: str, rows: int) -> np.ndarray:
     """A table of constant rows: only the traffic matters, and filling it stays quick."""
-    if fmt == "fp32":
-        return np.ones((rows, WIDTH), np.float32)
-    if fmt == "fp16":
-        return np.ones((rows, WIDTH), np.float16).view(np.uint16)
-    return np.full((rows, WIDTH + 8 if fmt == "int8" else WIDTH // 2 + 4), 7, np.uint8)
+    kind, width = {"fp32": (np.float32, WIDTH), "fp16": (np.uint16, WIDTH), "int8": (np.uint8, WIDTH + 8),
+                   "int4": (np.uint8, WIDTH // 2 + 4)}[fmt]  # fmt: skip
+    table = fresh((rows, width), kind)
+    table[:] = 0x3C00 if fmt == "fp16" else 1
+    return table
 
 
 def _torch_bag(fmt: str, data: np.ndarray, offsets: np.ndarray) -> Callable[[np.ndarray], object]:
@@ -126,11 +128,11 @@ def _conv_chain(channels: int, size: tuple[int, ...], window: int, groups: int, 
     peer = session(nodes, {"x0": TensorProto.FLOAT}, {f"x{depth}": TensorProto.FLOAT}, {"w": w, "b": bias})
     x = rng.normal(size=(1, *size, channels)).astype(np.float32)
     feed = {"x0": channels_first(x)}
-    thin = groups == channels
+    thin = narrow_groups(channels, channels, groups, (window,) * rank, (1,) * rank)
     packed = pack_depthwise(w, bias, padding=edge) if thin else pack_conv(w, bias, padding=edge, groups=groups)
     apply = depthwise if thin else conv
     start = pad_spatial(x, (edge,) * rank)
-    buffers = [np.zeros_like(start) for _ in range(2)]
+    buffers = [fresh(start.shape, zero=True) for _ in range(2)]
 
     def ours() -> np.ndarray:
         value = start
@@ -147,7 +149,8 @@ def _conv_chain(channels: int, size: tuple[int, ...], window: int, groups: int, 
         raise AssertionError("the two chains disagree: their times cannot be compared")
     ratio, spent = interleaved(ours, theirs)
     flop = 2 * depth * channels * (channels // groups) * window**rank * int(np.prod(size))
-    kind = "depthwise" if thin else f"conv{rank}d" + (f" {groups} groups" if groups > 1 else "")
+    kind = f"conv{rank}d" + (f" {groups} groups" if groups > 1 else "")
+    kind = f"depthwise {rank}d" if groups == channels else kind
     label = f"{kind} {'x'.join([str(window)] * rank)}, {channels} x {'x'.join(map(str, size))}, {depth} layers"
     goal = 0.8 if window == 3 and rank == 2 and groups in (1, channels) else None
     return row(label, flop / spent, "FLOP/s", "onnxruntime", ratio, goal)
@@ -158,9 +161,51 @@ def conv_rows() -> list[Row]:
     shapes = [
         (64, (56, 56), 3, 1), (128, (28, 28), 3, 1), (256, (14, 14), 3, 1), (512, (7, 7), 3, 1), (256, (14, 14), 1, 1),
         (256, (14, 14), 3, 8), (32, (112, 112), 3, 32), (64, (56, 56), 3, 64), (256, (28, 28), 3, 256),
-        (512, (14, 14), 3, 512), (32, (8, 28, 28), 3, 1),
+        (512, (14, 14), 3, 512), (960, (7, 7), 3, 960), (32, (8, 28, 28), 3, 1), (128, (56, 56), 3, 32),
+        (256, (28, 28), 3, 32), (512, (14, 14), 3, 32), (1024, (7, 7), 3, 32), (64, (8, 28, 28), 3, 64),
     ]  # fmt: skip
     return [_conv_chain(*shape) for shape in shapes]
+
+
+def _int8_chain(channels: int, side: int, window: int, depth: int = 4) -> Row:
+    """Equal QLinearConv layers with a ReLU in the clamp, against onnxruntime's."""
+    rng = np.random.default_rng(5)
+    edge = window // 2
+    w = rng.integers(-127, 128, (channels, channels, window, window)).astype(np.int8)
+    x = rng.integers(0, 256, (1, side, side, channels)).astype(np.uint8)
+    step_y = np.float32(60.0 * np.sqrt(channels * window**2))
+    constants = {"w": w, "s": np.array(1, np.float32), "zx": np.array(0, np.uint8), "zw": np.array(0, np.int8),
+                 "sy": np.array(step_y), "b": np.zeros(channels, np.int32)}  # fmt: skip
+    nodes = [
+        helper.make_node(
+            "QLinearConv", [f"x{i}", "s", "zx", "w", "s", "zw", "sy", "zx", "b"], [f"x{i + 1}"], pads=[edge] * 4
+        )
+        for i in range(depth)
+    ]
+    kinds = {name: TensorProto.UINT8 for name in ("x0", f"x{depth}")}
+    peer = session(nodes, {"x0": kinds["x0"]}, {f"x{depth}": kinds["x0"]}, constants)
+    feed = {"x0": channels_first(x)}
+    packed = pack_conv_s8(w, padding=edge)
+    scale = np.full(channels, np.float32(1) / step_y, np.float32)
+
+    def ours() -> np.ndarray:
+        value = x
+        for _ in range(depth):
+            value = conv_u8(value, packed, scale, threads=1)
+        return value
+
+    apart = np.abs(ours().astype(int) - np.moveaxis(peer.run(None, feed)[0], 1, -1).astype(int))
+    if apart.max() > depth:
+        raise AssertionError("the two chains disagree: their times cannot be compared")
+    ratio, spent = interleaved(ours, lambda: peer.run(None, feed))
+    operations = 2 * depth * channels**2 * window**2 * side**2
+    label = f"int8 conv2d {window}x{window}, {channels} x {side}x{side}, {depth} layers"
+    return row(label, operations / spent, "OP/s", "onnxruntime", ratio, 0.8 if window == 3 else None)
+
+
+def int8_conv_rows() -> list[Row]:
+    """8-bit convolutions at ResNet's sizes."""
+    return [_int8_chain(*shape) for shape in ((64, 56, 3), (128, 28, 3), (256, 14, 3), (512, 7, 3), (256, 14, 1))]
 
 
 def _one_op(
@@ -249,4 +294,4 @@ def fused_rows() -> list[Row]:
 
 def rows() -> list[Row]:
     """Every operator's throughput and its ratio to the best peer present, single thread."""
-    return [*embedding_rows(), *conv_rows(), *small_rows(), *fused_rows()]
+    return [*embedding_rows(), *conv_rows(), *int8_conv_rows(), *small_rows(), *fused_rows()]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.kernels.operators.conv import conv, pack_conv, pad_spatial
 from engine.kernels.operators.depthwise import depthwise, pack_depthwise
+from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.ranges import KernelError
 from tests.reference import naive, onnx_oracle
 
@@ -138,6 +139,55 @@ def test_depthwise_equals_twin(seed, size, channels, kernel, stride, padding):
 @pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (2, 4)])
 def test_depthwise_fixed_shapes(kernel, stride):
     check_depthwise(np.random.default_rng(5), 5, 16, 19, kernel, (stride, stride), (1, 1))
+    check_depthwise(np.random.default_rng(5), 4, 3, 5, kernel, (stride, stride), (1, 1))
+
+
+def check_groups(rng, spatial, group, groups, kernel, stride, padding, batch=2):
+    x, w, bias = draw(rng, spatial, group * groups, group * groups, kernel, groups, batch)
+    packed, rank = pack_depthwise(w, bias, stride=stride, padding=padding), len(spatial)
+    exact = naive.conv(x, w, bias, stride, padding, (1,) * rank, groups)
+    scale = naive.conv(np.abs(x), np.abs(w), np.abs(bias), stride, padding, (1,) * rank, groups)
+    for threads in (1, 2):
+        out = depthwise(x, packed, threads=threads)
+        assert out.shape == exact.shape
+        assert np.all(np.abs(out - exact) <= (w[0].size + 2) * ROUNDING * scale)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_groups_of_a_few_channels_equal_twin(data):
+    rank = data.draw(st.integers(1, 3), "rank")
+    group = data.draw(st.sampled_from([g for g in (1, 1, 2, 4, 8) if g < lanes()]))
+    axes = st.tuples(*[st.integers(1, 3)] * (rank - 1))
+    kernel = (*data.draw(axes), 3 if group > 1 else data.draw(st.integers(1, 5)))
+    stride = (*data.draw(axes), data.draw(st.integers(1, 2 if group > 1 else 3)))
+    spatial = data.draw(st.tuples(*[st.integers(0, 9 if rank < 3 else 5)] * rank))
+    padding = data.draw(st.tuples(*[st.integers(0, 2)] * rank))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    check_groups(rng, spatial, group, data.draw(st.integers(1, 9)), kernel, stride, padding)
+
+
+@pytest.mark.parametrize("shape", [
+    ((4, 6, 9), 1, 20, (3, 3, 3), 1), ((4, 6, 9), 1, 33, (3, 3, 3), 2), ((11,), 1, 17, (3,), 1),
+    ((6, 9), 2, 9, (3, 3), 1), ((6, 9), 2, 9, (3, 3), 2), ((3, 5, 8), 2, 2, (3, 3, 3), 1),
+])  # fmt: skip
+def test_groups_fixed_shapes(shape):
+    spatial, group, groups, kernel, stride = shape
+    rank = len(spatial)
+    check_groups(np.random.default_rng(7), spatial, group, groups, kernel, (stride,) * rank, (1,) * rank)
+
+
+@pytest.mark.parametrize("case", [((12, 15), 4, 32), ((9, 8), 8, 5), ((4, 9, 10), 1, 24), ((4, 9, 10), 4, 4)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_equal_onnxruntime(case, stride):
+    spatial, group, groups = case
+    if group >= lanes():
+        pytest.skip("a vector holds no two groups")
+    x, w, bias = draw(np.random.default_rng(8), spatial, group * groups, group * groups, (3,) * len(spatial), groups)
+    feeds = {"x": onnx_oracle.channels_first(x), "w": w, "b": bias}
+    theirs = onnx_oracle.run("Conv", feeds, pads=[1] * 2 * len(spatial), strides=[stride] * len(spatial), group=groups)
+    ours = depthwise(x, pack_depthwise(w, bias, stride=stride, padding=1))
+    assert np.allclose(ours, np.moveaxis(theirs, 1, -1), rtol=1e-4, atol=1e-4)
 
 
 def test_depthwise_equals_onnxruntime():

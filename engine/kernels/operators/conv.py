@@ -14,10 +14,10 @@ import numpy as np
 
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.lanes import lanes
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.ranges import fresh, over_range, require, whole
 from engine.kernels.operators.tile_ir import BLOCK_VECTORS, tile, tile_rows
 
-__all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial", "sweep_block"]
+__all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial", "per_axis", "sweep_block"]
 
 RELU, LINEAR = np.float32(0), np.float32(-np.inf)
 WEIGHT_SEGMENT_BYTES = 384 * 1024
@@ -46,7 +46,8 @@ class PackedConv:
         return self.groups == 1 and self.dilation[-1] == 1
 
 
-def _per_axis(name: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:
+def per_axis(name: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:
+    """``value`` once for each of ``rank`` axes, each at least ``least``."""
     values = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
     require(len(values) == rank, f"{name} has {len(values)} entries; allowed: {rank}, one per spatial axis")
     require(min(values) >= least, f"{name} is {values}; allowed: {least} or more")
@@ -94,11 +95,13 @@ def pack_conv(
             pieces.append(piece.reshape(-1))
             shifts.append(shift)
             at_weight, at_bias, done = at_weight + piece.size, at_bias + columns, done + take
+    data = fresh((at_weight,))
+    np.concatenate(pieces, out=data)
     return PackedConv(
-        np.concatenate(pieces), np.concatenate(shifts), np.array(blocks, np.int64), per_group * groups,
+        data, np.concatenate(shifts), np.array(blocks, np.int64), per_group * groups,
         channels_out, shape,
-        _per_axis("stride", stride, rank, 1), _per_axis("padding", padding, rank, 0),
-        _per_axis("dilation", dilation, rank, 1), groups,
+        per_axis("stride", stride, rank, 1), per_axis("padding", padding, rank, 0),
+        per_axis("dilation", dilation, rank, 1), groups,
     )  # fmt: skip
 
 
@@ -110,12 +113,14 @@ def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
     )
 
 
-def pad_spatial(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
-    """``x`` ``[N, *spatial, C]`` with a zero border; ``x`` itself where there is none."""
+def pad_spatial(x: np.ndarray, padding: Sequence[int], fill: int = 0) -> np.ndarray:
+    """``x`` ``[N, *spatial, C]`` with a border of ``fill``; ``x`` itself where there is none."""
     if not any(padding):
         return x
     spatial = tuple(n + 2 * p for n, p in zip(x.shape[1:-1], padding, strict=True))
-    out = np.zeros((x.shape[0], *spatial, x.shape[-1]), x.dtype)
+    out = fresh((x.shape[0], *spatial, x.shape[-1]), x.dtype, zero=fill == 0)
+    if fill:
+        out[...] = fill
     middle = tuple(slice(p, p + n) for n, p in zip(x.shape[1:-1], padding, strict=True))
     out[(slice(None), *middle)] = x
     return out
@@ -291,7 +296,7 @@ def conv(
     spatial = conv_shape(inside, packed)
     shape = (x.shape[0], *(n + 2 * border for n in spatial), packed.channels_out)
     if out is None:
-        out = np.zeros(shape, np.float32) if border else np.empty(shape, np.float32)
+        out = fresh(shape, zero=border > 0)
     require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
     if x.shape[0] == 0 or min(spatial) == 0:
         return out

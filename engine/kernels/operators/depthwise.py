@@ -1,127 +1,52 @@
-"""Depthwise convolution over channels-last float32: every channel with its own kernel, vectors along the channels.
+"""Depthwise convolution, and convolution in groups of a few channels, over channels-last float32 of 1 to 3 axes.
 
-Along a row each input column is loaded once and serves every output column whose window holds it, so a 3-wide kernel
-at stride 1 takes 8 loads for 18 multiply-adds. [FLOP] = 2 * pixels * C * taps.
+Vectors run along the channels, a tile along a row of output columns; a square kernel at stride 1 makes two rows at a
+time where 32 registers hold them. [FLOP] = 2 * pixels * C * group * taps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, inner, intrinsic, kernel, types
-from engine.kernels.operators.conv import LINEAR, RELU, pad_spatial
+from engine.kernels.jit import inner, kernel
+from engine.kernels.operators.conv import LINEAR, RELU, corner_offsets, pad_spatial, per_axis
+from engine.kernels.operators.depthwise_ir import row_tile
 from engine.kernels.operators.lanes import lanes
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.ranges import fresh, over_range, require, whole
 
-__all__ = ["PackedDepthwise", "depthwise", "pack_depthwise"]
+__all__ = ["PackedDepthwise", "depthwise", "narrow_groups", "pack_depthwise"]
 
 ROW_TILE = 7
-"""Output columns per tile: accumulators, one loaded column and a kernel row fit 16 registers; 7 divides the widths
-7 to 112 of the usual networks, any other row ends with a tile that overlaps its neighbour. [pixels]"""
-_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-
-
-def _emit(
-    columns: int, width: int, taps: int, stride: int, context: Any, builder: Any, signature: Any, args: Any
-) -> Any:
-    x, at, row_step, step, kernel_rows, weights, at_weight, channels, bias, at_bias, floor, out, slot = args
-    floats = ir.VectorType(_F32, width)
-
-    def data(array: Any, position: int) -> Any:
-        return context.make_array(signature.args[position])(context, builder, array).data
-
-    def load(pointer: Any, index: Any) -> Any:
-        return builder.load(builder.bitcast(builder.gep(pointer, [index]), floats.as_pointer()), align=1, typ=floats)
-
-    source, factors, result = data(x, 0), data(weights, 5), data(out, 11)
-    before, head = builder.block, builder.append_basic_block("kernel.row")
-    body, done = builder.append_basic_block("kernel.row.body"), builder.append_basic_block("kernel.row.end")
-    start = load(data(bias, 8), at_bias)
-    builder.branch(head)
-    builder.position_at_end(head)
-    row = builder.phi(_I64)
-    row.add_incoming(_I64(0), before)
-    sums = [builder.phi(floats) for _ in range(columns)]
-    for value in sums:
-        value.add_incoming(start, before)
-    builder.cbranch(builder.icmp_signed("<", row, kernel_rows), body, done)
-    builder.position_at_end(body)
-    place = builder.add(at_weight, builder.mul(row, builder.mul(channels, _I64(taps))))
-    factor = [load(factors, builder.add(place, builder.mul(channels, _I64(k)))) for k in range(taps)]
-    line = builder.add(at, builder.mul(row, row_step))
-    total: list[Any] = list(sums)
-    for j in range((columns - 1) * stride + taps):
-        users = [(m, j - m * stride) for m in range(columns) if 0 <= j - m * stride < taps]
-        if users:
-            value = load(source, builder.add(line, builder.mul(step, _I64(j))))
-            for m, k in users:
-                product = builder.fmul(value, factor[k], flags=("contract",))
-                total[m] = builder.fadd(total[m], product, flags=("contract",))
-    for phi, value in zip(sums, total, strict=True):
-        phi.add_incoming(value, builder.block)
-    row.add_incoming(builder.add(row, _I64(1)), builder.block)
-    builder.branch(head)
-    builder.position_at_end(done)
-    undefined = ir.Constant(floats, ir.Undefined)
-    lanes_zero = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-    least = builder.shuffle_vector(builder.insert_element(undefined, floor, _I32(0)), undefined, lanes_zero)
-    for m, value in enumerate(sums):
-        bounded = builder.select(builder.fcmp_ordered("<", value, least), least, value)
-        target = builder.gep(result, [builder.add(slot, builder.mul(channels, _I64(m)))])
-        builder.store(bounded, builder.bitcast(target, floats.as_pointer()), align=1)
-    return context.get_dummy_value()
-
-
-@cache
-def row_tile(columns: int, width: int, taps: int, stride: int) -> Callable[..., None]:
-    """Kernel of ``columns`` adjacent outputs times ``width`` channels for a kernel ``taps`` wide.
-
-    ``f(x, at, row_step, step, kernel_rows, weights, at_weight, channels, bias, at_bias, floor, out, slot)``.
-    """
-    if JIT_ENABLED:
-
-        def typed(
-            typingctx: Any, x: Any, at: Any, row_step: Any, step: Any, kernel_rows: Any, weights: Any, at_weight: Any,
-            channels: Any, bias: Any, at_bias: Any, floor: Any, out: Any, slot: Any,
-        ) -> Any:  # fmt: skip
-            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return _emit(columns, width, taps, stride, context, builder, signature, args)
-
-            n = types.intp
-            return types.void(x, n, n, n, n, weights, n, n, bias, n, types.float32, out, n), codegen
-
-        return intrinsic(typed)
-
-    def slow(
-        x: Any, at: Any, row_step: Any, step: Any, kernel_rows: Any, weights: Any, at_weight: Any, channels: Any,
-        bias: Any, at_bias: Any, floor: Any, out: Any, slot: Any,
-    ) -> None:  # fmt: skip
-        for m in range(columns):
-            total = bias[at_bias : at_bias + width].copy()
-            for row in range(kernel_rows):
-                for k in range(taps):
-                    place = at + row * row_step + (m * stride + k) * step
-                    factor = at_weight + (row * taps + k) * channels
-                    total += x[place : place + width] * weights[factor : factor + width]
-            out[slot + m * channels : slot + m * channels + width] = np.maximum(total, floor)
-
-    return slow
+"""Output columns per tile; 7 divides the widths 7 to 112 of the usual networks, any other row ends with a tile that
+overlaps its neighbour. [pixels]"""
+GROUPS = (1, 2, 4, 8)
+"""Channels of a group whose vector may hold several groups. [-]"""
+_PAIRS = lanes() == 16
 
 
 @dataclass(frozen=True)
 class PackedDepthwise:
-    """Depthwise weights as ``[KH, KW, C]`` with their bias and geometry."""
+    """Weights as ``[*kernel, group, C]`` with their bias and geometry; ``group`` channels see each other."""
 
     data: np.ndarray
     bias: np.ndarray
-    stride: tuple[int, int]
-    padding: tuple[int, int]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    group: int
+
+
+def narrow_groups(channels: int, filters: int, groups: int, kernel: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether :func:`depthwise` takes a convolution without dilation: single channels, or several groups a vector."""
+    if channels != filters or channels % groups:
+        return False
+    group = channels // groups
+    return group == 1 or (group in GROUPS and group < lanes() and kernel[-1] == 3 and stride[-1] in (1, 2))
 
 
 def pack_depthwise(
@@ -131,102 +56,176 @@ def pack_depthwise(
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
 ) -> PackedDepthwise:
-    """Pack ONNX-ordered weights ``[C, 1, KH, KW]`` (float32, one output per input channel)."""
+    """Pack ONNX-ordered weights ``[C, group, *kernel]`` (float32, as many outputs as inputs)."""
     require(
-        isinstance(weights, np.ndarray) and weights.ndim == 4 and weights.shape[1] == 1,
-        "weights must be [C, 1, KH, KW]",
+        isinstance(weights, np.ndarray) and 3 <= weights.ndim <= 5,
+        "weights must be [C, group, *kernel] with 1 to 3 spatial axes",
     )
     require(weights.dtype == np.float32, f"weights has type {weights.dtype}; allowed: float32")
     require(min(weights.shape) >= 1, f"weights has shape {weights.shape}; allowed: every axis 1 or more")
-    bias = np.zeros(weights.shape[0], np.float32) if bias is None else whole("bias", bias, np.float32, 1)
-    require(bias.size == weights.shape[0], f"bias has {bias.size} values; allowed: {weights.shape[0]}")
-    pairs = [(v, v) if isinstance(v, int) else (int(v[0]), int(v[1])) for v in (stride, padding)]
-    require(min(pairs[0]) >= 1, f"stride is {pairs[0]}; allowed: 1 or more")
-    require(min(pairs[1]) >= 0, f"padding is {pairs[1]}; allowed: 0 or more")
-    return PackedDepthwise(np.ascontiguousarray(np.moveaxis(weights[:, 0], 0, -1)), bias, pairs[0], pairs[1])
+    channels, group, window = weights.shape[0], weights.shape[1], tuple(weights.shape[2:])
+    bias = np.zeros(channels, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
+    require(bias.size == channels, f"bias has {bias.size} values; allowed: {channels}")
+    steps = per_axis("stride", stride, len(window), 1)
+    require(
+        channels % group == 0 and narrow_groups(channels, channels, channels // group, window, steps),
+        f"weights has groups of {group} channels and a kernel {window}; allowed: groups of 1, or of 2, 4 or 8 below "
+        f"{lanes()} lanes with a kernel 3 wide at stride 1 or 2",
+    )
+    turned = np.moveaxis(weights, (0, 1), (-1, -2))
+    data = fresh(turned.shape)
+    data[...] = turned
+    return PackedDepthwise(data, bias, window, steps, per_axis("padding", padding, len(window), 0), group)
 
 
-def _rows(taps: int, stride: int) -> Callable[..., None]:
+def _rows(taps: int, stride: int, group: int = 1, tall: int = 1, deep: int = 1) -> Callable[..., None]:
     width = lanes()
-    wide, wide_one = row_tile(ROW_TILE, width, taps, stride), row_tile(1, width, taps, stride)
-    thin = row_tile(1, 1, taps, stride)
+    wide = row_tile(ROW_TILE, tall, width, taps, deep, group, stride)
+    wide_one = row_tile(1, tall, width, taps, deep, group, stride)
+    thin = row_tile(1, tall, group, taps, deep, group, stride)
 
     @inner
-    def rows(
-        lo, hi, x, edged, height, down, weights, kernel_rows, bias, floor, out, columns, channels, out_edged, border
-    ):
-        for r in range(lo, hi):
-            image, line = r // height, r % height
-            above = edged[0] * image + line * down
-            below = out_edged[0] * image + line + border
-            pitch = edged[1] * channels
+    def rows(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+        bands = (height + tall - 1) // tall
+        span = width if channels >= width else group
+        for job in range(lo, hi):
+            r = job // bands * height + min(job % bands * tall, height - tall)  # the overlap is computed twice, equally
+            slot_step = slots[r + tall - 1] - slots[r]
             ow = 0
             while ow < columns:
-                full = columns >= ROW_TILE
+                full = columns >= ROW_TILE and channels >= width
                 if full:
-                    ow = min(ow, columns - ROW_TILE)  # the overlap is computed twice, equally
-                at = (above * edged[1] + ow * stride) * channels
-                slot = (below * out_edged[1] + ow + border) * channels
+                    ow = min(ow, columns - ROW_TILE)
+                at, slot = starts[r] + ow * stride * channels, slots[r] + ow * channels
                 c = 0
-                while c + width <= channels:
+                while c < channels:
+                    c = min(c, channels - span)
                     if full:
                         wide(
-                            x, at + c, pitch, channels, kernel_rows, weights, c, channels, bias, c, floor, out, slot + c
-                        )
-                    else:
+                            x, at + c, row_step, channels, steps, weights, c, channels, bias, c, floor, out, slot + c,
+                            slot_step,
+                        )  # fmt: skip
+                    elif channels >= width:
                         wide_one(
-                            x, at + c, pitch, channels, kernel_rows, weights, c, channels, bias, c, floor, out, slot + c
-                        )
-                    c += width
-                while c < channels:
-                    for m in range(ROW_TILE if full else 1):
-                        near, to = at + m * stride * channels + c, slot + m * channels + c
-                        thin(x, near, pitch, channels, kernel_rows, weights, c, channels, bias, c, floor, out, to)
-                    c += 1
+                            x, at + c, row_step, channels, steps, weights, c, channels, bias, c, floor, out, slot + c,
+                            slot_step,
+                        )  # fmt: skip
+                    else:
+                        thin(
+                            x, at + c, row_step, channels, steps, weights, c, channels, bias, c, floor, out, slot + c,
+                            slot_step,
+                        )  # fmt: skip
+                    c += span
                 ow += ROW_TILE if full else 1
 
     return rows
 
 
-_rows_3_1, _rows_3_2, _rows_5_1, _rows_5_2 = _rows(3, 1), _rows(3, 2), _rows(5, 1), _rows(5, 2)
+_any_3_1, _any_3_2, _any_5_1, _any_5_2 = _rows(3, 1), _rows(3, 2), _rows(5, 1), _rows(5, 2)
+_pairs_3, _pairs_5 = _rows(3, 1, tall=2, deep=3), _rows(5, 1, tall=2, deep=5)
+_two_1, _two_2, _four_1, _four_2, _eight_1, _eight_2 = (_rows(3, s, g) for g in GROUPS[1:] for s in (1, 2))
 
 
 @kernel
-def depthwise_rows(
-    lo, hi, x, edged, height, down, across, weights, taps, bias, floor, out, columns, channels, out_edged, border
-):
-    """Output rows ``[lo, hi)`` (over all images) of a depthwise convolution."""
-    flat, kernel_rows = weights.reshape(-1), weights.shape[0]
-    if taps == 3 and across == 1:
-        _rows_3_1(
-            lo, hi, x, edged, height, down, flat, kernel_rows, bias, floor, out, columns, channels, out_edged, border
-        )
-    elif taps == 3 and across == 2:
-        _rows_3_2(
-            lo, hi, x, edged, height, down, flat, kernel_rows, bias, floor, out, columns, channels, out_edged, border
-        )
-    elif taps == 5 and across == 1:
-        _rows_5_1(
-            lo, hi, x, edged, height, down, flat, kernel_rows, bias, floor, out, columns, channels, out_edged, border
-        )
-    elif taps == 5 and across == 2:
-        _rows_5_2(
-            lo, hi, x, edged, height, down, flat, kernel_rows, bias, floor, out, columns, channels, out_edged, border
-        )
+def rows_3_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+    """Output rows ``[lo, hi)`` of a kernel 3 wide at stride 1."""
+    _any_3_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def rows_3_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+    """Output rows ``[lo, hi)`` of a kernel 3 wide at stride 2."""
+    _any_3_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def rows_5_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+    """Output rows ``[lo, hi)`` of a kernel 5 wide at stride 1."""
+    _any_5_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def rows_5_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+    """Output rows ``[lo, hi)`` of a kernel 5 wide at stride 2."""
+    _any_5_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def pairs_3(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+    """Pairs ``[lo, hi)`` of output rows of a 3 x 3 kernel at stride 1."""
+    _pairs_3(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def pairs_5(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height):
+    """Pairs ``[lo, hi)`` of output rows of a 5 x 5 kernel at stride 1."""
+    _pairs_5(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def groups_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height, group):
+    """Output rows ``[lo, hi)`` of a kernel 3 wide at stride 1 over groups of 2, 4 or 8 channels."""
+    if group == 2:
+        _two_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+    elif group == 4:
+        _four_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
     else:
-        total = np.empty(channels, np.float32)
-        for r in range(lo, hi):
-            image, line = r // height, r % height
-            for ow in range(columns):
-                total[:] = bias
-                for i in range(kernel_rows):
-                    for k in range(taps):
-                        at = ((edged[0] * image + line * down + i) * edged[1] + ow * across + k) * channels
-                        for c in range(channels):
-                            total[c] += x[at + c] * weights[i, k, c]
-                slot = ((out_edged[0] * image + line + border) * out_edged[1] + ow + border) * channels
-                for c in range(channels):
-                    out[slot + c] = max(total[c], floor)
+        _eight_1(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def groups_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height, group):
+    """Output rows ``[lo, hi)`` of a kernel 3 wide at stride 2 over groups of 2, 4 or 8 channels."""
+    if group == 2:
+        _two_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+    elif group == 4:
+        _four_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+    else:
+        _eight_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height)
+
+
+@kernel
+def rows_any(
+    lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height, taps, across
+):  # fmt: skip
+    """Output rows ``[lo, hi)`` of any kernel: a loop over the channels for each tap."""
+    total = np.empty(channels, np.float32)
+    for r in range(lo, hi):
+        for ow in range(columns):
+            total[:] = bias
+            for i in range(steps.size):
+                for k in range(taps):
+                    at, factor = starts[r] + steps[i] + (ow * across + k) * channels, (i * taps + k) * channels
+                    for c in range(channels):
+                        total[c] += x[at + c] * weights[factor + c]
+            slot = slots[r] + ow * channels
+            for c in range(channels):
+                out[slot + c] = max(total[c], floor)
+
+
+_ROWS: dict[tuple[int, int], Any] = {(3, 1): rows_3_1, (3, 2): rows_3_2, (5, 1): rows_5_1, (5, 2): rows_5_2}
+
+
+@lru_cache(maxsize=64)
+def _geometry(
+    kernel: tuple[int, ...], stride: tuple[int, ...], group: int, edged: tuple[int, ...], shape: tuple[int, ...],
+    border: int,
+) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, int, int]:  # fmt: skip
+    """Whether rows go in pairs; where each output row reads and writes; kernel rows; rows of a plane; jobs."""
+    batch, channels, rank = shape[0], shape[-1], len(kernel)
+    spatial = tuple(n - 2 * border for n in shape[1:-1])
+    lines = (*spatial[:-1], 1)
+    starts = corner_offsets(batch, edged, channels, lines, stride)
+    inward = int(sum(border * np.prod(shape[2 + axis :], dtype=np.int64) for axis in range(rank)))
+    slots = corner_offsets(batch, shape[1:-1], channels, lines, (1,) * rank) + inward
+    pair = _PAIRS and group == 1 and rank > 1 and kernel[-2] == kernel[-1] and kernel[-1] in (3, 5)
+    pair = pair and stride[-2:] == (1, 1) and spatial[-2] >= 2
+    steps = np.zeros(1, np.int64)
+    for axis in range(rank - (2 if pair else 1)):
+        pitch = channels * int(np.prod(edged[axis + 1 :]))
+        steps = (steps[:, None] + np.arange(kernel[axis], dtype=np.int64) * pitch).reshape(-1)
+    height = spatial[-2] if pair else 1
+    return pair, starts, slots, steps, height, starts.size // height * -(-height // 2) if pair else starts.size
 
 
 def depthwise(
@@ -239,23 +238,31 @@ def depthwise(
     out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
-    """Depthwise 2-D convolution of ``x`` ``[N, H, W, C]``; arguments as for ``conv``."""
-    whole("x", x, np.float32, 4)
-    kernel_rows, taps, channels = packed.data.shape
-    require(x.shape[3] == channels, f"x has {x.shape[3]} channels; the weights take {channels}")
+    """Depthwise or narrow-group convolution of ``x`` ``[N, *spatial, C]``; arguments as for ``conv``."""
+    rank, channels = len(packed.kernel), packed.data.shape[-1]
+    whole("x", x, np.float32, rank + 2)
+    require(x.shape[-1] == channels, f"x has {x.shape[-1]} channels; the weights take {channels}")
     require(border >= 0, f"border is {border}; allowed: 0 or more")
     padded = x if bordered else pad_spatial(x, packed.padding)
-    edged = padded.shape[1:3]
-    spatial = tuple(max(0, (n - k) // s + 1) for n, k, s in zip(edged, (kernel_rows, taps), packed.stride, strict=True))
-    shape = (x.shape[0], spatial[0] + 2 * border, spatial[1] + 2 * border, channels)
+    edged = padded.shape[1:-1]
+    spatial = tuple(max(0, (n - k) // s + 1) for n, k, s in zip(edged, packed.kernel, packed.stride, strict=True))
+    shape = (x.shape[0], *(n + 2 * border for n in spatial), channels)
     if out is None:
-        out = np.zeros(shape, np.float32) if border else np.empty(shape, np.float32)
-    require(whole("out", out, np.float32, 4).shape == shape, f"out is {out.shape}; allowed: {shape}")
+        out = fresh(shape, zero=border > 0)
+    require(whole("out", out, np.float32, rank + 2).shape == shape, f"out is {out.shape}; allowed: {shape}")
     if x.shape[0] == 0 or min(spatial) == 0:
         return out
+    pair, starts, slots, steps, height, jobs = _geometry(
+        packed.kernel, packed.stride, packed.group, edged, shape, border
+    )
+    taps, across = packed.kernel[-1], packed.stride[-1]
+    row_step = edged[-1] * channels
+    run: Any = {3: pairs_3, 5: pairs_5}[taps] if pair else _ROWS.get((taps, across), rows_any)
+    extra: tuple[int, ...] = (taps, across) if run is rows_any else ()
+    if packed.group > 1:
+        run, extra = (groups_1 if across == 1 else groups_2), (packed.group,)
     over_range(
-        depthwise_rows, x.shape[0] * spatial[0], padded.reshape(-1), edged, spatial[0], packed.stride[0],
-        packed.stride[1], packed.data, taps, packed.bias, RELU if relu else LINEAR, out.reshape(-1),
-        spatial[1], channels, shape[1:3], border, threads=threads, grain=4,
+        run, jobs, padded.reshape(-1), starts, slots, steps, row_step, packed.data.reshape(-1), packed.bias,
+        RELU if relu else LINEAR, out.reshape(-1), spatial[-1], channels, height, *extra, threads=threads, grain=4,
     )  # fmt: skip
     return out

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.kernels import jit
 
-__all__ = ["KernelError", "over_range", "require", "whole"]
+__all__ = ["KernelError", "fresh", "over_range", "require", "whole"]
 
 
 class KernelError(ValueError):
@@ -32,6 +32,15 @@ def whole(name: str, array: np.ndarray, dtype: Any, ndim: int) -> np.ndarray:
     require(array.dtype == dtype, f"{name} has type {array.dtype}; allowed: {np.dtype(dtype)}")
     require(array.ndim == ndim, f"{name} has {array.ndim} dimensions; allowed: {ndim}")
     raise KernelError(f"{name} must be C-contiguous")
+
+
+def fresh(shape: tuple[int, ...], dtype: Any = np.float32, *, zero: bool = False) -> np.ndarray:
+    """An array whose data starts on a cache line, so that rows of whole vectors never straddle two."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    raw = (np.zeros if zero else np.empty)(size + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : skip + size].view(kind).reshape(shape)
 
 
 def over_range(

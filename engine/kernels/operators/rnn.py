@@ -17,7 +17,7 @@ from engine.kernels.jit import kernel
 from engine.kernels.operators.conv import LINEAR
 from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.pointwise import sigmoid32, tanh32
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.ranges import fresh, over_range, require, whole
 from engine.kernels.operators.tile_ir import tile
 
 __all__ = ["PackedCell", "gru_step", "lstm_step", "pack_cell"]
@@ -26,16 +26,17 @@ GATES = {"lstm": 4, "gru": 3}
 _ROWS = 4
 """Samples per tile: four registers of gates each. [samples]"""
 _WIDTH = lanes()
-_one, _four = tile(1, 4), tile(_ROWS, 4)
-_SLOTS = np.arange(_ROWS, dtype=np.int64) * (4 * _WIDTH)
+_one_lstm, _four_lstm = tile(1, 4), tile(_ROWS, 4)
+_one_gru, _four_gru = tile(1, 3), tile(_ROWS, 3)
+_SLOTS = {gates: np.arange(_ROWS, dtype=np.int64) * (gates * _WIDTH) for gates in GATES.values()}
 
 
 @dataclass(frozen=True)
 class PackedCell:
-    """Weights of a recurrent cell, four gate vectors per hidden block: ``[blocks, inputs + hidden, 4, lanes]``.
+    """Weights of a recurrent cell, a vector per gate and hidden block: ``[blocks, inputs + hidden, gates, lanes]``.
 
-    For a GRU the four are update, reset, the input part and the recurrent part of the candidate, the last two with
-    zero weights for the other operand, since the reset gate multiplies only the recurrent part.
+    The biases of an LSTM are ``[blocks, 4, lanes]``. Those of a GRU are ``[blocks, 2, 3, lanes]``, input and recurrent
+    apart: the reset gate multiplies only the recurrent part of the candidate.
     """
 
     kind: Literal["lstm", "gru"]
@@ -60,29 +61,22 @@ def pack_cell(kind: Literal["lstm", "gru"], w: np.ndarray, r: np.ndarray, bias: 
         require(array.shape == shape, f"{name} is {array.shape}; a {kind} of {hidden} units needs {shape}")
     both = np.zeros(2 * gates * hidden, np.float32) if bias is None else whole("bias", bias, np.float32, 1)
     require(both.size == 2 * gates * hidden, f"bias has {both.size} values; allowed: {2 * gates * hidden}")
-    wb, rb = both.reshape(2, gates, hidden)
-    wg, rg = w.reshape(gates, hidden, inputs), r.reshape(gates, hidden, hidden)
-    if kind == "lstm":
-        weight, shift = np.concatenate([wg, rg], axis=2), wb + rb
-    else:
-        empty_in, empty_rec = np.zeros((hidden, inputs), np.float32), np.zeros((hidden, hidden), np.float32)
-        left = np.stack([wg[0], wg[1], wg[2], empty_in])
-        right = np.stack([rg[0], rg[1], empty_rec, rg[2]])
-        weight, shift = np.concatenate([left, right], axis=2), np.stack([wb[0] + rb[0], wb[1] + rb[1], wb[2], rb[2]])
+    weight = np.concatenate([w.reshape(gates, hidden, inputs), r.reshape(gates, hidden, hidden)], axis=2)
+    shift = both.reshape(2, gates, hidden)
+    shift = shift.sum(axis=0, keepdims=True) if kind == "lstm" else shift
     blocks = -(-hidden // _WIDTH)
-    padded = np.zeros((4, blocks * _WIDTH, inputs + hidden), np.float32)
+    padded = np.zeros((gates, blocks * _WIDTH, inputs + hidden), np.float32)
     padded[:, :hidden] = weight
-    shifts = np.zeros((4, blocks * _WIDTH), np.float32)
-    shifts[:, :hidden] = shift
-    data = padded.reshape(4, blocks, _WIDTH, -1).transpose(1, 3, 0, 2)
-    order = shifts.reshape(4, blocks, _WIDTH).transpose(1, 0, 2)
-    return PackedCell(
-        kind, inputs, hidden, np.ascontiguousarray(data).reshape(-1), np.ascontiguousarray(order).reshape(-1)
-    )
+    shifts = np.zeros((*shift.shape[:2], blocks * _WIDTH), np.float32)
+    shifts[..., :hidden] = shift
+    data = fresh((blocks, inputs + hidden, gates, _WIDTH))
+    data[...] = padded.reshape(gates, blocks, _WIDTH, -1).transpose(1, 3, 0, 2)
+    order = shifts.reshape(*shift.shape[:2], blocks, _WIDTH).transpose(2, 0, 1, 3)
+    return PackedCell(kind, inputs, hidden, data.reshape(-1), np.ascontiguousarray(order).reshape(-1))
 
 
 @kernel
-def cell_blocks(lo, hi, joined, weights, bias, lstm, h, c, h_out, c_out, samples, slots):
+def lstm_blocks(lo, hi, joined, weights, bias, h, c, h_out, c_out, samples, slots):
     """Hidden blocks ``[lo, hi)`` of every sample: gates by tile, then the cell's equations."""
     batch, depth = joined.shape
     hidden, taps = h.shape[1], np.zeros(1, np.int64)
@@ -95,55 +89,98 @@ def cell_blocks(lo, hi, joined, weights, bias, lstm, h, c, h_out, c_out, samples
         while n < batch:
             rows = _ROWS if n + _ROWS <= batch else 1
             if rows == _ROWS:
-                _four(
+                _four_lstm(
                     flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0
                 )
             else:
-                _one(flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0)
+                _one_lstm(
+                    flat, samples, n, 0, taps, 0, 1, depth, weights, at, bias, shift, True, LINEAR, gates, slots, 0, 0
+                )
             for m in range(rows):
                 a = gates[m * 4 * _WIDTH : (m + 1) * 4 * _WIDTH]
                 for j in range(min(_WIDTH, hidden - first)):
                     p, q, s, t = a[j], a[_WIDTH + j], a[2 * _WIDTH + j], a[3 * _WIDTH + j]
                     unit = first + j
-                    if lstm:
-                        cell = np.float32(sigmoid32(s) * c[n + m, unit]) + np.float32(sigmoid32(p) * tanh32(t))
-                        c_out[n + m, unit] = cell
-                        h_out[n + m, unit] = sigmoid32(q) * tanh32(np.float32(cell))
-                    else:
-                        update = sigmoid32(p)
-                        candidate = tanh32(np.float32(s + np.float32(sigmoid32(q) * t)))
-                        kept = np.float32(update * h[n + m, unit])
-                        h_out[n + m, unit] = np.float32(np.float32(np.float32(1) - update) * candidate) + kept
+                    cell = np.float32(sigmoid32(s) * c[n + m, unit]) + np.float32(sigmoid32(p) * tanh32(t))
+                    c_out[n + m, unit] = cell
+                    h_out[n + m, unit] = sigmoid32(q) * tanh32(np.float32(cell))
             n += rows
 
 
-def _step(
-    x: np.ndarray, h: np.ndarray, c: np.ndarray, packed: PackedCell, threads: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+@kernel
+def gru_blocks(lo, hi, x, h, weights, bias, h_out, from_x, from_h, slots):
+    """Hidden blocks ``[lo, hi)`` of every sample: both halves of the three gates by tile, then the equations."""
+    batch, inputs = x.shape
+    hidden, taps = h.shape[1], np.zeros(1, np.int64)
+    wide = 3 * _WIDTH
+    flat_x, flat_h = x.reshape(-1), h.reshape(-1)
+    left, right = np.empty(_ROWS * wide, np.float32), np.empty(_ROWS * wide, np.float32)
+    for block in range(lo, hi):
+        at, shift = block * (inputs + hidden) * wide, 2 * block * wide
+        then = at + inputs * wide
+        first = block * _WIDTH
+        n = 0
+        while n < batch:
+            rows = _ROWS if n + _ROWS <= batch else 1
+            if rows == _ROWS:
+                _four_gru(
+                    flat_x, from_x, n, 0, taps, 0, 1, inputs, weights, at, bias, shift, True, LINEAR, left, slots, 0, 0
+                )
+                _four_gru(
+                    flat_h, from_h, n, 0, taps, 0, 1, hidden, weights, then, bias, shift + wide, True, LINEAR, right,
+                    slots, 0, 0,
+                )  # fmt: skip
+            else:
+                _one_gru(
+                    flat_x, from_x, n, 0, taps, 0, 1, inputs, weights, at, bias, shift, True, LINEAR, left, slots, 0, 0
+                )
+                _one_gru(
+                    flat_h, from_h, n, 0, taps, 0, 1, hidden, weights, then, bias, shift + wide, True, LINEAR, right,
+                    slots, 0, 0,
+                )  # fmt: skip
+            for m in range(rows):
+                a, b = left[m * wide : (m + 1) * wide], right[m * wide : (m + 1) * wide]
+                for j in range(min(_WIDTH, hidden - first)):
+                    unit = first + j
+                    update = sigmoid32(np.float32(a[j] + b[j]))
+                    reset = sigmoid32(np.float32(a[_WIDTH + j] + b[_WIDTH + j]))
+                    candidate = tanh32(np.float32(a[2 * _WIDTH + j] + np.float32(reset * b[2 * _WIDTH + j])))
+                    kept = np.float32(update * h[n + m, unit])
+                    h_out[n + m, unit] = np.float32(np.float32(np.float32(1) - update) * candidate) + kept
+            n += rows
+
+
+def _checked(x: np.ndarray, states: tuple[tuple[str, np.ndarray], ...], packed: PackedCell, kind: str) -> None:
+    require(packed.kind == kind, f"packed is a {packed.kind}; allowed: {kind}")
     whole("x", x, np.float32, 2)
     require(x.shape[1] == packed.inputs, f"x has {x.shape[1]} inputs; the cell takes {packed.inputs}")
-    for name, state in (("h", h), ("c", c)):
+    for name, state in states:
         shape = (x.shape[0], packed.hidden)
         require(whole(name, state, np.float32, 2).shape == shape, f"{name} is {state.shape}; allowed: {shape}")
-    joined = np.concatenate([x, h], axis=1)
-    h_out, c_out = np.empty_like(h), np.empty_like(c)
-    samples = np.arange(x.shape[0], dtype=np.int64) * joined.shape[1]
-    over_range(
-        cell_blocks, -(-packed.hidden // _WIDTH), joined, packed.data, packed.bias, packed.kind == "lstm", h, c, h_out,
-        c_out, samples, _SLOTS, threads=threads, grain=2,
-    )  # fmt: skip
-    return h_out, c_out
 
 
 def lstm_step(
     x: np.ndarray, h: np.ndarray, c: np.ndarray, packed: PackedCell, *, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Next ``(h, c)`` of an LSTM: ``x`` ``[batch, inputs]``, ``h`` and ``c`` ``[batch, hidden]``, all float32."""
-    require(packed.kind == "lstm", f"packed is a {packed.kind}; allowed: lstm")
-    return _step(x, h, c, packed, threads)
+    _checked(x, (("h", h), ("c", c)), packed, "lstm")
+    joined = np.concatenate([x, h], axis=1)
+    h_out, c_out = np.empty_like(h), np.empty_like(c)
+    samples = np.arange(x.shape[0], dtype=np.int64) * joined.shape[1]
+    over_range(
+        lstm_blocks, -(-packed.hidden // _WIDTH), joined, packed.data, packed.bias, h, c, h_out, c_out, samples,
+        _SLOTS[4], threads=threads, grain=2,
+    )  # fmt: skip
+    return h_out, c_out
 
 
 def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int | None = None) -> np.ndarray:
     """Next ``h`` of a GRU: ``x`` ``[batch, inputs]``, ``h`` ``[batch, hidden]``, float32."""
-    require(packed.kind == "gru", f"packed is a {packed.kind}; allowed: gru")
-    return _step(x, h, h, packed, threads)[0]
+    _checked(x, (("h", h),), packed, "gru")
+    h_out = np.empty_like(h)
+    from_x, from_h = (np.arange(x.shape[0], dtype=np.int64) * v.shape[1] for v in (x, h))
+    over_range(
+        gru_blocks, -(-packed.hidden // _WIDTH), x, h, packed.data, packed.bias, h_out, from_x, from_h, _SLOTS[3],
+        threads=threads, grain=2,
+    )  # fmt: skip
+    return h_out
