@@ -182,7 +182,7 @@ def _int8_chain(channels: int, side: int, window: int, depth: int = 4) -> Row:
         )
         for i in range(depth)
     ]
-    kinds = {name: TensorProto.UINT8 for name in ("x0", f"x{depth}")}
+    kinds = dict.fromkeys(("x0", f"x{depth}"), TensorProto.UINT8)
     peer = session(nodes, {"x0": kinds["x0"]}, {f"x{depth}": kinds["x0"]}, constants)
     feed = {"x0": channels_first(x)}
     packed = pack_conv_s8(w, padding=edge)

@@ -9,6 +9,7 @@ __all__ = [
     "binary_counts",
     "binary_fc",
     "blocks",
+    "decode_step",
     "real",
     "real_bound",
     "requantised",
@@ -102,3 +103,28 @@ def attention(q, keys, values, length):
             weight = np.exp(score - score.max())
             out[i, h] = weight / weight.sum() @ values[kv, :seen].astype(np.float64)
     return out
+
+
+def decode_step(x, heads, matrices, bias, norms, caches):
+    """Float64 residual stream after every layer; caches [layers, heads, rows, D / heads] end with the token's rows."""
+
+    def normal(v, gain, shift):
+        d = v - v.mean()
+        return d / np.sqrt((d * d).mean() + 1e-5) * gain + shift
+
+    x, width = x.astype(np.float64), x.size
+    inside = matrices[2].shape[1]
+    for layer in range(len(norms)):
+        qkv, project, up, down = (m[layer] for m in matrices)
+        add, gain = bias[layer].astype(np.float64), norms[layer].astype(np.float64)
+        q = (qkv @ normal(x, gain[0], gain[1]) + add[: 3 * width])[:width].reshape(heads, -1)
+        mixed = np.zeros(q.shape)
+        for h in range(heads):
+            score = caches[0][layer, h].astype(np.float64) @ q[h] / np.sqrt(q.shape[1])
+            weight = np.exp(score - score.max())
+            mixed[h] = weight / weight.sum() @ caches[1][layer, h].astype(np.float64)
+        x = x + project @ mixed.reshape(-1) + add[3 * width : 4 * width]
+        y = up @ normal(x, gain[2], gain[3]) + add[4 * width : 4 * width + inside]
+        y = 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))
+        x = x + down @ y + add[4 * width + inside :]
+    return x

@@ -20,8 +20,8 @@ from engine.kernels.operators.wide_deep import hash_ids, wide_deep_inputs
 from tests.reference import naive
 
 HERE = Path(__file__).parent
-FILES = ("embedding", "conv", "pool", "activation", "rnn", "quantise", "fused", "reorder", "conv_int8")
-GENERATED = ("embedding", "conv", "reorder", "conv_int8", "rnn")
+FILES = ("embedding", "conv", "pool", "activation", "rnn", "quantise", "fused", "reorder", "conv_int8", "attention")
+GENERATED = ("embedding", "conv", "reorder", "conv_int8", "rnn", "attention")
 """Files whose operators emit their own vectors: only these differ between instruction sets."""
 
 

@@ -2,106 +2,190 @@
 
 ::
 
-    attention(q, keys, values, length)   # q float32 [T, H, D]; caches float32 [Hkv, S, D], first ``length`` rows valid
+    attention(q, keys, values, length)   # q float32 [T, H, D]; caches [Hkv, S, D], first ``length`` rows valid
                                          # -> float32 [T, H, D]
 
-Query i stands at position ``length - T + i`` and sees itself and what precedes it. Per head: scores by the streaming
-dot tile (up to four queries share each key), softmax with the maximum subtracted, then a weighted sum of value rows in
-order of position. Every (head, query) is computed alone, so the result does not depend on the number of threads.
-The bound of a decode step is one read of the valid cache.
+Query i stands at position ``length - T + i`` and sees itself and what precedes it. Caches are float32, or uint16
+patterns of ``bf16`` or ``fp16``. A few tokens stream the cache, row by row: the bound is one read of it. Many tokens
+(prefill) lay keys and values out once and multiply blocks of queries by them, with the tile of the convolution. A
+query's sums have one order whatever the block or thread it falls in.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
-from engine.kernels.jit import kernel
-from engine.kernels.operators.dot_ir import ROWS, SPAN, dot_tile
-from engine.kernels.operators.gemm import aligned, output
+from engine.kernels.jit import inner, kernel
+from engine.kernels.operators.attend_ir import CACHED, store_value, weighted_rows, widen
+from engine.kernels.operators.conv import LINEAR, sweep_block
+from engine.kernels.operators.dot_ir import ROWS, SPAN, STORED, dot_tile
+from engine.kernels.operators.gemm import output
+from engine.kernels.operators.lanes import lanes
+from engine.kernels.operators.microkernel import VL
 from engine.kernels.operators.pointwise import exp32
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.operators.ranges import fresh, over_range, require, whole
+from engine.kernels.operators.softmax import row_max, row_sum
+from engine.kernels.operators.tile_ir import tile_rows
 
-__all__ = ["append", "attention"]
+__all__ = ["append", "attend_head", "attention"]
 
-_SPAN = SPAN["f32"]
-_QUERIES = 4
-_scores = dot_tile(_QUERIES)
+CacheFormat = Literal["f32", "bf16", "fp16"]
+PREFILL = 16
+"""Fewest tokens worth laying the cache out for. [tokens]"""
+_SPAN, _LANES = SPAN["f32"], lanes()
+_WIDE = 4 * _LANES
+_QUERIES = 8 * tile_rows(4)
+"""Queries of a prefill block: their scores and a head's keys share a second-level cache."""
+_ZERO, _ONE = np.float32(0), np.float32(1)
+_dot, _wide, _thin = dot_tile(1), weighted_rows(4), weighted_rows(1)
+
+
+@inner
+def _softmax(row):
+    """``row`` to the exponentials of its distance to its maximum; returns one over their sum."""
+    top = row_max(row)
+    for s in range(row.size):
+        row[s] = exp32(np.float32(row[s] - top))
+    return np.float32(_ONE / row_sum(row))
+
+
+@inner
+def attend_head(q, q_off, keys, values, start, visible, depth, zero, scores, out, to):
+    """One query on one head: rows ``start + s * depth`` of the flat caches for ``s < visible``, into ``out[to:]``.
+
+    ``q`` is scaled and readable, as zeros, to a whole vector; ``scores`` holds ``visible + ROWS`` values.
+    """
+    for s in range(0, visible, ROWS):
+        at = start + s * depth
+        _dot(keys, at, depth, visible - s, q, q_off, depth, depth, zero, 0, scores, s, 1, 1)
+    share = _softmax(scores[:visible])
+    d = 0
+    while d < depth:
+        if d + 4 * VL <= depth:
+            _wide(scores, 0, values, start + d, depth, visible, out, to + d)
+            d += 4 * VL
+        elif d + VL <= depth:
+            _thin(scores, 0, values, start + d, depth, visible, out, to + d)
+            d += VL
+        else:
+            total = _ZERO
+            for s in range(visible):
+                total += np.float32(scores[s] * widen(values[start + s * depth + d]))
+            out[to + d] = total
+            d += 1
+    for d in range(depth):
+        out[to + d] *= share
 
 
 @kernel
-def _softmax_rows(scores, queries, first_visible, length):
-    """Rows of ``scores`` [_QUERIES, S] to probabilities; row i sees the first ``first_visible + i`` positions."""
-    for i in range(queries):
-        visible = min(length, first_visible + i)
-        top = scores[i, 0]
-        for s in range(1, visible):
-            top = max(top, scores[i, s])
-        total = np.float32(0)
-        row = scores[i, :visible]
-        for s in range(row.size):  # apart from the sum, which must keep its order: this loop runs in vectors
-            row[s] = exp32(row[s] - top)
-        for s in range(visible):
-            total += scores[i, s]
-        scale = np.float32(1) / total
-        for s in range(visible):
-            scores[i, s] *= scale
-
-
-@kernel
-def _range(lo, hi, q, keys, values, length, out, padded_q):
-    """Jobs ``lo:hi`` of (head, block of queries)."""
-    tokens, heads, depth = q.shape
-    group = heads // keys.shape[0]
-    capacity = keys.shape[1]
-    blocks = (tokens + _QUERIES - 1) // _QUERIES
-    deep = padded_q.shape[2]
-    by_position = np.empty((length + ROWS, _QUERIES), np.float32)
-    scores = np.empty((_QUERIES, length), np.float32)
-    zero = np.zeros(_QUERIES, np.float32)
-    total = np.empty((_QUERIES, depth), np.float32)
+def stream(lo, hi, q, deep, keys, values, length, shared, depth, tokens, out):
+    """Jobs ``[lo, hi)`` of (head, token); flat arrays, ``q`` ``[heads, tokens, deep]``."""
+    heads = out.size // (tokens * depth)
+    capacity = keys.size // (shared * depth)
+    scores, zero = np.empty(length + ROWS, np.float32), np.zeros(1, np.float32)
     for job in range(lo, hi):
-        head = job // blocks
-        first = job % blocks * _QUERIES
-        queries = min(_QUERIES, tokens - first)
-        kv = head // group
-        before = length - tokens + first
-        seen = before + queries
-        start = kv * capacity * depth
-        x = (head * blocks * _QUERIES + first) * deep
-        for s in range(0, seen, ROWS):
-            at = start + s * depth
-            _scores(
-                keys, at, depth, seen - s, padded_q, x, deep, depth, zero, 0, by_position, s * _QUERIES, _QUERIES,
-                _QUERIES,
-            )  # fmt: skip
-        for s in range(seen):
-            for i in range(queries):
-                scores[i, s] = by_position[s, i]
-        _softmax_rows(scores, queries, before + 1, seen)
-        total[:] = 0
-        for i in range(queries):
-            for s in range(before + i + 1, seen):
-                scores[i, s] = 0
-        for s in range(seen):
-            for i in range(queries):
-                weight = scores[i, s]
+        head, i = job // tokens, job % tokens
+        start = head // (heads // shared) * capacity * depth
+        to = (i * heads + head) * depth
+        attend_head(
+            q, (head * tokens + i) * deep, keys, values, start, length - tokens + i + 1, depth, zero, scores, out, to
+        )
+
+
+@kernel
+def lay_out(lo, hi, keys, values, length, turned, panels):
+    """Jobs ``[lo, hi)`` of (head, block of rows): keys turned to ``[D, columns]``, values in panels of as many."""
+    depth = keys.shape[2]
+    blocks = (length + _WIDE - 1) // _WIDE
+    across = (depth + _WIDE - 1) // _WIDE
+    for job in range(lo, hi):
+        kv, block = job // blocks, job % blocks
+        first = block * _WIDE
+        count = min(_WIDE, length - first)
+        at = job * depth * _WIDE
+        for s in range(_WIDE):
+            if s < count:
+                row = keys[kv, first + s]
                 for d in range(depth):
-                    total[i, d] += weight * values[kv, s, d]
-        for i in range(queries):
+                    turned[at + d * _WIDE + s] = widen(row[d])
+            else:
+                for d in range(depth):
+                    turned[at + d * _WIDE + s] = _ZERO
+        for part in range(across):
+            width = min(_WIDE, depth - part * _WIDE)
+            for s in range(count):
+                row = values[kv, first + s, part * _WIDE : part * _WIDE + width]
+                to = ((kv * across + part) * length + first + s) * _WIDE
+                for d in range(width):
+                    panels[to + d] = widen(row[d])
+
+
+@kernel
+def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
+    """Jobs ``[lo, hi)`` of (head, block of queries); ``q`` flat ``[heads, tokens, depth]``, ``out`` ``[T, H, D]``."""
+    heads = out.shape[1]
+    parts = (tokens + _QUERIES - 1) // _QUERIES
+    blocks, across = (length + _WIDE - 1) // _WIDE, (depth + _WIDE - 1) // _WIDE
+    pitch = blocks * _WIDE
+    scores, sums = np.empty(_QUERIES * pitch, np.float32), np.empty(_QUERIES * depth, np.float32)
+    shares, zero, taps = np.empty(_QUERIES, np.float32), np.zeros(_WIDE, np.float32), np.zeros(1, np.int64)
+    rows, places, finals = np.arange(_QUERIES) * depth, np.arange(_QUERIES) * pitch, np.arange(_QUERIES) * depth
+    for job in range(lo, hi):
+        head, first = job // parts, job % parts * _QUERIES
+        count = min(_QUERIES, tokens - first)
+        kv = head // (heads // shared)
+        before = length - tokens + first
+        seen = before + count
+        for block in range((seen + _WIDE - 1) // _WIDE):
+            sweep_block(
+                4, 0, count, q, rows, (head * tokens + first) * depth, taps, depth, 1, turned,
+                (kv * blocks + block) * depth * _WIDE, zero, 0, LINEAR, scores, places, block * _WIDE, _WIDE,
+            )  # fmt: skip
+        for i in range(count):
+            visible = before + i + 1
+            shares[i] = _softmax(scores[i * pitch : i * pitch + visible])
+            for s in range(visible, seen):
+                scores[i * pitch + s] = _ZERO
+        for part in range(across):
+            width = min(_WIDE, depth - part * _WIDE)
+            sweep_block(
+                4, 0, count, scores, places, 0, taps, seen, 1, panels, (kv * across + part) * length * _WIDE, zero, 0,
+                LINEAR, sums, finals, part * _WIDE, width,
+            )  # fmt: skip
+        for i in range(count):
+            to = out[first + i, head]
             for d in range(depth):
-                out[first + i, head, d] = total[i, d]
+                to[d] = sums[i * depth + d] * shares[i]
 
 
-def append(cache: np.ndarray, rows: np.ndarray, length: int) -> int:
+@kernel
+def append_rows(rows, cache, length, stored):
+    """``rows`` [T, H, D] behind ``length`` rows of ``cache`` [H, S, D], in the format numbered ``stored``."""
+    heads, capacity, depth = cache.shape
+    flat = cache.reshape(-1)
+    for h in range(heads):
+        for t in range(rows.shape[0]):
+            at = (h * capacity + length + t) * depth
+            for d in range(depth):
+                store_value(flat, at + d, rows[t, h, d], stored)
+
+
+def _cached(stored: str) -> type:
+    require(stored in CACHED, f"stored is {stored!r}; allowed: {', '.join(CACHED)}")
+    return np.float32 if stored == "f32" else np.uint16
+
+
+def append(cache: np.ndarray, rows: np.ndarray, length: int, stored: CacheFormat = "f32") -> int:
     """Write ``rows`` float32 [T, Hkv, D] into ``cache`` [Hkv, S, D] behind its ``length`` rows; the new length."""
-    whole("cache", cache, np.float32, 3)
+    whole("cache", cache, _cached(stored), 3)
     whole("rows", rows, np.float32, 3)
     heads, capacity, depth = cache.shape
     require(rows.shape[1:] == (heads, depth), f"rows have shape {rows.shape[1:]}; allowed: {(heads, depth)}")
     require(0 <= length <= capacity - len(rows), f"length is {length}; allowed: 0 to {capacity - len(rows)}")
-    cache[:, length : length + len(rows)] = rows.transpose(1, 0, 2)
+    append_rows(rows, cache, length, CACHED.index(stored))
     return length + len(rows)
 
 
@@ -113,15 +197,17 @@ def attention(
     scale: float | None = None,
     out: np.ndarray | None = None,
     threads: int | None = None,
+    stored: CacheFormat = "f32",
 ) -> np.ndarray:
     """Causal attention of ``q`` [T, H, D] on the first ``length`` rows of the caches [Hkv, S, D] -> [T, H, D].
 
     ``H`` must be a multiple of ``Hkv``; ``scale`` defaults to ``1 / sqrt(D)``; the last T rows of the cache belong to
-    the queries themselves. Float32 throughout; relative error of the order of ``(D + length) 2**-24``.
+    the queries themselves. Caches as ``stored``; float32 arithmetic, relative error of the order of
+    ``(D + length) 2**-24``.
     """
     whole("q", q, np.float32, 3)
-    whole("keys", keys, np.float32, 3)
-    whole("values", values, np.float32, 3)
+    whole("keys", keys, _cached(stored), 3)
+    whole("values", values, _cached(stored), 3)
     tokens, heads, depth = q.shape
     require(keys.shape == values.shape, f"values have shape {values.shape}; allowed: {keys.shape}, as keys")
     shared = keys.shape[0]
@@ -131,10 +217,26 @@ def attention(
     )
     require(tokens <= length <= keys.shape[1], f"length is {length}; allowed: {tokens} to {keys.shape[1]}")
     out = output(out, q.shape, np.float32)
-    if out.size:
-        blocks = -(-tokens // _QUERIES)
+    if out.size == 0:
+        return out
+    keys, values = keys.view(STORED[stored]), values.view(STORED[stored])
+    rate = np.float32(1 / math.sqrt(depth) if scale is None else scale)
+    if tokens < PREFILL:
         deep = -(-depth // _SPAN) * _SPAN
-        padded = aligned(heads * blocks * _QUERIES * deep, np.float32).reshape(heads, blocks * _QUERIES, deep)
-        padded[:, :tokens, :depth] = q.transpose(1, 0, 2) * np.float32(1 / math.sqrt(depth) if scale is None else scale)
-        over_range(_range, heads * blocks, q, keys, values, length, out, padded, threads=threads)
+        turned = fresh((heads, tokens, deep), zero=True)
+        np.multiply(q.transpose(1, 0, 2), rate, out=turned[..., :depth])
+        over_range(
+            stream, heads * tokens, turned.reshape(-1), deep, keys.reshape(-1), values.reshape(-1), length,
+            shared, depth, tokens, out.reshape(-1), threads=threads,
+        )  # fmt: skip
+        return out
+    blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
+    turned = fresh((heads, tokens, depth))
+    np.multiply(q.transpose(1, 0, 2), rate, out=turned)
+    laid, panels = fresh((shared * blocks * depth * _WIDE,)), fresh((shared * across * length * _WIDE,), zero=True)
+    over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
+    over_range(
+        prefill, heads * -(-tokens // _QUERIES), turned.reshape(-1), laid, panels, length, shared, depth, tokens, out,
+        threads=threads,
+    )  # fmt: skip
     return out

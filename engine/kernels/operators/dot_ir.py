@@ -19,7 +19,7 @@ from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.kernels.operators.lanes import half_vector
 from engine.kernels.operators.microkernel import INT_KIND, VL, declared, load, multiply_add
 
-__all__ = ["PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile"]
+__all__ = ["PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile", "widened"]
 
 ROWS = 4
 PAIR_ROWS = 8 if VL == 16 else 4  # rows of the tile of two vectors: with 32 registers, sixteen sums
@@ -28,13 +28,13 @@ STORED = {"f32": np.float32, "bf16": np.int16, "fp16": np.uint16, "u8": np.uint8
 SPAN = {"f32": VL, "bf16": VL, "fp16": VL, "u8": 4 * VL}
 """Elements of K per step; vectors are zero padded to a multiple of it."""
 
-_STORED: dict[str, str] = {np.dtype(kind).name: stored for stored, kind in STORED.items()}
+NAMED: dict[str, str] = {np.dtype(kind).name: stored for stored, kind in STORED.items()}
 _FAR = 64 * 1024  # beyond this a whole row group is too far ahead to prefetch
 _NEAR = 2048
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-def _widened(builder: Any, stored: str, value: Any) -> Any:
+def widened(builder: Any, stored: str, value: Any) -> Any:
     """IR: loaded lanes as float32 lanes (exact); bytes stay as they are."""
     if stored == "bf16":
         wide = builder.zext(value, ir.VectorType(_I32, VL))
@@ -90,7 +90,7 @@ def _generate(vectors: int) -> Any:
         typingctx: Any, w: Any, w_off: Any, lda: Any, rows: Any, x: Any, x_off: Any, ldx: Any, k: Any, init: Any,
         col: Any, out: Any, out_off: Any, ldo: Any, cols: Any,
     ) -> Any:  # fmt: skip
-        stored = _STORED[str(w.dtype)]
+        stored = NAMED[str(w.dtype)]
         integer = stored == "u8"
         element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
         size, x_size, span = w.dtype.bitwidth // 8, x.dtype.bitwidth // 8, SPAN[stored]
@@ -127,7 +127,7 @@ def _generate(vectors: int) -> Any:
             def step(u: int, at: Any, fetch: Any) -> None:
                 xs = [load(builder, p, builder.mul(at, _I64(x_size)), x_type) for p in x_at]
                 for r in range(height):
-                    value = _widened(builder, stored, fetch(r, builder.mul(at, _I64(size))))
+                    value = widened(builder, stored, fetch(r, builder.mul(at, _I64(size))))
                     for v in range(vectors):
                         place = sums[r][v][u]
                         builder.store(_accumulated(builder, stored, builder.load(place), value, xs[v]), place)
@@ -198,7 +198,7 @@ def _generate(vectors: int) -> Any:
 
 def _interpreted(vectors: int) -> Any:
     def tile_in_python(w, w_off, lda, rows, x, x_off, ldx, k, init, col, out, out_off, ldo, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
-        stored = _STORED[w.dtype.name]
+        stored = NAMED[w.dtype.name]
         rows, cols = min(rows, PAIR_ROWS if vectors == 2 else ROWS), min(cols, vectors)
         left = as_strided(w.reshape(-1)[w_off:], (rows, k), (lda * w.itemsize, w.itemsize))
         right = as_strided(x.reshape(-1)[x_off:], (cols, k), (ldx * x.itemsize, x.itemsize))
