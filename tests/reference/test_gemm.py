@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from engine.kernels.jit import JIT_ENABLED
+from engine.kernels.operators import gemm, halfprec
 from engine.kernels.operators.binary import binary_counts, binary_fc, pack_binary
 from engine.kernels.operators.blockfloat import BLOCKS, gemm_blocks, pack_blocks, quantise_blocks
 from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
 from engine.kernels.operators.gemv import gemv, small_f32, small_s32
+from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
 from engine.kernels.operators.ranges import KernelError
 from tests.reference import naive_gemm as naive
 
@@ -62,6 +66,37 @@ def test_real_products_stay_within_the_bound_and_ignore_threads(m, k, n, seed):
         got = gemm_f32(a, packed, bias, relu, threads=1)
         assert np.all(np.abs(got - naive.real(a, b, bias, relu)) <= naive.real_bound(a, b, bias))
         assert got.tobytes() == gemm_f32(a, packed, bias, relu, threads=2).tobytes()
+
+
+@EXAMPLES
+@given(st.integers(1, 30), st.integers(1, 70), st.integers(1, 140), st.integers(1, 9), SEEDS)
+def test_the_way_a_product_is_cut_changes_no_bit(m, k, n, depth, seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
+    x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    patterns = rounded_bits(x, "bf16")
+    ints, reals, narrow, wide = pack_s8(b), pack_f32(w), pack_narrow(w, "fp16"), pack_narrow(w, "bf16")
+    calls = [
+        lambda: gemm_s32(a, ints, 3),
+        lambda: gemm_u8(a, ints, np.full(n, 1e-3, np.float32)),
+        lambda: gemm_f32(x, reals, relu=True),
+        lambda: gemm_narrow(x, narrow, relu=True),
+        lambda: gemm_bf16(patterns, wide),
+    ]
+    whole = [call() for call in calls]
+    with mock.patch.multiple(gemm, DEPTH=depth, _ROW_BLOCK_BYTES=1), mock.patch.object(halfprec, "DEPTH", depth):
+        for call, expected in zip(calls, whole, strict=True):
+            assert call().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("stride", [4096, 8192])
+def test_rows_a_page_apart(stride):
+    rng = np.random.default_rng(stride)
+    a, b = rng.integers(0, 256, (13, stride)).astype(np.uint8), rng.integers(-128, 128, (stride, 3)).astype(np.int8)
+    np.testing.assert_array_equal(gemm_s32(a, pack_s8(b), 9), naive.s32(a, b, 9))
+    x, w = a.view(np.float32)[:, : stride // 4], np.ones((stride // 4, 3), np.float32)
+    x[...] = rng.standard_normal(x.shape)
+    assert np.all(np.abs(gemm_f32(x, pack_f32(w)) - naive.real(x, w)) <= naive.real_bound(x, w))
 
 
 @EXAMPLES

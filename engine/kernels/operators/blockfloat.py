@@ -105,12 +105,12 @@ def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, group, ro
                 if rows == MR:
                     _tall(
                         a, at, k, words, place, block, flat, column, by_column, np.int32(0), np.float32(0),
-                        np.float32(0), part, 0, NC, MR, NC,
+                        np.float32(0), part, 0, NC, MR, NC, False,
                     )  # fmt: skip
                 else:
                     _edge(
                         a, at, k, words, place, block, flat, column, by_column, np.int32(0), np.float32(0),
-                        np.float32(0), part, 0, NC, rows, NC,
+                        np.float32(0), part, 0, NC, rows, NC, False,
                     )  # fmt: skip
                 for r in range(rows):
                     by_row = a_scales[row + r, b]

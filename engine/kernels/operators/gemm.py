@@ -26,6 +26,7 @@ from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, 
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = [
+    "DEPTH",
     "Packed",
     "aligned",
     "as_rows",
@@ -38,9 +39,12 @@ __all__ = [
     "pack_s8",
     "padded",
     "panel_rows",
+    "piece",
+    "row_blocks",
 ]
 
-_ROW_BLOCK_BYTES = 512 * 1024  # rows that stay in a second-level cache while the column panels pass
+_ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
+DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass
 _NONE = np.int32(0)
 _ZERO, _TOP, _FLOOR = np.float32(0), np.float32(255), np.float32(-np.inf)
 _tall, _edge = tile(MR), tile(EDGE)
@@ -79,33 +83,54 @@ def pack_f32(b: np.ndarray) -> Packed:
 
 
 @kernel
-def panel_rows(a, first, last, b, b_off, k, init, scale, zero, low, high, c, panel):
-    """Rows ``first:last`` of ``a`` times the panel at word ``b_off`` of ``b``, into columns of ``panel``."""
+def panel_rows(a, first, last, b, b_off, done, count, init, scale, zero, low, high, c, panel):
+    """Rows ``first:last`` of ``a``, ``count`` elements of K from ``done``, times the panel at word ``b_off`` of ``b``.
+
+    Into the columns of ``panel``; where ``done``, on top of the sums already there.
+    """
     lda, ldc = a.shape[1], c.shape[1]
     wide = NV if c.itemsize == 2 else NC  # a column of bits is a vector of columns
     at = panel * wide
     row = first
     while row + MR <= last:
         _tall(
-            a, row * lda, lda, b, b_off, k, init, panel * NC, scale, zero, low, high, c, row * ldc + at, ldc, MR,
-            ldc - at,
+            a, row * lda + done, lda, b, b_off, count, init, panel * NC, scale, zero, low, high, c, row * ldc + at,
+            ldc, MR, ldc - at, done > 0,
         )  # fmt: skip
         row += MR
     while row < last:
         _edge(
-            a, row * lda, lda, b, b_off, k, init, panel * NC, scale, zero, low, high, c, row * ldc + at, ldc,
-            last - row, ldc - at,
+            a, row * lda + done, lda, b, b_off, count, init, panel * NC, scale, zero, low, high, c, row * ldc + at,
+            ldc, last - row, ldc - at, done > 0,
         )  # fmt: skip
         row += EDGE
 
 
 @kernel
-def _range(lo, hi, a, b, words, k, init, scale, zero, low, high, c, block, across):
-    for job in range(lo, hi):
-        first = job // across * block
-        panel = job % across
+def piece(k, done, depth, group):
+    """Elements of K from ``done`` to walk before the sums are put down: ``depth``, none left shorter than a word."""
+    return depth if k - done >= depth + group else k - done
+
+
+@kernel
+def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, block, across):
+    """Jobs ``lo:hi`` of (block of rows, panel)."""
+    group = 4 // b.itemsize
+    while lo < hi:
+        first = lo // across * block
         last = min(a.shape[0], first + block)
-        panel_rows(a, first, last, b, panel * words * NC, k, init, scale, zero, low, high, c, panel)
+        stop = min(hi, (lo // across + 1) * across)
+        done = 0
+        while True:
+            count = piece(k, done, depth, group)
+            floor = low if done + count == k else _FLOOR
+            for job in range(lo, stop):
+                at = (job % across * words + done // group) * NC
+                panel_rows(a, first, last, b, at, done, count, init, scale, zero, floor, high, c, job % across)
+            done += count
+            if done == k:
+                break
+        lo = stop
 
 
 def row_blocks(m: int, row_bytes: int, across: int, threads: int | None) -> tuple[int, int]:
@@ -132,9 +157,11 @@ def multiply(
     """Rows ``a`` as the tile reads them times ``packed`` into ``out``; see :func:`microkernel.tile`."""
     if out.size:
         across = panels(packed.n)
-        block, blocks = row_blocks(a.shape[0], a.shape[1] * a.itemsize, across, threads)
+        k, group = a.shape[1], GROUP[packed.kind]
+        depth = min(k, DEPTH * group) if out.itemsize == 4 else k  # narrower results are made of whole sums
+        block, blocks = row_blocks(a.shape[0], depth * a.itemsize, across, threads)
         over_range(
-            _range, blocks * across, a, packed.words, -(-packed.k // GROUP[packed.kind]), a.shape[1], init,
+            _range, blocks * across, a, packed.words, -(-packed.k // group), k, depth, init,
             init if scale is None else scale, zero, low, high, out, block, across, threads=threads,
         )  # fmt: skip
     return out

@@ -23,7 +23,18 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
-from engine.kernels.operators.gemm import Packed, as_rows, checked, multiply, output, padded, panel_rows, row_blocks
+from engine.kernels.operators.gemm import (
+    DEPTH,
+    Packed,
+    as_rows,
+    checked,
+    multiply,
+    output,
+    padded,
+    panel_rows,
+    piece,
+    row_blocks,
+)
 from engine.kernels.operators.lanes import half_vector
 from engine.kernels.operators.microkernel import HAS_BF16, NC, in_panels, load, panels
 from engine.kernels.operators.ranges import over_range, require, whole
@@ -124,16 +135,25 @@ def _widen_panel(codes, first, count, signs, format, target):
 
 
 @kernel
-def _narrow_range(lo, hi, a, codes, signs, format, stride, init, low, c, block, across):
-    widened = np.empty(stride, np.float32)
+def _narrow_range(lo, hi, a, codes, signs, format, stride, depth, init, low, c, block, across):
+    k = a.shape[1]
+    widened = np.empty(min(stride, (depth + 2) * NC), np.float32)
     for job in range(lo, hi):
         first = job // across * block
         panel = job % across
-        _widen_panel(codes, panel * stride, stride, signs, format, widened)
-        panel_rows(
-            a, first, min(a.shape[0], first + block), widened, 0, a.shape[1], init, init, np.int32(0), low, low, c,
-            panel,
-        )  # fmt: skip
+        done = 0
+        while True:
+            count = piece(k, done, depth, 1)
+            floor = low if done + count == k else np.float32(-np.inf)
+            start = done * NC
+            _widen_panel(codes, panel * stride + start, min(stride - start, count * NC), signs, format, widened)
+            panel_rows(
+                a, first, min(a.shape[0], first + block), widened, 0, done, count, init, init, np.int32(0), floor,
+                floor, c, panel,
+            )  # fmt: skip
+            done += count
+            if done == k:
+                break
 
 
 @kernel
@@ -215,10 +235,10 @@ def gemm_narrow(
     out = output(out, (a.shape[0], packed.n), np.float32)
     if out.size:
         across = panels(packed.n)
-        block, blocks = row_blocks(a.shape[0], 4 * packed.k, across, threads)
+        block, blocks = row_blocks(a.shape[0], 4 * min(packed.k, DEPTH), across, threads)
         over_range(
             _narrow_range, blocks * across, a, packed.codes, packed.signs, FORMATS.index(packed.format),
-            _stride(packed.k), init, np.float32(0 if relu else -np.inf), out, block, across, threads=threads,
+            _stride(packed.k), DEPTH, init, np.float32(0 if relu else -np.inf), out, block, across, threads=threads,
         )  # fmt: skip
     return out
 

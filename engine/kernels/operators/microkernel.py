@@ -179,7 +179,7 @@ def _generate(height: int) -> Any:
     @intrinsic
     def generated(
         typingctx: Any, a: Any, a_off: Any, lda: Any, b: Any, b_off: Any, k: Any, init: Any, col: Any, scale: Any,
-        zero: Any, low: Any, high: Any, c: Any, c_off: Any, ldc: Any, rows: Any, cols: Any,
+        zero: Any, low: Any, high: Any, c: Any, c_off: Any, ldc: Any, rows: Any, cols: Any, resume: Any,
     ) -> Any:  # fmt: skip
         kind, epilogue = _KIND[str(a.dtype)], {"uint8": "u8", "uint16": "bits"}.get(str(c.dtype), "raw")
         real = kind in ("f32", "bf16")
@@ -194,7 +194,7 @@ def _generate(height: int) -> Any:
                 pointer = builder.bitcast(array.data, _I8.as_pointer())
                 return builder.gep(pointer, [builder.mul(offset, _I64(width))])
 
-            k, zero, low, high, ldc, rows, cols = args[5], *args[9:12], *args[14:17]
+            k, zero, low, high, ldc, rows, cols, resume = args[5], *args[9:12], *args[14:18]
             first_row, cols_at = data(0, args[1], a_size), data(3, args[4], 4)
             init_at, scale_at, out_at = data(6, args[7], 4), data(8, args[7], 4), data(12, args[13], size)
             row_at = []
@@ -203,11 +203,37 @@ def _generate(height: int) -> Any:
                 index = _I64(r) if height == MR or r == 0 else builder.select(inside, _I64(r), _I64(0))
                 offset = builder.mul(builder.mul(args[2], index), _I64(a_size))
                 row_at.append(builder.gep(first_row, [offset]))
+
+            across = _I64(NV * step // size)
+            whole = builder.icmp_signed(">=", cols, across)
+            if height != MR:
+                whole = builder.and_(whole, builder.icmp_signed(">=", rows, _I64(height)))
+            spill = builder.bitcast(
+                cgutils.alloca_once(builder, ir.ArrayType(_I8, height * NV * step)), _I8.as_pointer()
+            )
+            base = builder.select(whole, out_at, spill)
+            stride = builder.select(whole, builder.mul(ldc, _I64(size)), _I64(NV * step))
+            place = [builder.gep(base, [builder.mul(stride, _I64(r))]) for r in range(height)]
+
+            def exchange(inwards: bool) -> None:
+                """Copy what there is of an incomplete tile of the output into or out of the spill."""
+                wide = builder.select(builder.icmp_signed("<", cols, across), cols, across)
+                high_row = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
+                with cgutils.for_range(builder, high_row) as edge:
+                    held = builder.gep(spill, [builder.mul(edge.index, _I64(NV * step))])
+                    stored = builder.gep(out_at, [builder.mul(builder.mul(edge.index, ldc), _I64(size))])
+                    target, source = (held, stored) if inwards else (stored, held)
+                    cgutils.raw_memcpy(builder, target, source, wide, size)
+
+            begin = [init_at] * height
+            if epilogue == "raw":
+                with builder.if_then(builder.and_(resume, builder.not_(whole)), likely=False):
+                    exchange(inwards=True)
+                begin = [builder.select(resume, place[r], init_at) for r in range(height)]
             sums = [[cgutils.alloca_once(builder, vector) for _ in range(NV)] for _ in range(height)]
-            for j in range(NV):
-                start = load(builder, init_at, _I64(4 * VL * j), vector)
-                for r in range(height):
-                    builder.store(start, sums[r][j])
+            for r in range(height):
+                for j in range(NV):
+                    builder.store(load(builder, begin[r], _I64(4 * VL * j), vector), sums[r][j])
             words = builder.sdiv(builder.add(k, _I64(GROUP[kind] - 1)), _I64(GROUP[kind]))
             last = builder.sub(builder.mul(k, _I64(a_size)), _I64(4))
             with cgutils.for_range(builder, words) as loop:
@@ -239,32 +265,18 @@ def _generate(height: int) -> Any:
                     return builder.select(builder.fcmp_ordered("<", total, floor), floor, total)
                 return total
 
-            across = _I64(NV * step // size)
-            whole = builder.icmp_signed(">=", cols, across)
-            if height != MR:
-                whole = builder.and_(whole, builder.icmp_signed(">=", rows, _I64(height)))
-            spill = builder.bitcast(
-                cgutils.alloca_once(builder, ir.ArrayType(_I8, height * NV * step)), _I8.as_pointer()
-            )
-            base = builder.select(whole, out_at, spill)
-            stride = builder.select(whole, builder.mul(ldc, _I64(size)), _I64(NV * step))
             for r in range(height):
                 for j in range(NV):
-                    place = builder.gep(base, [builder.add(builder.mul(stride, _I64(r)), _I64(j * step))])
                     value = finished(r, j)
-                    builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=1)
+                    target = builder.gep(place[r], [_I64(j * step)])
+                    builder.store(value, builder.bitcast(target, value.type.as_pointer()), align=1)
             with builder.if_then(builder.not_(whole), likely=False):
-                wide = builder.select(builder.icmp_signed("<", cols, across), cols, across)
-                high_row = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
-                with cgutils.for_range(builder, high_row) as edge:
-                    source = builder.gep(spill, [builder.mul(edge.index, _I64(NV * step))])
-                    target = builder.gep(out_at, [builder.mul(builder.mul(edge.index, ldc), _I64(size))])
-                    cgutils.raw_memcpy(builder, target, source, wide, size)
+                exchange(inwards=False)
             return context.get_dummy_value()
 
         n, real_scalar = types.intp, types.float32
         return types.void(
-            a, n, n, b, n, n, init, n, scale, types.int32, real_scalar, real_scalar, c, n, n, n, n
+            a, n, n, b, n, n, init, n, scale, types.int32, real_scalar, real_scalar, c, n, n, n, n, types.boolean
         ), codegen  # fmt: skip
 
     return generated
@@ -273,14 +285,19 @@ def _generate(height: int) -> Any:
 def _interpreted(height: int) -> Any:
     """The same tile in plain Python over the same panels, for when nothing is compiled."""
 
-    def tile_in_python(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+    def tile_in_python(  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+        a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume
+    ):
         kind = _KIND[a.dtype.name]
         group = GROUP[kind]
         words = -(-k // group)
         rows, cols = min(rows, height), min(cols, NC)
         left = as_strided(a.reshape(-1)[a_off:], (rows, k), (lda * a.itemsize, a.itemsize))
         right = b.reshape(-1)[b_off * 4 // b.itemsize :][: words * NC * group].reshape(words, NC, group)
+        held = as_strided(c.reshape(-1)[c_off:], (rows, cols), (ldc * c.itemsize, c.itemsize))
         total = np.repeat(init[None, col : col + NC], rows, 0)
+        if resume:
+            total[:, :cols] = held
         for word in range(words):
             at = min(word * group, k - group)
             for g in range(group):
@@ -290,8 +307,7 @@ def _interpreted(height: int) -> Any:
             total = (np.rint(value) + zero).astype(np.uint8)
         elif kind == "f32":
             total = np.where(total < low, np.float32(low), total)
-        flat = c.reshape(-1)[c_off:]
-        as_strided(flat, (rows, cols), (ldc * c.itemsize, c.itemsize))[:] = total[:, :cols]
+        held[:] = total[:, :cols]
 
     return tile_in_python
 
@@ -299,11 +315,12 @@ def _interpreted(height: int) -> Any:
 def tile(height: int) -> Any:
     """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
 
-    ``tile(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols)``: rows of ``k``
-    elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``, whole words of K each (u8s8: K >= 4
-    suffices). ``init[col:]`` starts the sums. The type of ``c`` picks the epilogue: uint8 of integer sums stores
-    ``clamp(rint(sum * scale[col:]) + zero, low, high)``, uint16 of bit counts one bit a column, ``sum <= scale[col:]``,
-    anything else the sums (real ones at least ``low``). ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only
-    the first ``rows`` x ``cols`` are written, and the tall tile is only given whole heights.
+    ``tile(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume)``: rows of
+    ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``, whole words of K each (u8s8:
+    K >= 4 suffices). ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
+    ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``, uint16
+    of bit counts one bit a column, ``sum <= scale[col:]``, anything else the sums (real ones at least ``low``).
+    ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only the first ``rows`` x ``cols`` are written, and the
+    tall tile is only given whole heights.
     """
     return (_generate if JIT_ENABLED else _interpreted)(height)
