@@ -229,6 +229,9 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
     timeline, timeline_of = _timeline(times)
     first = times.priced[0]
     knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
+    tile = first.stage.tile or s.tile
+    if not tile and first.family.tile is not None and first.runs:
+        tile = first.family.tile(first.runs[0].job)
     per_unit = times.figure("latency_per_unit_s") or 0.0
     what = (
         f"per output {graph.unit}"
@@ -270,7 +273,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
         timeline=timeline,
         timeline_of=timeline_of,
         rooflines=_rooflines(times),
-        tile=tuple((k.name, v) for k, v in zip(knobs, first.stage.tile or s.tile)),
+        tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
         assumptions=_assumptions(bound, plan, times, money),
         error_band=error_band(first.family.kind),

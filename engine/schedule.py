@@ -13,11 +13,12 @@ from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
 from engine.partition import Hop, Plan, Stage
-from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, settle_times
+from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, exchange_s, settle_times
 from model_zoo.ops import Op, Phase
 
 __all__ = [
-    "Priced", "Run", "Schedule", "by_resource", "exchange", "exchange_wire", "globals_of", "hop_terms", "job_of",
+    "Priced", "Run", "Schedule", "by_resource", "collectives", "exchange", "exchange_issue", "exchange_latency",
+    "exchange_rate", "exchange_wire", "globals_of", "hop_terms", "job_of",
     "layout_of", "price_stage", "schedule", "wire_terms", "wire_time",
 ]  # fmt: skip
 
@@ -100,7 +101,7 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
     return start + bytes_per_message / rate
 
 
-def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, float, float, float]]:
+def collectives(job: Job, wire: Wire) -> list[tuple[str, float, float, float]]:
     """Exchanges of a sharded pass as (name, count, bytes sent per device, steps): Megatron's pattern.
 
     An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. An op split
@@ -112,11 +113,11 @@ def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, floa
         for name in op.inputs:
             readers.setdefault(name, []).append(op)
     found = []
-    ways = job.ways
+    ways, at, act_bytes = job.ways, (job.batch, job.length, job.context), activation_bytes(job.format)
     around = 1.0 if wire.direct else ways - 1.0
     for op in job.ops:
-        size = op.writes.at(job.batch, job.length, job.context) * act_bytes
-        count = op.layers * op.steps.at(job.batch, job.length, job.context)
+        size = op.writes.at(*at) * act_bytes
+        count = op.layers * op.steps.at(*at)
         if op.shard == "k":
             found.append((f"all-reduce after {op.name}", count, 2 * (ways - 1) / ways * size, 2.0 * around))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
@@ -124,17 +125,28 @@ def _collectives(job: Job, wire: Wire, act_bytes: float) -> list[tuple[str, floa
     return found
 
 
+def exchange_rate(job: Job, wire: Wire) -> float:
+    """Rate of a collective's bytes. [B/s]"""
+    return wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+
+
+def exchange_latency(job: Job, wire: Wire) -> float:
+    """Time of a step of a collective apart from its bytes. [s]"""
+    return max(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
+
+
+def exchange_issue(job: Job, wire: Wire) -> float:
+    """Host time of a collective; none in a captured graph. [s]"""
+    return 0.0 if job.switches.get("graph", True) else job.model.get("collective_issue", 0.0)
+
+
 def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends."""
     other: list[tuple[str, str, float]] = []
     sent = 0.0
-    eager = not job.switches.get("graph", True)
-    rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
-    latency = max(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
-    for name, count, size, steps in _collectives(job, wire, activation_bytes(job.format)):
-        seconds = count * (size / rate + steps * latency)
-        other.append((name, "links", seconds))
-        issue = job.model.get("collective_issue", 0.0) if eager else 0.0
+    rate, latency, issue = exchange_rate(job, wire), exchange_latency(job, wire), exchange_issue(job, wire)
+    for name, count, size, steps in collectives(job, wire):
+        other.append((name, "links", float(exchange_s(count, size, steps, rate, latency))))
         if issue:
             other.append((f"issuing {name}", "host", count * issue))
         sent += count * size

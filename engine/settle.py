@@ -22,6 +22,8 @@ __all__ = [
     "Layout",
     "column_sums",
     "column_totals",
+    "exchange_points",
+    "exchange_s",
     "settle_money",
     "settle_times",
 ]
@@ -30,7 +32,7 @@ WIDTH = 256
 """Design points that are settled together: a row of them is 2 KiB, so the rows of a plan stay in the nearest cache."""
 
 N = len(RESOURCES)
-LINKS_ROW = RESOURCES.index("links")
+LINKS_ROW, HOST_ROW = RESOURCES.index("links"), RESOURCES.index("host")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate")
 GLOBALS = ("units", "units_batch", "streams", "power", "price", "years", "utilisation", "pue", "kwh")
 UNITS, UNITS_BATCH, STREAMS, POWER, PRICE, YEARS, UTILISATION, PUE, KWH = range(9)
@@ -155,6 +157,25 @@ def _hop_s(messages, size, pieces, start_s, rate, busy):
     whole = start_s + size / rate
     first = start_s + size / pieces / rate
     return messages * (first + max(0.0, whole - first - busy))
+
+
+@kernel
+def exchange_s(count, size, steps, rate, latency):
+    """Time of so many collectives, each of ``size`` bytes a device in so many steps. [s]"""
+    return count * (size / rate + steps * latency)
+
+
+@kernel
+def exchange_points(lo, hi, collectives, supply, totals):
+    """Adds the collectives of a pass, rows (count, bytes, steps), to the links and the host of ``totals`` (6, n).
+
+    Rows of ``supply`` (3, n): rate [B/s], latency of a step and host time of a collective [s].
+    """
+    for p in range(lo, hi):
+        for j in range(collectives.shape[0]):
+            count, size, steps = collectives[j, 0], collectives[j, 1], collectives[j, 2]
+            totals[LINKS_ROW, p] += exchange_s(count, size, steps, supply[0, p], supply[1, p])
+            totals[HOST_ROW, p] += count * supply[2, p]
 
 
 @kernel

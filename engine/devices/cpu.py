@@ -180,6 +180,7 @@ FAMILY = DeviceFamily(
     assumptions=M.ASSUMPTIONS,
     request=request,
     knobs=knobs,
+    tile=lambda job: (int(threads_of(job)),),
     switches=M.SWITCHES,
     max_streams=lambda device: int(cpu_of(device).cores.si),
 )

@@ -206,48 +206,78 @@ def place(job: Job) -> tuple[Fit, ...]:
     return tuple(fits)
 
 
+@dataclass(frozen=True)
+class _Pass:
+    """One pass of a job: how often which program runs, on which core."""
+
+    record: tuple[float, ...]
+    layer: Layer
+    context: float  # of the middle token
+    heads_run: float  # tokens the LM head runs for
+    parts: tuple[tuple[Timed, float], ...]
+
+    @classmethod
+    def of(cls, job: Job) -> _Pass:
+        """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
+        _slices(job)
+        layer, chaining = Layer.of(job.phase), job.switches["chaining"]
+        record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model)
+        tokens = job.batch * job.length
+        heads_run = job.batch * (job.length if not job.switches["skip_head"] else min(job.length, 1.0))
+        mean = max(1.0, job.context - (job.length - 1.0) / 2.0)
+        parts = (
+            (time_program("layer", record, layer, mean, chaining), tokens * layer.layers),
+            (time_program("head", record, layer, 0.0, chaining), heads_run),
+            (time_program("token", record, layer, 0.0, chaining), tokens),
+        )
+        return cls(record, layer, mean, heads_run, parts)
+
+    def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
+        """Seconds of the operators by resource, and of the ring. [s]"""
+        assert job.device.dfx is not None
+        roles = np.sum([t.by_role * times for t, times in self.parts], axis=0) / job.device.dfx.clock.si
+        rows = {op.name: i for i, op in enumerate(job.ops)}
+        seconds, other = np.zeros((len(job.ops), 6)), []
+        for r, name in enumerate(isa.ROLES):
+            op = _OP_OF.get(name)
+            if op is not None and op in rows:
+                seconds[rows[op]] += roles[r]
+            else:
+                for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
+                    if roles[r, column]:
+                        other.append((f"ring {name}", resource, float(roles[r, column])))
+        return seconds, tuple(other)
+
+
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
-    device = job.device
+    device, one = job.device, _Pass.of(job)
     assert device.dfx is not None
     clock = device.dfx.clock.si
-    layer = Layer.of(job.phase)
-    chaining = job.switches["chaining"]
-    record = core_record(device, job.link, job.link_hops, job.ways, job.tile, job.model)
-    tokens = job.batch * job.length
-    heads_run = job.batch * (job.length if not job.switches["skip_head"] else min(job.length, 1.0))
-    mean = max(1.0, job.context - (job.length - 1.0) / 2.0)  # context of the middle token
-    parts = (
-        (time_program("layer", record, layer, mean, chaining), tokens * layer.layers),
-        (time_program("head", record, layer, 0.0, chaining), heads_run),
-        (time_program("token", record, layer, 0.0, chaining), tokens),
-    )
-    roles = np.sum([t.by_role * times for t, times in parts], axis=0) / clock
-    hbm = np.sum([t.hbm * times for t, times in parts], axis=0)
+    seconds, other = one.times(job)
+    hbm = np.sum([t.hbm * times for t, times in one.parts], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
     n = len(job.ops)
-    seconds, offchip = np.zeros((n, 6)), np.zeros(n)
-    other = []
+    offchip = np.zeros(n)
     for r, name in enumerate(isa.ROLES):
-        op = _OP_OF.get(name)
-        if op is not None and op in rows:
-            seconds[rows[op]] += roles[r]
-            offchip[rows[op]] += hbm[r]
-        else:
-            for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
-                if roles[r, column]:
-                    other.append((f"ring {name}", resource, float(roles[r, column])))
-    flops = np.array([_flops(op, job, heads_run) for op in job.ops])
+        if _OP_OF.get(name) in rows:
+            offchip[rows[_OP_OF[name]]] += hbm[r]
+    flops = np.array([_flops(op, job, one.heads_run) for op in job.ops])
     d, lanes, _, _ = _slices(job)
-    roof = np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock)
     return PhaseCost(
-        seconds, flops, roof, offchip, np.zeros(n),
-        other=tuple(other),
-        link_bytes=sum(t.sent * times for t, times in parts),
-        timeline=_spans(record, layer, mean, chaining, clock),
-        timeline_of=f"one of {layer.layers} layers of one token, {job.phase.name}",
+        seconds, flops, np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock), offchip, np.zeros(n),
+        other=other,
+        link_bytes=sum(t.sent * times for t, times in one.parts),
+        timeline=_spans(one.record, one.layer, one.context, job.switches["chaining"], clock),
+        timeline_of=f"one of {one.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),
     )  # fmt: skip
+
+
+def _tile(job: Job) -> tuple[int, int]:
+    """Tile in use. [-]"""
+    d, lanes, _, _ = _slices(job)
+    return int(d), int(lanes)
 
 
 def _flops(op: Op, job: Job, heads_run: float) -> float:
@@ -325,6 +355,8 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
+    brief=lambda job: _Pass.of(job).times(job),
+    tile=_tile,
     knobs=knobs,
     collectives=False,
     parameters=(

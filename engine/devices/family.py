@@ -209,6 +209,8 @@ class DeviceFamily:
     supports : (device, graph, format) -> None, or a sentence why it can't run.
     place : job -> demand on each memory level, for capacity and for where weights are read from.
     price : job -> cost of one pass.
+    brief : job -> `PhaseCost.seconds` and `PhaseCost.other` of `price` without its other detail; None: by `price`.
+    tile : job -> values of `knobs` it runs with where the scenario leaves them open; None: they don't apply.
     request : (device, graph, batch, model) -> fixed costs a request pays once, as (name, resource, seconds).
     knobs : device -> tiling knobs, in the order of `Scenario.tile`.
     parameters, switches, assumptions : what the model rests on.
@@ -224,6 +226,8 @@ class DeviceFamily:
     price: Callable[[Job], PhaseCost]
     parameters: tuple[Parameter, ...]
     assumptions: tuple[str, ...]
+    brief: Callable[[Job], tuple[np.ndarray, tuple[tuple[str, str, float], ...]]] | None = None
+    tile: Callable[[Job], tuple[int, ...]] | None = None
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
     knobs: Callable[[Device], tuple[Knob, ...]] | None = None
     switches: tuple[Switch, ...] = field(default=())
@@ -235,6 +239,13 @@ class DeviceFamily:
     io_format: str | None = None  # format in which they cross it; None: the scenario's
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
     pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
+
+    def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
+        """Seconds of a pass: of its operators by resource, (n_ops, 6), and of what belongs to none. [s]"""
+        if self.brief is not None:
+            return self.brief(job)
+        cost = self.price(job)
+        return cost.seconds, cost.other
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Model parameters for a device: the family's, then the part's own, then the scenario's."""

@@ -19,6 +19,7 @@ __all__ = ["FAMILY", "chain_s", "forwarding_rate", "layer_s", "packet_budget"]
 WORD_BITS = 32.0
 PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
 PACKETS = (64, 128, 256, 512, 1024, 1518)
+PACKET = 512.0  # bytes, where none is chosen
 RUNS = ("BinaryGemm", "Sign")
 
 
@@ -178,7 +179,7 @@ def price(job: Job) -> PhaseCost:
             ):
                 spans.append(Span(unit, name, clock, length, resource))
                 clock += length
-    packet = float(job.tile[1]) if len(job.tile) > 1 else 512.0
+    packet = float(job.tile[1]) if len(job.tile) > 1 else PACKET
     rate = forwarding_rate(device, packet, executors, model)
     notes = (
         f"While {executors:.0f} executors infer, {rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass; "
@@ -245,6 +246,7 @@ FAMILY = DeviceFamily(
     ),
     request=request,
     knobs=knobs,
+    tile=lambda job: (int(executors_of(job)), int(PACKET)),
     switches=(
         Switch("network", "Network path", "A request arrives from another server and its answer is counted.", False),
     ),

@@ -112,6 +112,7 @@ class Family:
         self.refused: dict[tuple[int, int], str] = {}
         self._set: dict[tuple[int, int], list[tuple[str, Any, Any]]] = {}
         self._designs: dict[tuple[int, ...], Design] = {}
+        self._size_axes: dict[int, dict[str, frozenset[int]]] = {}
         self.tile: tuple[int, ...] = ()  # of plans that leave it open
         self.beat = beat
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
@@ -198,6 +199,22 @@ class Family:
             self._designs[key] = Design(self, key)
         return self._designs[key]
 
+    def size_axes(self, phase: int) -> Mapping[str, frozenset[int]]:
+        """Axes that set each size of a phase's jobs."""
+        if phase not in self._size_axes:
+            fields, none, longest = self.fields, frozenset[int](), frozenset[int]()
+            for p in self.graph.phases:
+                longest |= lengths_read(p.context, fields) | lengths_read(p.repeat, fields)
+            one = self.graph.phases[phase]
+            self._size_axes[phase] = {
+                "batch": fields.get("batch", none),
+                "streams": fields.get("streams", none),
+                "length": lengths_read(one.length, fields),
+                "context": lengths_read(one.context, fields),
+                "max_context": longest,
+            }
+        return self._size_axes[phase]
+
     def pin(self, tile: tuple[int, ...]) -> None:
         """From now on, plans that leave their tile open take this one."""
         self.tile = tile
@@ -274,23 +291,14 @@ class Design:
     def job(self, stage: int, phase: int) -> WatchedJob:
         """The job of a phase on a stage, watched."""
         if (stage, phase) not in self._jobs:
-            bound, fields = self.bound, self.family.fields
+            bound = self.bound
             on, one = self.plan.stages[stage], bound.graph.phases[phase]
             fam = family(on.device.kind)
             with unwatched():
                 job = job_of(bound, on, fam, one)
-            longest: frozenset[int] = frozenset()
-            for p in bound.graph.phases:
-                longest |= lengths_read(p.context, fields) | lengths_read(p.repeat, fields)
-            none: frozenset[int] = frozenset()
-            axes = {
-                "batch": fields.get("batch", none),
-                "streams": fields.get("streams", none),
-                "length": lengths_read(one.length, fields),
-                "context": lengths_read(one.context, fields),
-                "max_context": longest,
-            }
-            self._jobs[stage, phase] = WatchedJob.of(job, axes, WatchedModel(job.model, self.family.model_axes))
+            self._jobs[stage, phase] = WatchedJob.of(
+                job, self.family.size_axes(phase), WatchedModel(job.model, self.family.model_axes)
+            )
         return self._jobs[stage, phase]
 
     def passes(self, phase: int) -> float:

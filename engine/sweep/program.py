@@ -35,9 +35,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Run:
-    """A phase of a stage whose price comes in halves: its place among the runs, its demand and its rates as tables."""
+    """Seconds that come in halves: the six rows they go to, their demand and their rates as tables."""
 
-    place: int
+    rows: range
     points: Callable[..., None]
     fused: bool  # priced inside the loop over designs
     demand: Table
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def ops(self) -> int:
-        """Operators that are priced on each design. [-]"""
+        """Operators, or exchanges, that are priced on each design. [-]"""
         return max((len(d[0]) for d in self.demand.values if d is not None), default=1)
 
 
@@ -253,13 +253,14 @@ def assemble(numeric: Sequence[int], given: Pieces, slow: set[int]) -> Program:
         radix, _whole(strides, len(radix)), _whole(first), _whole(width), _whole(offset), _whole(row), values,
         _whole([r for r, _ in put.constants]), np.array([v for _, v in put.constants], dtype=np.float64),
         np.concatenate(demands) if demands else np.zeros((0, 7)),
-        _whole(demand_first), _whole(ops), _whole(demand_strides, len(radix)), _whole([run.place for run in fused]),
-        _whole(blocks), prod(sizes[a] for a in fast), layout.rows, layout.facts(),
+        _whole(demand_first), _whole(ops), _whole(demand_strides, len(radix)),
+        _whole([run.rows[0] // N for run in fused]), _whole(blocks), prod(sizes[a] for a in fast), layout.rows,
+        layout.facts(),
     )  # fmt: skip
     return Program(
         order=tuple(numeric[a] for a in order), radix=radix, size=prod(sizes), layout=layout, arguments=arguments,
         priced=tuple(_beforehand(run, sizes, order) for run in apart),
-        given_row=_whole([N * run.place + r for run in apart for r in range(N)]),
+        given_row=_whole([r for run in apart for r in run.rows]),
         bad_rows=given.bad_rows, unfit_rows=given.unfit_rows, sentences=given.sentences,
         work=sum(run.ops for run in apart),
     )  # fmt: skip

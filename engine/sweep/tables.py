@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from math import prod
 from typing import Any
@@ -12,12 +12,23 @@ import numpy as np
 from engine.account import draw, purchase
 from engine.bind import check
 from engine.devices import family
-from engine.devices.family import DeviceFamily, Halves, Job
 from engine.partition import Plan
-from engine.schedule import by_resource, exchange, exchange_wire, globals_of, hop_terms, layout_of, schedule
-from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, column_sums
+from engine.schedule import exchange_wire, globals_of, hop_terms, layout_of, schedule
+from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, exchange_points
 from engine.sweep.choice import TileChoice
 from engine.sweep.design import Design, Family, Structural
+from engine.sweep.pieces import (
+    collectives_of,
+    demand_of,
+    known,
+    once_a_request,
+    others_apart,
+    places,
+    prices,
+    rate_of,
+    whole_runs,
+    wire_rates,
+)
 from engine.sweep.program import Assembly, Pieces, Program, Run, Table, assemble, price_run
 from engine.sweep.watch import note, watching
 
@@ -139,81 +150,6 @@ def _planner() -> Callable[[Design], list[float]]:
     return piece
 
 
-def _runs(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
-    """Seconds by resource of a pass: operators, then everything else."""
-
-    def piece(design: Design) -> np.ndarray:
-        if design.passes(phase) <= 0:
-            return np.zeros(2 * N)
-        job = design.job(stage, phase)
-        cost = fam.price(job)
-        return np.concatenate([column_sums(cost.seconds), _others(design, stage, fam, job, cost.other)])
-
-    return piece
-
-
-def _others(design: Design, stage: int, fam: DeviceFamily, job: Job, own: Sequence[Any]) -> np.ndarray:
-    """Seconds by resource of a pass that belong to no operator: the family's own, then exchanges between devices."""
-    wire = exchange_wire(design.plan.stages[stage], fam)
-    return by_resource([*own, *(exchange(job, wire)[0] if wire is not None else ())])
-
-
-def _apart(stage: int, phase: int, fam: DeviceFamily, halves: Halves) -> Callable[[Design], np.ndarray]:
-    def piece(design: Design) -> np.ndarray:
-        if design.passes(phase) <= 0:
-            return np.zeros(N)
-        job = design.job(stage, phase)
-        return _others(design, stage, fam, job, halves.other(job) if halves.other else ())
-
-    return piece
-
-
-def _asked(stage: int, phase: int, halves: Halves) -> Callable[[Design], tuple[Any, ...] | None]:
-    """What a pass asks of the device; None where there is none."""
-
-    def piece(design: Design) -> tuple[Any, ...] | None:
-        return halves.demand(design.job(stage, phase)) if design.passes(phase) > 0 else None
-
-    return piece
-
-
-def _first(design: Design, stage: int) -> int | None:
-    """The first phase that a stage runs."""
-    for phase in range(len(design.bound.graph.phases)):
-        if design.passes(phase) > 0 and design.job(stage, phase).ops:
-            return phase
-    return None
-
-
-def _once(stage: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
-    """What a stage pays once a request, by resource, and whether everything fits."""
-
-    def piece(design: Design) -> np.ndarray:
-        phase = _first(design, stage)
-        if phase is None:
-            return by_resource(())
-        return by_resource(fam.request(design.job(stage, phase)) if fam.request else ())
-
-    return piece
-
-
-def _places(stage: int, fam: DeviceFamily) -> Callable[[Design], tuple[float, ...]]:
-    def piece(design: Design) -> tuple[float, ...]:
-        phase = _first(design, stage)
-        return (0.0 if phase is None or all(f.fits for f in fam.place(design.job(stage, phase))) else 1.0,)
-
-    return piece
-
-
-def _known(value: float | None) -> tuple[float]:
-    return (float("nan") if value is None else value,)
-
-
-def _prices(design: Design) -> tuple[float, ...]:
-    c = design.bound.scenario.costs
-    return c.years, c.utilisation, c.pue, c.energy_usd_per_kwh
-
-
 def _tabulated(made: _Tables, run: Run, size: int) -> Table | None:
     """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
     axes = sorted({a for t in (run.demand, *run.supply) for a in t.axes})
@@ -266,28 +202,35 @@ def _pieces(made: _Tables, checks: list[Table]) -> Pieces:
         put.put(made.make(lambda d, p=p: (d.passes(p),)), [layout.passes + i])
         totals, others = range(N * i, N * i + N), range(layout.others + N * i, layout.others + N * i + N)
         if halves is None:
-            every.append(made.make(_runs(s, p, fam_of)))
+            every.append(made.make(whole_runs(s, p, fam_of)))
             put.put(every[-1], [*totals, *others])
             continue
-        every.append(made.make(_apart(s, p, fam_of, halves)))
-        put.put(every[-1], list(others))
-        demand = made.make(_asked(s, p, halves), whole=True)
-        if all(d is None for d in demand.values):  # no pass of it in any design
-            continue
-        supply = tuple(made.make(_rate(s, p, rate)) for rate in halves.supply)
-        every += [demand, *supply]
-        run = Run(i, halves.points, halves.block is not None, demand, supply)
-        priced = _tabulated(made, run, size)
-        if priced is not None:
-            put.put(priced, list(totals))
+        rates = tuple(lambda d, job, rate=rate: rate(job) for rate in halves.supply)
+        took = [(totals, halves.points, halves.block is not None, demand_of(s, p, halves), rates)]
+        wire = exchange_wire(plan.stages[s], fam_of)
+        if wire is None or halves.other is not None:
+            every.append(made.make(others_apart(s, p, fam_of, halves)))
+            put.put(every[-1], list(others))
         else:
-            runs.append(run)
+            took.append((others, exchange_points, False, collectives_of(s, p), wire_rates(s)))
+        for rows, points, fused, asked, rates in took:
+            demand = made.make(asked, whole=True)
+            if all(d is None for d in demand.values):  # no pass of it in any design
+                continue
+            supply = tuple(made.make(rate_of(s, p, rate)) for rate in rates)
+            every += [demand, *supply]
+            run = Run(rows, points, fused, demand, supply)
+            priced = _tabulated(made, run, size)
+            if priced is not None:
+                put.put(priced, list(rows))
+            else:
+                runs.append(run)
     extra = layout.rows
     unfit_rows = []
     for s in range(len(plan.stages)):
-        every.append(made.make(_once(s, families[s])))
+        every.append(made.make(once_a_request(s, families[s])))
         put.put(every[-1], range(layout.fixed + N * s, layout.fixed + N * s + N))
-        every.append(made.make(_places(s, families[s])))
+        every.append(made.make(places(s, families[s])))
         put.put(every[-1], [extra])
         unfit_rows.append(extra)
         extra += 1
@@ -299,9 +242,9 @@ def _pieces(made: _Tables, checks: list[Table]) -> Pieces:
     g = layout.globals
     for piece, rows in (
         (lambda d: globals_of(d.bound), range(g, g + 3)),
-        (lambda d: _known(draw(d.bound, d.plan, schedule(d.bound, d.plan) if own_power else None)[0]), [g + POWER]),
-        (lambda d: _known(purchase(d.bound, d.plan)[0]), [g + PRICE]),
-        (_prices, range(g + YEARS, g + len(GLOBALS))),
+        (lambda d: known(draw(d.bound, d.plan, schedule(d.bound, d.plan) if own_power else None)[0]), [g + POWER]),
+        (lambda d: known(purchase(d.bound, d.plan)[0]), [g + PRICE]),
+        (prices, range(g + YEARS, g + len(GLOBALS))),
     ):
         every.append(made.make(piece))
         put.put(every[-1], list(rows))
@@ -321,7 +264,3 @@ def _refusals(made: _Tables, at: int) -> Table:
     """Values of an axis that are refused on their own."""
     bad = np.array([d not in made.allowed[at] for d in range(made.radix[at])])
     return Table((at,), np.zeros((len(bad), 0)), bad)
-
-
-def _rate(stage: int, phase: int, rate: Callable[..., float]) -> Callable[[Design], tuple[float]]:
-    return lambda design: (rate(design.job(stage, phase)),)

@@ -10,9 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.bind import bind
 from engine.cli import main
+from engine.devices import family
 from engine.evaluate import evaluate
+from engine.partition import make_plan
+from engine.presets import PRESETS
 from engine.scenario import ScenarioError, decode
+from engine.schedule import job_of
+from engine.settle import column_sums
 from engine.sweep import Cancelled, price, space_of, sweep, write_rows
 from engine.sweep.blocks import Programs
 from engine.sweep.choice import TileChoice
@@ -192,3 +198,32 @@ def test_a_chunk_of_a_costly_price_is_short() -> None:
     start = time.thread_time()
     block.program.fill(0, min(block.size, block.program.chunk), ["latency_s"])
     assert time.thread_time() - start < 2.0  # what Cancel waits for at most, compilation included
+
+
+@pytest.mark.parametrize("id", sorted(PRESETS))
+def test_the_brief_price_is_the_price(id: str) -> None:
+    bound = bind(PRESETS[id].scenario)
+    for stage in make_plan(bound).stages:
+        fam = family(stage.device.kind)
+        for phase in bound.graph.phases:
+            job = job_of(bound, stage, fam, phase)
+            if not job.ops or phase.repeat.at(bound.scenario.inputs, bound.scenario.outputs) <= 0:
+                continue
+            cost, (seconds, other) = fam.price(job), fam.times(job)
+            assert seconds.tobytes() == cost.seconds.tobytes()
+            assert other == cost.other
+            if fam.halves is not None:
+                supply = np.array([[rate(job)] * 2 for rate in fam.halves.supply])
+                totals = np.zeros((6, 2))
+                fam.halves.points(0, 2, *fam.halves.demand(job), supply, totals)
+                assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == column_sums(cost.seconds).tobytes()
+
+
+def test_a_report_names_the_tile_it_runs_with() -> None:
+    for id in ("dfx-1.5b", "wide-deep-int8", "tonic-fc", "node-dlrm"):
+        free = evaluate(PRESETS[id].scenario.with_(tile=()))
+        assert free.tile
+        assert all(value > 0 for _, value in free.tile)
+        pinned = evaluate(PRESETS[id].scenario.with_(tile=tuple(value for _, value in free.tile)))
+        assert pinned.tile == free.tile
+        assert pinned.latency_s == free.latency_s  # it is the tile that ran
