@@ -10,122 +10,26 @@ from __future__ import annotations
 import os
 import platform
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from statistics import median
-from time import thread_time
 from typing import Any
 
 import yaml
 
-from engine.kernels.jit import kernel
-from engine.kernels.probe import Prober, Roofline, compute_peak, stream_read
-from engine.measure.cases import Case, MeasureError, product
-from engine.measure.shaped import binary, convolve, lookup, normalise, pointwise, soft
-from engine.measure.timing import sample
+from engine.habits import Habits, habits
+from engine.kernels.operators.microkernel import NC
+from engine.kernels.operators.tile_ir import BLOCK_VECTORS, tile_rows
+from engine.kernels.probe import Prober, Roofline
+from engine.measure.cases import MeasureError
 from hardware_specs.catalog import user_root
 from hardware_specs.schema import Device
 
-__all__ = ["HOST", "Habits", "calibrate", "device_of", "habits", "host", "seen", "spec_text", "write_spec"]
+__all__ = ["HOST", "calibrate", "device_of", "host", "seen", "spec_text", "write_spec"]
 
 HOST = "this-host"
-_SPIN_STEPS = 200_000
 _MISSES = 10.0  # line-fill buffers of a core, the family's own figure: only its ratio to the latency matters
-_STRAND = 0.02  # seconds spent on each small operator
-
-
-@kernel
-def _spin(steps, seed):
-    """``steps`` times two dependent pairs of a shift and an exclusive or: four cycles where each takes one."""
-    x = seed
-    for _ in range(steps):
-        x ^= x >> 1
-        x ^= x << 3
-    return x
-
-
-@dataclass(frozen=True)
-class Habits:
-    """What this host's operators make of its roofs; one thread. A measurement.
-
-    Attributes
-    ----------
-    clock : cycles a second while scalar code runs. [Hz]
-    gemm : share of the FP32 peak of a product that lies in the caches. [-]
-    short_row, thin_input, narrow_group : what convolutions lose, as `engine.devices.cpu_model` defines them.
-    call : an operator on a handful of numbers, its Python face included. [s]
-    special : cycles a vector of exponentials adds. [cycle]
-    row : cycles around the copy of a table row. [cycle]
-    popcount : binary operations of a core. [OP/s]
-    kept : bytes read over and over that still come faster than from DRAM: the last-level cache as far as other
-        tenants of the machine leave it. [B]
-    """
-
-    clock: float
-    gemm: float
-    short_row: float
-    thin_input: float
-    narrow_group: float
-    call: float
-    special: float
-    row: float
-    popcount: float
-    kept: float
-
-
-def _last_level(roofline: Roofline) -> float:
-    """Largest eighth of the last-level cache that reads nearer its rate than DRAM's. [B]"""
-    middle = (roofline.l3 * roofline.dram) ** 0.5
-    for eighths in (8, 6, 4, 3, 2):
-        size = roofline.caches.l3 * eighths // 8
-        if stream_read(size, 0.005, rounds=3) >= middle:
-            return float(size)
-    return float(max(roofline.caches.l3 // 8, roofline.caches.l2))
-
-
-def _timed(case: Case) -> float:
-    """Shortest CPU time of a call. [s]"""
-    return sample(case.runs[0], thread_time, 9, _STRAND).best
-
-
-def _spin_rate() -> float:
-    best = sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
-    return 4.0 * _SPIN_STEPS / best
-
-
-def habits(roofline: Roofline) -> Habits:
-    """Time a few small operators: about half a second once they are compiled."""
-    clock = _spin_rate()
-
-    def share(case: Case) -> float:
-        """Part of the FP32 peak, both taken in the same moments: the clock of a shared machine drifts."""
-        return median(case.flops / _timed(case) / compute_peak("f32", 0.003, 3) for _ in range(3))
-
-    gemm = min(1.0, max(share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))
-
-    def square(side: int, channels: int, filters: int, window: int, stride: int = 1, groups: int = 1) -> float:
-        shape = ((side, side), channels, filters, (window, window), (stride, stride), (window // 2,) * 2)
-        return share(convolve(1, *shape, groups, 1))
-
-    rows = {14: square(14, 256, 256, 3), 28: square(28, 128, 128, 3), 56: square(56, 64, 64, 3)}
-    short = max(0.0, median(side * (gemm / found - 1.0) for side, found in rows.items()))
-    at_56 = gemm * 56 / (56 + short)
-    thin = square(224, 3, 64, 7, 2) / (gemm * 112 / (112 + short))
-    narrow = square(56, 128, 128, 3, groups=128) / at_56
-    small = [product(1, 16, 16, "fp32", 1), product(8, 16, 16, "fp32", 1), pointwise("relu", 64, 1),
-             pointwise("add", 64, 1), soft(1, 16, 1), normalise("LayerNormalization", 1, 64, 1)]  # fmt: skip
-    call = median(_timed(case) for case in small)
-    lanes_rate = roofline.fp32 / 4.0
-    elements = 65536
-    special = max(0.5, (_timed(pointwise("sigmoid", elements, 1)) - call) * lanes_rate / elements)
-    table = lookup(64, 40, 2048, 64, "fp32", 1)
-    row = max(1.0, _timed(table) * clock / (64 * 40))
-    bits = binary(16, 4096, 4096, 1)
-    popcount = bits.flops / _timed(bits)
-    thin, narrow = min(1.0, thin), min(1.0, narrow)
-    return Habits(clock, gemm, short, thin, narrow, call, special, row, popcount, _last_level(roofline))
 
 
 def _cpu_name() -> str:
@@ -210,7 +114,7 @@ def device_of(roofline: Roofline, found: Habits) -> Device:
                 name: seen(rate / found.clock, f"{unit[name]}/cycle", "peak over clock") for name, rate in rates.items()
             },
             "popcount_bits_per_cycle": seen(found.popcount / 2 / found.clock, "", "binary product of 16 x 4096 x 4096"),
-            "core_bandwidth": seen(roofline.dram, "B/s", "reading 8 x the last-level cache, one thread"),
+            "core_bandwidth": seen(found.far_stream, "B/s", "matrix of 8 x the last-level cache times a vector"),
         },
         "model": {
             "gemm_efficiency": seen(found.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
@@ -225,8 +129,17 @@ def device_of(roofline: Roofline, found: Habits) -> Device:
             "shared_bytes_per_cycle": seen(
                 roofline.l3 / found.clock, "", "B a cycle: reading a part of L3, one thread"
             ),
+            "window_overhead": seen(found.window_call, "s", "convolutions and a pool of a few pixels, less the above"),
+            "step_overhead": seen(found.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
+            "tile_rows": said(float(tile_rows(BLOCK_VECTORS[0])), "", "pixels of a register tile of our convolution"),
+            "tile_columns": said(float(NC), "", "columns of a packed panel of our matrix product"),
+            "lone_vector": seen(found.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"),
+            "exposed": seen(found.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
+            "weight_stream": seen(found.near_stream, "", "matrix of 8 MB times a vector, over reading it"),
+            "pool_cycles": seen(found.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
+            "hash_cycles": seen(found.hash, "cycle", "26 fields of 512 samples"),
             "special_cycles": seen(found.special, "cycle", "sigmoid of 65,536 values"),
-            "row_cycles": seen(found.row, "cycle", "embedding bag of 2,048 rows, which lie in the caches"),
+            "row_cycles": seen(found.row, "cycle", "embedding bags and lookups of 2,048 rows, which lie in the caches"),
             "short_row": seen(found.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
             "thin_input": seen(found.thin_input, "", "7 x 7 convolution of 3 channels"),
             "narrow_group": seen(found.narrow_group, "", "3 x 3 depthwise convolution of 128 channels"),
@@ -275,7 +188,7 @@ def seen() -> tuple[Roofline, Habits]:
     """
     prober = Prober()
     first = prober.roofline(3)
-    found = habits(first)
+    found = habits(first, prober)
     return _better(first, prober.roofline(2)), found
 
 

@@ -16,7 +16,8 @@ FIELDS: tuple[str, ...] = (
     "private_rate", "private", "shared_share", "shared", "weights_total", "tables_total", "weight_bytes", "wide_bytes",
     "quantised", "private_latency", "shared_latency", "dram_latency", "misses", "row_cycles", "hash_cycles",
     "op_overhead", "barrier", "fuse", "fuse_requantise", "fuse_gathers", "prune", "preprocess_apart", "dead_ops",
-    "dead_cycles", "write_allocate",
+    "dead_cycles", "write_allocate", "window_overhead", "tile_rows", "tile_columns", "lone_vector", "exposed",
+    "weight_stream", "pool_cycles", "step_overhead",
 )  # fmt: skip
 (
     THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, CLOCK, GEMM_EFFICIENCY,
@@ -24,20 +25,21 @@ FIELDS: tuple[str, ...] = (
     PRIVATE_RATE, PRIVATE, SHARED_SHARE, SHARED, WEIGHTS_TOTAL, TABLES_TOTAL, WEIGHT_BYTES, WIDE_BYTES,
     QUANTISED, PRIVATE_LATENCY, SHARED_LATENCY, DRAM_LATENCY, MISSES, ROW_CYCLES, HASH_CYCLES,
     OP_OVERHEAD, BARRIER, FUSE, FUSE_REQUANTISE, FUSE_GATHERS, PRUNE, PREPROCESS_APART, DEAD_OPS,
-    DEAD_CYCLES, WRITE_ALLOCATE,
-) = range(41)  # fmt: skip
+    DEAD_CYCLES, WRITE_ALLOCATE, WINDOW_OVERHEAD, TILE_ROWS, TILE_COLUMNS, LONE_VECTOR, EXPOSED,
+    WEIGHT_STREAM, POOL_CYCLES, STEP_OVERHEAD,
+) = range(49)  # fmt: skip
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
 WIDTH = 11
 
 # columns of the flags
-SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE = range(9)
-FLAGS = 9
+SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS = range(11)
+FLAGS = 11
 
 LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
-TILE_ROWS, TILE_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
+THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 
 _SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
 """Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
@@ -47,6 +49,10 @@ _RIDES = frozenset(
 """Element-wise kinds a product can apply to its result before storing it."""
 _NO_WORK = frozenset({"Reshape", "Split"})
 """Views of the same bytes."""
+_POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
+PANEL, PANEL_FILL = 64.0, 0.7  # columns of a packed panel, and the share of it that is worth a product
+BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
+STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles
 
 
 def flags_of(phase: Phase) -> np.ndarray:
@@ -69,7 +75,17 @@ def flags_of(phase: Phase) -> np.ndarray:
         row[CHANNELS] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
         row[HASHED] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
         row[FREE] = op.kind in _NO_WORK
+        row[POOLS] = op.kind in _POOLS
+        row[SLIDES] = row[POOLS] or (op.kind == "Conv" and row[CHANNELS] > 1.0 and not _is_product(op))
     return flags
+
+
+def _is_product(op: Op) -> bool:
+    """Whether a convolution is a matrix product of its pixels: windows of one pixel, filters that fill panels."""
+    if max(_attribute(op, name, 1.0) for name in ("kernel", "kernel_t", "stride", "stride_t", "groups")) > 1.0:
+        return False
+    filters = op.n.coef
+    return filters > PANEL_FILL * np.ceil(filters / PANEL) * PANEL
 
 
 def _attribute(op: Op, name: str, default: float) -> float:
@@ -109,9 +125,29 @@ def _conv_share(m, n, batch, window, channels, rec):
 
 
 @kernel
+def _tile_share(m, n, slides, rec):
+    """Part of the register tiles that a product's rows and columns fill. [-]
+
+    Rows are rounded up to whole tiles; few rows, or few columns, are no tile: one side streams past the other. Columns
+    are rounded up to the packed panel, those of a convolution to whole vectors, where one left over shares its loads
+    with no other.
+    """
+    if slides == 0.0 and (m <= STREAMED_ROWS or n <= rec[LANES]):
+        return 1.0
+    rows = np.ceil(m / rec[TILE_ROWS]) * rec[TILE_ROWS]
+    if slides == 0.0:
+        return m / rows * n / (np.ceil(n / rec[TILE_COLUMNS]) * rec[TILE_COLUMNS])
+    if n < rec[LANES]:  # groups: `_conv_share` has what they lose
+        return m / rows
+    vectors = np.ceil(n / rec[LANES])
+    vectors += (vectors - 2.0 * np.floor(vectors / 2.0)) * (1.0 / rec[LONE_VECTOR] - 1.0)
+    return m / rows * n / (rec[LANES] * vectors)
+
+
+@kernel
 def _thread_share(g, m, n, threads):
     """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]"""
-    tiles = max(1.0, g * np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS))
+    tiles = max(1.0, g * np.ceil(m / THREAD_ROWS) * np.ceil(n / THREAD_COLUMNS))
     return tiles / (np.ceil(tiles / threads) * threads)
 
 
@@ -244,10 +280,11 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
                 roof = rec[LOW_PEAK] if low or rec[QUANTISED] == 0.0 else rec[WIDE_PEAK]
                 useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
                 useful *= _thread_share(g, m, n, rec[THREADS])
+                useful *= _tile_share(m, n, flags[j, SLIDES], rec)
                 busy = flops / (roof * rec[GEMM_EFFICIENCY] * useful)
         else:
             roof = rec[WIDE_PEAK]
-            busy = flops / rec[VECTOR_RATE]
+            busy = flops / rec[VECTOR_RATE] * (rec[POOL_CYCLES] if flags[j, POOLS] > 0.0 else 1.0)
             busy += flags[j, SPECIAL] * writes * rec[SPECIAL_CYCLES] / rec[LANES_RATE]
             if table[j, T.KIND] == HASH:
                 busy += writes * rec[HASH_CYCLES] / (rec[CLOCK] * rec[THREADS])
@@ -275,7 +312,7 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
 
         # overlap: weights stream while the first row is multiplied; activations stream under the other rows
         far_w, far_a = dram_w / rec[DRAM], dram_a / rec[DRAM]
-        near_w = shared_w / rec[SHARED_RATE] + private_w / rec[PRIVATE_RATE]
+        near_w = shared_w / (rec[SHARED_RATE] * rec[WEIGHT_STREAM]) + private_w / rec[PRIVATE_RATE]
         near_a = shared_a / rec[SHARED_RATE] + private_a / rec[PRIVATE_RATE]
         if klass == T.LOOKUP:
             stream = max(lookup, far_a + near_a)
@@ -286,14 +323,26 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
             first = 0.0 if binary else min(far_w + near_w, busy / max(m, 1.0))
             compute = busy - first
             late = max(1.0 - compute / (far_a + near_a), 0.0) if far_a + near_a > 0.0 else 0.0
+            # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
+            again = max(np.ceil(n / (rec[LANES] * BLOCK_VECTORS)) - 1.0, 0.0) * reads * rec[WIDE_BYTES]
+            waited = (
+                max(flags[j, SLIDES], flags[j, WINDOW])
+                * rec[EXPOSED]
+                * (moved + again)
+                * (act_near - act_private)
+                / rec[SHARED_RATE]
+            )
             offchip = far_w + late * far_a
-            onchip = near_w + late * near_a
+            onchip = near_w + max(late * near_a, waited)
         else:
             offchip, onchip = far_w + far_a, near_w + near_a
             compute = max(busy - offchip - onchip, 0.0)
         overhead = 0.0
         if not inline and flags[j, FREE] == 0.0:
             overhead = (1.0 + extra_ops) * rec[OP_OVERHEAD] + rec[BARRIER]
+            overhead += flags[j, SLIDES] * rec[WINDOW_OVERHEAD]
+            if table[j, T.SEQUENTIAL] > 0.0:
+                overhead += rec[STEP_OVERHEAD]
         runs = table[j, T.LAYERS] * steps
         if flags[j, PREPARED] > 0.0 and rec[PREPROCESS_APART] > 0.0:
             runs = 0.0
@@ -354,6 +403,19 @@ PARAMETERS: tuple[Parameter, ...] = (
               low=0.01, high=1.0),
     Parameter("narrow_group", 0.3, "1", "assumed", "Least share left to a grouped or depthwise convolution.",
               low=0.01, high=1.0),
+    Parameter("tile_rows", 1.0, "1", "assumed",
+              "Rows a register tile is filled up to; 1: what ragged tiles cost lies in the efficiency.", low=1.0),
+    Parameter("tile_columns", 1.0, "1", "assumed", "Columns a product's packed panel is filled up to; 1: as above.",
+              low=1.0),
+    Parameter("lone_vector", 1.0, "1", "assumed",
+              "Share left to a convolution's vector of columns without a second one beside it in a tile.",
+              low=0.01, high=1.0),
+    Parameter("exposed", 0.0, "1", "assumed",
+              "Time a convolution waits for rows from the last-level cache, over the time they take to be read."),
+    Parameter("weight_stream", 1.0, "1", "assumed",
+              "Rate a matrix times a vector draws its weights from the last-level cache, over that of plain reading.",
+              low=0.01),
+    Parameter("pool_cycles", 1.0, "cycle", "assumed", "Cycles a vector of a pooling window takes for each element."),
     Parameter("special_cycles", 10.0, "cycle", "assumed", "Cycles of a vector of exponentials or their like."),
     Parameter("dram_efficiency", 0.8, "1", "assumed", "Share of the DRAM peak that streams of all cores reach.",
               low=0.01, high=1.0),
@@ -375,6 +437,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("hash_cycles", 300.0, "cycle", "assumed", "A string hashed to a bucket by the framework."),
     Parameter("op_overhead", 2e-6, "s", "assumed",
               "One operator issued by a graph executor; 1 in C++ to 5 under Python."),
+    Parameter("window_overhead", 0.0, "s", "assumed",
+              "Added for an operator that slides a window, whose geometry is worked out at every call."),
+    Parameter("step_overhead", 0.0, "s", "assumed", "Added for an operator that continues the step before it."),
     Parameter("barrier", 1.4e-6, "s", "assumed",
               "Fork and join of the threads of a stream, times log2 of their number."),
     Parameter("dead_ops", 12.0, "1", "published", "Operators a hashed column carries in the graph as trained.",

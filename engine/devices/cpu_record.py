@@ -287,6 +287,8 @@ FIELD_OF: dict[str, Callable[[Seen], float]] = {
     "dram_latency": lambda seen: seen.dram_latency,
     "misses": _constant("misses_in_flight"),
     "op_overhead": lambda seen: seen.model["op_overhead"] if seen.framework else 0.0,
+    "window_overhead": lambda seen: seen.model["window_overhead"] if seen.framework else 0.0,
+    "step_overhead": lambda seen: seen.model["step_overhead"] if seen.framework else 0.0,
     "barrier": lambda seen: seen.model["barrier"] * np.log2(seen.threads) if seen.threads > 1 else 0.0,
     "fuse": _switch("fuse"),
     "fuse_requantise": _switch("fuse-requantise"),

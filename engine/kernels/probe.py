@@ -242,20 +242,23 @@ def _integer_peak(rounds: int) -> float:
 
 
 class Prober:
-    """The buffers of a probe, made once: how often the roofline is then taken costs only the taking."""
+    """The buffers of a probe, made once: how often the roofline is then taken costs only the taking.
+
+    ``words`` is the one that no cache holds, int32 whose bits are small floats.
+    """
 
     def __init__(self) -> None:
         require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
         self.caches = cache_sizes()
         lines = 8 * self.caches.l3 // _LINE
-        self._far = aligned(lines * _LINE // 4, np.int32)
-        self._far.view(np.float32)[:] = 1  # what the triad adds; as floats these words are no denormal numbers
+        self.words = aligned(lines * _LINE // 4, np.int32)
+        self.words.view(np.float32)[:] = 1  # what the triad adds; as floats these words are no denormal numbers
         # lines visited once a pass, and far more of them than the last-level cache holds
         self._ids = np.random.default_rng(0).integers(0, lines, lines // 4, dtype=np.int32)
 
     def far(self, threads: int = 1, rounds: int = _ROUNDS) -> float:
         """Rate at which memory is read. [B/s]"""
-        return stream_read(0, 0.01, threads, rounds, self._far)
+        return stream_read(0, 0.01, threads, rounds, self.words)
 
     def near(self, level: str, rounds: int = _ROUNDS) -> float:
         """Rate at which one thread reads a level of the caches: ``l1``, ``l2`` or ``l3``. [B/s]"""
@@ -265,7 +268,7 @@ class Prober:
     def roofline(self, rounds: int = _ROUNDS) -> Roofline:
         """Every figure, the best of ``rounds`` rounds of about 10 ms each. A measurement."""
         threads = jit.pool_size()
-        a, b, c = np.array_split(self._far.view(np.float32)[: self._far.size // 3 * 3], 3)
+        a, b, c = np.array_split(self.words.view(np.float32)[: self.words.size // 3 * 3], 3)
         empty = np.empty(1, np.float32)
         edges = [(i, i + 1) for i in range(threads)]
 
@@ -285,7 +288,7 @@ class Prober:
             dram=self.far(1, rounds),
             dram_all=self.far(threads, rounds),
             triad=12.0 * a.size / _best(lambda: _triad_range(0, a.size, a, b, c, np.float32(3)), 0.01, rounds),
-            gather=self._ids.size / _best(lambda: _gather(self._far, self._ids), 0.01, rounds),
+            gather=self._ids.size / _best(lambda: _gather(self.words, self._ids), 0.01, rounds),
             launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005, rounds),
             dispatch=_best(all_threads, 0.005, rounds, time.perf_counter),
             binary=compute_peak("xnor", rounds=rounds) if HAS_COUNT else None,

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.kernels.operators.activation import activate
 from engine.kernels.operators.gemm import gemm_f32, gemm_u8, pack_f32, pack_s8
-from engine.kernels.operators.gemv import gemv
+from engine.kernels.operators.gemv import SMALL_N, gemv, small_f32
 from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
 from engine.kernels.operators.quantise import quantise
 from engine.scenario import ScenarioError
@@ -171,6 +171,9 @@ def _fp32(
     if len(a) <= _STREAMED_ROWS:
         turned = [np.ascontiguousarray(w.T) for w in weights]
         return _named("gemv", relu), _runs("f32", turned, a, threads, relu), check, (4, 4, 4)
+    if weights[0].shape[1] <= SMALL_N and not relu:
+        turned = [np.ascontiguousarray(w.T) for w in weights]
+        return "small_f32", [partial(small_f32, a, t, threads=threads) for t in turned], check, (4, 4, 4)
     packed = [pack_f32(w) for w in weights]
     out = room(len(a), weights[0].shape[1])
     return "gemm_f32", [partial(gemm_f32, a, p, relu=relu, out=out, threads=threads) for p in packed], check, (4, 4, 4)

@@ -16,11 +16,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.calibrate import HOST, Habits, device_of, write_spec
+from engine.calibrate import HOST, device_of, write_spec
 from engine.choices import default_scenario
 from engine.devices import cpu
 from engine.devices.family import Job, Unsupported
 from engine.evaluate import evaluate
+from engine.habits import Habits
 from engine.kernels.probe import Prober, Roofline, compute_peak
 from engine.measure.cases import MeasureError
 from engine.measure.run import Bounds, WorkloadRun, measure_workload

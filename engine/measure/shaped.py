@@ -16,18 +16,20 @@ from engine.kernels.operators.combine import Combination, combine
 from engine.kernels.operators.conv import conv, conv_shape, pack_conv
 from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
 from engine.kernels.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
+from engine.kernels.operators.microkernel import NC, panels
 from engine.kernels.operators.norm import batch_norm, layer_norm, rms_norm
 from engine.kernels.operators.pool import average_pool, global_average_pool, max_pool
 from engine.kernels.operators.quantise import quantise
 from engine.kernels.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.kernels.operators.softmax import softmax
-from engine.measure.cases import Case, Check, MeasureError, few_rows, given, noise, room
+from engine.measure.cases import Case, Check, MeasureError, few_rows, given, noise, product, room
 
 __all__ = [
     "attend", "batched", "binary", "convolve", "lookup", "normalise", "pointwise", "pool", "quantised", "recurrent",
     "soft",
 ]  # fmt: skip
 
+FULL = 0.7  # share of a product's panels that filters fill: with less of it the convolution's narrower blocks win
 _ROW_BYTES = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _POINTWISE = {  # name -> (float64 twin, operations of an element as the graphs count them)
     "relu": (lambda x: np.maximum(x, 0), 1.0),
@@ -60,7 +62,12 @@ def convolve(
     batch: int, spatial: tuple[int, ...], channels: int, filters: int, window: tuple[int, ...],
     stride: tuple[int, ...], pad: tuple[int, ...], groups: int, threads: int, relu: bool = False, copies: int = 1,
 ) -> Case:  # fmt: skip
-    """A convolution of one to three dimensions, channels last; depthwise where each channel has its own window."""
+    """A convolution of one to three dimensions, channels last; depthwise where each channel has its own window.
+
+    A window of one pixel makes it a matrix product, which runs it where the filters fill the product's panels.
+    """
+    if max(window) == max(stride) == groups == 1 and not max(pad) and filters > FULL * panels(filters) * NC:
+        return product(batch * prod(spatial), channels, filters, "fp32", threads, copies, relu)
     edges = tuple(n + 2 * p for n, p in zip(spatial, pad, strict=True))
     edged = given(batch, *edges, channels)  # the operator before it has written its border
     x = edged[(slice(None), *(slice(p, p + n) for n, p in zip(spatial, pad, strict=True)))]

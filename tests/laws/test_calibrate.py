@@ -8,10 +8,11 @@ from time import thread_time
 
 import pytest
 
-from engine.calibrate import HOST, Habits, device_of, seen, spec_text, write_spec
+from engine.calibrate import HOST, device_of, seen, spec_text, write_spec
 from engine.choices import default_scenario
 from engine.cli import main
 from engine.evaluate import evaluate
+from engine.habits import Habits
 from engine.kernels.jit import JIT_ENABLED
 from engine.kernels.probe import CacheSizes, Roofline
 from engine.measure import Bounds, measure_workload
@@ -26,7 +27,11 @@ ROOFLINE = Roofline(
     isa="avx512vnni", threads=4, caches=CacheSizes(32768, 1 << 20, 32 << 20), fp32=1e11, int8=4e11, bf16=None, l1=2e11,
     l2=1e11, l3=2.5e10, dram=1e10, dram_all=2.5e10, triad=1e10, gather=5e7, launch=5e-7, dispatch=4e-5,
 )  # fmt: skip
-HABITS = Habits(2.5e9, 0.8, 3.0, 0.8, 0.2, 1e-5, 20.0, 50.0, 6e11, 16e6)
+HABITS = Habits(
+    clock=2.5e9, gemm=0.8, short_row=3.0, thin_input=0.8, narrow_group=0.2, lone_vector=0.7, exposed=0.5, call=1e-5,
+    window_call=5e-6, step_call=4e-6, special=20.0, pool=5.0, row=50.0, hash=6.0, popcount=6e11, kept=16e6,
+    near_stream=0.7, far_stream=8e9,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -54,6 +59,8 @@ def test_every_figure_is_measured_or_says_why_not(device):
         "binary_efficiency",
         "sample_overhead",
         "dram_efficiency",
+        "tile_rows",
+        "tile_columns",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import default_zoo
+from model_zoo.families.blocks import linear
+from model_zoo.ops import Graph, Phase, dim
 
 CPUS = ("xeon-8280l", "xeon-e5-2650", "xeon-e5-1630v3", "xeon-d-2191", "arm-edge-cpu")
 NETS = ("alexnet", "mlp-121m", "wide-deep-criteo", "resnet50", "gpt2-345m", "dlrm-less-complex", "mobilenet-v1")
@@ -216,6 +219,53 @@ def test_peaks_are_the_catalog_s():
         for format in cpu.formats(spec):
             if format in spec.peak:
                 assert cpu.peak(spec, format) == pytest.approx(spec.peak[format].si, rel=1e-6), (name, format)
+
+
+def _product(m: float, n: float, **changes: float) -> float:
+    """Seconds of an FP32 product of m x 256 x n, or of the operator that `kind` and `kernel` make of it."""
+    spec = default_catalog().device("xeon-8280l")
+    kernel = changes.pop("kernel", 0.0)
+    attributes = (("kernel", kernel), ("groups", 1.0), ("channels", 256.0)) if kernel else ()
+    op = linear("op", dim(m), 256, n, group="t", bias=False, kind="Conv" if kernel else "Gemm", attributes=attributes)
+    phase = Phase("p", (op,))
+    model = dict(cpu.FAMILY.model(spec)) | changes
+    base = job(spec, "alexnet", tile=(1,))
+    return cpu.price(replace(base, phase=phase, ops=phase.ops, graph=Graph((phase,), "call"), model=model)).total_s
+
+
+def test_ragged_tiles_cost_what_whole_ones_do():
+    """Rows and columns fill a tile up; few rows or few columns are streamed and fill none."""
+    tiles = {"tile_rows": 6.0, "tile_columns": 64.0}
+    assert _product(1200, 128, **tiles) == pytest.approx(_product(1200, 128), rel=1e-12)
+    assert _product(49, 1024, **tiles) > 1.05 * _product(49, 1024)
+    assert _product(1200, 65, **tiles) > 1.5 * _product(1200, 64, **tiles)
+    assert _product(1200, 128, **tiles) == pytest.approx(_product(1200, 65, **tiles), rel=0.05)
+    for m, n in ((1, 1000), (3, 1000), (1000, 2)):
+        assert _product(m, n, **tiles) == pytest.approx(_product(m, n), rel=1e-12)
+    # a convolution's columns are whole vectors: 80 are five, and the fifth has no second beside it
+    alone = _product(1200, 80, kernel=3.0, lone_vector=0.5)
+    assert alone / _product(1200, 80, kernel=3.0) == pytest.approx(6 / 5, rel=0.05)
+    assert _product(1200, 96, kernel=3.0, lone_vector=0.5) == pytest.approx(_product(1200, 96, kernel=3.0), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "worse", "net"),
+    [
+        ("window_overhead", 1e-4, "resnet50"),
+        ("step_overhead", 1e-4, "deepbench-gru-512"),
+        ("exposed", 1.0, "resnet50"),
+        ("weight_stream", 0.3, "mlp-mnist"), ("pool_cycles", 50.0, "resnet50"), ("lone_vector", 0.3, "mobilenet-v2"),
+    ],
+)  # fmt: skip
+def test_what_an_operator_loses_costs_time_where_it_occurs(name, worse, net):
+    spec = default_catalog().device("xeon-8280l")
+    base = job(spec, net, tile=(1,), phase=0)
+    usual = cpu.price(base).total_s
+    assert cpu.price(replace(base, model=dict(base.model) | {name: worse})).total_s > usual
+    other = "gpt2-345m"  # has no window, no recurrence, no pool; its weights lie in DRAM
+    base = job(spec, other, tile=(1,), phase=1)
+    same = cpu.price(replace(base, model=dict(base.model) | {name: worse})).total_s
+    assert same == pytest.approx(cpu.price(base).total_s, rel=0.01)
 
 
 def test_pricing_takes_less_than_a_millisecond():
