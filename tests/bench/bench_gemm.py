@@ -2,7 +2,8 @@
 
 Every ratio is the median over rounds of figures taken next to each other, because a shared machine's clock drifts; the
 probed peak does as many operations as the product it stands beside, so both see the same interruptions. Products are
-timed in processor seconds of the calling thread, a short one over several calls; the decode step in wall time.
+timed in processor seconds of the calling thread, after a call that is not, so that operands come from where the call
+before left them and not from wherever a rival's call pushed them; the decode step in wall time.
 Weights are packed, and peers' weights reordered, before the clock starts; everything else a call does is timed.
 Peers: onnxruntime, numpy, and torch (oneDNN, with packed weights where it can) where it is installed; each row names
 the fastest of them.
@@ -50,13 +51,18 @@ def _interleaved(
     clock: Callable[[], float] = time.thread_time,
     at_least: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """Seconds of every call in every round, the calls of a round one after another, each for ``at_least`` seconds."""
+    """Seconds of every call in every round, a round's calls one after another, each warm, for ``at_least`` seconds."""
     repeats = {}
     for name, call in calls.items():
         call()
         repeats[name] = max(1, round(at_least / max(1e-7, min(_timed(call, clock) for _ in range(3)))))
-    taken = [[_timed(call, clock, repeats[name]) for name, call in calls.items()] for _ in range(rounds)]
-    return dict(zip(calls, np.array(taken).T, strict=True))
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            if at_least:
+                call()
+            taken[name].append(_timed(call, clock, repeats[name]))
+    return {name: np.array(seconds) for name, seconds in taken.items()}
 
 
 def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: float) -> dict:
@@ -248,7 +254,7 @@ def _two_threads(n: int = 1024) -> list[dict]:
     rows = []
     for name, product in products.items():
         calls: dict[str, Call] = {str(t): lambda p=product, t=t: p(t) for t in (1, 2)}
-        seconds = _interleaved(calls, clock=time.perf_counter, at_least=2e-3)
+        seconds = _interleaved(calls, clock=time.perf_counter, at_least=2e-4)
         ratio = float(np.median(seconds["1"] / seconds["2"])) / 2
         rate = 2.0 * n**3 / float(np.median(seconds["2"])) / 1e9
         rows.append(_row(f"{name} {n}x{n}x{n}, 2 threads", rate, "GOP/s", "twice one thread", ratio, 0.9))

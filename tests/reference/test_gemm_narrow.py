@@ -45,6 +45,15 @@ def test_half_and_bfloat_products(m, k, n, seed):
     assert np.all(np.abs(half - exact) <= naive.real_bound(x, w) + 2.0**-11 * np.abs(exact) * 1.01 + 2.0**-25)
 
 
+def test_an_infinity_beside_the_end_of_an_odd_row_stays_one():
+    a, b = np.ones((7, 5), np.float32), np.ones((5, 3), np.float32)
+    a[1, 3], a[2, 4], b[3, 2] = np.inf, -np.inf, -1
+    with np.errstate(invalid="ignore"):
+        expected = (a[:, :, None] * b[None]).sum(1)
+    got = gemm_bf16(rounded_bits(a, "bf16"), pack_narrow(b, "bf16"))
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_rounding_equals_ml_dtypes():
     rng = np.random.default_rng(1)
     values = (rng.standard_normal(50_000) * np.exp(6 * rng.standard_normal(50_000))).astype(np.float32)

@@ -168,12 +168,12 @@ def multiply(
 
 
 def as_rows(a: np.ndarray, kind: str) -> np.ndarray:
-    """``a`` [M, K] as the tile of ``kind`` reads it: itself, or a copy padded with zeros to whole words of K."""
+    """``a`` uint8 [M, K] as the tile of ``kind`` reads it: itself, or a copy in whole words of K, zero padded."""
     m, k = a.shape
     group = GROUP[kind]
-    if kind != "s16" and (k % group == 0 or (kind == "u8s8" and k > group)):
+    if kind == "u8s8" and (k >= group or k == 0):
         return a
-    full = np.zeros((m, -(-k // group) * group), np.int16 if kind == "s16" else a.dtype)
+    full = np.zeros((m, -(-k // group) * group), np.int16 if kind == "s16" else np.uint8)
     full[:, :k] = a
     return full
 

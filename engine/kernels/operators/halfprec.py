@@ -26,7 +26,6 @@ from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
 from engine.kernels.operators.gemm import (
     DEPTH,
     Packed,
-    as_rows,
     checked,
     multiply,
     output,
@@ -270,4 +269,4 @@ def gemm_bf16(
     checked(a_bits, np.uint16, pairs, "bf16", "a_bits")
     init = pairs.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
     out = output(out, (a_bits.shape[0], packed.n), np.float32)
-    return multiply(as_rows(a_bits, "bf16"), pairs, init, out, threads, low=np.float32(0 if relu else -np.inf))
+    return multiply(a_bits, pairs, init, out, threads, low=np.float32(0 if relu else -np.inf))

@@ -15,7 +15,7 @@ Kinds, chosen by the type of the rows when a kernel is compiled (the word is 32 
 Rows are read where they lie, one 32-bit word broadcast at a time: six rows fit a first-level cache at any stride.
 Columns lie in panels ``[panel][k-word][NV][VL]`` words of ``NC = NV * VL`` columns, zero padded (:func:`in_panels`).
 Where K is no multiple of four bytes, the last word of u8s8 starts at element K - 4 and its weights for what was
-already counted are zero, so no row is copied for its length.
+already counted are zero, and bf16 ends on half a word, so no row is copied for its length.
 
 The order of additions of an element is k = 0, 1, 2, ... whatever the tile, block or thread it falls in: results
 are bit-identical for any number of threads.
@@ -64,7 +64,8 @@ HAS_COUNT = "avx512vpopcntdq" in _NEWEST
 _KIND: dict[str, str] = {"uint8": "u8s8", "int16": "s16", "float32": "f32", "uint16": "bf16", "int32": "xnor"}
 _ROUNDER = 1.5 * 2**23  # x + _ROUNDER has the integer nearest x (ties to even) in its low mantissa bits
 _ROUNDER_BITS = 0x4B400000
-_AHEAD = 3072  # bytes of the panel that the edge tile, which may be all there is of M, asks for in advance
+_AHEAD = 3072  # bytes of the panel that the edge tile, which may be all there is of M, asks for in advance,
+_AHEAD_TALL = 6144  # and the tall tile of counted bits, which has the time: their panels stream from the last level
 _LINE = 64
 
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -234,23 +235,36 @@ def _generate(height: int) -> Any:
             for r in range(height):
                 for j in range(NV):
                     builder.store(load(builder, begin[r], _I64(4 * VL * j), vector), sums[r][j])
-            words = builder.sdiv(builder.add(k, _I64(GROUP[kind] - 1)), _I64(GROUP[kind]))
+
+            def step_of_k(word_of_a: Any, index: Any) -> None:
+                """All sums by one word of K; ``word_of_a(r)`` is row r's."""
+                b_step = builder.gep(cols_at, [builder.mul(index, _I64(4 * NC))])
+                if height != MR or kind == "xnor":
+                    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+                    ahead = _AHEAD_TALL if height == MR else _AHEAD
+                    for line in range(0, 4 * NC, _LINE):
+                        builder.call(hint, [builder.gep(b_step, [_I64(ahead + line)]), _I32(0), _I32(3), _I32(1)])
+                bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
+                for r in range(height):
+                    one = splat(builder, word_of_a(r), VL)
+                    for j in range(NV):
+                        total = multiply_add(builder, kind, builder.load(sums[r][j]), one, bs[j])
+                        builder.store(total, sums[r][j])
+
+            split = (
+                kind == "bf16"
+            )  # an odd K ends on half a word there: an overlapping one could multiply 0 by infinity
+            words = builder.sdiv(k if split else builder.add(k, _I64(GROUP[kind] - 1)), _I64(GROUP[kind]))
             last = builder.sub(builder.mul(k, _I64(a_size)), _I64(4))
             with cgutils.for_range(builder, words) as loop:
                 at = builder.mul(loop.index, _I64(4))
                 if kind == "u8s8":
                     at = builder.select(builder.icmp_signed("<", at, last), at, last)
-                b_step = builder.gep(cols_at, [builder.mul(loop.index, _I64(4 * NC))])
-                if height != MR or kind == "xnor":
-                    hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-                    for line in range(0, 4 * NC, _LINE):
-                        builder.call(hint, [builder.gep(b_step, [_I64(_AHEAD + line)]), _I32(0), _I32(3), _I32(1)])
-                bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
-                for r in range(height):
-                    one = splat(builder, load(builder, row_at[r], at, word), VL)
-                    for j in range(NV):
-                        total = multiply_add(builder, kind, builder.load(sums[r][j]), one, bs[j])
-                        builder.store(total, sums[r][j])
+                step_of_k(lambda r: load(builder, row_at[r], at, word), loop.index)
+            if split:
+                with builder.if_then(builder.trunc(k, ir.IntType(1)), likely=False):
+                    at = builder.mul(words, _I64(4))
+                    step_of_k(lambda r: builder.zext(load(builder, row_at[r], at, _I16), word), words)
 
             def finished(r: int, j: int) -> Any:
                 total = builder.load(sums[r][j])
@@ -316,8 +330,8 @@ def tile(height: int) -> Any:
     """The tile of ``height`` rows, :data:`MR` or :data:`EDGE`, to be called from a compiled range kernel.
 
     ``tile(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume)``: rows of
-    ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``, whole words of K each (u8s8:
-    K >= 4 suffices). ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
+    ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``; s16 takes whole words of K, u8s8
+    at least one. ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
     ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``, uint16
     of bit counts one bit a column, ``sum <= scale[col:]``, anything else the sums (real ones at least ``low``).
     ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only the first ``rows`` x ``cols`` are written, and the

@@ -53,6 +53,9 @@ def over_range(
     Every kernel writes only what belongs to its own range and computes each element in an order that does not
     depend on the range, so the result is bit-identical for every number of threads. [-]
     """
+    if threads == 1:
+        kernel(0, count, *args)
+        return
     chunks = min(threads or jit.pool_size(), -(-count // max(1, grain)))
     if chunks <= 1:
         kernel(0, count, *args)
