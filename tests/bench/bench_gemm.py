@@ -27,10 +27,9 @@ from onnx import TensorProto, helper
 from engine.kernels import jit, probe
 from engine.kernels.operators.binary import OPERATIONS_PER_WORD, binary_fc, pack_binary
 from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.kernels.operators.gemv import gemv, small_f32, small_s32
+from engine.kernels.operators.gemv import small_f32, small_s32
 from engine.kernels.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits
-from engine.kernels.operators.halftree import pack_tree, tree_matvec
-from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT, VL
+from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT
 
 SHAPES = ((512, 845, 1024), (512, 1024, 512), (512, 512, 256), (1024, 1024, 1024))
 GPT2_345M = ((3072, 1024), (1024, 1024), (4096, 1024), (1024, 4096))  # one layer's weights, rows x inputs
@@ -261,55 +260,10 @@ def _two_threads(n: int = 1024) -> list[dict]:
     return rows
 
 
-def _decode() -> list[dict]:
-    """GPT-2 345M weights, enough layers to exceed eight last-level caches, one token, all threads of the pool."""
-    rng = np.random.default_rng(3)
-    memory = 8 * probe.cache_sizes().l3
-    rows = []
-    for stored, size in (("f32", 4), ("bf16", 2), ("fp16", 2)):
-        layer = sum(n * k for n, k in GPT2_345M) * size
-        weights = []
-        for _ in range(-(-memory // layer)):
-            for n, k in GPT2_345M:
-                w = (rng.random((n, k), np.float32) - np.float32(0.5)) * np.float32(0.1)
-                bits = {"f32": lambda v=w: v, "bf16": lambda v=w: rounded_bits(v, "bf16")}
-                weights.append(bits.get(stored, lambda v=w: rounded_bits(v, "fp16"))())
-        inputs = {k: rng.standard_normal(k).astype(np.float32) for _, k in GPT2_345M}
-        total = sum(w.nbytes for w in weights)
-        for threads in sorted({1, jit.pool_size()}):
-            data = np.ones(total // 4 // (8 * VL * threads) * 8 * VL * threads, np.int32)
-            out = np.zeros(threads, np.int32)
-            grain = data.size // threads
-
-            def stream(data: np.ndarray = data, out: np.ndarray = out, grain: int = grain, t: int = threads) -> None:
-                list(jit.run_chunks(lambda i: probe._read_range(i, i + 1, data, out, grain, 1), range(t)))
-
-            def token(ws: list = weights, xs: dict = inputs, s: str = stored, t: int = threads) -> None:
-                for w in ws:
-                    gemv(w, xs[w.shape[1]], stored=s, threads=t)
-
-            seconds = _interleaved({"ours": token, "stream": stream}, 5, time.perf_counter)
-            ratio = np.median((total / seconds["ours"]) / (data.nbytes / seconds["stream"]))
-            rate = total / float(np.median(seconds["ours"])) / 1e9
-            name = f"GPT-2 345M decode weights {stored}, {threads} thread{'s' * (threads > 1)}"
-            rows.append(_row(name, rate, "GB/s", "memory stream", ratio, 0.85))
-    return rows
-
-
-def _half_tree() -> list[dict]:
-    rng = np.random.default_rng(4)
-    n = k = 1024
-    packed = pack_tree(rng.standard_normal((n, k)).astype(np.float16).view(np.uint16))
-    x = rng.standard_normal(k).astype(np.float16).view(np.uint16)
-    seconds = _interleaved({"ours": lambda: tree_matvec(packed, x, threads=1)})["ours"]
-    rate = n * k / float(np.median(seconds)) / 1e9
-    return [_row("FP16 product tree, d = 64", rate, "GMAC/s", "10 GMAC/s on AVX-512", rate / 10, 1.0)]
-
-
 def rows() -> list[dict]:
     """All rows: ``name, value, unit, against, ratio, goal, met``."""
     found = [row for shape in SHAPES for row in _dense(*shape)]
-    return found + _small_n() + _two_threads() + _binary() + _half_tree() + _decode()
+    return found + _small_n() + _two_threads() + _binary()
 
 
 if __name__ == "__main__":

@@ -117,8 +117,9 @@ def decode_worker(
                 _normalised(x[:width], norms[layer, 0], norms[layer, 1], ready)
                 known = True
             first, last = _piece(job, pieces[0], 3 * width, w_qkv, layer, width, ready, zero, qkv)
-            for row in range(first, last):
-                qkv[row] += add[row]
+            to, part = qkv[first:last], add[first:last]  # slices: an index that may be negative is never vectorised
+            for i in range(to.size):
+                to[i] += part[i]
             job_done(counts, phase)
             job = take_job(counts, phase)
         wait_for(counts, phase, jobs)
@@ -139,8 +140,9 @@ def decode_worker(
         job = take_job(counts, phase)
         while job < jobs:
             first, last = _piece(job, pieces[1], width, w_project, layer, width, mixed, zero, middle)
-            for row in range(first, last):
-                middle[row] += np.float32(add[3 * width + row] + x[row])
+            to, part, old = middle[first:last], add[3 * width + first : 3 * width + last], x[first:last]
+            for i in range(to.size):
+                to[i] += np.float32(part[i] + old[i])
             job_done(counts, phase)
             job = take_job(counts, phase)
         wait_for(counts, phase, jobs)
@@ -152,8 +154,9 @@ def decode_worker(
                 _normalised(middle[:width], norms[layer, 2], norms[layer, 3], ready)
                 known = True
             first, last = _piece(job, pieces[1], inside, w_up, layer, width, ready, zero, hidden)
-            for row in range(first, last):
-                hidden[row] = gelu_tanh32(np.float32(hidden[row] + add[4 * width + row]))
+            to, part = hidden[first:last], add[4 * width + first : 4 * width + last]
+            for i in range(to.size):
+                to[i] = gelu_tanh32(np.float32(to[i] + part[i]))
             job_done(counts, phase)
             job = take_job(counts, phase)
         wait_for(counts, phase, jobs)
@@ -162,8 +165,10 @@ def decode_worker(
         job = take_job(counts, phase)
         while job < jobs:
             first, last = _piece(job, pieces[2], width, w_down, layer, inside, hidden, zero, x)
-            for row in range(first, last):
-                x[row] += np.float32(add[4 * width + inside + row] + middle[row])
+            begin = 4 * width + inside
+            to, part, old = x[first:last], add[begin + first : begin + last], middle[first:last]
+            for i in range(to.size):
+                to[i] += np.float32(part[i] + old[i])
             job_done(counts, phase)
             job = take_job(counts, phase)
         wait_for(counts, phase, jobs)

@@ -9,8 +9,7 @@ against the same tree in numpy float16, for every input including subnormals, ov
     packed = pack_tree(w)            # fp16 patterns uint16 [N, K], once
     tree_matvec(packed, x, d=64)     # fp16 patterns uint16 [K] -> uint16 [N]; K padded with +0 to whole tiles
 
-With conversion instructions, a rounded value is stored to a first-level buffer as fp16 and reloaded: rounding then
-costs one store and one converting load instead of four vector operations. Without them rounding is done in float32:
+A value is rounded by conversion to fp16 and back, in registers. Without conversion instructions it is done in float32:
 ``(x + M) - M`` with ``M = 1.5 * 2**13 * max(2**floor(log2 |x|), 2**-14)`` is exact, overflow is clamped apart.
 """
 
@@ -22,7 +21,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels import jit
 from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
 from engine.kernels.operators.gemm import aligned
 from engine.kernels.operators.lanes import HALF, half_vector, has_f16c
@@ -53,14 +51,13 @@ def _rounded(builder: Any, value: Any) -> Any:
         return ir.Constant(words, [constant] * VL)
 
     raw = builder.bitcast(value, words)
-    magnitude = builder.and_(raw, bits(0x7FFFFFFF))
+    magnitude, sign = builder.and_(raw, bits(0x7FFFFFFF)), builder.and_(raw, bits(0x80000000))
     power = builder.and_(raw, bits(0x7F800000))
     small = bits((127 - 14) << 23)
     power = builder.select(builder.icmp_unsigned(">", power, small), power, small)
     big = builder.bitcast(builder.add(power, bits((13 << 23) | 0x400000)), floats)
-    near = builder.fsub(builder.fadd(value, big), big)
-    sign = builder.and_(raw, bits(0x80000000))
-    near = builder.or_(builder.bitcast(near, words), sign)  # a sum that rounds to zero keeps its sign
+    near = builder.bitcast(builder.fsub(builder.fadd(value, big), big), words)
+    near = builder.or_(near, sign)  # a sum that rounds to zero keeps its sign
     limit = int(np.float32(65520).view(np.uint32))
     infinite = builder.select(
         builder.icmp_unsigned(">", magnitude, bits(0x7F800000)), raw, builder.or_(sign, bits(0x7F800000))
@@ -73,55 +70,45 @@ def _tile_ir(width: int) -> Any:
     floats = ir.VectorType(_F32, VL)
     shorts = ir.VectorType(_I16, VL)
     halves = ir.VectorType(HALF, VL)
-    held = halves if has_f16c() else floats
-    bytes_each = VL * (2 if has_f16c() else 4)
 
     @intrinsic
-    def generated(typingctx: Any, w: Any, w_off: Any, x: Any, x_off: Any, buffer: Any, alias: Any, total: Any):  # type: ignore[no-untyped-def]  # numba reads the arguments, not the result
+    def generated(typingctx: Any, w: Any, w_off: Any, x: Any, x_off: Any, total: Any):  # type: ignore[no-untyped-def]  # numba reads the arguments, not the result
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def data(index: int, offset: Any, each: int) -> Any:
                 array = context.make_array(signature.args[index])(context, builder, args[index])
                 return builder.gep(builder.bitcast(array.data, _I8.as_pointer()), [builder.mul(offset, _I64(each))])
 
-            w_at, x_at = data(0, args[1], 2), data(2, args[3], 4)
-            write_at, read_at, total_at = data(4, _I64(0), 1), data(5, _I64(0), 1), data(6, _I64(0), 4)
-
-            def put(slot: int, value: Any) -> None:
-                value = builder.fptrunc(value, halves) if has_f16c() else _rounded(builder, value)
-                place = builder.gep(write_at, [_I64(slot * bytes_each)])
-                builder.store(value, builder.bitcast(place, held.as_pointer()), align=1)
-
-            def get(slot: int) -> Any:
-                value = load(builder, read_at, _I64(slot * bytes_each), held)
-                return builder.fpext(value, floats) if has_f16c() else value
-
+            w_at, x_at, total_at = data(0, args[1], 2), data(2, args[3], 4), data(4, _I64(0), 4)
             name = "llvm.prefetch.p0"
             kind = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
             hint = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-            slot = 0
+
+            def half(value: Any) -> Any:
+                if has_f16c():
+                    return builder.fpext(builder.fptrunc(value, halves), floats)
+                return _rounded(builder, value)
+
+            level = []
             for i in range(width):
                 if i * 2 * VL % 64 == 0:
                     line = builder.gep(w_at, [_I64(i * 2 * VL + _AHEAD)])
                     builder.call(hint, [line, _I32(0), _I32(3), _I32(1)])
                 weight = half_vector(builder, load(builder, w_at, _I64(2 * VL * i), shorts), VL)
-                put(slot + i, builder.fmul(weight, splat(builder, load(builder, x_at, _I64(4 * i), _F32), VL)))
-            count = width
-            while count > 1:
-                for i in range(count // 2):
-                    put(slot + count + i, builder.fadd(get(slot + 2 * i), get(slot + 2 * i + 1)))
-                slot, count = slot + count, count // 2
-            put(slot + 1, builder.fadd(load(builder, total_at, _I64(0), floats), get(slot)))
-            builder.store(get(slot + 1), builder.bitcast(total_at, floats.as_pointer()), align=1)
+                level.append(half(builder.fmul(weight, splat(builder, load(builder, x_at, _I64(4 * i), _F32), VL))))
+            while len(level) > 1:  # level by level: what is rounded next does not wait for what was rounded last
+                level = [half(builder.fadd(a, b)) for a, b in zip(level[::2], level[1::2], strict=True)]
+            value = half(builder.fadd(load(builder, total_at, _I64(0), floats), level[0]))
+            builder.store(value, builder.bitcast(total_at, floats.as_pointer()), align=1)
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(w, index, x, index, buffer, alias, total), codegen
+        return types.void(w, index, x, index, total), codegen
 
     return generated
 
 
 def _tile_python(width: int) -> Any:
-    def tile_in_python(w, w_off, x, x_off, buffer, alias, total):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+    def tile_in_python(w, w_off, x, x_off, total):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
         weights = w[w_off : w_off + width * VL].view(np.float16).reshape(width, VL)
         with np.errstate(all="ignore"):
             level = weights * x[x_off : x_off + width].astype(np.float16)[:, None]
@@ -137,25 +124,22 @@ _tree_16, _tree_32, _tree_64, _tree_128 = (_make_tile(width) for width in WIDTHS
 
 
 @kernel
-def _range(lo, hi, words, x, width, buffers, aliases, out):
-    """``buffers`` and ``aliases`` are one array passed twice, so that the compiler cannot skip the fp16 store."""
+def tree_panels(lo, hi, words, x, width, out):
+    """Panels ``[lo, hi)`` of VL outputs."""
     k = x.size
-    across = out.size // VL
-    slot = (lo * (buffers.shape[0] - 1) + across - 1) // across  # differs between the chunks of any split
-    buffer, alias = buffers[slot], aliases[slot]
     total = np.empty(VL, np.float32)
     for panel in range(lo, hi):
         total[:] = 0
         for i in range(0, k, width):
             at = (panel * k + i) * VL
             if width == 64:
-                _tree_64(words, at, x, i, buffer, alias, total)
+                _tree_64(words, at, x, i, total)
             elif width == 128:
-                _tree_128(words, at, x, i, buffer, alias, total)
+                _tree_128(words, at, x, i, total)
             elif width == 32:
-                _tree_32(words, at, x, i, buffer, alias, total)
+                _tree_32(words, at, x, i, total)
             else:
-                _tree_16(words, at, x, i, buffer, alias, total)
+                _tree_16(words, at, x, i, total)
         for j in range(VL):
             out[panel * VL + j] = total[j]
 
@@ -186,7 +170,5 @@ def tree_matvec(packed: TreeWeights, x: np.ndarray, d: int = 64, threads: int | 
     wide[: packed.k] = x.view(np.float16)
     out = np.zeros(across * VL, np.float32)
     if out.size and deep:
-        threads = threads or jit.pool_size()
-        buffers = np.empty((threads + 1, (2 * d + 2) * VL), np.float32)
-        over_range(_range, across, packed.words, wide, d, buffers, buffers, out, threads=threads)
+        over_range(tree_panels, across, packed.words, wide, d, out, threads=threads)
     return out[: packed.n].astype(np.float16).view(np.uint16)
