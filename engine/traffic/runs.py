@@ -129,6 +129,34 @@ def _recursion(
     return done, launches
 
 
+def _has_recursion(station: Station) -> bool:
+    """Whether one queue, first come first served, holds all it is sent; places may be limited where nobody batches."""
+    policy = station.policy
+    one_queue = isinstance(policy, NoBatching) or (isinstance(policy, DynamicBatching) and policy.places is None)
+    return one_queue and bool(station.service.hold_s.all())
+
+
+def _recursions(
+    chain: Chain, arrive: NDArray[np.float64], rows: NDArray[np.int64], columns: int, scales: list[NDArray[np.float64]]
+) -> Raw | None:
+    """The chain station by station, each fed with the answers of the one before; None where requests overtake.
+
+    Exact, and the event engine's bits: who leaves a station in order of arrival joins the next queue in that order.
+    """
+    came, events = arrive, 0
+    busy: dict[str, float] = {}
+    for at, station in enumerate(chain.stations):
+        if at and not bool((came[1:] >= came[:-1]).all()):  # also where somebody was turned away (nan)
+            return None
+        came, launches = _recursion(station, came + station.hop_s if station.hop_s else came, rows, columns, scales[at])
+        events += int(launches.sum()) + arrive.size
+        for name, seconds in _busy(station, launches).items():
+            busy[name] = busy.get(name, 0.0) + seconds
+    if chain.return_s:
+        came += chain.return_s
+    return Raw(arrive, None, came, busy, events, "recursion")
+
+
 def run_stations(
     chain: Chain,
     arrive: NDArray[np.float64],
@@ -150,15 +178,10 @@ def run_stations(
     columns = len(chain.sizes)
     rows = _rows(sizes, chain.sizes)
     scales = [service_factors(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
-    lone = stations[0]
-    recursive = isinstance(lone.policy, NoBatching) or (
-        isinstance(lone.policy, DynamicBatching) and lone.policy.places is None
-    )
-    if len(stations) == 1 and recursive and not events_only and lone.service.hold_s.all():
-        done, launches = _recursion(lone, arrive + lone.hop_s if lone.hop_s else arrive, rows, columns, scales[0])
-        if chain.return_s:
-            done += chain.return_s
-        return Raw(arrive, None, done, _busy(lone, launches), int(launches.sum()) + n, "recursion")
+    if not (events_only or traced) and all(_has_recursion(station) for station in stations):
+        found = _recursions(chain, arrive, rows, columns, scales)
+        if found is not None:
+            return found
     count = len(stations)
     batch = max(s.policy.max_batch for s in stations)
     hold, latency = np.ones((2, count, batch, columns))

@@ -8,22 +8,28 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.kernels.events.chain import chain
-from engine.kernels.events.recursions import batched, fifo, fifo_constant
+from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.traffic import (
+    BucketedBatching,
+    Chain,
     ContinuousBatching,
     Decoder,
     DecoderService,
     DynamicBatching,
+    Fixed,
     LogNormal,
     NoBatching,
     Poisson,
     Service,
+    Station,
     capacity,
     latency_curve,
+    pool_behind_network,
     single,
+    sparse_dense,
 )
-from engine.traffic.runs import launch_tables, run_decoder
+from engine.traffic.runs import launch_tables, run_decoder, run_stations
 from tests.reference.naive_events import TwinStation, simpy_chain
 
 _REQUESTS = 1_000_000
@@ -89,12 +95,36 @@ def _simpy_seconds(station, arrive: np.ndarray) -> float:
     return time.thread_time() - start
 
 
-def _uneven(servers: int) -> float:
-    """CPU seconds of Kiefer-Wolfowitz over requests of random length."""
+def _uneven(servers: int, places: int | None = None) -> float:
+    """CPU seconds of Kiefer-Wolfowitz over requests of random length, with so many waiting places."""
     arrive, hold, done = Poisson(0.8).times(_REQUESTS, 1, 0), np.empty(_REQUESTS), np.empty(_REQUESTS)
     fill_exponential(stream_key(1, 9), 0, hold)
     hold *= servers
-    return _best(lambda: fifo(arrive, hold, hold, servers, done), time.thread_time)
+    if places is None:
+        return _best(lambda: fifo(arrive, hold, hold, servers, done), time.thread_time)
+    return _best(lambda: fifo_finite(arrive, hold, hold, servers, places, done), time.thread_time)
+
+
+def _several() -> dict[str, tuple[Chain, object]]:
+    """Systems of several queues, and the sizes of their requests."""
+    table = np.outer(1 + 0.2 * np.arange(8), [1e-3, 2e-3, 4e-3])
+    buckets = Station(Service(table, servers=2, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2e-3))
+    rule = DynamicBatching(8, 1e-3)
+    stages = sparse_dense(Service.affine(1e-3, 1e-4, 8, 2), Service.affine(5e-4, 2e-4, 8, 6), rule, rule, 2e-5)
+    pool = pool_behind_network(Service.constant(1e-3, 4, cv=1.0), NoBatching(), 3e-5, 1e-4)
+    return {
+        "3 length buckets": (Chain((buckets,)), LogNormal(40, 1.0, 256)),
+        "sparse and dense, both batched": (stages, Fixed(1)),
+        "4 servers behind a NIC, exponential service": (pool, Fixed(1)),
+    }
+
+
+def _chained(system: Chain, sizes: object) -> tuple[int, float]:
+    """Events of a chain at 80% of capacity, and the CPU seconds of a whole run: the tables and factors it needs too."""
+    arrive = Poisson(0.8 * capacity(system, sizes).qps).times(_REQUESTS, 1, 0)
+    drawn = sizes.draw(_REQUESTS, 1, 2, 0)
+    events = run_stations(system, arrive, drawn, seed=1, events_only=True).events
+    return events, _best(lambda: run_stations(system, arrive, drawn, seed=1, events_only=True), time.thread_time)
 
 
 def _decoder() -> tuple[int, float]:
@@ -127,12 +157,21 @@ def rows() -> list[dict]:
                 {"name": f"{kind}, {name}", "value": value, "unit": unit, "against": "SimPy twin, requests/s",
                  "ratio": against, "goal": f">= {goal:g} {unit}", "met": value >= goal}
             )  # fmt: skip
-    for servers in (1, 4, 64):
-        rate = _REQUESTS / _uneven(servers)
+    uneven = [(servers, None) for servers in (1, 4, 16, 64, 128)] + [(servers, 9) for servers in (4, 16, 64)]
+    for servers, places in uneven:
+        rate = _REQUESTS / _uneven(servers, places)
+        room = "" if places is None else f", {places} places"
         found.append(
-            {"name": f"exact recursion, {servers} servers, exponential service", "value": rate, "unit": "requests/s",
-             "against": "goal of the recursion", "ratio": rate / _REQUEST_GOAL,
+            {"name": f"exact recursion, {servers} servers, exponential service{room}", "value": rate,
+             "unit": "requests/s", "against": "goal of the recursion", "ratio": rate / _REQUEST_GOAL,
              "goal": f">= {_REQUEST_GOAL:g} requests/s", "met": rate >= _REQUEST_GOAL}
+        )  # fmt: skip
+    for name, (system, sizes) in _several().items():
+        events, seconds = _chained(system, sizes)
+        found.append(
+            {"name": f"event engine, {name}", "value": events / seconds, "unit": "events/s",
+             "against": "goal of the event engine", "ratio": events / seconds / _EVENT_GOAL,
+             "goal": f">= {_EVENT_GOAL:g} events/s", "met": events / seconds >= _EVENT_GOAL}
         )  # fmt: skip
     events, seconds = _decoder()
     found.append(
@@ -140,10 +179,15 @@ def rows() -> list[dict]:
          "unit": "events/s", "against": "goal of the event engine", "ratio": events / seconds / _EVENT_GOAL,
          "goal": f">= {_EVENT_GOAL:g} events/s", "met": events / seconds >= _EVENT_GOAL}
     )  # fmt: skip
-    for name, (system, _) in _systems().items():
+    wide = single(Service.constant(64e-3, 64, cv=1.0))
+    curves = {name: (system, Fixed(1)) for name, (system, _) in _systems().items()} | {
+        "64 servers, exponential service": (wide, Fixed(1)),
+        **_several(),
+    }
+    for name, (system, sizes) in curves.items():
 
-        def curve(system=system) -> object:
-            return latency_curve(system, Poisson(1.0), points=20, requests=_REQUESTS)
+        def curve(system=system, sizes=sizes) -> object:
+            return latency_curve(system, Poisson(1.0), sizes=sizes, points=20, requests=_REQUESTS)
 
         wall = _best(curve, time.perf_counter, 2)
         busy = _best(curve, time.process_time, 1)

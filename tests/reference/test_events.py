@@ -61,6 +61,22 @@ SYSTEMS = {
         ),
         2500.0,
     ),
+    "two batching stations in a row": (
+        sparse_dense(
+            Service.affine(1e-3, 1e-4, 8),
+            Service.affine(5e-4, 2e-4, 8),
+            DynamicBatching(8, 1e-3),
+            DynamicBatching(8, 0.0),
+            2e-5,
+        ),
+        2500.0,
+    ),
+    "a buffer behind a wire": (
+        Chain(
+            (Station(Service.constant(2e-4), name="wire"), Station(Service.constant(1e-3, 2, cv=1.0), NoBatching(3)))
+        ),
+        2300.0,
+    ),
     "pool behind network": (pool_behind_network(Service.constant(1e-3, 4, cv=0.5), NoBatching(), 3e-5, 1e-4), 3000.0),
     "on-path NIC": (NIC, 7e5),
     "packets, a share classified": (
@@ -85,6 +101,12 @@ SYSTEMS = {
         1500.0,
     ),
 }
+
+RECURSIVE = {
+    "fifo, 1 server", "fifo, 5 servers, by size", "fifo, 20 servers", "fifo, pipelined server", "admission control",
+    "loss system, no places", "dynamic batching", "dynamic batching, by size", "two batching stations in a row",
+    "a buffer behind a wire", "pool behind network", "on-path NIC",
+}  # fmt: skip
 
 
 def twin_of(chain: Chain) -> list[TwinStation]:
@@ -123,6 +145,7 @@ def test_policy_equals_simpy_twin(name: str) -> None:
     np.testing.assert_allclose(ours.done, twin, rtol=0, atol=SAME)
     np.testing.assert_array_equal(ours.done, again.done)
     assert ours.busy == pytest.approx(again.busy)
+    assert ours.engine == ("recursion" if name in RECURSIVE else "events")
 
 
 CONTEXTS = (1, 64, 512)
