@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +29,14 @@ from engine.traffic import (
     Gamma,
     Headline,
     Law,
+    Listed,
     LoadReport,
     LogNormal,
     Poisson,
     SiteFacts,
     Sla,
     Timeline,
+    Trace,
     TrafficError,
     Uniform,
     capacity,
@@ -88,6 +91,11 @@ _STEPS = 100  # of a day
 _SETTLED, _SHOWN = 500, 40  # requests before a window, and in it
 
 
+@lru_cache(maxsize=8)
+def _trace(text: str) -> tuple[Trace, Listed | None, Listed | None]:
+    return read_trace(io.StringIO(text, newline=""))
+
+
 @dataclass(frozen=True)
 class Load:
     """Everything a simulation needs but the rate; hashable. Times in [s]."""
@@ -129,21 +137,25 @@ class Load:
         if self.arrivals == "day":
             return Diurnal(qps, DAY, self.day_s)
         if self.arrivals == "trace":
-            return read_trace(io.StringIO(self.trace))[0].at(qps)
+            return _trace(self.trace)[0].at(qps)
         return Poisson(qps)
 
     @property
     def serving(self) -> Serving:
         """How the scenario is put to work."""
-        law = None
-        if self.sizes == "uniform":
+        law = wanted = None
+        if self.arrivals == "trace":  # what the file says of sizes and outputs counts
+            _, law, wanted = _trace(self.trace)
+        elif self.sizes == "uniform":
             law = Uniform(1, max(1, 2 * self.usual - 1))
         elif self.sizes == "lognormal":
             law = LogNormal(self.usual, self.size_cv, max(2, 2 * self.usual))
         places = self.places
         if places is not None and self.max_batch > 1:
             places = max(places, self.max_batch)
-        tokens = self.differ == "outputs"
+        tokens = self.differ == "outputs" and self.arrivals != "trace"
+        if tokens:
+            law, wanted = None, law
         return Serving(
             self.arrangement,
             self.max_batch,
@@ -152,8 +164,8 @@ class Load:
             self.buckets if law is not None and self.max_batch > 1 else 1,
             self.services,
             self.packet_share,
-            None if tokens else law,
-            law if tokens else None,
+            law,
+            wanted,
             "inputs" if tokens else self.differ,
             self.stream,
         )

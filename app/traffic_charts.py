@@ -15,7 +15,7 @@ from app.load import Point, Spot
 from app.look import CLOUD, INK, NEUTRAL, PALETTE, PICK, bar, log_ticks, row_height, rows_axis, style, track, two_lines
 from engine.traffic import Timeline
 
-__all__ = ["along", "curve", "distribution", "use", "window"]
+__all__ = ["along", "curve", "distribution", "use", "use_height", "window"]
 
 _BAND = "rgba(120,132,148,0.22)"
 _STEEP = 8.0  # a curve that rises more is drawn on a log axis
@@ -186,8 +186,8 @@ def _short_time(value: float) -> str:
     return f"{found(value):.6f}".rstrip("0").rstrip(".") + f" {found.unit}"
 
 
-def use(shares: dict[str, float], dark: bool) -> go.Figure:
-    """How busy each resource is at one load."""
+def use(shares: dict[str, float], dark: bool, least: int = 140) -> go.Figure:
+    """How busy each resource is at one load; at least so many pixels tall."""
     rows = sorted(shares.items(), key=lambda item: -item[1])
     data, labels = [track(len(rows), dark)], []
     for at, (name, share) in enumerate(rows):
@@ -197,10 +197,18 @@ def use(shares: dict[str, float], dark: bool) -> go.Figure:
         data.append(bar(at, 100 * share, marker={"color": colour}, hovertemplate=hover))
     x = {"title": "Share of time busy", "range": [0, 105], "showgrid": False, "tickvals": [0, 50, 100],
          "ticktext": ["0%", "50%", "100%"]}  # fmt: skip
-    return style(data, x, rows_axis(labels, least=2), max(140, 56 + row_height(labels) * max(len(rows), 2)), dark)
+    return style(data, x, rows_axis(labels, least=2), use_height(shares, least), dark)
 
 
-def along(points: Sequence[Point], qps: float, dark: bool, height: int = 300, named: int = 4) -> go.Figure:
+def use_height(shares: dict[str, float], least: int = 140) -> int:
+    """Pixels that `use` takes for its rows."""
+    labels = [two_lines(name, fmt.percent(share)) for name, share in shares.items()]
+    return max(least, 56 + row_height(labels) * max(len(labels), 2))
+
+
+def along(
+    points: Sequence[Point], qps: float, dark: bool, height: int = 300, *, narrow: bool = False, named: int = 4
+) -> go.Figure:
     """Share of time each resource is busy along the load; the ``named`` busiest are named, ``qps`` is now. [1/s]"""
     last = points[-1]
     names = sorted(last.use, key=lambda name: -last.use[name])
@@ -221,7 +229,7 @@ def along(points: Sequence[Point], qps: float, dark: bool, height: int = 300, na
             }
         )  # fmt: skip
     for name in names[:named]:  # from the busiest down; a label keeps clear of the one above it
-        text = textwrap.wrap(name[:1].upper() + name[1:], 20)
+        text = textwrap.wrap(name[:1].upper() + name[1:], 13 if narrow else 20)
         middle = min(100 * last.use[name], floor - _LINE * len(text) / 2 / height)
         floor = middle - _LINE * len(text) / 2 / height
         at = {"x": x(last.qps), "y": middle, "xanchor": "left", "yanchor": "middle", "xshift": 4, "align": "left"}
@@ -232,7 +240,14 @@ def along(points: Sequence[Point], qps: float, dark: bool, height: int = 300, na
     notes.append({"x": x(qps), "y": 105, "text": "now", "xanchor": "right" if left else "left", "yanchor": "top",
                   "xshift": -4 if left else 4})  # fmt: skip
     y = {"title": "Share of time busy", "range": [0, 108], "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
-    return style(data, {"title": f"Load ({x.unit})", "range": [0, 1.55 * x(last.qps)]}, y, height, dark, notes=notes)
+    return style(
+        data,
+        {"title": f"Load ({x.unit})", "range": [0, (1.8 if narrow else 1.55) * x(last.qps)]},
+        y,
+        height,
+        dark,
+        notes=notes,
+    )
 
 
 def _segments(seen: Timeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:

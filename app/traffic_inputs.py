@@ -85,7 +85,8 @@ def _arrivals() -> dict[str, Any]:
             "Arrivals, CSV",
             type="csv",
             key="trace",
-            help="Column time_s, increasing. Not in the link: it has to be given again.",
+            help="Column time_s, increasing; size and output where requests differ. Not in the link: it has to be "
+            "given again.",
         )
         if file is None:
             st.caption("No file yet: arrivals are taken as Poisson.")
@@ -145,8 +146,8 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
     return found
 
 
-def _sizes(report: Report, batched: bool) -> dict[str, Any]:
-    """In what requests differ, and how much."""
+def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
+    """In what requests differ, and how much; a trace brings its own sizes, if any."""
     scenario, offered = report.scenario, cached.options(report.token)
     decoder = report.tpot_s is not None
     kinds = {}
@@ -159,10 +160,15 @@ def _sizes(report: Report, batched: bool) -> dict[str, Any]:
     for p in offered.params:
         if p.name == "lookups":
             kinds["lookups"] = (p.label, max(1, round(scenario.params.get("lookups", p.default))))
-    spread = choose("Sizes of requests", _SPREADS, "spread")
+    if traced:
+        kinds.pop("outputs", None)
+    spread = "trace" if traced else choose("Sizes of requests", _SPREADS, "spread")
     if spread == "fixed" or not kinds:
         return {}
-    what = choose("They differ in", {name: label for name, (label, _) in kinds.items()}, "differ")
+    names = {name: label for name, (label, _) in kinds.items()}
+    what = choose("Sizes in the file are" if traced else "They differ in", names, "differ")
+    if traced:
+        return {"differ": what}
     usual = int(_number("Their mean", float(max(2, kinds[what][1])), 1.0, 65_536.0, f"mean-{what}", step=1.0))
     found: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
     st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
@@ -184,7 +190,7 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
         name = found.get("arrangement", "whole")
         found |= _batching(report, name == "packets")
         if name in ("whole", "stages"):
-            found |= _sizes(report, found.get("max_batch", 1) > 1)
+            found |= _sizes(report, found.get("max_batch", 1) > 1, traced=found["arrivals"] == "trace")
         return Load(report.token, **found, stream=sla.time != "latency"), sla
 
 

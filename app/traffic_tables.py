@@ -158,7 +158,7 @@ def window_key(seen: Timeline) -> str:
     served = [name for name in seen.start if name not in seen.wires]
     looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
     said = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
-    return f"Grey waits, {'violet travels, ' if seen.wires else ''}{said}."
+    return f"Grey waits, {'narrow travels, ' if seen.wires else ''}{said}."
 
 
 def _columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
@@ -176,13 +176,13 @@ def _columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
         [
             ("Nodes", column("nodes")),
             ("Racks", column("racks")),
-            scaled(column("peak_w"), "W", "Power at the peak ({})"),
+            scaled(column("peak_w"), "W", "Peak power ({})"),
             scaled(column("mean_w"), "W", "Mean power ({})"),
             scaled(column("capex_usd"), "", "Capex ($ {})"),
-            ("Per million inferences ($)", column("usd_per_million")),
-            scaled(column("energy_j_per_inference"), "J", "Energy ({} an inference)"),
-            ("Perf/W (inferences/J)", column("inferences_per_joule")),
-            ("Busy at the peak (%)", [None if p is None else 100 * p.peak_use for p in plans]),
+            ("$ / M inferences", column("usd_per_million")),
+            scaled(column("energy_j_per_inference"), "J", "Energy ({}/inference)"),
+            ("Inferences/J", column("inferences_per_joule")),
+            ("Busy at peak (%)", [None if p is None else 100 * p.peak_use for p in plans]),
         ]
     )
 
@@ -216,9 +216,7 @@ def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
     scale = fmt.scale([value for value in carried if value] or [1.0], "")
     head = {
         "System": list(names),
-        f"A node carries ({scale.unit} inferences/s)".replace("( ", "("): [
-            v if v is None else scale(v) for v in carried
-        ],
+        f"{scale.unit} inferences/s a node".strip(): [v if v is None else scale(v) for v in carried],
         "Limited by": [None if h is None else h.limit for h in lines],
     }
     return pd.DataFrame(head | _columns([offer.plan for offer in offers]))

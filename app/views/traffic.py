@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import cached, comparison, link, parts, traffic_charts, traffic_tables
+from app import cached, comparison, link, parts, traffic_charts, traffic_tables, words
 from app import format as fmt
 from app.load import Answer, Load, Point, Spot, point_of, spot_of
 from app.simulation import Simulation
@@ -19,11 +19,12 @@ from app.traffic_inputs import Site, load_and_sla, nice, site
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
 from engine.report import Report
-from engine.scenario import ScenarioError, encode
+from engine.scenario import Scenario, ScenarioError, encode
 from engine.traffic import Sla
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the scenario it was set for
+_SHORT = 230  # least height of the figures of use [px]
 _TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
 
@@ -107,14 +108,16 @@ def spread(spot: Spot, sla: Sla) -> None:
     with parts.card("How long requests take", said):
         fig = traffic_charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
         parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
+        for note in spot.report.notes if spot.report else ():
+            st.caption(fmt.plain(note))
 
 
-def busy(spot: Spot) -> None:
+def busy(spot: Spot, least: int = 140) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
     with parts.card("How busy each part is", said):
-        parts.figure(traffic_charts.use(spot.use, parts.dark()), f"Use: {said}.", "t.use")
+        parts.figure(traffic_charts.use(spot.use, parts.dark(), least), f"Use: {said}.", "t.use")
 
 
 def busy_along(points: list[Point], qps: float, height: int) -> None:
@@ -123,9 +126,13 @@ def busy_along(points: list[Point], qps: float, height: int) -> None:
     if not last.use:
         return
     most = max(last.use, key=lambda name: last.use[name])
-    said = f"{most} fills first"
+    said = f"first to fill: {most}"
     with parts.card("How busy each part is along the load", said):
-        parts.figure(traffic_charts.along(points, qps, parts.dark(), height), f"Use along the load: {said}.", "t.along")
+        parts.figure(
+            traffic_charts.along(points, qps, parts.dark(), height, narrow=parts.mobile()),
+            f"Use along the load: {said}.",
+            "t.along",
+        )
 
 
 def window(load: Load, qps: float) -> None:
@@ -165,20 +172,28 @@ def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str]) -> No
             st.caption(fmt.plain(note))
 
 
+def _short_name(scenario: Scenario) -> str:
+    """A preset's short name, or the system's with what differs from its default."""
+    found = link.matching(scenario)
+    if found:
+        return found.pill
+    system, _ = parts.pair_names(scenario)
+    return f"{system} · {', '.join(words.knobs(scenario, None)[:3])}"
+
+
 def rivals(report: Report) -> tuple[tuple[str, str], ...]:
     """Names and tokens of what a scenario stands beside: the baseline, its published rival, this session's others."""
-    found: dict[str, str] = {}
+    found: dict[str, Scenario] = {}
     against = parts.baseline_report()
     if against:
-        found[against[1].token] = against[1].system_name
+        found[against[1].token] = against[1].scenario
     preset = link.related(link.current())
     if preset and preset.rival:
-        found.setdefault(encode(PRESETS[preset.rival].scenario), PRESETS[preset.rival].pill)
-    shown = comparison.shown()
-    for entry in shown.entries if shown else ():
-        found.setdefault(encode(entry.scenario), parts.pair_names(entry.scenario)[0])
+        found.setdefault(encode(PRESETS[preset.rival].scenario), PRESETS[preset.rival].scenario)
+    for entry in comparison.shown().entries:
+        found.setdefault(encode(entry.scenario), entry.scenario)
     found.pop(report.token, None)
-    return tuple((name, token) for token, name in found.items())
+    return tuple((_short_name(scenario), token) for token, scenario in found.items())
 
 
 def others_card(report: Report, load: Load, sla: Sla, where: Site) -> None:
@@ -192,7 +207,7 @@ def others_card(report: Report, load: Load, sla: Sla, where: Site) -> None:
             st.caption("Pin a baseline or put scenarios on Compare: they are asked for the same promise here.")
             return
         offers = cached.offers(load, sla, where, others)
-        names = [report.system_name, *(name for name, _ in others)]
+        names = [_short_name(report.scenario), *(name for name, _ in others)]
         frame = traffic_tables.offers_frame(offers, names)
         st.markdown(f":gray[{fmt.plain(traffic_tables.offers_said(offers, names))}]")
         _table(frame, "System", "Systems at the same promise and demand")
@@ -268,8 +283,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     capacity_card(frame, said, notes)
     others_card(report, load, sla, where)
     if spot.shares.size:
-        tall = max(300, traffic_charts.use(spot.use, parts.dark()).layout.height)
-        side_by_side(lambda: busy(spot), lambda: busy_along(points, qps, tall))
+        tall = traffic_charts.use_height(spot.use, _SHORT)
+        side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, 300 if parts.mobile() else tall))
         window(load, qps)
     exports: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Curve, CSV": ("traffic", "csv", lambda: traffic_tables.curve_csv(report, load, sla, points)),

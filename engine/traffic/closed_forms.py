@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.traffic.service import TrafficError, positive, whole
+from engine.traffic.service import TrafficError, overloaded, positive, whole
 
 __all__ = ["Law", "md1", "mdc", "mean_in_system", "mg1", "mgc", "mm1", "mm1n", "mmc"]
 
@@ -66,10 +66,7 @@ class Law:
 def _load(rate: float, service_s: float, servers: int = 1) -> float:
     rho = positive("rate", rate) * positive("service_s", service_s) / whole("servers", servers)
     if rho >= 1.0:
-        raise TrafficError(
-            f"Offered load {rate:g} QPS is above capacity {servers / service_s:g} QPS: "
-            "the queue grows without limit, so there is no p99."
-        )
+        raise TrafficError(overloaded(rate, servers / service_s))
     return rho
 
 

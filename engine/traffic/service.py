@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.scenario import ScenarioError
 
-__all__ = ["DecoderService", "Resource", "Service", "TrafficError", "positive", "whole"]
+__all__ = ["DecoderService", "Resource", "Service", "TrafficError", "overloaded", "positive", "whole"]
 
 
 class TrafficError(ScenarioError):
@@ -30,6 +30,16 @@ def whole(name: str, value: int, least: int = 1) -> int:
     if value != int(value) or value < least:
         raise TrafficError(f"{name} is {value!r}; it must be a whole number of at least {least}")
     return int(value)
+
+
+def overloaded(qps: float, capacity_qps: float, limit: str = "") -> str:
+    """Why a load at or above capacity has no tail, in a sentence."""
+    named = f" ({limit})" if limit else ""
+    where = "is above" if qps > capacity_qps else "is at"
+    return (
+        f"Offered load {qps:.4g} QPS {where} capacity {capacity_qps:.4g} QPS{named}: "
+        "the queue grows without limit, so there is no p99."
+    )
 
 
 def _table(name: str, values: ArrayLike, *, zero: bool = False) -> NDArray[np.float64]:

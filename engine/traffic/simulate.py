@@ -16,7 +16,7 @@ from engine.traffic.estimates import Estimate, Tail, student_t
 from engine.traffic.limits import Capacity, capacity
 from engine.traffic.policies import Chain, Decoder
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations
-from engine.traffic.service import TrafficError, whole
+from engine.traffic.service import TrafficError, overloaded, whole
 from engine.traffic.sizes import Fixed, Sizes
 
 __all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
@@ -143,10 +143,7 @@ def simulate(
 
 
 def _overload(qps: float, rho: float, top: Capacity, seed: int) -> LoadReport:
-    text = (
-        f"Offered load {qps:.4g} QPS is above capacity {top.breaks_qps:.4g} QPS ({top.breaks}): "
-        "the queue grows without limit, so there is no p99."
-    )
+    text = overloaded(qps, top.breaks_qps, top.breaks)
     nothing = Estimate(0.0, 0.0, 0.0)
     use = {name: min(1.0, seconds * top.qps) for name, seconds in top.busy_s.items()}
     return LoadReport(
@@ -192,6 +189,9 @@ def _report(
         worst = max(figures, key=lambda f: f.spread)
         wide = f"+-{worst.spread:.1%}" if math.isfinite(worst.spread) else "it has no upper end"
         notes.append(f"The interval is not tight: {wide}; simulate more requests.")
+    settled = abs(area - stays) <= edge
+    if not settled:
+        notes.append(f"Little's law is off by {error:.1%}: the run has not settled; simulate more requests.")
     use = {name: float(sum(r.busy[name] for r in runs)) / len(runs) for name in runs[0].busy}
     return LoadReport(
         qps=arrivals.qps,
@@ -206,7 +206,7 @@ def _report(
         use=use,
         in_system=area / window if window > 0 else 0.0,
         little_error=error,
-        little_ok=abs(area - stays) <= edge,
+        little_ok=settled,
         tight=tight,
         requests=len(runs) * length,
         replications=len(runs),

@@ -19,7 +19,7 @@ from app.simulation import Simulation
 from app.traffic_inputs import Site
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
-from engine.scenario import encode
+from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla, Timeline, capacity
 from engine.traffic.closed_forms import md1
 
@@ -145,6 +145,21 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     assert "Cancelled" in tables.job_said(slow, 1.0)
 
 
+def test_a_trace_brings_its_sizes_and_a_bad_one_a_sentence():
+    rows = "".join(f"{0.01 * i:.2f},{64 if i % 2 else 8}\n" for i in range(400))
+    load = Load(XLMR, "trace", trace="time_s,size\n" + rows)
+    system, sizes, _ = load.system()
+    assert sizes.draw(4, 0, 0, 0).tolist() == [8, 64, 8, 64]
+    found = loads.point(load, Sla(1.0), 20.0, capacity(system, sizes))
+    assert found.figures["p99"] > 1.02 * found.figures["p50"] or found.figures["p95"] > found.figures["p50"]
+    for text, says in {"time_s\n1\n\0": "line 3", "when\n1": "time_s", "time_s\n2\n1": "line 3"}.items():
+        with pytest.raises(ScenarioError, match=says) as caught:
+            loads.answer(Load(XLMR, "trace", trace=text), Sla(1.0))
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ScenarioError, match="tokens"):
+        loads.answer(Load(XLMR, "trace", trace="time_s,output\n1,4\n2,5\n"), Sla(1.0))
+
+
 # --- tables and figures
 
 
@@ -161,11 +176,11 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     assert "draws its full power when idle" in notes[0]
     thrifty, _, none = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, idle_w=10.0))
     assert not none
-    assert thrifty["Perf/W (inferences/J)"].max() > frame["Perf/W (inferences/J)"].max()
+    assert thrifty["Inferences/J"].max() > frame["Inferences/J"].max()
     poor = evaluate(GRU)
     few, said, notes = tables.plans(poor, loads.answer(Load(poor.token), Sla(5e-3)).headline, SITE)
     assert few["Nodes"].min() >= 1
-    assert few["Per million inferences ($)"].isna().all()
+    assert few["$ / M inferences"].isna().all()
     assert "$" not in said
     assert "No price is published" in notes[0]
     none, _, why = tables.plans(poor, loads.answer(Load(poor.token), Sla(1e-6)).headline, SITE)
@@ -224,7 +239,7 @@ def test_a_window_of_several_stations_shows_waits_wires_and_services():
     assert len(fig.data) == 6
     drawn = sum(sum(t.x) for t in fig.data)
     assert drawn == pytest.approx(1e3 * (seen.done - seen.arrive)[:40].sum(), rel=1e-9)
-    assert "violet travels" in tables.window_key(seen)
+    assert "narrow travels" in tables.window_key(seen)
     assert "hatched in Agilio" in tables.window_key(seen)
 
 

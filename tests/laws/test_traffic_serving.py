@@ -17,6 +17,7 @@ from engine.traffic import (
     TrafficError,
     Uniform,
     capacity,
+    max_qps,
     simulate,
     timeline,
 )
@@ -82,6 +83,25 @@ def test_a_nic_forwards_while_it_classifies_a_share() -> None:
     flooded = simulate(system, Poisson(60_000.0), sizes=sizes, requests=100_000)
     assert flooded.stable
     assert flooded.dropped.value == pytest.approx(0.1 - evaluate(scenario).throughput_per_s / 60_000.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("id", "override", "limit"),
+    [
+        ("node-dlrm", {}, "dense"),
+        ("node-dlrm", {"links.peer.bandwidth": "0.5 GB/s"}, "PCIe 3.0 x4, in"),
+        ("node-dlrm", {"links.network.bandwidth": "2 Gbps"}, "50 Gbit/s multi-host NIC, in"),
+        ("nic-coprocessor", {}, "Xeon E5-1630 v3"),
+        ("brainwave-gru", {"links.network.bandwidth": "0.1 Gbps"}, "NIC"),
+    ],
+)
+def test_the_limit_is_named_card_link_nic_or_host(id: str, override: dict, limit: str) -> None:
+    scenario = preset(id).scenario.with_(overrides=override)
+    system, sizes, _ = Serving("pool" if id == "brainwave-gru" else "stages").of(scenario)
+    assert capacity(system, sizes).limit == limit
+    best = max_qps(system, Sla(100 * evaluate(scenario).latency_s), Poisson(1.0), requests=20_000)
+    assert best.limit == limit
+    assert max_qps(system, Sla(1.3 * evaluate(scenario).latency_s), Poisson(1.0), requests=20_000).limit == "queueing"
 
 
 def test_stages_batch_at_the_first_and_take_what_waits_at_the_next() -> None:
