@@ -60,9 +60,9 @@ widen = _widen_ir() if JIT_ENABLED else _widen_python
 def narrow_bf16(x):
     """Pattern of a float32 in bf16, nearest, ties to even."""
     if np.isnan(x):
-        return np.int64(0x7FC0)
+        return np.uint16(0x7FC0)
     bits = np.int64(np.float32(x).view(np.uint32))
-    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.uint16((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
 
 
 @inner
@@ -71,18 +71,18 @@ def narrow_fp16(x):
     bits = np.int64(np.float32(x).view(np.uint32))
     sign, magnitude = (bits >> 16) & 0x8000, np.float32(abs(x))
     if np.isnan(x):
-        return 0x7E00 | sign
+        return np.uint16(0x7E00 | sign)
     if magnitude >= _LARGE:
-        return 0x7C00 | sign
+        return np.uint16(0x7C00 | sign)
     if magnitude < _TINY:  # the sum's last bit is fp16's smallest step
-        return (np.int64(np.float32(magnitude + _HALF).view(np.uint32)) - 0x3F000000) | sign
+        return np.uint16((np.int64(np.float32(magnitude + _HALF).view(np.uint32)) - 0x3F000000) | sign)
     bits &= 0x7FFFFFFF
-    return ((bits - (112 << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13) | sign
+    return np.uint16(((bits - (112 << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13) | sign)
 
 
 @inner
 def store_value(cache, at, x, stored):
-    """``cache[at] = x`` in the format numbered ``stored`` in :data:`CACHED`; ``cache`` is float32 or uint16, flat."""
+    """``cache[at] = x`` in the format numbered ``stored`` in :data:`CACHED`; ``cache`` is flat."""
     if stored == 0:
         cache[at] = x
     elif stored == 1:

@@ -90,13 +90,13 @@ def u8_pixels(
         while row + MR <= end:
             _tall(
                 flat, (row - begin) * lda, lda, words, panel * k * NC, lda, init, panel * NC, scale, zero, low, high, c,
-                place, channels, MR, columns - panel * NC,
+                place, channels, MR, columns - panel * NC, False,
             )  # fmt: skip
             row, place = row + MR, place + MR * channels
         while row < end:
             _edge(
                 flat, (row - begin) * lda, lda, words, panel * k * NC, lda, init, panel * NC, scale, zero, low, high, c,
-                place, channels, end - row, columns - panel * NC,
+                place, channels, end - row, columns - panel * NC, False,
             )  # fmt: skip
             row, place = row + EDGE, place + EDGE * channels
 
