@@ -172,6 +172,23 @@ def _session(nodes, inputs, outputs, constants):
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(3, 845, 65), (64, 256, 2), (37, 64, 128)])
+def test_onnxruntime_agrees_on_reals(m, k, n):
+    rng = np.random.default_rng(k)
+    a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    session = _session(
+        [helper.make_node("MatMul", ["a", "b"], ["y"])],
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, [m, k])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [m, n])],
+        {"b": b},
+    )
+    theirs = session.run(None, {"a": a})[0].astype(np.float64)
+    both = 2 * naive.real_bound(a, b)  # each side may be off by one bound
+    assert np.all(np.abs(gemm_f32(a, pack_f32(b)) - theirs) <= both)
+    if n <= 16:
+        assert np.all(np.abs(small_f32(a, b.T.copy()) - theirs) <= both)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(3, 845, 65), (64, 256, 2), (37, 64, 128)])
 def test_onnxruntime_agrees_on_integers(m, k, n):
     rng = np.random.default_rng(m)
     a, b = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-64, 64, (k, n)).astype(np.int8)

@@ -39,6 +39,9 @@ def test_half_and_bfloat_products(m, k, n, seed):
     x, w = (naive.widened(v, "bf16") for v in bits["bf16"])
     got = gemm_bf16(bits["bf16"][0], pack_narrow(bits["bf16"][1], "bf16"))
     assert np.all(np.abs(got - naive.real(x, w)) <= 2 * naive.real_bound(x, w))
+    for threads in (1, 2):
+        again = gemm_bf16(bits["bf16"][0], pack_narrow(bits["bf16"][1], "bf16"), threads=threads)
+        assert again.tobytes() == got.tobytes()
     x, w = (naive.widened(v, "fp16") for v in bits["fp16"])
     half = naive.widened(gemm_half(bits["fp16"][0], pack_narrow(bits["fp16"][1], "fp16")), "fp16")
     exact = naive.real(x, w)

@@ -26,7 +26,7 @@ SMALL_N = 16
 _GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs more than it brings
 
 _GROUP = max(ROWS, PAIR_ROWS)
-_NOTHING = {np.float32: np.zeros(SMALL_N, np.float32), np.int32: np.zeros(SMALL_N, np.int32)}
+_NO_START = (np.zeros(SMALL_N, np.float32), np.zeros(SMALL_N, np.int32))
 
 _one, _two, _four = (dot_tile(vectors) for vectors in (1, 2, 4))
 
@@ -67,10 +67,9 @@ def _run(
 ) -> np.ndarray:
     if out.size:
         rows, k = w.shape
-        kind = np.int32 if stored == "u8" else np.float32
-        start = _NOTHING[kind]
+        start = _NO_START[stored == "u8"]
         if init is not None or x.shape[0] > SMALL_N:
-            start = np.zeros(-(-x.shape[0] // 4) * 4, kind)
+            start = np.zeros(-(-x.shape[0] // 4) * 4, start.dtype)
             start[: x.shape[0]] = 0 if init is None else init
         grain = 1 + _GRAIN_BYTES // (1 + _GROUP * k * w.itemsize)
         over_range(_range, -(-rows // _GROUP), w, _padded_vectors(x, stored), start, out, threads=threads, grain=grain)
