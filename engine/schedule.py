@@ -13,7 +13,7 @@ from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
 from engine.partition import Hop, Plan, Stage
-from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, exchange_s, settle_times
+from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, exchange_s, exchange_wait_s, settle_times
 from model_zoo.ops import Op, Phase
 
 __all__ = [
@@ -136,19 +136,24 @@ def exchange_latency(job: Job, wire: Wire) -> float:
 
 
 def exchange_issue(job: Job, wire: Wire) -> float:
-    """Host time of a collective; none in a captured graph. [s]"""
-    return 0.0 if job.switches.get("graph", True) else job.model.get("collective_issue", 0.0)
+    """Host time of the call of a collective, where a host issues calls one by one. [s]"""
+    calls = family(job.device.kind).issue
+    return calls(job) if calls else 0.0
 
 
 def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
-    """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends."""
+    """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
+
+    Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire.
+    """
     other: list[tuple[str, str, float]] = []
     sent = 0.0
     rate, latency, issue = exchange_rate(job, wire), exchange_latency(job, wire), exchange_issue(job, wire)
     for name, count, size, steps in collectives(job, wire):
         other.append((name, "links", float(exchange_s(count, size, steps, rate, latency))))
-        if issue:
-            other.append((f"issuing {name}", "host", count * issue))
+        waited = float(exchange_wait_s(count, size, steps, rate, latency, issue))
+        if waited:
+            other.append((f"issuing {name}", "host", waited))
         sent += count * size
     return other, sent
 

@@ -24,6 +24,7 @@ __all__ = [
     "column_totals",
     "exchange_points",
     "exchange_s",
+    "exchange_wait_s",
     "settle_money",
     "settle_times",
 ]
@@ -166,16 +167,22 @@ def exchange_s(count, size, steps, rate, latency):
 
 
 @kernel
+def exchange_wait_s(count, size, steps, rate, latency, issue):
+    """Time that so many collectives wait for the host: what a call of ``issue`` takes beyond the exchange itself. [s]"""
+    return count * max(issue - (size / rate + steps * latency), 0.0)
+
+
+@kernel
 def exchange_points(lo, hi, collectives, supply, totals):
     """Adds the collectives of a pass, rows (count, bytes, steps), to the links and the host of ``totals`` (6, n).
 
-    Rows of ``supply`` (3, n): rate [B/s], latency of a step and host time of a collective [s].
+    Rows of ``supply`` (3, n): rate [B/s], latency of a step and host time of a collective's call [s].
     """
     for p in range(lo, hi):
         for j in range(collectives.shape[0]):
             count, size, steps = collectives[j, 0], collectives[j, 1], collectives[j, 2]
             totals[LINKS_ROW, p] += exchange_s(count, size, steps, supply[0, p], supply[1, p])
-            totals[HOST_ROW, p] += count * supply[2, p]
+            totals[HOST_ROW, p] += exchange_wait_s(count, size, steps, supply[0, p], supply[1, p], supply[2, p])
 
 
 @kernel

@@ -8,30 +8,22 @@ Source: Hong et al., MICRO 2022. Estimates.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from engine.devices.dfx_isa import program as isa
-from engine.devices.dfx_isa.scoreboard import N_UNITS, run
+from engine.devices.dfx_isa.core import BYTES, DEPTHS, Layer, core_record, time_program, vector_lanes
+from engine.devices.dfx_isa.scoreboard import N_UNITS
 from engine.devices.dfx_isa.tiling import dsp_slices
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
-from hardware_specs.schema import Device, Link
-from model_zoo.ops import Graph, Op, Phase
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op
 
-__all__ = ["FAMILY", "Layer", "Timed", "core_record", "time_program"]
+__all__ = ["FAMILY", "Layer", "core_record", "time_program"]
 
 FORMAT = "fp16"
-BYTES = 2.0
 TILE_SIDES = (8, 16, 32, 64, 128)
-DEPTHS: dict[str, float] = {
-    "fp-add": 11, "fp-mul": 6, "fp-exp": 4, "fp-recip": 16, "fp-rsqrt": 16, "compare": 1, "gelu-table": 17,
-    "hbm-write": 40, "ddr-read": 40,
-}  # fmt: skip
-"""Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
-
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 
 # op of the graph that each role of the program belongs to; synchronisations belong to none
@@ -42,116 +34,6 @@ _OP_OF = {
     "residual2", "final-norm", "lm-head",
 )}  # fmt: skip
 _KNOWN = frozenset(_OP_OF.values()) | {"position-embedding", "add-embedding", "gelu"}
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Sizes of the decoder a core runs."""
-
-    width: float
-    heads: float
-    head: float
-    ffn: float
-    layers: int
-    vocab: float
-
-    @classmethod
-    def of(cls, phase: Phase) -> Layer:
-        """Sizes read off the ops of a phase."""
-        ops = {op.name: op for op in phase.ops}
-        return cls(
-            ops["qkv"].k.coef, ops["scores"].g.coef, ops["scores"].k.coef, ops["fc1"].n.coef, ops["qkv"].layers,
-            ops["lm-head"].n.coef,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A program that was run: cycles by role and unit, and what it moved. Cycles and bytes of one core."""
-
-    cycles: float
-    by_role: np.ndarray  # (roles, 6) by resource
-    hbm: np.ndarray  # (roles,) bytes
-    sent: float
-    busy: np.ndarray  # (units,) cycles occupied
-    code: np.ndarray
-    start: np.ndarray
-    done: np.ndarray
-
-
-def core_record(
-    device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
-) -> tuple[float, ...]:
-    """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle."""
-    dfx = device.dfx
-    assert dfx is not None
-    clock = dfx.clock.si
-    d, lanes = tile or (dfx.d.si, dfx.l.si)
-    hbm = next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
-    ddr = [m for m in device.memory if m.role == "offchip" and m.name != hbm.name and m.bandwidth is not None]
-    port = dfx.channels.si * dfx.channel_bits.si / 8
-    dma = min(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
-    depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
-    rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0) / clock if link else 1.0
-    values = {
-        isa.D: d,
-        isa.L: lanes,
-        isa.VECTOR: dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si,
-        isa.ADD: depth["fp-add"],
-        isa.MUL: depth["fp-mul"],
-        isa.EXP: depth["fp-exp"],
-        isa.COMPARE: depth["compare"],
-        isa.ROOT: depth["fp-rsqrt"],
-        isa.RECIPROCAL: depth["fp-recip"],
-        isa.TABLE: depth["gelu-table"],
-        isa.BEAT: d * lanes * BYTES / dma,
-        isa.GAP: model["burst_gap"] / model["burst_beats"] * d * lanes * BYTES / port,
-        isa.WRITE_LATENCY: depth["hbm-write"],
-        isa.DDR_RATE: ddr[0].bandwidth.si / clock if ddr and ddr[0].bandwidth else dma,
-        isa.DDR_LATENCY: depth["ddr-read"],
-        isa.HOP: link.latency.si * hops * clock if link else 0.0,
-        isa.LINK_RATE: rate,
-        isa.HANDOFF_CYCLES: model["handoff"],
-        isa.CARDS: float(cards),
-        isa.BYTES: BYTES,
-    }
-    return tuple(float(values[i]) for i in range(isa.RECORD))
-
-
-def _summarise(code: np.ndarray, count: int, chaining: bool) -> Timed:
-    start, done, push = np.zeros(count), np.zeros(count), np.zeros(count)
-    busy = np.zeros(N_UNITS)
-    cycles = run(code, count, chaining, start, done, push, busy)
-    code = code[:count]
-    role, unit = code[:, isa.ROLE].astype(int), code[:, isa.UNIT].astype(int)
-    roles = np.zeros((len(isa.ROLES), 6))
-    streamed = np.where(unit == isa.MPU, np.minimum(push, code[:, isa.OCCUPY]), 0.0)
-    computing = np.minimum(streamed, code[:, isa.BEATS]) * (code[:, isa.OCCUPY] <= code[:, isa.BEATS])
-    wired = np.where(unit == isa.ROUTER, np.minimum(push, code[:, isa.LATENCY]), 0.0)
-    vector = np.where(unit == isa.VPU, push, 0.0)
-    stored = np.where((unit == isa.WRITE) | (unit == isa.DDR), push, 0.0)
-    np.add.at(roles[:, _COMPUTE], role, vector + computing)
-    np.add.at(roles[:, _OFFCHIP], role, streamed - computing + stored)
-    np.add.at(roles[:, _LINKS], role, wired)
-    np.add.at(roles[:, _OVERHEAD], role, push - streamed - vector - wired - stored)
-    hbm = np.bincount(role, code[:, isa.HBM], len(isa.ROLES))
-    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, done)
-
-
-@lru_cache(maxsize=4096)
-def time_program(part: str, record: tuple[float, ...], layer: Layer, context: float, chaining: bool) -> Timed:
-    """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
-    rec = np.array(record)
-    cards = rec[isa.CARDS]
-    heads = np.ceil(layer.heads / cards)
-    code = np.zeros((int(64 + 8 * heads), isa.COLUMNS))
-    if part == "layer":
-        count = isa.emit_layer(code, rec, layer.width, heads, layer.head, layer.ffn, context)
-    elif part == "head":
-        count = isa.emit_head(code, rec, layer.width, layer.vocab)
-    else:
-        count = isa.emit_token(code, rec, layer.width)
-    return _summarise(code, count, chaining)
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -294,7 +176,7 @@ def _slices(job: Job) -> tuple[float, float, float, float | None]:
     dfx, fabric = job.device.dfx, job.device.fpga
     assert dfx is not None
     d, lanes = job.tile or (dfx.d.si, dfx.l.si)
-    taken = sum(dsp_slices(d, lanes, dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si).values())
+    taken = sum(dsp_slices(d, lanes, vector_lanes(dfx, d)).values())
     there = fabric.dsp.si if fabric is not None and fabric.dsp is not None else None
     if there is not None and taken * dfx.cores.si > there:
         raise Unsupported(
@@ -360,12 +242,12 @@ FAMILY = DeviceFamily(
     knobs=knobs,
     collectives=False,
     parameters=(
-        Parameter("handoff", 1063.0, "cycle", "calibrated",
+        Parameter("handoff", 1111.0, "cycle", "calibrated",
                   "From the last result of a coarse instruction to the first beat of the next one that depends on it, "
                   "where a whole vector changes the unit: drain, scoreboard, scheduler, die crossings, first access of "
                   "HBM. Paid by the first matrix instruction of a phase and by every synchronisation, whatever the "
                   "number of cards, because all cores run one program.", ("DFX-053", "DFX-054")),
-        Parameter("burst_gap", 4.71, "cycle", "calibrated",
+        Parameter("burst_gap", 4.72, "cycle", "calibrated",
                   "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes as long.",
                   ("DFX-053", "DFX-054")),
         Parameter("burst_beats", 4.0, "beat", "derived",

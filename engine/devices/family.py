@@ -238,6 +238,7 @@ class DeviceFamily:
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
     io_format: str | None = None  # format in which they cross it; None: the scenario's
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
+    issue: Callable[[Job], float] | None = None  # host time of one call, a collective too, where calls are single [s]
     pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:

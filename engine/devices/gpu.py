@@ -16,6 +16,7 @@ import numpy as np
 from engine.devices.counts import at as _at
 from engine.devices.family import DeviceFamily, Fit, Halves, Job, Parameter, PhaseCost, Switch
 from engine.devices.footprint import footprint
+from engine.devices.gpu_eager import kernels
 from engine.formats import BITS, WEIGHT_ONLY
 from engine.kernels.jit import inner, kernel
 from engine.settle import WIDTH
@@ -359,6 +360,8 @@ def demand(job: Job) -> np.ndarray:
     table = T.lower(job.phase)[rows]
     out = np.zeros((table.shape[0], DEMANDS))
     demand_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    if not (job.switches["graph"] or job.switches["fuse"]):
+        out[:, LAUNCHES] *= kernels(job.ops, job.model["split_ops"])
     return out
 
 
@@ -380,6 +383,7 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     halves=Halves(lambda job: (demand(job),), SUPPLY_OF, supply_points, block=supply_block),
+    issue=lambda job: 0.0 if job.switches["graph"] else _issue(job),
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",
@@ -390,14 +394,14 @@ FAMILY = DeviceFamily(
                   source="empirical constant of NVIDIA's serving-configuration tables"),
         Parameter("op_issue", 20e-6, "s", "published", "One operator issued by an eager framework.",
                   source="vendor figure for an element-wise launch from PyTorch"),
-        Parameter("launches_per_op", 2.755, "1", "calibrated",
-                  "Kernels an eager framework issues for one operator of our graph: bias, copies, views, masks.",
-                  claims=("DFX-050",)),
+        Parameter("launches_per_op", 3.376, "1", "calibrated",
+                  "Host time of one kernel in a model's code over that of a bare operator: views, checks and modules "
+                  "around it.", claims=("DFX-006",)),
+        Parameter("split_ops", 1.0, "1", "assumed",
+                  "1: an eager framework runs an operator as the kernels counted in a layer of Megatron-LM; 0: as one.",
+                  high=1.0),
         Parameter("collective_latency", 10e-6, "s", "published", "One step between neighbours on a board.",
                   source="empirical constant of NVIDIA's serving-configuration tables"),
-        Parameter("collective_issue", 405e-6, "s", "calibrated",
-                  "Host time of one collective in eager mode: processes wait for each other; 0 in a captured graph.",
-                  claims=("DFX-008",)),
         Parameter("vector_share", 1 / 16, "1", "assumed", "Vector over matrix rate where no FP32 peak is printed."),
         Parameter("tile_side", 16.0, "1", "assumed",
                   "Least rows and columns of a matrix instruction where the spec lists none: 16 by 8 here."),

@@ -60,8 +60,13 @@ def vgg(params: Params) -> Net:
 
 
 def resnet(params: Params) -> Net:
-    """Bottleneck ResNet and ResNeXt (stride in the 3 x 3 convolution, `groups` of `group_width` channels)."""
+    """Bottleneck ResNet and ResNeXt, `groups` of `group_width` channels.
+
+    `strided` is the convolution that halves the image: the 3 x 3 one, as today's definitions have it, or the 1 x 1
+    before it, as first published.
+    """
     net = _square(params)
+    early = params.word("strided", ("3x3", "1x1")) == "1x1"
     groups, per_group = params.whole("groups", 1, 65536), params.whole("group_width", 1, 65536)
     x = net.conv("conv1", net.input, 64, 7, 2)
     x = net.pool("maxpool", x, 3, 2, pad=1)
@@ -71,8 +76,8 @@ def resnet(params: Params) -> Net:
         inner, outer = planes * per_group // 64 * groups, planes * 4
         for index in range(1, depth + 1):
             name, stride = f"s{stage}b{index}", 2 if stage > 1 and index == 1 else 1
-            y = net.conv(f"{name}-conv1", x, inner, 1)
-            y = net.conv(f"{name}-conv2", y, inner, 3, stride, groups=groups)
+            y = net.conv(f"{name}-conv1", x, inner, 1, stride if early else 1)
+            y = net.conv(f"{name}-conv2", y, inner, 3, 1 if early else stride, groups=groups)
             y = net.conv(f"{name}-conv3", y, outer, 1, act=None)
             if index == 1:
                 x = net.conv(f"{name}-shortcut", x, outer, 1, stride, act=None)
@@ -151,6 +156,7 @@ FAMILY = Family(
         "head": 0,
         "proposals": 100,
         "binary_head": "no",
+        "strided": "3x3",
     },
     adjustable={"image": ("Image side [pixels]", 16, 4096), "classes": ("Classes", 1, 1_000_000)},
 )

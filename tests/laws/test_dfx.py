@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 
 from engine.choices import default_scenario
 from engine.devices import family
-from engine.devices.dfx import Layer, core_record, time_program
+from engine.devices.dfx import TILE_SIDES
 from engine.devices.dfx_isa import program as isa
+from engine.devices.dfx_isa.core import Layer, core_record, time_program
 from engine.devices.dfx_isa.tiling import CANDIDATES, dsp_slices
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
@@ -125,10 +128,37 @@ def test_a_tile_beyond_the_parts_slices_is_refused_in_one_sentence():
     assert evaluate(base.with_(tile=(64, 16))).latency_s == evaluate(base).latency_s
 
 
-def test_lanes_cost_time_once_the_matrix_unit_is_slower_than_the_memory():
+def test_a_tile_narrower_than_the_memory_port_leaves_channels_idle_and_a_wider_one_waits():
     base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
-    full, half, eighth = (evaluate(base.with_(tile=tile)) for tile in ((64, 16), (64, 8), (8, 16)))
-    assert half.latency_s == pytest.approx(full.latency_s, rel=0.01)  # memory bound: fewer lanes keep up
-    assert eighth.latency_s > 2 * full.latency_s
+    full, half, eighth, double = (evaluate(base.with_(tile=tile)) for tile in ((64, 16), (64, 8), (8, 16), (64, 32)))
+    assert half.latency_s > 1.5 * full.latency_s
+    assert eighth.latency_s > 5 * full.latency_s
     assert eighth.bound == "compute"
-    assert sum(op.offchip_bytes for op in eighth.ops) == sum(op.offchip_bytes for op in full.ops)
+    assert full.bound == "offchip"
+    assert full.latency_s <= double.latency_s < 1.001 * full.latency_s
+    assert len({sum(op.offchip_bytes for op in r.ops) for r in (full, half, eighth, double)}) == 1
+
+
+def test_the_vector_unit_is_as_wide_as_the_tile():
+    base = default_scenario("dfx-u280", "gpt2-1.5b")
+    narrow, wide = base.with_(tile=(16, 64)), base.with_(tile=(64, 16))
+    own = apply_all(narrow, ["devices.0.dfx.vector_lanes=256"])  # four times as wide as d
+    assert evaluate(narrow).latency_s > 1.02 * evaluate(wide).latency_s
+    assert evaluate(own).latency_s < evaluate(wide).latency_s  # a shallower tree in front of as wide a vector unit
+
+
+@pytest.mark.parametrize(("model", "cards"), [("345m", 1), ("345m", 4), ("1.5b", 4)])
+def test_the_published_tile_is_the_fastest_that_fits_in_a_long_context_and_a_hair_off_in_a_short_one(model, cards):
+    def latencies(inputs, outputs):
+        found = {}
+        base = default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, inputs=inputs, outputs=outputs)
+        for tile in itertools.product(TILE_SIDES, TILE_SIDES):
+            try:
+                found[tile] = evaluate(base.with_(tile=tile)).latency_s
+            except Unsupported:
+                assert 3 * tile[0] * tile[1] > 9024 * 0.9
+        return found
+
+    long, short = latencies(768, 256), latencies(64, 64)
+    assert min(long, key=long.get) == (64, 16)
+    assert short[64, 16] < 1.004 * min(short.values())

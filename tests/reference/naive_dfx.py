@@ -33,10 +33,10 @@ def matvec(matrix, x, d):
 def beats(x, lanes):
     padded = np.zeros(-(-len(x) // lanes) * lanes, HALF)
     padded[: len(x)] = x
-    total = HALF(0)
-    for i in range(0, len(padded), lanes):
-        total = HALF(total + pairs(padded[i : i + lanes]))
-    return total
+    sums = [HALF(0)] * 11  # partial sums that circulate in the adder, one a stage
+    for beat, i in enumerate(range(0, len(padded), lanes)):
+        sums[beat % 11] = HALF(sums[beat % 11] + pairs(padded[i : i + lanes]))
+    return pairs(np.array(sums + [HALF(0)] * 5, HALF))
 
 
 def norm(x, gamma, beta, lanes):
@@ -64,9 +64,9 @@ def half(pair):
     return pair[0].astype(HALF), pair[1].astype(HALF)
 
 
-def logits(model, tokens, d=64, lanes=64):
+def logits(model, tokens, d=64):
     """fp16 logits of the last of `tokens`, every token through the layers in turn."""
-    head = model.width // model.heads
+    head, lanes = model.width // model.heads, d
     cache = [([], []) for _ in model.layers]
     x = np.zeros(0, HALF)
     for position, token in enumerate(tokens):

@@ -1,9 +1,7 @@
 """DFX run for real: the instructions that are timed, executed in IEEE FP16 in the core's order of accumulation.
 
-Every core runs the same program on its share of the heads and columns; a synchronisation joins the shares. Products
-are summed by a d-wide tree and then tile after tile (`kernels.operators.halftree`), GELU is a table of 2048 samples
-on [-8, 8] with linear interpolation, softmax subtracts the maximum first. An exact emulation up to the last bit of
-the exponential, reciprocal and root, which are rounded correctly here.
+Every core runs the same program on its share of the heads and columns; a synchronisation joins the shares. The
+arithmetic is that of `arithmetic`; softmax subtracts the maximum first.
 """
 
 from __future__ import annotations
@@ -14,49 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.devices.dfx_isa import program as isa
+from engine.devices.dfx_isa.arithmetic import HALF, accumulate, gelu_table, product
 from engine.devices.dfx_isa.model import EPSILON, Decoder
-from engine.kernels.operators.halftree import TreeWeights, pack_tree, tree_matvec
+from engine.kernels.operators.halftree import TreeWeights, pack_tree
 
-__all__ = ["Machine", "accumulate", "gelu_table", "tree_sum"]
-
-HALF = np.float16
-SAMPLES = 2048
-LIMIT = 8.0
-
-
-def _table() -> np.ndarray:
-    x = np.linspace(-LIMIT, LIMIT, SAMPLES + 1)
-    return (0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))).astype(HALF)
-
-
-_GELU = _table()
-
-
-def gelu_table(x: np.ndarray) -> np.ndarray:
-    """GELU of fp16 values: the samples around x, one multiplication and one addition in fp16."""
-    place = (x.astype(np.float32) + np.float32(LIMIT)) * np.float32(SAMPLES / (2 * LIMIT))
-    index = np.clip(np.floor(place), 0, SAMPLES - 1).astype(np.int64)
-    share = (place - index).astype(HALF)
-    low = _GELU[index]
-    inside = low + share * (_GELU[index + 1] - low)
-    return np.where(x >= HALF(LIMIT), x, np.where(x <= HALF(-LIMIT), HALF(0), inside))
-
-
-def tree_sum(x: np.ndarray) -> np.float16:
-    """Sum of a power-of-two number of fp16 values by pairs of neighbours."""
-    while len(x) > 1:
-        x = x[0::2] + x[1::2]
-    return x[0]
-
-
-def accumulate(x: np.ndarray, lanes: int) -> np.float16:
-    """Sum of a vector as the vector unit forms it: a tree over each beat, then beat after beat."""
-    padded = np.zeros(-(-len(x) // lanes) * lanes, HALF)
-    padded[: len(x)] = x
-    total = HALF(0)
-    for beat in padded.reshape(-1, lanes):
-        total = HALF(total + tree_sum(beat))
-    return total
+__all__ = ["Machine"]
 
 
 def _half(x: np.ndarray) -> np.ndarray:
@@ -95,9 +55,9 @@ class Machine:
     """
 
     def __init__(self, model: Decoder, record: tuple[float, ...]) -> None:
-        self.model, self.record = model, np.array(record)
+        self.model, self.record = model, record
         self.cards = int(self.record[isa.CARDS])
-        self.d, self.lanes = int(self.record[isa.D]), int(self.record[isa.VECTOR])
+        self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
         self.head = model.width // model.heads
         self.tokens, self.positions = _half(model.tokens), _half(model.positions)
         self.norms = [
@@ -146,21 +106,20 @@ class Machine:
     def step(self, token: int, position: int) -> int:
         """One token through embedding, layers and LM head; returns the likeliest next one."""
         self._token, self._position = token, position
-        code = np.zeros((64 + 8 * self.model.heads, isa.COLUMNS))
         width = float(self.model.width)
-        self._run(code, isa.emit_token(code, self.record, width))
+        self._run(isa.token_program(self.record, width))
         heads = np.ceil(self.model.heads / self.cards)
         ffn = float(self.model.layers[0].fc1[0].shape[1])
-        count = isa.emit_layer(code, self.record, width, heads, float(self.head), ffn, float(position + 1))
+        code = isa.layer_program(self.record, width, heads, float(self.head), ffn, float(position + 1))
         for layer in range(len(self.model.layers)):
             self._layer = layer
-            self._run(code, count)
-        self._run(code, isa.emit_head(code, self.record, width, float(len(self.model.tokens))))
+            self._run(code)
+        self._run(isa.head_program(self.record, width, float(len(self.model.tokens))))
         return int(self.cores[0].vector[isa.BEST][0])
 
-    def _run(self, code: np.ndarray, count: int) -> None:
+    def _run(self, code: np.ndarray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # fp16 may overflow as the core's does
-            for row in code[:count]:
+            for row in code:
                 op = int(row[isa.OP])
                 if op == isa.SYNC:
                     whole = np.concatenate([core.vector[int(row[isa.SRC1])] for core in self.cores])
@@ -232,7 +191,7 @@ def _exp(machine: Machine, core: _Core, row: np.ndarray) -> None:
 
 
 def _accumulate(machine: Machine, core: _Core, row: np.ndarray) -> None:
-    _set(core, row, np.asarray(accumulate(_a(core, row), machine.lanes)))
+    _set(core, row, np.asarray(accumulate(_a(core, row), machine.lanes, machine.stages)))
 
 
 def _divide_by_width(machine: Machine, core: _Core, row: np.ndarray) -> None:
@@ -250,7 +209,7 @@ def _reciprocal(machine: Machine, core: _Core, row: np.ndarray) -> None:
 
 def _conv1d(machine: Machine, core: _Core, row: np.ndarray) -> None:
     packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
-    _set(core, row, tree_matvec(packed, _a(core, row).view(np.uint16), machine.d).view(HALF) + bias)
+    _set(core, row, product(packed, _a(core, row), machine.d) + bias)
 
 
 def _conv1d_gelu(machine: Machine, core: _Core, row: np.ndarray) -> None:
@@ -269,7 +228,7 @@ def _masked_mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
         return
     keys = pack_tree(_head(machine, core.keys[machine._layer], head).view(np.uint16))
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
-    found = tree_matvec(keys, np.ascontiguousarray(query).view(np.uint16), machine.d).view(HALF)
+    found = product(keys, query, machine.d)
     core.scores[head] = found * HALF(1 / np.sqrt(machine.head))
 
 
@@ -286,12 +245,12 @@ def _mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
         core.vector[isa.MIXED] = before
         return
     values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head).T)
-    mixed = tree_matvec(pack_tree(values.view(np.uint16)), _a(core, row).view(np.uint16), machine.d).view(HALF)
+    mixed = product(pack_tree(values.view(np.uint16)), _a(core, row), machine.d)
     _set(core, row, np.concatenate([before, mixed]))
 
 
 def _mm_argmax(machine: Machine, core: _Core, row: np.ndarray) -> None:
-    logits = tree_matvec(core.head_weights, _a(core, row).view(np.uint16), machine.d).view(HALF)
+    logits = product(core.head_weights, _a(core, row), machine.d)
     best = int(logits.argmax())
     pair = (float(logits[best]), float(core.first_token + best))
     core.vector[int(row[isa.DST])] = np.array([*pair, *logits.astype(np.float64)])

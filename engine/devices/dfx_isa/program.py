@@ -3,15 +3,17 @@
 Source: Hong et al., MICRO 2022, algorithm 1 and sections IV to V. An instruction is a row of a flat array: what it
 does to which registers, which the functional machine executes, and how long it occupies which unit, which the
 scoreboard times. Matrix instructions are priced by the beats their tiles take from HBM; d x l weights are one beat.
+Vectors are d wide: so are the vector unit, the register file and the words of the router.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import ceil, log2
+
 import numpy as np
 
-from engine.kernels.jit import kernel
-
-__all__ = ["COLUMNS", "ROLES", "UNITS", "emit_head", "emit_layer", "emit_token"]
+__all__ = ["COLUMNS", "ROLES", "UNITS", "head_program", "layer_program", "token_program"]
 
 UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
 MPU, VPU, ROUTER, WRITE, DDR = range(5)
@@ -47,171 +49,163 @@ OPS: tuple[str, ...] = (
     GATHERED, PROJECTED, MIDDLE, WIDE, NEXT, BEST,
 ) = range(23)  # fmt: skip
 
-# record of the core and its network: what emit_* read
+# record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
-    LINK_RATE, HANDOFF_CYCLES, CARDS, BYTES = range(20)  # fmt: skip
-RECORD = 20
+    LINK_RATE, HANDOFF_CYCLES, CARDS, BYTES, FILL = range(21)  # fmt: skip
+RECORD = 21
 
 
-@kernel
-def _put(code, at, unit, occupy, latency, dep1, dep2, chain, role, op, dst, src1, src2):
-    """Append an instruction; returns the place of the next."""
-    code[at, :] = 0.0
-    code[at, UNIT] = unit
-    code[at, OCCUPY] = occupy
-    code[at, LATENCY] = latency
-    code[at, DEP1] = dep1
-    code[at, DEP2] = dep2
-    code[at, CHAIN] = chain
-    code[at, ROLE] = role
-    code[at, OP] = op
-    code[at, DST] = dst
-    code[at, SRC1] = src1
-    code[at, SRC2] = src2
-    return at + 1
+class _Program:
+    """Instructions being written; every method appends one and returns its place."""
+
+    def __init__(self, record: Sequence[float]) -> None:
+        self.rec = record
+        self.rows: list[list[float]] = []
+        self.tree = ceil(log2(record[D])) * record[ADD]  # depth of the adder tree behind the multipliers
+        self.maximum = ceil(log2(record[VECTOR])) * record[COMPARE]
+
+    def code(self) -> np.ndarray:
+        """The program as rows of numbers, (n, COLUMNS)."""
+        return np.array(self.rows)
+
+    def put(
+        self, unit: int, occupy: float, latency: float, dep1: int, dep2: int, chain: bool, role: int, op: int,
+        dst: int, src1: int, src2: int = NONE, *, hbm: float = 0.0, beats: float = 0.0, handoff: bool = False,
+        sent: float = 0.0, arg: float = 0.0,
+    ) -> int:  # fmt: skip
+        wait = self.rec[HANDOFF_CYCLES] if handoff else 0.0
+        self.rows.append(
+            [unit, occupy, latency, dep1, dep2, chain, role, hbm, beats, wait, sent, op, dst, src1, src2, arg]
+        )
+        return len(self.rows) - 1
+
+    def matrix(
+        self, rows: float, cols: float, extra: float, dep1: int, dep2: int, role: int, op: int, dst: int, src: int,
+        arg: float, *, handoff: bool = False,
+    ) -> int:  # fmt: skip
+        """A matrix instruction over a rows x cols operand: d x l weights a beat, from HBM with a gap between bursts."""
+        rec = self.rec
+        beats = ceil(rows / rec[D]) * ceil(cols / rec[L])
+        latency = rec[MUL] + self.tree + rec[ADD] + extra  # products, tree, accumulation over tiles
+        occupy = ceil(beats * max(1.0, rec[BEAT] + rec[GAP]))
+        return self.put(
+            MPU, occupy, latency, dep1, dep2, False, role, op, dst, src,
+            hbm=rows * cols * rec[BYTES], beats=beats, handoff=handoff, arg=arg,
+        )  # fmt: skip
+
+    def vector(
+        self, elements: float, latency: float, dep1: int, dep2: int, chain: bool, role: int, op: int, dst: int,
+        src1: int, src2: int = NONE, arg: float = 0.0,
+    ) -> int:  # fmt: skip
+        """An element-wise vector instruction; where `chain` is set a dependent one may follow element by element."""
+        beats = ceil(elements / self.rec[VECTOR])
+        return self.put(VPU, beats, latency, dep1, dep2, chain, role, op, dst, src1, src2, arg=arg)
+
+    def accumulate(self, elements: float, dep: int, role: int, dst: int, src: int) -> int:
+        """Sum of a vector: a tree over each beat, and a pipelined adder that takes a beat a cycle.
+
+        As many partial sums circulate in the adder as it has stages; they are added by pairs at the end.
+        """
+        add, lanes = self.rec[ADD], self.rec[VECTOR]
+        beats = ceil(elements / lanes)
+        levels = ceil(log2(lanes)) + (beats > 1) + ceil(log2(min(beats, add)))
+        return self.put(VPU, beats, levels * add, dep, -1, True, role, ACCUMULATE, dst, src)
+
+    def norm(self, width: float, dep: int, role: int, source: int) -> int:
+        """LayerNorm: mean, deviation, reciprocal root, scale and shift as vector instructions."""
+        add, mul = self.rec[ADD], self.rec[MUL]
+        total = self.accumulate(width, dep, role, SUM, source)
+        mean = self.put(VPU, 1.0, mul, total, -1, False, role, DIVIDE_BY_WIDTH, MEAN, SUM)
+        centred = self.vector(width, add, dep, mean, False, role, SUB_SCALAR, CENTRED, source, MEAN)
+        squares = self.vector(width, mul, centred, -1, True, role, MUL_OP, SQUARES, CENTRED, CENTRED)
+        total = self.accumulate(width, squares, role, SUM, SQUARES)
+        root = mul + add + self.rec[ROOT]  # times 1 / width, plus epsilon, reciprocal root
+        deviation = self.put(VPU, 1.0, root, total, -1, False, role, INVERSE_DEVIATION, DEVIATION, SUM)
+        scaled = self.vector(width, mul, centred, deviation, False, role, MUL_SCALAR, SCALED, CENTRED, DEVIATION)
+        scaled = self.vector(width, mul, scaled, -1, True, role, MUL_GAMMA, SCALED, SCALED)
+        return self.vector(width, add, scaled, -1, True, role, ADD_BETA, NORMED, SCALED)
+
+    def sync(self, local: float, dep: int, role: int, op: int, dst: int, src: int) -> int:
+        """Ring all-gather of a vector of which each card holds `local` elements: hand-over, then cards - 1 hops."""
+        rec = self.rec
+        beats = ceil(local / rec[VECTOR])
+        hops = rec[CARDS] - 1.0
+        sent = hops * local * rec[BYTES]
+        latency = ceil(hops * rec[HOP] + sent / rec[LINK_RATE]) + beats
+        return self.put(ROUTER, beats, latency, dep, -1, False, role, op, dst, src, handoff=True, sent=sent)
+
+    def store(self, local: float, latency: float, dep: int, op: int, src: int) -> int:
+        """New keys or values of this card's heads written to HBM."""
+        beats = ceil(local / self.rec[VECTOR])
+        return self.put(WRITE, beats, latency, dep, -1, False, KV_APPEND, op, NONE, src, hbm=local * self.rec[BYTES])
 
 
-@kernel
-def _matrix(code, at, rec, rows, cols, extra, dep1, dep2, role, handoff, op, dst, src, arg):
-    """A matrix instruction over a rows x cols operand: d x l weights a beat, from HBM with a gap between bursts."""
-    beats = np.ceil(rows / rec[D]) * np.ceil(cols / rec[L])
-    tree = np.ceil(np.log2(rec[D]))
-    latency = rec[MUL] + tree * rec[ADD] + rec[ADD] + extra  # products, tree, accumulation over tiles
-    occupy = np.ceil(beats * max(1.0, rec[BEAT] + rec[GAP]))
-    _put(code, at, MPU, occupy, latency, dep1, dep2, 0.0, role, op, dst, src, NONE)
-    code[at, BEATS] = beats
-    code[at, HBM] = rows * cols * rec[BYTES]
-    code[at, HANDOFF] = handoff * rec[HANDOFF_CYCLES]
-    code[at, ARG] = arg
-    return at + 1
-
-
-@kernel
-def _vector(code, at, rec, elements, latency, dep1, dep2, chain, role, op, dst, src1, src2):
-    """An element-wise vector instruction; where `chain` is set a dependent one may follow element by element."""
-    return _put(code, at, VPU, np.ceil(elements / rec[VECTOR]), latency, dep1, dep2, chain, role, op, dst, src1, src2)
-
-
-@kernel
-def _accumulate(code, at, rec, elements, dep1, role, dst, src):
-    """Sum of a vector: an adder tree, then one dependent scalar addition for each beat."""
-    beats = np.ceil(elements / rec[VECTOR])
-    tree = np.ceil(np.log2(rec[VECTOR])) * rec[ADD]
-    return _put(code, at, VPU, beats * rec[ADD], tree, dep1, -1.0, 1.0, role, ACCUMULATE, dst, src, NONE)
-
-
-@kernel
-def _norm(code, at, rec, width, dep, role, source):
-    """LayerNorm: mean, deviation, reciprocal root, scale and shift as vector instructions."""
-    at = _accumulate(code, at, rec, width, dep, role, SUM, source)
-    at = _put(code, at, VPU, 1.0, rec[MUL], at - 1, -1.0, 0.0, role, DIVIDE_BY_WIDTH, MEAN, SUM, NONE)
-    at = _vector(code, at, rec, width, rec[ADD], dep, at - 1, 0.0, role, SUB_SCALAR, CENTRED, source, MEAN)
-    centred = at - 1
-    at = _vector(code, at, rec, width, rec[MUL], centred, -1.0, 1.0, role, MUL_OP, SQUARES, CENTRED, CENTRED)
-    at = _accumulate(code, at, rec, width, at - 1, role, SUM, SQUARES)
-    root = rec[MUL] + rec[ADD] + rec[ROOT]  # times 1 / width, plus epsilon, reciprocal root
-    at = _put(code, at, VPU, 1.0, root, at - 1, -1.0, 0.0, role, INVERSE_DEVIATION, DEVIATION, SUM, NONE)
-    at = _vector(code, at, rec, width, rec[MUL], centred, at - 1, 0.0, role, MUL_SCALAR, SCALED, CENTRED, DEVIATION)
-    at = _vector(code, at, rec, width, rec[MUL], at - 1, -1.0, 1.0, role, MUL_GAMMA, SCALED, SCALED, NONE)
-    return _vector(code, at, rec, width, rec[ADD], at - 1, -1.0, 1.0, role, ADD_BETA, NORMED, SCALED, NONE)
-
-
-@kernel
-def _sync(code, at, rec, local, dep, role, op, dst, src):
-    """Ring all-gather of a vector of which each card holds `local` elements: hand-over, then cards - 1 hops."""
-    beats = np.ceil(local / rec[VECTOR])
-    hops = rec[CARDS] - 1.0
-    sent = hops * local * rec[BYTES]
-    latency = np.ceil(hops * rec[HOP] + sent / rec[LINK_RATE]) + beats
-    _put(code, at, ROUTER, beats, latency, dep, -1.0, 0.0, role, op, dst, src, NONE)
-    code[at, HANDOFF] = rec[HANDOFF_CYCLES]
-    code[at, SENT] = sent
-    return at + 1
-
-
-@kernel
-def _store(code, at, rec, local, latency, dep, op, src):
-    """New keys or values of this card's heads written to HBM."""
-    _put(code, at, WRITE, np.ceil(local / rec[VECTOR]), latency, dep, -1.0, 0.0, KV_APPEND, op, NONE, src, NONE)
-    code[at, HBM] = local * rec[BYTES]
-    return at + 1
-
-
-@kernel
-def emit_layer(code, rec, width, heads, head, ffn, context):
-    """One decoder layer of one token on one card that holds `heads` heads; returns the number of instructions.
+def layer_program(
+    rec: Sequence[float], width: float, heads: float, head: float, ffn: float, context: float
+) -> np.ndarray:
+    """One decoder layer of one token on one card that holds `heads` heads, (instructions, COLUMNS).
 
     Value comes first so that its transposition hides behind Key and Query. Heads are software pipelined: the scores
     of the next head are computed while the softmax of this one runs.
     """
-    cards = rec[CARDS]
+    p = _Program(rec)
     local = heads * head
-    part = np.ceil(width / cards)
-    part_ffn = np.ceil(ffn / cards)
+    part, part_ffn = ceil(width / rec[CARDS]), ceil(ffn / rec[CARDS])
     bias = rec[ADD]
-    at = _norm(code, 0, rec, width, -1.0, NORM1, X)
-    normed = at - 1
-    at = _matrix(code, at, rec, width, local, bias, normed, -1.0, VALUE, 1.0, CONV1D, V, NORMED, VALUE)
-    at = _store(code, at, rec, local, rec[WRITE_LATENCY] + rec[D], at - 1, STORE_VALUE, V)  # transposed on the way
-    value_stored = at - 1
-    at = _matrix(code, at, rec, width, local, bias, normed, -1.0, KEY, 0.0, CONV1D, K, NORMED, KEY)
-    at = _store(code, at, rec, local, rec[WRITE_LATENCY], at - 1, STORE_KEY, K)
-    key_stored = at - 1
-    at = _matrix(code, at, rec, width, local, bias, normed, -1.0, QUERY, 0.0, CONV1D, Q, NORMED, QUERY)
-    query = at - 1
-    # masking, scale by 1 / sqrt(head), tree of comparators for the maximum
-    after = rec[MUL] + 1.0 + rec[COMPARE] * np.ceil(np.log2(rec[VECTOR]))
-    at = _matrix(code, at, rec, head, context, after, query, key_stored, SCORES, 1.0, MASKED_MM, SCORE, Q, 0.0)
-    scores = at - 1
-    last = -1.0
+    normed = p.norm(width, -1, NORM1, X)
+    value = p.matrix(width, local, bias, normed, -1, VALUE, CONV1D, V, NORMED, VALUE, handoff=True)
+    value_stored = p.store(local, rec[WRITE_LATENCY] + rec[D], value, STORE_VALUE, V)  # transposed on the way
+    key = p.matrix(width, local, bias, normed, -1, KEY, CONV1D, K, NORMED, KEY)
+    key_stored = p.store(local, rec[WRITE_LATENCY], key, STORE_KEY, K)
+    query = p.matrix(width, local, bias, normed, -1, QUERY, CONV1D, Q, NORMED, QUERY)
+    after = rec[MUL] + 1.0 + p.maximum  # scale by 1 / sqrt(head), masking, tree of comparators
+
+    def scores_of(h: int) -> int:
+        return p.matrix(head, context, after, query, key_stored, SCORES, MASKED_MM, SCORE, Q, float(h), handoff=h == 0)
+
+    scores, last = scores_of(0), -1
     for h in range(int(heads)):
-        following = -1
-        if h + 1 < heads:
-            at = _matrix(
-                code, at, rec, head, context, after, query, key_stored, SCORES, 0.0, MASKED_MM, SCORE, Q, h + 1.0
-            )
-            following = at - 1
-        at = _vector(code, at, rec, context, rec[ADD], scores, -1.0, 0.0, SOFTMAX, SUB_MAXIMUM, POWERS, SCORE, NONE)
-        code[at - 1, ARG] = h
-        at = _vector(code, at, rec, context, rec[EXP], at - 1, -1.0, 1.0, SOFTMAX, EXP_OP, POWERS, POWERS, NONE)
-        powers = at - 1
-        at = _accumulate(code, at, rec, context, powers, SOFTMAX, SUM, POWERS)
-        at = _put(code, at, VPU, 1.0, rec[RECIPROCAL], at - 1, -1.0, 0.0, SOFTMAX, RECIPROCAL_OP, SHARE, SUM, NONE)
-        at = _vector(code, at, rec, context, rec[MUL], powers, at - 1, 0.0, SOFTMAX, MUL_SCALAR, POWERS, POWERS, SHARE)
-        at = _matrix(code, at, rec, context, head, 0.0, at - 1, value_stored, CONTEXT, 0.0, MM, MIXED, POWERS, h)
-        last = at - 1
+        following = scores_of(h + 1) if h + 1 < heads else -1
+        lowered = p.vector(context, rec[ADD], scores, -1, False, SOFTMAX, SUB_MAXIMUM, POWERS, SCORE, arg=float(h))
+        powers = p.vector(context, rec[EXP], lowered, -1, True, SOFTMAX, EXP_OP, POWERS, POWERS)
+        total = p.accumulate(context, powers, SOFTMAX, SUM, POWERS)
+        share = p.put(VPU, 1.0, rec[RECIPROCAL], total, -1, False, SOFTMAX, RECIPROCAL_OP, SHARE, SUM)
+        powers = p.vector(context, rec[MUL], powers, share, False, SOFTMAX, MUL_SCALAR, POWERS, POWERS, SHARE)
+        last = p.matrix(context, head, 0.0, powers, value_stored, CONTEXT, MM, MIXED, POWERS, float(h))
         scores = following
-    at = _sync(code, at, rec, local, last, SYNC_ATTENTION, SYNC, GATHERED, MIXED)
-    at = _matrix(
-        code, at, rec, width, part, bias, at - 1, -1.0, ATTENTION_OUT, 1.0, CONV1D, PROJECTED, GATHERED, ATTENTION_OUT
-    )
-    at = _sync(code, at, rec, part, at - 1, SYNC_PROJECTION, SYNC, GATHERED, PROJECTED)
-    at = _vector(code, at, rec, width, rec[ADD], at - 1, -1.0, 1.0, RESIDUAL1, ADD_OP, MIDDLE, GATHERED, X)
-    kept = at - 1
-    at = _norm(code, at, rec, width, kept, NORM2, MIDDLE)
+    at = p.sync(local, last, SYNC_ATTENTION, SYNC, GATHERED, MIXED)
+    at = p.matrix(width, part, bias, at, -1, ATTENTION_OUT, CONV1D, PROJECTED, GATHERED, ATTENTION_OUT, handoff=True)
+    at = p.sync(part, at, SYNC_PROJECTION, SYNC, GATHERED, PROJECTED)
+    kept = p.vector(width, rec[ADD], at, -1, True, RESIDUAL1, ADD_OP, MIDDLE, GATHERED, X)
+    at = p.norm(width, kept, NORM2, MIDDLE)
     gelu = bias + rec[TABLE]
-    at = _matrix(code, at, rec, width, part_ffn, gelu, at - 1, -1.0, FC1, 1.0, CONV1D_GELU, WIDE, NORMED, FC1)
-    at = _sync(code, at, rec, part_ffn, at - 1, SYNC_FC1, SYNC, GATHERED, WIDE)
-    at = _matrix(code, at, rec, ffn, part, bias, at - 1, -1.0, FC2, 1.0, CONV1D, PROJECTED, GATHERED, FC2)
-    at = _sync(code, at, rec, part, at - 1, SYNC_FC2, SYNC, GATHERED, PROJECTED)
-    return _vector(code, at, rec, width, rec[ADD], at - 1, kept, 1.0, RESIDUAL2, ADD_OP, X, GATHERED, MIDDLE)
+    at = p.matrix(width, part_ffn, gelu, at, -1, FC1, CONV1D_GELU, WIDE, NORMED, FC1, handoff=True)
+    at = p.sync(part_ffn, at, SYNC_FC1, SYNC, GATHERED, WIDE)
+    at = p.matrix(ffn, part, bias, at, -1, FC2, CONV1D, PROJECTED, GATHERED, FC2, handoff=True)
+    at = p.sync(part, at, SYNC_FC2, SYNC, GATHERED, PROJECTED)
+    p.vector(width, rec[ADD], at, kept, True, RESIDUAL2, ADD_OP, X, GATHERED, MIDDLE)
+    return p.code()
 
 
-@kernel
-def emit_token(code, rec, width):
-    """Embedding of one token: a row of WTE and one of WPE from DDR, added."""
-    cycles = np.ceil(width * rec[BYTES] / rec[DDR_RATE])
-    at = _put(code, 0, DDR, cycles, rec[DDR_LATENCY], -1.0, -1.0, 0.0, EMBEDDING, LOAD_TOKEN, X, NONE, NONE)
-    at = _put(code, at, DDR, cycles, rec[DDR_LATENCY], -1.0, -1.0, 0.0, EMBEDDING, LOAD_POSITION, POSITION, NONE, NONE)
-    return _vector(code, at, rec, width, rec[ADD], 0.0, 1.0, 0.0, EMBEDDING, ADD_OP, X, X, POSITION)
+def token_program(rec: Sequence[float], width: float) -> np.ndarray:
+    """Embedding of one token: a row of WTE and one of WPE from DDR, added; (instructions, COLUMNS)."""
+    p = _Program(rec)
+    cycles = ceil(width * rec[BYTES] / rec[DDR_RATE])
+    token = p.put(DDR, cycles, rec[DDR_LATENCY], -1, -1, False, EMBEDDING, LOAD_TOKEN, X, NONE)
+    place = p.put(DDR, cycles, rec[DDR_LATENCY], -1, -1, False, EMBEDDING, LOAD_POSITION, POSITION, NONE)
+    p.vector(width, rec[ADD], token, place, False, EMBEDDING, ADD_OP, X, X, POSITION)
+    return p.code()
 
 
-@kernel
-def emit_head(code, rec, width, vocab):
-    """Final norm, logits of this card's share of the vocabulary, their maximum, and the token back to DDR."""
-    at = _norm(code, 0, rec, width, -1.0, FINAL_NORM, X)
-    part = np.ceil(vocab / rec[CARDS])
-    after = rec[COMPARE] * np.ceil(np.log2(rec[VECTOR]))
-    at = _matrix(code, at, rec, width, part, after, at - 1, -1.0, LM_HEAD, 1.0, MM_ARGMAX, NEXT, NORMED, LM_HEAD)
-    at = _sync(code, at, rec, 1.0, at - 1, ARGMAX, SYNC_ARGMAX, BEST, NEXT)
-    return _put(code, at, DDR, 1.0, rec[DDR_LATENCY], at - 1, -1.0, 0.0, ARGMAX, STORE_TOKEN, NONE, BEST, NONE)
+def head_program(rec: Sequence[float], width: float, vocab: float) -> np.ndarray:
+    """Final norm, logits of this card's share of the vocabulary, their maximum, and the token back to DDR.
+
+    Shape (instructions, COLUMNS).
+    """
+    p = _Program(rec)
+    at = p.norm(width, -1, FINAL_NORM, X)
+    part = ceil(vocab / rec[CARDS])
+    at = p.matrix(width, part, p.maximum, at, -1, LM_HEAD, MM_ARGMAX, NEXT, NORMED, LM_HEAD, handoff=True)
+    at = p.sync(1.0, at, ARGMAX, SYNC_ARGMAX, BEST, NEXT)
+    p.put(DDR, 1.0, rec[DDR_LATENCY], at, -1, False, ARGMAX, STORE_TOKEN, NONE, BEST)
+    return p.code()

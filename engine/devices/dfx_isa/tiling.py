@@ -1,7 +1,9 @@
-"""The choice of the tile (d, l): what each costs in DSP slices and how fast attention and whole tokens run with it.
+"""The choice of the tile (d, l): what each costs in DSP slices and how fast attention runs with it.
 
-Source: Hong et al., MICRO 2022, sections V-B and V-C. DSP counts follow the document's operators; which of the equally
-fast tiles is best is decided by the slices it takes, as the document does.
+The document takes l = 1024 / d, because d x l fp16 weights are what 32 channels of 512 bit deliver in a cycle: a
+narrower tile leaves channels idle, a wider one waits. Of those, tiles wider than a head (64) in d or l leave
+multipliers idle in attention. Vectors are d wide, so a small d also makes a narrow vector unit. Source: Hong et al.,
+MICRO 2022, sections V-B and V-C; DSP counts follow the document's operators.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["CANDIDATES", "Choice", "best", "dsp_slices", "fastest"]
+__all__ = ["CANDIDATES", "Choice", "best", "dsp_slices", "ties"]
 
 CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
 """Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
@@ -20,10 +22,11 @@ NEGLIGIBLE = 0.05
 
 @dataclass(frozen=True)
 class Choice:
-    """A tile with the time it was judged by and the DSP slices of the core."""
+    """A tile with the time of the attention it was judged by and the DSP slices of the core."""
 
     tile: tuple[int, int]
-    seconds: float
+    seconds: float  # attention from first to last instruction
+    matrix_s: float  # the matrix unit's part of it
     dsp: float
 
 
@@ -44,13 +47,13 @@ def dsp_slices(d: float, lanes: float, vector: float) -> dict[str, float]:
     }
 
 
-def fastest(choices: Iterable[Choice]) -> tuple[Choice, ...]:
-    """The choices no slower than the fastest by more than `NEGLIGIBLE`."""
+def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    """The choices whose matrix unit is busy no longer than the least by more than `NEGLIGIBLE`."""
     found = tuple(choices)
-    least = min(c.seconds for c in found)
-    return tuple(c for c in found if c.seconds <= least * (1 + NEGLIGIBLE))
+    least = min(c.matrix_s for c in found)
+    return tuple(c for c in found if c.matrix_s <= least * (1 + NEGLIGIBLE))
 
 
 def best(choices: Iterable[Choice], limit: float = float("inf")) -> Choice:
-    """Of the fastest that fit `limit` slices, the one that takes the fewest. [-]"""
-    return min(fastest(c for c in choices if c.dsp <= limit), key=lambda c: c.dsp)
+    """The fastest of those that fit `limit` slices; of equally fast ones, the one that takes the fewest. [-]"""
+    return min((c for c in choices if c.dsp <= limit), key=lambda c: (c.seconds, c.dsp))
