@@ -16,12 +16,13 @@ from engine.scenario import decode
 if TYPE_CHECKING:
     from app.load import Answer, Load, Spot
     from app.traffic_inputs import Site
+    from engine.machine import Machine
     from engine.sweep import Attribution
     from engine.traffic import Sla, Timeline
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "load_answer", "load_point", "load_window", "offers", "options", "published",
+    "arrangements", "attribution", "load_answer", "load_point", "load_window", "machine", "offers", "options", "published",
     "report", "warm_up",
 ]  # fmt: skip
 
@@ -49,6 +50,14 @@ def attribution(base: str, other: str, figure: str) -> Attribution:
     from engine.sweep import attribute  # read when two scenarios are first compared
 
     return attribute(decode(base), decode(other), figure)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def machine(token: str) -> Machine:
+    """Units, fabric, tiles and arithmetic of a scenario's machine; small networks are run for it."""
+    from engine.machine import machine as machine_of  # compiled products, read when its part of a page is first opened
+
+    return machine_of(decode(token))
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
 from engine.cli_sweep import add_sweep
 from engine.cli_traffic import add_traffic
@@ -204,6 +205,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_scenario(p)
     p.add_argument("--csv", action="store_true")
     p.set_defaults(run=_evaluate)
+    add_machine(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)
     add_measure(commands)

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import cached, claims, link, parts, specs, widgets, words
+from app import cached, claims, inside, link, parts, specs, widgets, words
 from app import format as fmt
 from engine.choices import default_scenario, why_not
 from engine.devices.family import Unsupported
@@ -255,6 +255,8 @@ def detail(section: str, id: str) -> None:
         values(parameters(entry) if section == "workloads" else specs.quantities(entry))
         if section == "workloads":
             graph(entry)
+        if section == "devices":
+            inside.precisions(entry)
         sources(entry)
         notes(entry)
         path = default_zoo().path(id) if section == "workloads" else default_catalog().path(section, id)

@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import cached, cards, charts, fixes, link, parts, roofline, specs, tables, widgets, words
+from app import cached, cards, charts, fixes, inside, link, parts, roofline, specs, tables, widgets, words
 from app import format as fmt
 from engine.devices.family import Unsupported
+from engine.machine import has_machine
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
@@ -265,6 +266,8 @@ def show() -> None:
                 right()
     if report.timeline:
         timeline(report)
+    if has_machine(scenario):
+        inside.inside()
     if report.links:
         turn_one_knob()
     operators(report)

@@ -201,7 +201,7 @@ def _notes(job: Job) -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def _spans(record: tuple[float, ...], layer: Layer, context: float, chaining: bool, clock: float) -> tuple[Span, ...]:
-    """One layer as bars: a unit is busy with an instruction; neighbours of one role are joined."""
+    """One layer as bars: a unit is busy with an instruction; bars of one role without a gap are joined."""
     resource = ("offchip", "compute", "links", "offchip", "offchip")
     timed = time_program("layer", record, layer, context, chaining)
     rows = zip(timed.code.tolist(), timed.start.tolist(), timed.done.tolist(), strict=True)
@@ -210,8 +210,8 @@ def _spans(record: tuple[float, ...], layer: Layer, context: float, chaining: bo
         unit, role = int(row[isa.UNIT]), int(row[isa.ROLE])
         end = done if unit == isa.ROUTER else start + row[isa.OCCUPY]
         lane = bars[unit]
-        if lane and lane[-1][0] == role:
-            lane[-1][2] = end
+        if lane and lane[-1][0] == role and start <= lane[-1][2]:
+            lane[-1][2] = max(lane[-1][2], end)
         else:
             lane.append([role, start, end])
     return tuple(

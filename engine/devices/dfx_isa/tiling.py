@@ -8,16 +8,20 @@ MICRO 2022, sections V-B and V-C; DSP counts follow the document's operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["CANDIDATES", "Choice", "best", "dsp_slices", "ties"]
+__all__ = ["CANDIDATES", "Choice", "best", "chosen", "dsp_slices", "ties"]
 
 CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
 """Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
 
 NEGLIGIBLE = 0.05
 """Relative difference in time below which tiles count as equally fast; the document calls its own negligible."""
+
+
+SAME = 0.005
+"""Relative difference in the time of a request below which slices decide: far below the model's error."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +61,9 @@ def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:
 def best(choices: Iterable[Choice], limit: float = float("inf")) -> Choice:
     """The fastest of those that fit `limit` slices; of equally fast ones, the one that takes the fewest. [-]"""
     return min((c for c in choices if c.dsp <= limit), key=lambda c: (c.seconds, c.dsp))
+
+
+def chosen(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
+    """Of the tiles within `SAME` of the fastest, the one that takes the fewest slices."""
+    least = min(seconds.values())
+    return min((t for t, s in seconds.items() if s <= least * (1 + SAME)), key=lambda t: (slices[t], seconds[t]))

@@ -1,0 +1,120 @@
+"""A pool of accelerators behind the network that CPU servers share: its rate, its clients, and what they wait.
+
+An instance is what a scenario evaluates, one model on one or several devices; a pool holds as many as its devices
+make. Requests of all clients queue for the first free instance. Source: Chung et al., IEEE Micro 2018, where many CPU
+clients share an instance because one cannot drive it; what a client spends on a query is not printed. Estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.evaluate import evaluate
+from engine.scenario import Scenario, ScenarioError
+from engine.traffic.closed_forms import Law, mdc
+from engine.traffic.scenario_load import service_table
+
+__all__ = ["Client", "Microservice", "microservice"]
+
+MOST = 100_000  # devices of a pool: as many as the datacenter's network reaches
+
+
+@dataclass(frozen=True)
+class Client:
+    """A CPU server that calls the microservice, busy with its own part of every query."""
+
+    cores: int = 16
+    query_s: float = 10e-3  # core time of a query beside the call [s]; assumed
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.cores <= 1024:
+            raise ScenarioError(f"client cores is {self.cores}: 1 to 1024 is allowed")
+        if not 1e-7 <= self.query_s <= 1e3:
+            raise ScenarioError(f"client query_s is {self.query_s:g} s: 1e-07 to 1000 s is allowed")
+
+
+@dataclass(frozen=True)
+class Microservice:
+    """A pool and what it carries. Rates in requests a second, times in seconds."""
+
+    devices: int
+    instances: int
+    idle_devices: int  # too few for one more instance
+    latency_s: float  # of a request to an idle instance, network included
+    instance_qps: float
+    pool_qps: float
+    limit: str  # what an instance's rate ends at: its devices, or the port of the network
+    client_qps: float  # most that one client drives
+    clients_per_instance: float
+    shared_above_s: float  # core time of a query from which more than one client shares an instance
+    clients: int
+    offered_qps: float
+    utilisation: float
+    mean_s: float | None  # with that many clients; None: more than the pool carries
+    p95_s: float | None
+    most_clients: int  # that keep the limit on the 95th percentile, or the pool's rate where there is none
+    message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, SI units in the keys."""
+        return asdict(self)
+
+
+def _law(qps: float, hold_s: float, instances: int) -> Law | None:
+    """Time in the system of Poisson arrivals at constant service times; None at or above the pool's rate."""
+    return mdc(qps, hold_s, instances) if qps * hold_s / instances < 0.999 else None
+
+
+def microservice(
+    scenario: Scenario, devices: int, clients: int = 1, client: Client | None = None, p95_s: float | None = None
+) -> Microservice:
+    """A pool of `devices` serving a scenario's request to `clients` that drive it as hard as they can.
+
+    Parameters
+    ----------
+    devices : devices of the pool, of which the scenario's own number make one instance.
+    p95_s : limit on the 95th percentile of the time from request to answer. [s]
+    """
+    client = client or Client()
+    own = scenario.devices if scenario.scheme != "replicas" else 1
+    scenario = scenario if scenario.scheme != "replicas" else scenario.with_(scheme="single", devices=1)
+    if not own <= devices <= MOST:
+        raise ScenarioError(f"devices of the pool is {devices}: {own} to {MOST:,} is allowed")
+    if clients < 1:
+        raise ScenarioError(f"clients is {clients}: 1 or more is allowed")
+    report = evaluate(scenario)
+    if not report.fits:
+        raise ScenarioError(report.problems[0] if report.problems else "The workload does not fit the system.")
+    table = service_table(scenario)
+    assert table.latency_s is not None
+    instances = devices // own * table.servers
+    hold, latency = float(table.hold_s[0, 0]), float(table.latency_s[0, 0])
+    wire = max((float(r.busy_s[0, 0]) for r in table.resources.values()), default=0.0)
+    limit = "network port" if wire > hold else table.bound
+    hold = max(hold, wire)
+    rate, drives = 1.0 / hold, client.cores / client.query_s
+
+    def p95(count: int) -> float | None:
+        law = _law(count * drives, hold, instances)
+        return None if law is None else law.quantile(0.95) + latency - hold
+
+    def keeps(count: int) -> bool:
+        found = p95(count)
+        return found is not None and (p95_s is None or found <= p95_s)
+
+    low, high = 0, int(instances * rate / drives) + 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    now = _law(clients * drives, hold, instances)
+    offered = clients * drives
+    message = (
+        f"{instances} instances carry {instances * rate:,.4g} requests/s; a client drives {drives:,.4g}, so "
+        f"{rate / drives:.3g} clients fill an instance"
+    )
+    return Microservice(
+        devices, instances, devices % own, latency, rate, instances * rate, limit, drives, rate / drives,
+        client.cores / rate, clients, offered, offered / (instances * rate),
+        None if now is None else now.mean + latency - hold, p95(clients), low, message,
+    )  # fmt: skip
