@@ -196,16 +196,23 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
 def checked(bound: Bound) -> Bound:
     """The same, checked against what the system offers, with the graph as the accelerator's compiler runs it."""
     check(bound.scenario, bound.system, bound.device, bound.graph)
-    parameters = {
-        p.name for d in (*bound.devices, *([bound.host] if bound.host else [])) for p in family(d.kind).parameters
-    }
-    for name in bound.model:
-        if name not in parameters:
-            raise ScenarioError(
-                f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(parameters))}"
-            )
+    _check_model(bound)
     graph = as_run(bound.scenario, bound.device, bound.graph, bound.model)
     return bound if graph is bound.graph else replace(bound, graph=graph)
+
+
+def _check_model(bound: Bound) -> None:
+    """Every overridden model parameter is one of a device's or the host's family, and within its limits."""
+    if not bound.model:
+        return
+    known: set[str] = set()
+    for device in (*bound.devices, *([bound.host] if bound.host else [])):
+        fam = family(device.kind)
+        names = {p.name for p in fam.parameters}
+        fam.model(device, {k: v for k, v in bound.model.items() if k in names})
+        known |= names
+    for name in bound.model.keys() - known:
+        raise ScenarioError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(known))}")
 
 
 def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
