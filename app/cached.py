@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from app.load import Answer, Load, Spot
     from app.traffic_inputs import Site
     from engine.machine import Machine
+    from engine.microservice import Microservice
     from engine.sweep import Attribution
     from engine.traffic import Sla, Timeline
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "load_answer", "load_point", "load_window", "machine", "offers", "options", "published",
-    "report", "warm_up",
+    "arrangements", "attribution", "load_answer", "load_point", "load_window", "machine", "offers", "options", "pool",
+    "pool_waits", "published", "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -58,6 +59,22 @@ def machine(token: str) -> Machine:
     from engine.machine import machine as machine_of  # compiled products, read when its part of a page is first opened
 
     return machine_of(decode(token))
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def pool(token: str, devices: int, clients: int, cores: int, query_ms: float) -> Microservice:
+    """A scenario's pool with clients; raises what `microservice` raises."""
+    from engine.microservice import Client, microservice  # compiled queues, read when the page is first opened
+
+    return microservice(decode(token), devices, clients, Client(cores, query_ms * 1e-3))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def pool_waits(token: str, devices: int, cores: int, query_ms: float) -> tuple[tuple[int, float], ...]:
+    """The 95th percentile along the number of clients."""
+    from engine.microservice import Client, waits
+
+    return waits(decode(token), devices, Client(cores, query_ms * 1e-3))
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -13,6 +13,8 @@ from hardware_specs.schema import Device
 
 __all__ = ["inside", "precisions"]
 
+_SLIVER = 0.02  # of a resource: units that take less are left to the command line
+
 
 def precisions(device: Device) -> None:
     """Peak against precision for the generations of the soft processor; nothing where the part has none."""
@@ -52,7 +54,7 @@ def _fabric(machine: Machine) -> None:
     rows = [
         Bar(use.name, use.share, f"{fmt.count(use.used)} of {fmt.count(use.available)}, {use.basis}",
             use.basis.startswith("printed"))
-        for use in machine.uses if use.share is not None
+        for use in machine.uses if use.share is not None and use.share >= _SLIVER
     ]  # fmt: skip
     if not rows:
         return

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from app import format as fmt
-from app.look import INK, NEUTRAL, PALETTE, bar, row_height, rows_axis, style, track, two_lines
+from app.look import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, track, two_lines
 
-__all__ = ["Bar", "Part", "peaks", "shares"]
+__all__ = ["Bar", "Part", "peaks", "shares", "waits"]
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,30 @@ def peaks(parts: Sequence[Part], dark: bool) -> go.Figure:
     most = max(scale(rate) for part in parts for _, rate in part.held)
     y = {"title": f"Peak ({scale.unit})", "range": [0, 1.22 * most], "nticks": 5}
     return style(data, x, y, 300, dark)
+
+
+def waits(curve: Sequence[tuple[int, float]], now: int, dark: bool) -> go.Figure:
+    """95th percentile from request to answer along the number of clients; a line marks the number chosen."""
+    scale = fmt.scale([seconds for _, seconds in curve], "s")
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "x": [count for count, _ in curve],
+            "y": [scale(seconds) for _, seconds in curve], "line": {"color": INK[dark], "width": 1.8},
+            "marker": {"color": INK[dark], "size": 6},
+            "hovertemplate": [
+                f"<b>{count:,} clients</b><br>{fmt.seconds(seconds)}<extra></extra>" for count, seconds in curve
+            ],
+        }
+    ]  # fmt: skip
+    most = max(scale(seconds) for _, seconds in curve)
+    last = curve[-1][0]
+    if now <= last:
+        data.append(
+            {
+                "type": "scatter", "mode": "lines", "x": [now, now], "y": [0, 1.1 * most], "hoverinfo": "skip",
+                "line": {"color": PICK[dark], "width": 1.4, "dash": "dash"},
+            }
+        )  # fmt: skip
+    x = {"title": "Clients", "range": [0, 1.04 * last], "showgrid": False, "nticks": 8}
+    y = {"title": f"95th percentile ({scale.unit})", "range": [0, 1.15 * most], "nticks": 5}
+    return style(data, x, y, 260, dark)

@@ -16,7 +16,7 @@ from engine.devices.family import Unsupported
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
-__all__ = ["FIGURES", "Gain", "core_split", "cores", "gains", "not_a_node", "told", "topology"]
+__all__ = ["FIGURES", "Gain", "core_split", "cores", "gains", "not_a_node", "shared", "told", "topology"]
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
 
@@ -41,6 +41,11 @@ def not_a_node(scenario: Scenario) -> str | None:
     if bound.system.topology == "switch":
         return f"{bound.system.name} names no host: there is nothing on the other side of its links."
     return f"{bound.system.name} is no node of cards behind a switch: its topology is {bound.system.topology}."
+
+
+def shared(scenario: Scenario) -> bool:
+    """Whether the system's devices stand on a network, where many clients may call them."""
+    return bind(scenario).system.topology == "network"
 
 
 def topology(report: Report) -> Topology:

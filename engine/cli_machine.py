@@ -24,7 +24,7 @@ def add_machine(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     p.add_argument("--pool", type=int, required=True, help="devices of the pool")
     p.add_argument("--clients", type=int, default=1, help="CPU servers that drive it (default 1)")
     p.add_argument("--client-cores", type=int, default=16, help="cores of a client (default 16)")
-    p.add_argument("--client-ms", type=float, default=10.0, help="core time of a query on a client [ms] (default 10)")
+    p.add_argument("--client-ms", type=float, default=50.0, help="core time of a query on a client [ms] (default 50)")
     p.add_argument("--p95-ms", type=float, help="limit on the 95th percentile from request to answer [ms]")
     p.set_defaults(run=lambda args: _microservice(args, scenario(args)))
 

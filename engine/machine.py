@@ -171,8 +171,8 @@ def uses(scenario: Scenario) -> tuple[Use, ...]:
     tile = _tile(scenario, bound)
     slices = dsp_slices(*tile, vector_lanes(device.dfx, tile[0]))
     there = fabric.dsp.si if fabric and fabric.dsp else None
-    rows = [Use(f"DSP slices, {name}", number, there, "derived") for name, number in slices.items()]
-    rows.append(Use("DSP slices, core", sum(slices.values()), there, "derived"))
+    rows = [Use(f"DSP, {name}", number, there, "derived") for name, number in slices.items()]
+    rows.append(Use("DSP, whole core", sum(slices.values()), there, "derived"))
     for name, label in (("lut", "LUT"), ("ff", "FF"), ("bram36", "BRAM"), ("uram", "URAM")):
         total = getattr(fabric, name) if fabric else None
         if fabric and total is not None and name in fabric.used:

@@ -15,9 +15,10 @@ from engine.scenario import Scenario, ScenarioError
 from engine.traffic.closed_forms import Law, mdc
 from engine.traffic.scenario_load import service_table
 
-__all__ = ["Client", "Microservice", "microservice"]
+__all__ = ["Client", "Microservice", "microservice", "waits"]
 
 MOST = 100_000  # devices of a pool: as many as the datacenter's network reaches
+_FULL = 0.999  # of a pool's rate: at all of it the queue never ends
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Client:
     """A CPU server that calls the microservice, busy with its own part of every query."""
 
     cores: int = 16
-    query_s: float = 10e-3  # core time of a query beside the call [s]; assumed
+    query_s: float = 50e-3  # core time of a query beside the call [s]; assumed
 
     def __post_init__(self) -> None:
         if not 1 <= self.cores <= 1024:
@@ -61,9 +62,51 @@ class Microservice:
         return asdict(self)
 
 
-def _law(qps: float, hold_s: float, instances: int) -> Law | None:
-    """Time in the system of Poisson arrivals at constant service times; None at or above the pool's rate."""
-    return mdc(qps, hold_s, instances) if qps * hold_s / instances < 0.999 else None
+@dataclass(frozen=True)
+class _Pool:
+    """What queues need to know of a pool. [s]"""
+
+    devices: int
+    own: int  # devices of an instance
+    instances: int
+    hold_s: float
+    latency_s: float
+    limit: str
+
+    def p95(self, qps: float) -> float | None:
+        """95th percentile from request to answer; None where the pool does not carry the load. [s]"""
+        law = self.law(qps)
+        return None if law is None else law.quantile(0.95) + self.latency_s - self.hold_s
+
+    def law(self, qps: float) -> Law | None:
+        """Time in the system of Poisson arrivals at constant service times; None at or above the pool's rate."""
+        return mdc(qps, self.hold_s, self.instances) if qps * self.hold_s / self.instances < _FULL else None
+
+
+def _pool(scenario: Scenario, devices: int) -> _Pool:
+    if scenario.scheme == "replicas":
+        scenario = scenario.with_(scheme="single", devices=1)
+    own = scenario.devices
+    if not own <= devices <= MOST:
+        raise ScenarioError(f"devices of the pool is {devices}: {own} to {MOST:,} is allowed")
+    report = evaluate(scenario)
+    if not report.fits:
+        raise ScenarioError(report.problems[0] if report.problems else "The workload does not fit the system.")
+    table = service_table(scenario)
+    assert table.latency_s is not None
+    hold, latency = float(table.hold_s[0, 0]), float(table.latency_s[0, 0])
+    wire = max((float(r.busy_s[0, 0]) for r in table.resources.values()), default=0.0)
+    limit = "network port" if wire > hold else table.bound
+    return _Pool(devices, own, devices // own * table.servers, max(hold, wire), latency, limit)
+
+
+def waits(scenario: Scenario, devices: int, client: Client, points: int = 24) -> tuple[tuple[int, float], ...]:
+    """(clients, 95th percentile from request to answer) up to the most that the pool carries. [-], [s]"""
+    pool = _pool(scenario, devices)
+    drives = client.cores / client.query_s
+    most = int(_FULL * pool.instances / pool.hold_s / drives)
+    counts = sorted({max(1, round(most * i / points)) for i in range(1, points + 1)}) if most else []
+    return tuple((count, seen) for count in counts if (seen := pool.p95(count * drives)) is not None)
 
 
 def microservice(
@@ -77,44 +120,30 @@ def microservice(
     p95_s : limit on the 95th percentile of the time from request to answer. [s]
     """
     client = client or Client()
-    own = scenario.devices if scenario.scheme != "replicas" else 1
-    scenario = scenario if scenario.scheme != "replicas" else scenario.with_(scheme="single", devices=1)
-    if not own <= devices <= MOST:
-        raise ScenarioError(f"devices of the pool is {devices}: {own} to {MOST:,} is allowed")
+    pool = _pool(scenario, devices)
     if clients < 1:
         raise ScenarioError(f"clients is {clients}: 1 or more is allowed")
-    report = evaluate(scenario)
-    if not report.fits:
-        raise ScenarioError(report.problems[0] if report.problems else "The workload does not fit the system.")
-    table = service_table(scenario)
-    assert table.latency_s is not None
-    instances = devices // own * table.servers
-    hold, latency = float(table.hold_s[0, 0]), float(table.latency_s[0, 0])
-    wire = max((float(r.busy_s[0, 0]) for r in table.resources.values()), default=0.0)
-    limit = "network port" if wire > hold else table.bound
-    hold = max(hold, wire)
-    rate, drives = 1.0 / hold, client.cores / client.query_s
-
-    def p95(count: int) -> float | None:
-        law = _law(count * drives, hold, instances)
-        return None if law is None else law.quantile(0.95) + latency - hold
+    if p95_s is not None and not 0 < p95_s < 1e6:
+        raise ScenarioError(f"p95_s is {p95_s:g} s: above 0 and below 1000000 is allowed")
+    rate, drives = 1.0 / pool.hold_s, client.cores / client.query_s
+    instances = pool.instances
 
     def keeps(count: int) -> bool:
-        found = p95(count)
+        found = pool.p95(count * drives)
         return found is not None and (p95_s is None or found <= p95_s)
 
     low, high = 0, int(instances * rate / drives) + 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if keeps(middle) else (low, middle)
-    now = _law(clients * drives, hold, instances)
     offered = clients * drives
+    now = pool.law(offered)
     message = (
         f"{instances} instances carry {instances * rate:,.4g} requests/s; a client drives {drives:,.4g}, so "
         f"{rate / drives:.3g} clients fill an instance"
     )
     return Microservice(
-        devices, instances, devices % own, latency, rate, instances * rate, limit, drives, rate / drives,
-        client.cores / rate, clients, offered, offered / (instances * rate),
-        None if now is None else now.mean + latency - hold, p95(clients), low, message,
+        devices, instances, devices % pool.own, pool.latency_s, rate, instances * rate, pool.limit, drives,
+        rate / drives, client.cores / rate, clients, offered, offered / (instances * rate),
+        None if now is None else now.mean + pool.latency_s - pool.hold_s, pool.p95(offered), low, message,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import cached, charts, fixes, link, node_charts, nodes, parts, widgets, words
+from app import cached, charts, fixes, link, node_charts, nodes, parts, pool, widgets, words
 from app import format as fmt
 from engine import node
 from engine.devices.family import Unsupported
@@ -131,7 +131,10 @@ def show() -> None:
         except Unsupported:
             report = None
         parts.bar(report, "node")
-        elsewhere(reason)
+        if report is not None and report.fits and nodes.shared(scenario):
+            pool.pool(report)
+        else:
+            elsewhere(reason)
         parts.footer(report)
         return
     widgets.scenario_controls(scenario)

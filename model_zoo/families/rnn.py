@@ -142,6 +142,7 @@ FAMILY = Family(
         "input": ("Input width", 1, 65536),
         "hidden": ("Hidden width", 1, 65536),
         "layers": ("Stacked layers", 1, 64),
+        "directions": ("Directions", 1, 2),
     },
     input_label="Steps",
 )

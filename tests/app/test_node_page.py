@@ -119,3 +119,15 @@ def test_models_that_shard_no_tables_open_too():
     at = opened(PRESETS["node-xlmr"].scenario)
     assert "What each switch buys" in said(at)
     assert "Cores for lookups" not in " ".join(m.value for m in at.main.markdown)
+
+
+def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
+    at = opened(PRESETS["brainwave-gru"].scenario)
+    figures = {m.label: m.value for m in at.metric}
+    assert set(figures) == {"Pool carries", "A client drives", "Clients an instance", "Request to answer"}
+    before = float(figures["Clients an instance"])
+    at.number_input(key="pool.ms").set_value(100.0).run()
+    after = float({m.label: m.value for m in alive(at).metric}["Clients an instance"])
+    assert after == pytest.approx(2 * before, rel=0.01)
+    at.number_input(key="pool.clients").set_value(500).run()
+    assert "no end to the wait" in " ".join(m.delta for m in alive(at).metric)

@@ -159,3 +159,78 @@ def test_an_instance_without_depths_borrows_them_and_says_so():
     npu = DEVICE.npu.model_copy(update={"depths": {}})
     bare = DEVICE.model_copy(update={"npu": npu})
     assert Engine.of(bare) == ENGINE
+
+
+SYSTEMS = ("brainwave-s10-isca18", "brainwave-s10", "brainwave-a10", "brainwave-sv")
+SIZES = (1, 100, 513, 1024, 2816)
+
+
+def recurrent(system, cell="gru", steps=50, settings_=(), **params):
+    base = default_scenario(system, f"deepbench-{cell}-512", devices=1, scheme="single", inputs=steps)
+    return evaluate(apply_all(base.with_(params=params), list(settings_)))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("hidden", SIZES)
+def test_any_size_obeys_its_bounds(system, cell, hidden):
+    report = recurrent(system, cell, hidden=hidden, input=max(1, hidden - 413))
+    flops = sum(op.flops for op in report.ops)
+    device = default_catalog().device(default_catalog().system(system).devices[0].device)
+    engine = Engine.of(device)
+    least = 50 * floor_cycles(cell, engine.pipe) / engine.clock
+    assert report.latency_s >= flops / report.roofline.peak_flops_per_s
+    assert report.latency_s >= least
+    if not report.breakdown[
+        "offchip"
+    ]:  # pinned: no step takes longer than its work and its dependence one after the other
+        work = (
+            50 * (4 if cell == "lstm" else 3) * (engine.product(1, hidden, hidden) + engine.product(1, hidden, hidden))
+        )
+        vectors = 50 * 12 * engine.vectors(hidden) * engine.vector_beats
+        assert report.latency_s < least + (work + vectors) / engine.clock + 30e-6
+
+
+def test_time_is_linear_in_steps_from_one_to_fifteen_hundred():
+    one, many, most = (recurrent(SYSTEM, steps=n, hidden=513, input=100).latency_s for n in (1, 750, 1500))
+    step = (most - many) / 750
+    assert many - one == pytest.approx(749 * step, rel=1e-6)
+    assert 0 < one - step < 20e-6  # what a sequence costs once
+
+
+@pytest.mark.parametrize("hidden", [100, 513, 2816])
+def test_directions_and_stacked_layers_add_up(hidden):
+    one, both, deep = (
+        recurrent(
+            SYSTEM, "lstm", hidden=hidden, input=hidden, settings_=["devices.0.memory.m20k.capacity=1 GB"], **more
+        )
+        for more in ({}, {"directions": 2}, {"layers": 3})
+    )
+    inside = [r.latency_s - r.breakdown["links"] for r in (one, both, deep)]
+    assert inside[1] == pytest.approx(2 * inside[0], rel=0.02)  # one after the other
+    assert inside[2] == pytest.approx(3 * inside[0], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "path", ["lanes=7", "lanes=399", "native_dim=401", "native_dim=1", "tiles=1", "tiles=100", "mfus=1"]
+)
+def test_odd_instances_stay_between_their_bounds(path):
+    report = recurrent(SYSTEM, hidden=513, input=100, settings_=[f"system.devices.0.npu.{path}"])
+    flops = sum(op.flops for op in report.ops)
+    assert flops / report.roofline.peak_flops_per_s <= report.latency_s < 1.0
+    assert all(op.peak_used <= 1 + 1e-9 for op in report.ops)
+    assert sum(report.breakdown.values()) == pytest.approx(report.latency_s)
+
+
+def test_a_scenario_file_asks_for_an_unseen_instance_and_network(tmp_path):
+    from engine.cli import scenario_of
+
+    file = tmp_path / "unseen.yaml"
+    file.write_text(
+        "system: brainwave-s10-isca18\nworkload: deepbench-lstm-512\ninputs: 300\n"
+        "params: {hidden: 513, input: 100, layers: 2, directions: 2}\n"
+        'overrides: {devices.0.npu.tiles: "8", devices.0.npu.lanes: "20", devices.0.npu.clock: 280 MHz}\n'
+    )
+    report = evaluate(scenario_of(str(file)))
+    assert report.roofline.peak_flops_per_s == 2 * 400 * 20 * 8 * 280e6
+    assert report.fits
