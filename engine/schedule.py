@@ -13,7 +13,17 @@ from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
 from engine.partition import Hop, Plan, Stage
-from engine.settle import INTERVAL, LATENCY, METRICS, RATE, Layout, column_sums, exchange_s, exchange_wait_s, settle_times
+from engine.settle import (
+    INTERVAL,
+    LATENCY,
+    METRICS,
+    RATE,
+    Layout,
+    column_sums,
+    exchange_s,
+    exchange_wait_s,
+    settle_times,
+)
 from model_zoo.ops import Op, Phase
 
 __all__ = [

@@ -168,7 +168,7 @@ def exchange_s(count, size, steps, rate, latency):
 
 @kernel
 def exchange_wait_s(count, size, steps, rate, latency, issue):
-    """Time that so many collectives wait for the host: what a call of ``issue`` takes beyond the exchange itself. [s]"""
+    """Time that so many collectives wait for the host: what a call of ``issue`` takes beyond the exchange. [s]"""
     return count * max(issue - (size / rate + steps * latency), 0.0)
 
 

@@ -8,12 +8,13 @@ Source: Hong et al., MICRO 2022. Estimates.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from engine.devices.dfx_isa import program as isa
-from engine.devices.dfx_isa.core import BYTES, DEPTHS, Layer, core_record, time_program, vector_lanes
+from engine.devices.dfx_isa.core import BYTES, DEPTHS, Layer, Timed, core_record, time_program, vector_lanes
 from engine.devices.dfx_isa.scoreboard import N_UNITS
 from engine.devices.dfx_isa.tiling import dsp_slices
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
