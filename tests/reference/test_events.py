@@ -198,7 +198,8 @@ def test_recursions_equal_a_heap_to_the_bit(servers: int, places: int | None) ->
         fifo(arrive, hold, latency, servers, done)
     else:
         lost = fifo_finite(arrive, hold, latency, servers, places, done)
-        assert lost == np.isnan(done).sum() > 0
+        assert lost == np.isnan(done).sum()
+        assert lost > 0 or not JIT_ENABLED  # the short run has no time to fill many servers
     np.testing.assert_array_equal(done, kiefer_wolfowitz(arrive, hold, latency, servers, places))
 
 

@@ -60,18 +60,20 @@ def _loop_ir(vectors: int) -> Any:
             count = builder.extract_value(arrays[0].shape, 0)
             room = builder.extract_value(arrays[5].shape, 0)
             limited, mask = builder.icmp_signed(">", room, _I64(0)), builder.sub(room, _I64(1))
+            roomless = builder.icmp_signed("<=", args[4], _I64(0))
             before, end = builder.block, builder.append_basic_block("end")
             first = [_never_busy(builder, _LANES * v, args[3]) for v in range(vectors)]
-            bodies = {finite: builder.append_basic_block("finite" if finite else "unlimited") for finite in (0, 1)}
+            bodies = {kind: builder.append_basic_block(kind) for kind in ("unlimited", "places", "no places")}
             some, known = builder.append_basic_block("some"), builder.append_basic_block("known")
             builder.cbranch(builder.icmp_signed(">", count, _I64(0)), some, end)
             builder.position_at_end(some)
-            builder.cbranch(limited, known, bodies[0])
+            builder.cbranch(limited, known, bodies["unlimited"])
             builder.position_at_end(known)
             never = builder.load(arrays[5].data)
-            builder.branch(bodies[1])
+            builder.cbranch(roomless, bodies["no places"], bodies["places"])
             kept_at_end = [(_I64(0), before)]
-            for finite, body in bodies.items():
+            for kind, body in bodies.items():
+                finite = kind != "unlimited"
                 builder.position_at_end(body)
                 i, kept = builder.phi(_I64), builder.phi(_I64)
                 free = [builder.phi(_VECTOR) for _ in first]
@@ -85,7 +87,8 @@ def _loop_ir(vectors: int) -> Any:
                 if finite:
                     waits = builder.fcmp_ordered(">=", least, now)
                     oldest = builder.load(builder.gep(arrays[5].data, [builder.and_(kept, mask)]))
-                    full = builder.and_(waits, builder.fcmp_ordered(">=", oldest, now))
+                    # while anybody waits, no server is free; without places nobody ever does
+                    full = waits if kind == "no places" else builder.fcmp_ordered(">=", oldest, now)
                     mine = builder.gep(arrays[5].data, [builder.and_(builder.add(kept, args[4]), mask)])
                     builder.store(builder.select(waits, start, never), mine)
                     kept_now = builder.add(kept, builder.zext(builder.not_(full), _I64))
