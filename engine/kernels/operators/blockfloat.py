@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.operators.gemm import as_rows, output, pack_s8, row_blocks
+from engine.kernels.operators.gemm import as_rows, output, pack_s8, row_blocks, rows_of
 from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, panels, tile
 from engine.kernels.operators.ranges import over_range, require, whole
 
@@ -79,7 +79,7 @@ def pack_blocks(mantissa: np.ndarray, exponent: np.ndarray, block: int) -> Block
 
 
 @kernel
-def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, group, rows_at_once):
+def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, group, blocks):
     m, k = a.shape
     n = c.shape[1]
     width = scales.shape[1]
@@ -90,8 +90,7 @@ def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, group, ro
     part = np.empty((MR, NC), np.int32)
     total = np.empty((MR, NC), np.float32)
     for job in range(lo, hi):
-        first = job // across * rows_at_once
-        last = min(m, first + rows_at_once)
+        first, last = rows_of(job // across, blocks, m)
         panel = job % across
         cols = min(NC, n - panel * NC)
         row = first
@@ -140,9 +139,9 @@ def gemm_blocks(
     if out.size:
         shifted = as_rows(mantissa.view(np.uint8) ^ np.uint8(_OFFSET), INT_KIND)
         a_scales = np.ldexp(np.float32(1), exponent.astype(np.int32))
-        rows, blocks = row_blocks(m, k * shifted.itemsize, panels(packed.n), threads)
+        blocks = row_blocks(m, k * shifted.itemsize, panels(packed.n), threads)
         over_range(
             _blocks_range, blocks * panels(packed.n), shifted, a_scales, packed.words, packed.start, packed.scales, out,
-            packed.block, GROUP[INT_KIND], rows, threads=threads,
+            packed.block, GROUP[INT_KIND], blocks, threads=threads,
         )  # fmt: skip
     return out

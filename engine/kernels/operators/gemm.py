@@ -41,6 +41,7 @@ __all__ = [
     "panel_rows",
     "piece",
     "row_blocks",
+    "rows_of",
 ]
 
 _ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
@@ -113,12 +114,18 @@ def piece(k, done, depth, group):
 
 
 @kernel
-def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, block, across):
+def rows_of(block, blocks, m):
+    """First and last row of one of ``blocks`` blocks: whole tiles, as even as they go."""
+    tiles = (m + MR - 1) // MR
+    return block * tiles // blocks * MR, min(m, (block + 1) * tiles // blocks * MR)
+
+
+@kernel
+def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, blocks, across):
     """Jobs ``lo:hi`` of (block of rows, panel)."""
     group = 4 // b.itemsize
     while lo < hi:
-        first = lo // across * block
-        last = min(a.shape[0], first + block)
+        first, last = rows_of(lo // across, blocks, a.shape[0])
         stop = min(hi, (lo // across + 1) * across)
         done = 0
         while True:
@@ -133,14 +140,13 @@ def _range(lo, hi, a, b, words, k, depth, init, scale, zero, low, high, c, block
         lo = stop
 
 
-def row_blocks(m: int, row_bytes: int, across: int, threads: int | None) -> tuple[int, int]:
-    """Rows of a block, as many as the cache budget holds or fewer if that leaves threads idle; and blocks. [-]"""
-    block = max(MR, _ROW_BLOCK_BYTES // (row_bytes + 1) // MR * MR)
+def row_blocks(m: int, row_bytes: int, across: int, threads: int | None) -> int:
+    """Blocks the rows are cut into: what the cache budget asks for, or more so that no thread idles. [-]"""
+    blocks = -(-m // max(MR, _ROW_BLOCK_BYTES // (row_bytes + 1)))
     threads = threads or jit.pool_size()
-    if threads > 1 and -(-m // block) * across < 4 * threads:
-        share = -(-m * across // (4 * threads))
-        block = min(block, -(-share // MR) * MR)
-    return block, -(-m // block)
+    if threads > 1:
+        blocks = max(blocks, min(-(-m // MR), -(-4 * threads // across)))
+    return blocks
 
 
 def multiply(
@@ -159,10 +165,10 @@ def multiply(
         across = panels(packed.n)
         k, group = a.shape[1], GROUP[packed.kind]
         depth = min(k, DEPTH * group) if out.itemsize == 4 else k  # narrower results are made of whole sums
-        block, blocks = row_blocks(a.shape[0], depth * a.itemsize, across, threads)
+        blocks = row_blocks(a.shape[0], depth * a.itemsize, across, threads)
         over_range(
             _range, blocks * across, a, packed.words, -(-packed.k // group), k, depth, init,
-            init if scale is None else scale, zero, low, high, out, block, across, threads=threads,
+            init if scale is None else scale, zero, low, high, out, blocks, across, threads=threads,
         )  # fmt: skip
     return out
 

@@ -33,6 +33,7 @@ from engine.kernels.operators.gemm import (
     panel_rows,
     piece,
     row_blocks,
+    rows_of,
 )
 from engine.kernels.operators.lanes import half_vector
 from engine.kernels.operators.microkernel import HAS_BF16, NC, in_panels, load, panels
@@ -134,11 +135,11 @@ def _widen_panel(codes, first, count, signs, format, target):
 
 
 @kernel
-def _narrow_range(lo, hi, a, codes, signs, format, stride, depth, init, low, c, block, across):
+def _narrow_range(lo, hi, a, codes, signs, format, stride, depth, init, low, c, blocks, across):
     k = a.shape[1]
     widened = np.empty(min(stride, (depth + 2) * NC), np.float32)
     for job in range(lo, hi):
-        first = job // across * block
+        first, last = rows_of(job // across, blocks, a.shape[0])
         panel = job % across
         done = 0
         while True:
@@ -147,7 +148,7 @@ def _narrow_range(lo, hi, a, codes, signs, format, stride, depth, init, low, c, 
             start = done * NC
             _widen_panel(codes, panel * stride + start, min(stride - start, count * NC), signs, format, widened)
             panel_rows(
-                a, first, min(a.shape[0], first + block), widened, 0, done, count, init, init, np.int32(0), floor,
+                a, first, last, widened, 0, done, count, init, init, np.int32(0), floor,
                 floor, c, panel,
             )  # fmt: skip
             done += count
@@ -234,10 +235,10 @@ def gemm_narrow(
     out = output(out, (a.shape[0], packed.n), np.float32)
     if out.size:
         across = panels(packed.n)
-        block, blocks = row_blocks(a.shape[0], 4 * min(packed.k, DEPTH), across, threads)
+        blocks = row_blocks(a.shape[0], 4 * min(packed.k, DEPTH), across, threads)
         over_range(
             _narrow_range, blocks * across, a, packed.codes, packed.signs, FORMATS.index(packed.format),
-            _stride(packed.k), DEPTH, init, np.float32(0 if relu else -np.inf), out, block, across, threads=threads,
+            _stride(packed.k), DEPTH, init, np.float32(0 if relu else -np.inf), out, blocks, across, threads=threads,
         )  # fmt: skip
     return out
 

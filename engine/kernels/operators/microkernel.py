@@ -312,10 +312,11 @@ def _interpreted(height: int) -> Any:
         total = np.repeat(init[None, col : col + NC], rows, 0)
         if resume:
             total[:, :cols] = held
-        for word in range(words):
-            at = min(word * group, k - group)
-            for g in range(group):
-                total = total + left[:, at + g, None].astype(total.dtype) * right[word, :, g].astype(total.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):  # silent, as compiled code is
+            for word in range(words):
+                at = min(word * group, k - group)
+                for g in range(group):
+                    total = total + left[:, at + g, None].astype(total.dtype) * right[word, :, g].astype(total.dtype)
         if c.dtype == np.uint8:
             value = np.clip(total.astype(np.float32) * scale[col : col + NC], low - zero, high - zero)
             total = (np.rint(value) + zero).astype(np.uint8)
