@@ -13,6 +13,7 @@ from hardware_specs.schema import Device
 
 __all__ = ["inside", "precisions"]
 
+_PART = 0.002  # of a latency
 _SLIVER = 0.02  # of a resource: units that take less are left to the command line
 
 
@@ -81,6 +82,14 @@ def _units(machine: Machine) -> None:
         parts.figure(fig, f"Units: {answer}.", "inside.units")
 
 
+def _parts(machine: Machine) -> None:
+    rows = [Bar(p.name, p.share, fmt.seconds(p.time_s)) for p in machine.parts if p.share >= _PART]
+    answer = ", ".join(f"{row.name} {fmt.percent(row.share)}" for row in rows[:3])
+    with parts.card("Latency by part", answer):
+        fig = machine_charts.shares(rows, "Share of the latency", parts.dark())
+        parts.figure(fig, f"Latency by part: {answer}.", "inside.parts")
+
+
 def _arithmetic(machine: Machine) -> None:
     worst = max(machine.errors, key=lambda row: row.relative)
     with parts.card("Arithmetic", f"a small drawn network, run: {fmt.percent(worst.relative)} off at most"):
@@ -96,7 +105,7 @@ def inside() -> None:
         if not folded.open:
             return
         machine = cached.machine(encode(link.current()))
-        shown = [_units, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
+        shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
         for first in range(0, len(shown), 2):
             for column, draw in zip(st.columns(2, gap="small"), shown[first : first + 2]):
                 with column:

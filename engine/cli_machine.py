@@ -46,6 +46,9 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
     for unit in found.units:
         share = percent(unit.busy_s / (unit.busy_s + unit.stall_s))
         lines.append(f"  {unit.name:42} {amount(unit.busy_s, 's'):>10} busy  {share:>5}")
+    lines.append("latency of a request")
+    for part in found.parts:
+        lines.append(f"  {part.name:42} {amount(part.time_s, 's'):>10}  {percent(part.share):>5}")
     lines.append("fabric")
     for use in found.uses:
         most = "" if use.available is None else f" of {use.available:,.0f}"

@@ -28,6 +28,7 @@ __all__ = [
     "Error",
     "Generation",
     "Machine",
+    "Part",
     "TileMap",
     "Unit",
     "Use",
@@ -35,6 +36,7 @@ __all__ = [
     "generations",
     "has_machine",
     "machine",
+    "parts",
     "tile_map",
     "units",
     "uses",
@@ -65,6 +67,15 @@ class Unit:
     name: str
     busy_s: float
     stall_s: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a request's latency: a group of operators, synchronisation, or wires and starts. [s]"""
+
+    name: str
+    time_s: float
+    share: float  # of the latency [-]
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,7 @@ class Machine:
     device: str
     timeline_of: str
     units: tuple[Unit, ...]
+    parts: tuple[Part, ...]
     uses: tuple[Use, ...]
     errors: tuple[Error, ...]
     tiles: TileMap | None
@@ -148,6 +160,20 @@ def units(scenario: Scenario) -> tuple[Unit, ...]:
         if bar.unit != "dependence":
             busy[bar.unit] = busy.get(bar.unit, 0.0) + bar.duration_s
     return tuple(Unit(name, time, end - time) for name, time in busy.items())
+
+
+def parts(scenario: Scenario) -> tuple[Part, ...]:
+    """Where a request's latency goes by group of operators, largest first; it adds up to all of it. [s]"""
+    _known(scenario)
+    report = evaluate(scenario)
+    times: dict[str, float] = {}
+    for op in report.ops:
+        times[op.group] = times.get(op.group, 0.0) + op.time_s
+    for row in report.other:
+        name = "synchronisation" if row.name.startswith("ring sync") else row.name
+        times[name] = times.get(name, 0.0) + row.time_s
+    ranked = sorted(times.items(), key=lambda item: -item[1])
+    return tuple(Part(name, time, time / report.latency_s) for name, time in ranked)
 
 
 def uses(scenario: Scenario) -> tuple[Use, ...]:
@@ -264,5 +290,12 @@ def machine(scenario: Scenario) -> Machine:
     device = _known(scenario).device
     shown = evaluate(scenario).timeline_of
     return Machine(
-        device.name, shown, units(scenario), uses(scenario), errors(scenario), tile_map(scenario), densities(device)
+        device.name,
+        shown,
+        units(scenario),
+        parts(scenario),
+        uses(scenario),
+        errors(scenario),
+        tile_map(scenario),
+        densities(device),
     )

@@ -11,7 +11,7 @@ from engine.cli import main
 from engine.devices.npu import peak
 from engine.devices.npu_isa.density import FORMATS, densities, packed
 from engine.evaluate import evaluate
-from engine.machine import errors, generations, has_machine, machine, tile_map, units, uses
+from engine.machine import errors, generations, has_machine, machine, parts, tile_map, units, uses
 from engine.presets import preset
 from engine.scenario import ScenarioError
 from engine.settings import apply_all
@@ -34,6 +34,20 @@ def test_busy_and_stalled_time_of_every_unit_make_the_whole(scenario):
         assert 0 < unit.busy_s <= end * (1 + 1e-9)
         mine = sorted((b.start_s, b.start_s + b.duration_s) for b in bars if b.unit == unit.name)
         assert all(later[0] >= earlier[1] - 1e-15 for earlier, later in itertools.pairwise(mine))
+
+
+@pytest.mark.parametrize("scenario", [DFX, GRU])
+def test_parts_add_up_to_the_latency(scenario):
+    found = parts(scenario)
+    assert sum(part.time_s for part in found) == pytest.approx(evaluate(scenario).latency_s, rel=1e-9)
+    assert sum(part.share for part in found) == pytest.approx(1.0)
+
+
+def test_the_latency_split_of_the_core_is_the_published_one():
+    share = {part.name: part.share for part in parts(DFX)}
+    assert share["self-attention"] + share["feed-forward"] == pytest.approx(0.726, rel=0.1)
+    assert share["synchronisation"] == pytest.approx(0.173, rel=0.2)
+    assert share["layer-norm+residual"] > 0.02
 
 
 def test_fabric_of_the_core_follows_its_tile_and_fits_the_part():
