@@ -11,6 +11,7 @@ import importlib.util
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,14 +47,14 @@ def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: f
     }  # fmt: skip
 
 
-def _model(stored: str) -> tuple[Decoder, np.ndarray, np.ndarray]:
+def _model(stored: Any) -> tuple[Decoder, np.ndarray, np.ndarray]:
     block = (np.random.default_rng(3).random(1 << 20, np.float32) - np.float32(0.5)) * np.float32(0.06)
     values = block if stored == "f32" else rounded_bits(block, stored)
     shapes = (3 * WIDTH, WIDTH), (WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)
-    matrices = (np.resize(values, (LAYERS, *shape)) for shape in shapes)
+    qkv, project, up, down = (np.resize(values, (LAYERS, *shape)) for shape in shapes)
     bias, norms = np.zeros((LAYERS, 9 * WIDTH), np.float32), np.ones((LAYERS, 4, WIDTH), np.float32)
-    caches = (np.resize(values, (LAYERS, HEADS, LENGTH, WIDTH // HEADS)) for _ in range(2))
-    return Decoder(stored, HEADS, *matrices, bias, norms), *caches
+    keys, cached = (np.resize(values, (LAYERS, HEADS, LENGTH, WIDTH // HEADS)) for _ in range(2))
+    return Decoder(stored, HEADS, qkv, project, up, down, bias, norms), keys, cached
 
 
 def _read(data: np.ndarray, out: np.ndarray, grain: int, part: int) -> None:

@@ -20,7 +20,7 @@ from engine.kernels.operators.activation import activate
 from engine.kernels.operators.conv import conv, pack_conv, pad_spatial
 from engine.kernels.operators.conv_int8 import conv_u8, pack_conv_s8
 from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
-from engine.kernels.operators.embedding import RowTable, embedding_bag
+from engine.kernels.operators.embedding import RowTable, embedding_bag, embedding_lookup
 from engine.kernels.operators.norm import layer_norm
 from engine.kernels.operators.pool import global_average_pool, max_pool
 from engine.kernels.operators.quantise import quantise
@@ -112,6 +112,31 @@ def embedding_rows() -> list[Row]:
             rate = BAGS * LOOKUPS / spent
             label = f"embedding bag {fmt}, {rows} x {WIDTH}, {place}"
             found.append(row(label, rate, "lookup/s", name, ratio, goal if TORCH else None))
+    return found + (_weighted_and_single() if TORCH else [])
+
+
+def _weighted_and_single() -> list[Row]:
+    """An fp32 table beyond the caches: bags with a weight for each lookup, and lookups without bags."""
+    import torch
+
+    rng, table = np.random.default_rng(6), RowTable("fp32", WIDTH, _stored("fp32", ROWS_BEYOND_CACHE))
+    offsets, weights = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS, rng.random(BAGS * LOOKUPS, np.float32)
+    data, starts, factors = (torch.from_numpy(a) for a in (table.data, offsets[:-1].copy(), weights))
+    pick = iter([rng.integers(0, table.rows, BAGS * LOOKUPS) for _ in range(160)])
+    bags, rows = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
+    bag = torch.nn.functional.embedding_bag
+    cases: tuple[tuple[str, Callable[[np.ndarray], object], Callable[[np.ndarray], object]], ...] = (
+        ("weighted embedding bag fp32",
+         partial(embedding_bag, table, offsets=offsets, weights=weights, out=bags, threads=1),
+         lambda ids: bag(torch.from_numpy(ids), data, starts, mode="sum", per_sample_weights=factors)),
+        ("single lookups fp32", partial(embedding_lookup, table, out=rows, threads=1),
+         lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data)),
+    )  # fmt: skip
+    found = []
+    for name, ours, peer in cases:
+        ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), 30)
+        label = f"{name}, {table.rows} x {WIDTH}, DRAM"
+        found.append(row(label, BAGS * LOOKUPS / spent, "lookup/s", "torch", ratio))
     return found
 
 

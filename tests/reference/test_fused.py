@@ -126,7 +126,7 @@ def test_every_operator_on_another_path(variable, value):
     files = [str(HERE / f"test_{name}.py") for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-k", "fixed", "-p", "no:xdist", *files],
-        cwd=HERE.parents[1], env={**os.environ, variable: value}, capture_output=True, text=True, timeout=300,
+        cwd=HERE.parents[1], env={**os.environ, variable: value}, capture_output=True, text=True, timeout=900,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]

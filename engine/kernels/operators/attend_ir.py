@@ -58,11 +58,11 @@ widen = _widen_ir() if JIT_ENABLED else _widen_python
 
 @inner
 def narrow_bf16(x):
-    """Pattern of a float32 in bf16, nearest, ties to even."""
+    """Pattern of a float32 in bf16, nearest, ties to even, as the int16 it is stored in."""
     if np.isnan(x):
-        return np.uint16(0x7FC0)
-    bits = np.int64(np.float32(x).view(np.uint32))
-    return np.uint16((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+        return np.int64(0x7FC0)
+    bits = np.int64(np.float32(x).view(np.int32))
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # an arithmetic shift: negative values keep their sign
 
 
 @inner

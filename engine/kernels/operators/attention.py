@@ -185,7 +185,7 @@ def append(cache: np.ndarray, rows: np.ndarray, length: int, stored: CacheFormat
     heads, capacity, depth = cache.shape
     require(rows.shape[1:] == (heads, depth), f"rows have shape {rows.shape[1:]}; allowed: {(heads, depth)}")
     require(0 <= length <= capacity - len(rows), f"length is {length}; allowed: 0 to {capacity - len(rows)}")
-    append_rows(rows, cache, length, CACHED.index(stored))
+    append_rows(rows, cache.view(STORED[stored]), length, CACHED.index(stored))
     return length + len(rows)
 
 

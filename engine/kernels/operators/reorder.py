@@ -131,7 +131,7 @@ def transpose(
     if x.size == 0:
         return result
     sizes, turned = _merged(x.shape, order)
-    kind = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.uint64}.get(x.itemsize)
+    kind: Any = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.uint64}.get(x.itemsize)
     require(kind is not None, f"x has type {x.dtype}; allowed: values of 1, 2, 4 or 8 bytes")
     flat, to = x.reshape(-1).view(kind), result.reshape(-1).view(kind)
     if turned in ([1, 0], [0, 2, 1]):
