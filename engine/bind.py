@@ -223,11 +223,43 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
 def as_run(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
     """The graph as the accelerator's compiler runs it, where its family says how."""
     fam = family(device.kind)
+    if scenario.layers:
+        graph = _raised(scenario, device, graph)
     if fam.lower is None:
         return graph
     own = {k: v for k, v in model.items() if any(p.name == k for p in fam.parameters)}
     switches = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
     return fam.lower(device, graph, scenario.precision, switches, fam.model(device, own))
+
+
+def _raised(scenario: Scenario, device: Device, graph: Graph) -> Graph:
+    """The graph with the operators of the scenario's per-layer plan kept wide; ScenarioError where one can't be."""
+    fam = family(device.kind)
+    if fam.mixed is None:
+        raise ScenarioError(
+            f"layers is set: {fam.title} is priced in one format for the whole network, so it must be empty"
+        )
+    wide = fam.mixed(device, scenario.precision)
+    names = {op.name for phase in graph.phases for op in phase.ops if op.contraction and op.stored}
+    for name, format in scenario.layers.items():
+        if name not in names:
+            some = ", ".join(sorted(names)[:8])
+            raise ScenarioError(f"layers.{name}: no layer with weights has that name; there are {some} and so on")
+        if format not in (wide, scenario.precision):
+            allowed = " or ".join(dict.fromkeys((scenario.precision, wide)))
+            raise ScenarioError(f"layers.{name} is {format!r}: {allowed} is allowed beside {scenario.precision}")
+    kept = frozenset(name for name, format in scenario.layers.items() if format != scenario.precision)
+    return _widened(graph, kept)
+
+
+@lru_cache(maxsize=256)
+def _widened(graph: Graph, names: frozenset[str]) -> Graph:
+    """The graph with those operators kept in the device's wide format."""
+    phases = (
+        replace(p, ops=tuple(replace(op, quantisable=False) if op.name in names else op for op in p.ops))
+        for p in graph.phases
+    )
+    return replace(graph, phases=tuple(phases))
 
 
 def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:

@@ -121,7 +121,7 @@ def default_scenario(
         "precision": precision,
         "scheme": scheme,
         "devices": entry.devices[0].count,
-        "switches": {s.name: s.default for s in fam.switches},
+        "switches": {s.name: s.default for s in fam.switches_for(zoo.graph(workload))},
     }
     if scheme in ("single", "split", "on-path") and "devices" not in changes:
         counts = entry.devices[0].counts or (entry.devices[0].count,)
@@ -169,7 +169,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         else {},
         device_counts=group.counts or (group.count,),
         knobs=fam.knobs(device) if fam.knobs else (),
-        switches=fam.switches,
+        switches=fam.switches_for(graph),
         params=tuple(
             Adjustable(name, label, low, high, float(value))
             for name, (label, low, high) in kind.adjustable.items()

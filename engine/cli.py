@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
+from engine.cli_plan import add_plan
 from engine.cli_sweep import add_sweep
 from engine.cli_traffic import add_traffic
 from engine.devices.family import Unsupported
@@ -209,6 +210,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)
     add_measure(commands)
+    add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
     p.set_defaults(run=_validate)

@@ -153,6 +153,8 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
     for p in times.priced:
         for text in p.family.assumptions:
             found[text] = "derived"
+        for rule in p.family.rules:
+            found[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
         for parameter in p.family.parameters:
             found[_tell(parameter, p)] = parameter.basis
         for run in p.runs:

@@ -1,7 +1,6 @@
-"""A node of cards at work, as data for a page: its links with their load, its switches, its core splits, its cores.
+"""A node of cards at work, as data for a page: its links with their load, its switches, its core splits.
 
-Everything here is `evaluate` or its parts asked again with one thing changed, or the plan's own stages laid out in
-time for several requests; no figure is made anywhere else. Estimates.
+Everything here is `evaluate` or its parts asked again with one thing changed; no figure is made elsewhere. Estimates.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from engine.bind import Bound, bind
-from engine.devices.family import Span
 from engine.evaluate import evaluate
-from engine.partition import Hop, Plan, make_plan
+from engine.partition import Plan, make_plan
 from engine.report import Report
 from engine.scenario import Scenario
 from engine.schedule import Schedule, hop_terms, schedule
 
-__all__ = ["LinkLoad", "Split", "SwitchGain", "gantt", "links", "splits", "switch_gains"]
+__all__ = ["LinkLoad", "Split", "SwitchGain", "links", "on_links", "splits", "switch_gains"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +87,19 @@ def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
     )  # fmt: skip
 
 
+def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float]:
+    """Bytes a request puts on PCIe, every link it crosses counted, by role of the link; both directions. [B]
+
+    With `between_cards` only tensors that one card makes and another needs are counted, not the request's own inputs
+    and answer: what document 000 calls the communication of tensors between devices.
+    """
+    found: dict[str, float] = {"host": 0.0, "peer": 0.0}
+    for hop in make_plan(bind(scenario)).hops:
+        if hop.wire.role in found and (not between_cards or hop.name.startswith("pooled")):
+            found[hop.wire.role] += hop.bytes_per_message * hop.messages
+    return found
+
+
 def splits(scenario: Scenario) -> tuple[Split, ...]:
     """Every division of a card's cores between lookups and dense work; empty where the scheme has none."""
     bound = bind(scenario)
@@ -111,12 +122,13 @@ def splits(scenario: Scenario) -> tuple[Split, ...]:
 
 def switch_gains(scenario: Scenario) -> tuple[tuple[SwitchGain, ...], Report, Report]:
     """What each switch is worth, with the report of the scenario and of the scenario with every switch off."""
-    fam = bind(scenario).family
-    now = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
+    bound = bind(scenario)
+    offered = bound.family.switches_for(bound.graph)
+    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered}
     off = dict.fromkeys(now, False)
     base, bare = evaluate(scenario.with_(switches=now)), evaluate(scenario.with_(switches=off))
     rows = []
-    for switch in fam.switches:
+    for switch in offered:
         turned = evaluate(scenario.with_(switches={**now, switch.name: not now[switch.name]}))
         alone = evaluate(scenario.with_(switches={**off, switch.name: True}))
         rows.append(
@@ -126,52 +138,3 @@ def switch_gains(scenario: Scenario) -> tuple[tuple[SwitchGain, ...], Report, Re
             )
         )  # fmt: skip
     return tuple(rows), base, bare
-
-
-def _phase_of(hop: Hop) -> int:
-    """Place of a hop in a request: before the lookups, before the dense part, between them, or after everything."""
-    if hop.name.startswith(("pooled", "gather")):
-        return 1
-    return 0 if hop.way == "in" else 2
-
-
-def gantt(scenario: Scenario, requests: int = 8) -> tuple[tuple[Span, ...], float]:
-    """Bars of cores and links for several requests in flight, and the interval between them. [s]
-
-    A request takes the links, the lookup cores of every card, the links again and the dense cores of one card, whose
-    turn goes round. Requests start one interval apart, so nothing overlaps on any unit and each lasts exactly the
-    report's latency.
-    """
-    _, plan, times = _planned(scenario)
-    before = sum(t for hop, t in times.hops if _phase_of(hop) == 0)
-    between = sum(t for hop, t in times.hops if _phase_of(hop) == 1)
-    after = sum(t for hop, t in times.hops if _phase_of(hop) == 2)
-    part = {p.stage.name: p for p in times.priced}
-    bars: list[Span] = []
-    for r in range(requests):
-        clock, name = r * times.interval_s, f"request {r + 1}"
-
-        def bar(unit: str, seconds: float, resource: str, at: float, named: str = name) -> None:
-            if seconds > 0:
-                bars.append(Span(unit, named, at, seconds, resource))
-
-        bar("links in", before, "links", clock)
-        clock += before
-        if set(part) == {"sparse", "dense"}:
-            cards = part["sparse"].stage.ways
-            lookups, dense = part["sparse"].time_s, part["dense"].time_s
-            for card in range(cards):
-                bar(f"card {card + 1}, lookup cores", lookups, "compute", clock)
-            clock += lookups
-            bar("links between cards", between, "links", clock)
-            clock += between
-            turns = range(cards) if part["dense"].stage.ways > 1 else (r % cards,)
-            for card in turns:
-                bar(f"card {card + 1}, dense cores", dense, "compute", clock)
-            clock += dense
-        else:
-            for card in range(max(1, plan.replicas)):
-                bar(f"card {card + 1}", sum(p.time_s for p in times.priced), "compute", clock)
-            clock += between + sum(p.time_s for p in times.priced)
-        bar("links out", after, "links", clock)
-    return tuple(bars), times.interval_s

@@ -24,6 +24,7 @@ _JSON_LIMIT = 64 * 1024  # bytes after inflating
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
+OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -56,8 +57,9 @@ class Limits(_Frozen):
 class Scenario(_Frozen):
     """System, workload, batching, precision, tiling, partition, optimisations and what-ifs.
 
-    `tile` is empty for the best tile the model finds. `split` is the number of operators that stay on the first
-    executor. `overrides` maps a hardware path such as ``devices.0.npu.tiles`` to a printed quantity.
+    `layers` names operators that stay in a wider format than `precision`: the per-layer plan of a mixed-precision
+    network. `tile` is empty for the best tile the model finds. `split` is the number of operators that stay on the
+    first executor. `overrides` maps a hardware path such as ``devices.0.npu.tiles`` to a printed quantity.
     """
 
     version: int = Field(default=VERSION, ge=1, le=VERSION)
@@ -69,6 +71,7 @@ class Scenario(_Frozen):
     outputs: int = Field(default=1, ge=1, le=1_048_576)
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = {}
     precision: Id
+    layers: dict[OpName, Id] = Field(default={}, max_length=512)
     tile: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = Field(default=(), max_length=4)
     scheme: Id = "single"
     devices: int = Field(default=1, ge=1, le=100_000)

@@ -13,6 +13,7 @@ from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
 from engine.partition import Hop, Plan, Stage
+from engine.partition.plan import compiled_length
 from engine.settle import (
     INTERVAL,
     LATENCY,
@@ -172,7 +173,8 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     s = bound.scenario
     everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
-    longest = max(p.context.at(s.inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
+    inputs = compiled_length(bound)
+    longest = max(p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
                   for p in bound.graph.phases)  # fmt: skip
     return Job(
         device=stage.device,
@@ -180,8 +182,8 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         ops=phase.ops if everything else tuple(op for op in phase.ops if op.name in stage.ops),
         graph=bound.graph,
         batch=s.batch,
-        length=phase.length.at(s.inputs, s.outputs),
-        context=phase.context.at(s.inputs, s.outputs),
+        length=phase.length.at(inputs, s.outputs),
+        context=phase.context.at(inputs, s.outputs),
         max_context=longest,
         ways=stage.ways,
         streams=s.streams,

@@ -33,7 +33,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     """A copy of a scenario with one path set.
 
     Paths: a field (``batch``), ``tile.0`` or ``tile`` (``64x16``, ``auto``), ``params.<name>``, ``switches.<name>``,
-    ``costs.<name>``, ``limits.<name>``, or hardware: ``devices.<n>.<field>``, ``host.<field>``,
+    ``layers.<operator>``, ``costs.<name>``, ``limits.<name>``, or hardware: ``devices.<n>.<field>``, ``host.<field>``,
     ``links.<role>.<field>``, ``model.<parameter>``, each also behind ``system.``.
     """
     fields = scenario.model_dump()
@@ -60,6 +60,8 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         if on is None:
             raise ScenarioError(f"{path} is {str(value)[:40]!r}: on or off is allowed")
         fields["switches"] = fields["switches"] | {rest: on}
+    elif head == "layers" and rest:
+        fields["layers"] = fields["layers"] | {rest: str(value)}
     elif head in ("costs", "limits") and rest:
         if rest not in fields[head]:
             raise ScenarioError(f"{path}: {head} has {', '.join(fields[head])}")
@@ -67,7 +69,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     else:
         raise ScenarioError(
             f"{path[:60]!r} is not a setting: use a field ({', '.join(sorted(_PLAIN | _WHOLE))}, tile), params.*, "
-            "switches.*, costs.*, limits.*, or hardware as devices.0.*, host.*, links.*, model.*"
+            "switches.*, layers.*, costs.*, limits.*, or hardware as devices.0.*, host.*, links.*, model.*"
         )
     return make(fields)
 

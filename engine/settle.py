@@ -241,6 +241,13 @@ def _slower(pace, stage_s, copies, n):
 
 
 @kernel
+def _busier(pace, wire_s, streams, n):
+    """Every stream's requests cross the wires: a request of one stream may start only when all others' have passed."""
+    for p in range(n):
+        pace[p] = max(pace[p], wire_s[p] * streams[p])
+
+
+@kernel
 def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, causal, rate, ttft, per_unit, n):
     for p in range(n):
         rate[p] = units_batch[p] * replicas * streams[p] / interval[p]
@@ -297,7 +304,7 @@ def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         for s in range(stages):
             _slower(interval, rows[stage_t + s], float(copies[s]), n)
         for h in range(hops):
-            _slower(interval, rows[wire_t + h], 1.0, n)
+            _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:
         _add(interval, latency, n)
     _rates(

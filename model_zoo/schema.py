@@ -79,5 +79,6 @@ class Workload(Record):
     params: dict[Key, Number]
     request: Request = Request()
     precision: str | None = None  # the one its document ran it in
+    limit_s: Number | None = None  # latency its document allows a request [s]
     checks: tuple[Check, ...] = ()
     notes: tuple[Text, ...] = ()

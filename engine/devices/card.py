@@ -16,18 +16,32 @@ from typing import Any
 import numpy as np
 
 from engine.devices import card_cores as C
-from engine.devices.card_bags import busiest, list_lengths
-from engine.devices.card_graph import LOW, LOW_IN, LOW_OUT, RIDES, lower
-from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
-from engine.devices.family import RESOURCES, DeviceFamily, Fit, Halves, Job, Knob, PhaseCost, Span
+from engine.devices.card_bags import busiest, list_lengths, overflow
+from engine.devices.card_graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
+from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES
+from engine.devices.card_place import (
+    beyond,
+    cores_of,
+    first_core,
+    formats,
+    levels,
+    onchip_bytes,
+    place,
+    table_bits,
+    unit_of,
+    wide_format,
+)
+from engine.devices.card_text import padded
+from engine.devices.card_time import bars_of, core_spans
+from engine.devices.family import DeviceFamily, Halves, Job, Knob, PhaseCost, Span
 from engine.devices.footprint import footprint
 from engine.formats import BITS
 from engine.kernels.jit import kernel
-from hardware_specs.schema import Card, Device, MemoryLevel
+from hardware_specs.schema import Card, Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "schedule", "supply", "utilisation"]
+__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "supply", "utilisation"]
 
 _UNITS = {T.CONTRACTION: C.MATRIX, T.LOOKUP: C.LOOKUP, T.MOVEMENT: C.COPY}
 _NO_WORK = frozenset({"Reshape"})
@@ -36,7 +50,6 @@ _ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
 _FUSED_MULTIPLY_ADD = frozenset({"RoiAlign", "BatchNormalization"})
 WIDEN, NARROW = 2.0, 3.0  # lane operations: convert and scale an operand; scale, round and convert a result
 LINE = 64.0  # bytes of one LPDDR access
-SHOWN = 400  # bars of a timeline
 
 
 def peak(device: Device, format: str) -> float:
@@ -46,12 +59,6 @@ def peak(device: Device, format: str) -> float:
     return 2 * card.cores.si * card.mac_per_cycle[format].si * card.clock.max.si
 
 
-def formats(device: Device) -> tuple[str, ...]:
-    """Formats of the matrix engine."""
-    assert device.card is not None
-    return tuple(device.card.mac_per_cycle)
-
-
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this card can't run the graph, or None."""
     for phase in graph.phases:
@@ -59,51 +66,6 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
             if op.kind == "BinaryGemm":
                 return f"{device.name} has no binary matrix engine, which {op.name} needs; use a CPU or the SmartNIC."
     return None
-
-
-def _levels(device: Device) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]]:
-    far = max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
-    return far, tuple(m for m in device.memory if m.role == "onchip")
-
-
-def _onchip_bytes(device: Device, cores: float) -> float:
-    """Capacity of the memories of that many cores and of what they share. [B]"""
-    return sum(m.capacity.si * (cores if m.per == "core" else 1) for m in _levels(device)[1])
-
-
-def _wide(device: Device, format: str) -> str:
-    return format if BITS[format] >= 16 else ("fp16" if "fp16" in formats(device) else format)
-
-
-def _table_bits(job: Job) -> float:
-    return job.model["table_bits"] if job.switches["mixed-tables"] else max(8.0, job.model["table_bits"])
-
-
-def cores_of(job: Job) -> int:
-    """Cores a job may use: those of its partition, an equal share where several streams run. [-]"""
-    card = job.device.card
-    assert card is not None
-    cores = int(card.cores.si)
-    bags = any(op.kind == "EmbeddingBag" for op in job.ops)
-    split = job.switches["overlap"] and any(op.kind == "EmbeddingBag" for op in job.phase.ops)
-    if split and len(job.ops) < len(job.phase.ops):
-        sparse = min(max(job.tile[0] if job.tile else cores // 3, 1), cores - 1)
-        cores = sparse if bags else cores - sparse
-    return max(1, cores // job.streams)
-
-
-def place(job: Job) -> tuple[Fit, ...]:
-    """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit)."""
-    need = footprint(job, wide=_wide(job.device, job.format), table_bits=_table_bits(job))
-    far, near = _levels(job.device)
-    holds = "tables, weights and activations" if need.tables else "weights and activations"
-    fits = [Fit(far.name, far.role, need.total, far.capacity.si, holds)]
-    if near:
-        fits.append(
-            Fit("sram and cache", "onchip", need.weights + need.activations, _onchip_bytes(job.device, cores_of(job)),
-                "dense weights and activations", required=False)
-        )  # fmt: skip
-    return tuple(fits)
 
 
 def _unit(op: Op) -> int:
@@ -124,9 +86,13 @@ def _traits(ops: tuple[Op, ...]) -> np.ndarray:
         copies = op.layers if unit == C.LOOKUP or (op.kind == "Tile" and op.layers > 1) else 1
         row[C.UNIT] = unit
         row[C.COPIES] = copies
-        row[C.PASSES] = _PASSES.get(op.kind, 1)
+        row[C.PASSES] = _PASSES.get(op.kind, 2 if op.attribute(RANGE) else 1)
         row[C.RIDES] = float(op.attribute(RIDES) > 0 or unit == C.NOTHING)
-        row[C.HOST] = float(op.kind in _ON_HOST)
+        row[C.HOST] = C.ON_HOST * (op.kind in _ON_HOST)
+        if op.attribute(HOSTED):
+            row[C.HOST] = C.HOST_MOVES
+        elif op.attribute(DECODED):
+            row[C.HOST] = C.DECODER
         row[C.LANE_FLOP] = 0.5 if op.kind in _FUSED_MULTIPLY_ADD else 1.0
         low = op.attribute(LOW) > 0
         rides = op.attribute(RIDES) > 0
@@ -186,20 +152,31 @@ def _kept(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray, core
     stay = np.zeros(table.shape[0])
     if not job.switches["on-chip-weights"]:
         return stay
-    need = footprint(job, wide=_wide(job.device, job.format), table_bits=_table_bits(job))
+    need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
     size = np.where(traits[:, C.LOW] > 0, rec[C.LOW_BYTES], rec[C.WIDE_BYTES]) * rec[C.DENSITY]
     share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
     each = np.where(traits[:, C.UNIT] == C.LOOKUP, 0.0, table[:, T.STORED] * size * share)
     often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
-    space = max(0.0, _onchip_bytes(job.device, cores * job.streams) - need.activations)
+    space = max(0.0, onchip_bytes(job.device, cores * job.streams) - need.activations)
     _stay(each, table[:, T.LAYERS], often, space, stay)
     return stay
 
 
+def resident(job: Job) -> float:
+    """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
+    table, traits, _, _ = _lowered(job)
+    rec = record(job)
+    stay = _kept(job, table, traits, rec, int(rec[C.CORES]))
+    size = np.where(traits[:, C.LOW] > 0, rec[C.LOW_BYTES], rec[C.WIDE_BYTES]) * rec[C.DENSITY]
+    share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
+    held = table[:, T.STORED] * table[:, T.LAYERS] * size * share * stay
+    return float(held[traits[:, C.UNIT] != C.LOOKUP].sum())
+
+
 def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: float) -> np.ndarray:
-    """Lookups of the busiest card and core, shape (n_ops, 3); see `card_cores.demand_ops`."""
-    out, model = np.zeros((len(job.ops), 3)), job.model
-    element = _table_bits(job) / 8
+    """Lookups of the busiest card and core, shape (n_ops, 4); see `card_cores.demand_ops`."""
+    out, model = np.zeros((len(job.ops), 4)), job.model
+    element = table_bits(job) / 8
     for j, op in enumerate(job.ops):
         if traits[j, C.UNIT] != C.LOOKUP:
             continue
@@ -208,17 +185,23 @@ def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: 
         line = np.ceil(op.row_elements * element / LINE) * LINE
         if op.kind != "EmbeddingBag":
             share = 1 / job.ways if op.shard != "none" else 1.0
-            out[j] = np.ceil(rows * share * op.layers / cores) * row_cycles, 1.0, rows * share * op.layers * line
+            read = rows * share * op.layers
+            out[j] = np.ceil(read / cores) * row_cycles, 1.0, read * line, 0.0
             continue
         lengths = list_lengths(op.layers, op.attribute("lookups"), model["list_spread"], model["single_share"])
-        far, _ = _levels(job.device)
-        most = max(float(np.ceil(op.layers / job.ways)), np.floor(far.capacity.si / (op.stored * element)))
+        far, _ = levels(job.device)
+        behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
+        held = np.floor((far.capacity.si + behind) / (op.stored * element))
+        most = max(float(np.ceil(op.layers / job.ways)), held)
         busiest(
             lengths, job.switches["length-aware"], job.ways, cores, most, row_cycles, model["list_cycles"],
             np.ceil(op.row_elements / lanes) + model["row_cycles"], job.switches["single-lookup"], start_cycles,
             float(job.batch), out[j],
         )  # fmt: skip
-        out[j, 2] *= line
+        share = overflow(lengths, beyond(job)[0], job.switches["nvm-locality"])
+        block = model["nvm_block"]
+        out[j, 3] = share * out[j, 2] * np.ceil(op.row_elements * element / block) * block
+        out[j, 2] *= (1.0 - share) * line
     return out
 
 
@@ -227,7 +210,7 @@ def record(job: Job) -> np.ndarray:
     device, model = job.device, job.model
     card = device.card
     assert card is not None
-    wide = _wide(device, job.format)
+    wide = wide_format(device, job.format)
     lanes = card.vector_bits.si / 16
     cores = cores_of(job)
     return np.array(
@@ -239,7 +222,7 @@ def record(job: Job) -> np.ndarray:
             card.mac_per_cycle[job.format].si,
             card.mac_per_cycle[wide].si,
             card.vector_bits.si / 8 / lanes,  # 8-bit values in a lane
-            _onchip_bytes(device, cores * job.streams) / job.streams,
+            onchip_bytes(device, cores * job.streams) / job.streams,
             float(job.switches["split-ops"]),
             model["copy_rate"],
             float(job.switches["large-pools"]),
@@ -259,14 +242,14 @@ def _card(job: Job) -> Card:
 
 def _byte_s(job: Job) -> float:
     """LPDDR time of a byte, streams sharing the channel. [s/B]"""
-    far, _ = _levels(job.device)
+    far, _ = levels(job.device)
     bandwidth = far.bandwidth.si if far.bandwidth else float("inf")
     return job.streams / (bandwidth * job.model["offchip_efficiency"])
 
 
 SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
     lambda job: 1.0 / (_card(job).mac_per_cycle[job.format].si * _card(job).clock.max.si),
-    lambda job: 1.0 / (_card(job).mac_per_cycle[_wide(job.device, job.format)].si * _card(job).clock.max.si),
+    lambda job: 1.0 / (_card(job).mac_per_cycle[wide_format(job.device, job.format)].si * _card(job).clock.max.si),
     lambda job: 1.0 / (_card(job).vector_bits.si / 16 * _card(job).clock.max.si),
     lambda job: 1.0 / _card(job).clock.max.si,
     lambda job: 1.0 / (_card(job).vector_bits.si / 8 * _card(job).clock.max.si),
@@ -275,6 +258,8 @@ SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
     lambda job: job.model["dispatch"],
     lambda job: 1.0 / job.model["host_rate"],
     lambda job: job.model["host_start"],
+    lambda job: job.streams / job.model["nvm_rate"],
+    lambda job: 1.0 / job.model["decoder_rate"],
 )
 """What the card gives one stream, in the order of `card_cores.SUPPLY`. Each on its own, for a sweep. [s per unit]"""
 
@@ -321,26 +306,6 @@ def utilisation(job: Job) -> float:
     return used / offered if offered else 0.0
 
 
-def _timeline(job: Job, asked: np.ndarray, seconds: np.ndarray, spans: np.ndarray) -> tuple[tuple[Span, ...], str]:
-    """Bars of the segment of the pass that takes longest, the longest ops of it."""
-    groups = asked[:, C.SEGMENT].astype(int)
-    chosen = int(np.bincount(groups, seconds.sum(axis=1)).argmax())
-    rows = np.flatnonzero((groups == chosen) & (spans[:, 1] > spans[:, 0]))
-    if len(rows) > SHOWN:
-        rows = np.sort(rows[np.argsort(spans[rows, 0] - spans[rows, 1], kind="stable")[:SHOWN]])
-    cores, busiest_of = cores_of(job), seconds.argmax(axis=1)
-    bars = tuple(
-        Span("all cores" if pieces >= cores else f"{int(pieces)} cores", job.ops[j].name, begin, end - begin,
-             RESOURCES[busiest_of[j]])
-        for j, pieces, begin, end in zip(
-            rows.tolist(), asked[rows, C.PIECES].tolist(), spans[rows, 0].tolist(), spans[rows, 1].tolist(),
-            strict=True,
-        )
-    )  # fmt: skip
-    layers = int(asked[rows[0], C.RUNS]) if len(rows) else 1
-    return bars, f"one of {layers} layers" if layers > 1 else job.phase.name
-
-
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
     asked, seconds, spans, _ = schedule(job)
@@ -348,19 +313,29 @@ def price(job: Job) -> PhaseCost:
     spec = job.device.card
     assert spec is not None
     vector = 2 * spec.cores.si * spec.vector_bits.si / 8 * spec.clock.max.si  # 8-bit multiply-adds in every lane
-    wide = _wide(job.device, job.format)
+    wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
-    bars, of = _timeline(job, asked, seconds, spans)
+    bars, of = bars_of(job, cores_of(job), asked, seconds, spans)
     return PhaseCost(
-        seconds, runs * asked[:, C.WORK], roofs[asked[:, C.ROOF].astype(int)], runs * asked[:, C.FAR],
-        runs * asked[:, C.NEAR], timeline=bars, timeline_of=of,
+        seconds, runs * asked[:, C.WORK], roofs[asked[:, C.ROOF].astype(int)],
+        runs * (asked[:, C.FAR] + asked[:, C.BEYOND]), runs * asked[:, C.NEAR], timeline=bars, timeline_of=of,
+    )  # fmt: skip
+
+
+def cores(job: Job) -> tuple[Span, ...]:
+    """Bars of every core in one pass, from its start on; a core's bars follow each other."""
+    asked, first, waits = demand(job)
+    seconds = schedule(job)[1]
+    return core_spans(
+        job, first_core(job), cores_of(job), asked, first, waits, supply(job).reshape(-1, 1), seconds,
+        bool(job.switches["placement"]),
     )  # fmt: skip
 
 
 def knobs(device: Device) -> tuple[Knob, ...]:
     """How many cores look up embeddings while the others compute."""
     assert device.card is not None
-    return (Knob("sparse-cores", "Cores for lookups", tuple(range(1, int(device.card.cores.si)))),)
+    return (Knob("sparse-cores", "Cores for lookups or the first net", tuple(range(1, int(device.card.cores.si)))),)
 
 
 def max_streams(device: Device) -> int:
@@ -384,4 +359,9 @@ FAMILY = DeviceFamily(
     switches=SWITCHES,
     max_streams=max_streams,
     lower=lower,
+    padded=padded,
+    unit_of=unit_of,
+    cores=cores,
+    mixed=wide_format,
+    rules=RULES,
 )

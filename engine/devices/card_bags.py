@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 
-__all__ = ["busiest", "list_lengths"]
+__all__ = ["busiest", "list_lengths", "overflow"]
 
 
 @lru_cache(maxsize=256)
@@ -83,3 +83,16 @@ def busiest(lengths, aware, cards, cores, most, row, bag, single_row, single_ker
                 out[0] = load[c, k] - starts[c, k] * start
                 out[1] = starts[c, k]
     out[2] = rows.max()
+
+
+def overflow(lengths: np.ndarray, beyond: int, locality: bool) -> float:
+    """Share of all lookups that go to the `beyond` tables which lie outside LPDDR. [-]
+
+    With `locality` those are the tables of the fewest lookups; otherwise any, which take their share of the tables.
+    """
+    if beyond <= 0:
+        return 0.0
+    beyond = min(beyond, lengths.shape[0])
+    if not locality:
+        return beyond / lengths.shape[0]
+    return float(np.sort(lengths)[:beyond].sum() / lengths.sum())

@@ -20,17 +20,23 @@ __all__ = ["DEMANDS", "SUPPLY", "demand_ops", "list_schedule", "piece_seconds", 
 UNIT, LANE_READ, LANE_WRITE, LANE_FLOP, COPIES, PASSES, RIDES, LOW, WINDOW, HOST, GROUP = range(11)
 TRAITS = 11
 MATRIX, DEPTHWISE, LANES, COPY, LOOKUP, NOTHING = range(6)  # values of UNIT
+ON_HOST, HOST_MOVES, DECODER = 1.0, 2.0, 3.0  # values of HOST: arithmetic, what it moves too, a unit of its own
 
 # what an op demands of the card for one execution: columns of a demand array
 (
     MACS_LOW, MACS_WIDE, LANE_OPS, CYCLES, PORT, FAR, STARTS, PIECES, SKEW, RUNS, SEGMENT, WORK, ROOF, NEAR, HOST_OPS,
-    SOLO,
-) = range(16)  # fmt: skip
-DEMANDS = 16
+    SOLO, BEYOND, PIXELS,
+) = range(18)  # fmt: skip
+DEMANDS = 18
 
 # what a card supplies: rows of a supply array, a column a design point
-SUPPLY = ("low_s", "wide_s", "lane_s", "cycle_s", "port_s", "far_s", "start_s", "solo_s", "host_op_s", "host_start_s")
-LOW_S, WIDE_S, LANE_S, CYCLE_S, PORT_S, FAR_S, START_S, SOLO_S, HOST_OP_S, HOST_START_S = range(10)
+SUPPLY = (
+    "low_s", "wide_s", "lane_s", "cycle_s", "port_s", "far_s", "start_s", "solo_s", "host_op_s", "host_start_s",
+    "beyond_s", "pixel_s",
+)  # fmt: skip
+(
+    LOW_S, WIDE_S, LANE_S, CYCLE_S, PORT_S, FAR_S, START_S, SOLO_S, HOST_OP_S, HOST_START_S, BEYOND_S, PIXEL_S,
+) = range(12)  # fmt: skip
 
 _FIELDS = (
     "cores", "ways", "low_bytes", "wide_bytes", "low_macs", "wide_macs", "lanes_low", "space", "split", "copy_rate",
@@ -63,7 +69,8 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
     Parameters
     ----------
     table : (n_ops, COLUMNS) of `model_zoo.table.lower`; traits : (n_ops, TRAITS).
-    bags : (n_ops, 3) of lookups on the busiest card: cycles and kernel starts of its busiest core, bytes of its rows.
+    bags : (n_ops, 4) of lookups on the busiest card: cycles and kernel starts of its busiest core, bytes of its rows
+        in LPDDR and in the tier behind it.
     stay : (n_ops,) share of each op's weights that lies on chip.
     """
     cores, ways = rec[CORES], rec[WAYS]
@@ -94,7 +101,10 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
             out[j, PIECES] = 0.0
             continue
         if traits[j, HOST] > 0.0:
-            out[j, HOST_OPS] = flops
+            if traits[j, HOST] == DECODER:
+                out[j, PIXELS] = flops
+            else:
+                out[j, HOST_OPS] = flops + (reads + writes if traits[j, HOST] == HOST_MOVES else 0.0)
             out[j, PIECES] = 0.0
             out[j, ROOF] = 3.0
             continue
@@ -140,6 +150,7 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
         weight_bytes = weights * size * rec[DENSITY]
         if unit == LOOKUP:
             far += bags[j, 2]
+            out[j, BEYOND] = bags[j, 3]
         else:
             near += weight_bytes
             far += weight_bytes * (1.0 - stay[j])
@@ -176,17 +187,21 @@ def piece_seconds(demand, supply, point, piece, far, start):
         )
         start[j] = demand[j, STARTS] * supply[START_S, point] + demand[j, SOLO] * supply[SOLO_S, point]
         piece[j] = start[j] + max(work, demand[j, PORT] * supply[PORT_S, point]) * demand[j, SKEW] / pieces
-        far[j] = demand[j, FAR] * supply[FAR_S, point]
+        far[j] = max(demand[j, FAR] * supply[FAR_S, point], demand[j, BEYOND] * supply[BEYOND_S, point])
 
 
 @kernel
-def list_schedule(low, high, demand, piece, far, first, needs, cores, ranked, begin, end, held, free, rank, core_of):
+def list_schedule(
+    low, high, demand, piece, far, first, needs, cores, ranked, begin, end, held, free, rank, core_of, bars
+):
     """List schedule of ops low..high on the cores; returns the makespan. [s]
 
     The ready op with the longest path to the end goes first, each of its pieces on the core that is free first
     (`ranked`); otherwise ops go in program order and their pieces on cores in turn, busy or not. LPDDR serves one op
-    after the other. Fills begin, end and held (core-seconds) of each op, and core_of (n_ops, 2): first core, pieces.
+    after the other. Fills begin, end and held (core-seconds) of each op, core_of (n_ops, 2): first core, pieces, and,
+    as far as it has room, bars (pieces, 4): op, core, begin and end of every piece.
     """
+    drawn = 0
     n = high - low
     for c in range(free.shape[0]):
         free[c] = 0.0
@@ -247,6 +262,9 @@ def list_schedule(low, high, demand, piece, far, first, needs, cores, ranked, be
             started = max(ready_at, free[at])
             done = max(started + piece[j], arrived)
             free[at] = done
+            if drawn < bars.shape[0]:
+                bars[drawn, 0], bars[drawn, 1], bars[drawn, 2], bars[drawn, 3] = j, at, started, done
+                drawn += 1
             held[j] += done - started
             begin[j] = min(begin[j], started)
             end[j] = max(end[j], done)
@@ -295,7 +313,7 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
     n = demand.shape[0]
     piece, far, start = np.zeros(n), np.zeros(n), np.zeros(n)
     begin, end, held, rank, wall = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    core_of = np.zeros((n, 2))
+    core_of, no_bars = np.zeros((n, 2)), np.zeros((0, 4))
     free = np.zeros(cores)
     piece_seconds(demand, supply, point, piece, far, start)
     used = 0.0
@@ -306,7 +324,7 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
         while high < n and demand[high, SEGMENT] == demand[low, SEGMENT]:
             high += 1
         makespan = list_schedule(
-            low, high, demand, piece, far, first, needs, cores, ranked, begin, end, held, free, rank, core_of
+            low, high, demand, piece, far, first, needs, cores, ranked, begin, end, held, free, rank, core_of, no_bars
         )
         share_out(low, high, demand, makespan, begin, end, held, wall)
         runs = demand[low, RUNS]
@@ -323,7 +341,11 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
         port = demand[j, PORT] * supply[PORT_S, point] * demand[j, SKEW] / max(demand[j, PIECES], 1.0)
         longest = max(piece[j], far[j])
         if demand[j, HOST_OPS] > 0.0:
-            out[j, 4] = runs * (demand[j, HOST_OPS] * supply[HOST_OP_S, point] + supply[HOST_START_S, point])
+            again = j > 0 and demand[j - 1, HOST_OPS] > 0.0  # still there: it was left for the operator before
+            start_s = 0.0 if again else supply[HOST_START_S, point]
+            out[j, 4] = runs * (demand[j, HOST_OPS] * supply[HOST_OP_S, point] + start_s)
+        elif demand[j, PIXELS] > 0.0:
+            out[j, 0] = runs * demand[j, PIXELS] * supply[PIXEL_S, point]
         elif longest > 0.0 and far[j] > piece[j]:
             out[j, 1] = runs * wall[j]
         elif longest > 0.0:

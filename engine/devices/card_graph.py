@@ -1,6 +1,6 @@
 """A network as the card's compiler hands it to the cores: what rides in what, and which conversions are operators.
 
-Rules, each one seen in the operator shares document 000 prints (its Table II):
+Rules, each one read off the operator shares document 000 prints (its Table II; `card_parameters.RULES` says which):
 
 * An activation rides in the convolution or product before it; so does a residual sum that no activation follows.
 * Kernels of 3-D convolutions take nothing along: normalisation and activation stay operators, and a depthwise one has
@@ -25,7 +25,7 @@ from model_zoo.families.blocks import elementwise, move
 from model_zoo.ops import Dim, Graph, Op, Phase
 from model_zoo.table import CLASS_OF, LOOKUP, MOVEMENT
 
-__all__ = ["ADDED", "RIDES", "as_run", "lower"]
+__all__ = ["ADDED", "DECODED", "HOSTED", "RANGE", "RIDES", "as_run", "lower"]
 
 RIDERS = frozenset({"Relu", "Clip", "HardSwish", "Swish", "Silu", "Tanh"})
 POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
@@ -37,8 +37,12 @@ LOW = "low"  # computed on low-format values
 LOW_IN = "low_in"  # element-wise: operands to widen
 LOW_OUT = "low_out"  # element-wise: the result is narrowed
 ADDED = "added"  # a residual sum rides in this convolution
+RANGE = "range"  # the smallest and the largest value are searched before the conversion
+HOSTED = "hosted"  # runs on the host although the card could
+DECODED = "decoded"  # runs on a video decoder
 
 CONVERT_OPERATIONS = 3.0  # scale, round or offset, convert: of one element
+SEARCH_OPERATIONS = 2.0  # smaller and larger: of one element
 
 
 def _class(op: Op) -> int:
@@ -54,11 +58,13 @@ def _with(op: Op, **attributes: float) -> Op:
     return replace(op, attributes=kept + tuple(attributes.items()))
 
 
-def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, ...]) -> Op:
+def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, ...], searched: bool = False) -> Op:
+    """A conversion kernel; where the range is `searched`, it reads everything once more first."""
     return elementwise(
-        name, kind, elements, group=near.group, inputs=inputs, operations=CONVERT_OPERATIONS, layers=near.layers,
-        steps=near.steps, parts=near.g if near.shard == "g" else Dim(1.0),
-        shard="g" if near.shard == "g" else "elements",
+        name, kind, elements, group=near.group, inputs=inputs, layers=near.layers, steps=near.steps,
+        operands=2 if searched else 1, operations=CONVERT_OPERATIONS + (SEARCH_OPERATIONS if searched else 0.0),
+        parts=near.g if near.shard == "g" else Dim(1.0), shard="g" if near.shard == "g" else "elements",
+        attributes=((RANGE, 1.0),) if searched else (),
     )  # fmt: skip
 
 
@@ -116,12 +122,17 @@ def _wide_by_rule(ops: list[Op]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _emits(ops: list[Op], wide: frozenset[str]) -> dict[str, str]:
-    """What each operator emits: ``low``, ``wide``, or ``any`` (an element-wise kernel that can narrow its result)."""
+def _emits(ops: list[Op], wide: frozenset[str], dynamic: bool) -> dict[str, str]:
+    """What each operator emits: ``low``, ``wide``, or ``any`` (an element-wise kernel that can narrow its result).
+
+    Nobody narrows anything where ranges are `dynamic`: they are known only when all of a result is.
+    """
     emits: dict[str, str] = {}
     for op in ops:
         into = [emits.get(name, "wide") for name in op.inputs] or ["wide"]
-        if op.contraction and op.stored:
+        if dynamic:
+            emits[op.name] = "wide"
+        elif op.contraction and op.stored:
             emits[op.name] = "low" if op.quantisable and op.name not in wide else "wide"
         elif op.contraction:  # a product of activations
             emits[op.name] = "low" if "low" in into and "wide" not in into else "wide"
@@ -152,10 +163,17 @@ def _takes_low(ops: list[Op], emits: Mapping[str, str]) -> dict[str, bool]:
     return wanted
 
 
-def _converted(ops: list[Op]) -> list[Op]:
-    """The operators with their formats marked and the conversions that need a kernel inserted."""
+def _converted(ops: list[Op], ranges: str) -> list[Op]:
+    """The operators with their formats marked and the conversions that need a kernel inserted.
+
+    `ranges` of activations are ``known`` beforehand, ``searched`` by kernels or ``collected`` by units at run time.
+    """
     stay = _wide_by_rule(ops)
-    emits = _emits(ops, stay)
+    emits = _emits(ops, stay, ranges != "known")
+    computes = {
+        op.name: (op.quantisable and op.name not in stay) if op.contraction and op.stored else emits[op.name] == "low"
+        for op in ops
+    }
     wanted = _takes_low(ops, emits)
     by = {op.name: op for op in ops}
     out: list[Op] = []
@@ -165,11 +183,12 @@ def _converted(ops: list[Op]) -> list[Op]:
         key = (source.name, kind)
         if key not in made:
             made[key] = f"{source.name}-{suffix}"
-            out.append(_convert(made[key], kind, source.writes, source, (source.name,)))
+            searched = kind == "QuantizeLinear" and ranges == "searched"
+            out.append(_convert(made[key], kind, source.writes, source, (source.name,), searched))
         return made[key]
 
     for op in ops:
-        low = emits[op.name] == "low"
+        low = computes[op.name]
         inputs = []
         for name in op.inputs:
             source = by.get(name)
@@ -186,7 +205,7 @@ def _converted(ops: list[Op]) -> list[Op]:
                 inputs.append(name)
         if not op.inputs and op.contraction and low:
             kind = "QuantizeLinear"
-            out.append(_convert(f"{op.name}-quantize", kind, op.reads, op, ()))
+            out.append(_convert(f"{op.name}-quantize", kind, op.reads, op, (), ranges == "searched"))
             inputs = [out[-1].name]
         elif not op.inputs and op.kind == "Conv":
             out.append(_convert(f"{op.name}-convert", "Cast", op.reads, op, ()))
@@ -229,12 +248,36 @@ def _broadcast(ops: list[Op], share: float, one: bool) -> list[Op]:
     return out
 
 
+def _decoded(ops: list[Op], work: float, on_host: bool, elements: Dim) -> list[Op]:
+    """Video decoding in front: `work` operations of the host, or pixels of a decoder, for each clip."""
+    decode = Op(
+        name="decode", kind="Preprocess", group="decode", flops=Dim(work, b=1), writes=elements, quantisable=False,
+        attributes=() if on_host else ((DECODED, 1.0),),
+    )  # fmt: skip
+    return [decode, *ops]
+
+
 @lru_cache(maxsize=512)
-def as_run(graph: Graph, low: bool, fuse: bool, broadcast: str, share: float) -> Graph:
-    """The graph as the card runs it; `broadcast` is ``host``, ``one`` or ``tables``."""
+def as_run(
+    graph: Graph, low: bool, fuse: bool, broadcast: str, share: float, ranges: str = "known", decode: float = 0.0,
+    decoder: bool = False, hosted: bool = False,
+) -> Graph:  # fmt: skip
+    """The graph as the card runs it.
+
+    Parameters
+    ----------
+    broadcast : ``host``, ``one`` or ``tables``; share : part of the tables whose indices belong to the user. [-]
+    ranges : see `_converted`.
+    decode : operations, or pixels where a `decoder` does it, that a clip takes to decode; 0: decoded elsewhere.
+    hosted : token lookups run on the host.
+    """
     phases = []
     for phase in graph.phases:
         ops = list(phase.ops)
+        if decode > 0 and graph.unit == "clip":
+            ops = _decoded(ops, decode, not decoder, graph.input_elements)
+        if hosted:
+            ops = [_with(op, **{HOSTED: 1.0}) if op.group == "embedding" and not op.contraction else op for op in ops]
         clip = any(op.attribute("kernel_t") > 1 for op in ops)
         if clip:
             ops = _unfused_clip(ops)
@@ -243,7 +286,7 @@ def as_run(graph: Graph, low: bool, fuse: bool, broadcast: str, share: float) ->
         if fuse and not clip:
             ops = _fused(ops)
         if low:
-            ops = _converted(ops)
+            ops = _converted(ops, ranges)
         phases.append(Phase(phase.name, tuple(ops), phase.length, phase.context, phase.repeat))
     return replace(graph, phases=tuple(phases))
 
@@ -251,4 +294,13 @@ def as_run(graph: Graph, low: bool, fuse: bool, broadcast: str, share: float) ->
 def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool], model: Mapping[str, float]) -> Graph:
     """`as_run` for a scenario's precision and switches."""
     broadcast = "host" if not switches["broadcast-on-card"] else "one" if switches["one-broadcast"] else "tables"
-    return as_run(graph, BITS[format] < 16, switches["fuse"], broadcast, model["user_share"])
+    ranges = "known"
+    if switches["dynamic-ranges"] and BITS[format] < 16:
+        ranges = "collected" if switches["range-units"] else "searched"
+    decoder = switches["hardware-decode"]
+    pixels = model["clip_pixels"] if decoder or switches["host-decode"] else 0.0
+    decode = pixels * (1.0 if decoder else model["decode_ops"])
+    return as_run(
+        graph, BITS[format] < 16, switches["fuse"], broadcast, model["user_share"], ranges, decode, decoder,
+        switches["host-embedding"],
+    )  # fmt: skip

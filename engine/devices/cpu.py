@@ -183,4 +183,5 @@ FAMILY = DeviceFamily(
     tile=lambda job: (int(threads_of(job)),),
     switches=M.SWITCHES,
     max_streams=lambda device: int(cpu_of(device).cores.si),
+    mixed=wide_format,
 )

@@ -26,6 +26,7 @@ __all__ = [
     "Knob",
     "Parameter",
     "PhaseCost",
+    "Rule",
     "Span",
     "Switch",
     "Unsupported",
@@ -65,13 +66,22 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """A rule of a model that was read off published figures, which then validate nothing."""
+
+    text: str
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Switch:
-    """An optimisation a user may turn on or off."""
+    """An optimisation a user may turn on or off; `applies` says for which networks it can matter (None: all)."""
 
     name: str
     label: str
     help: str
     default: bool = True
+    applies: Callable[[Graph], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -215,6 +225,11 @@ class DeviceFamily:
     knobs : device -> tiling knobs, in the order of `Scenario.tile`.
     parameters, switches, assumptions : what the model rests on.
     lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
+    padded : switches -> (model, inputs, batch) -> mean length its compiled networks run; None: the request's own.
+    unit_of : (op, switches) -> "device", or the unit beside it that runs an op: "host", "decoder".
+    cores : job -> bars of every core in one pass, from the pass's start on.
+    mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
+    rules : what was read off published figures without being a number.
     """
 
     kind: str
@@ -240,6 +255,15 @@ class DeviceFamily:
     lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
     issue: Callable[[Job], float] | None = None  # host time of one call, a collective too, where calls are single [s]
     pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
+    padded: Callable[[Mapping[str, bool]], Callable[[Mapping[str, float], float, float], float] | None] | None = None
+    unit_of: Callable[[Op, Mapping[str, bool]], str] | None = None
+    cores: Callable[[Job], tuple[Span, ...]] | None = None
+    mixed: Callable[[Device, str], str] | None = None
+    rules: tuple[Rule, ...] = ()
+
+    def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
+        """Switches that can matter for a network."""
+        return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
         """Seconds of a pass: of its operators by resource, (n_ops, 6), and of what belongs to none. [s]"""

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -78,9 +78,10 @@ def search(
     loss: Callable[[Mapping[str, str], str], float],
     own_error: Callable[[str, str], float],
     *,
-    ladder: Sequence[str],
+    ladder: Sequence[str] | Mapping[str, Sequence[str]],
     bound: float,
     share: float = 0.95,
+    always: Collection[str] = (),
 ) -> MixedPlan:
     """Find precisions whose loss stays within ``bound`` on tuning and held-out data.
 
@@ -90,47 +91,50 @@ def search(
     loss : ``loss(plan, split)`` of the whole network against the reference, split ``tuning`` or ``held_out``; lower is
         better and the reference has none.
     own_error : ``own_error(operator, format)`` with every other operator at the reference.
-    ladder : formats from cheapest to reference.
+    ladder : formats from cheapest to reference, for all operators or by operator.
     share : part of the reference time the quantised operators must cover. [-]
+    always : operators lowered whatever their time (tables are for their size).
     """
-    if len(ladder) < 2:
+    rungs = {name: tuple(ladder[name] if isinstance(ladder, Mapping) else ladder) for name in times}
+    if any(len(steps) < 2 for steps in rungs.values()):
         raise NumericsError("ladder needs at least two formats, cheapest first")
     if not 0 < share <= 1:
         raise NumericsError(f"share is {share}; allowed: above 0, at most 1")
     for name, row in times.items():
-        if missing := [rung for rung in ladder if rung not in row]:
+        if missing := [rung for rung in rungs[name] if rung not in row]:
             raise NumericsError(f"times of {name} lack {', '.join(missing)}")
-    reference = ladder[-1]
-    slowest = sorted(times, key=lambda name: -times[name][reference])
-    total = sum(times[name][reference] for name in times)
+    reference = {name: steps[-1] for name, steps in rungs.items()}
+    slowest = sorted(times, key=lambda name: -times[name][reference[name]])
+    total = sum(times[name][reference[name]] for name in times)
     chosen: list[str] = []
     for name in slowest:
-        if sum(times[n][reference] for n in chosen) >= share * total:
+        if sum(times[n][reference[n]] for n in chosen) >= share * total:
             break
         chosen.append(name)
-    plan = {name: ladder[0] if name in chosen else reference for name in times}
+    chosen += [name for name in always if name not in chosen]
+    plan = {name: rungs[name][0] if name in chosen else reference[name] for name in times}
     steps: list[Step] = []
 
     def record(operator: str, error: float) -> bool:
         tuning = loss(plan, "tuning")
         held = loss(plan, "held_out") if tuning <= bound else None
         spent = sum(times[name][plan[name]] for name in times)
-        precision = ladder[0] if operator == "*" else plan[operator]
+        precision = "/".join(dict.fromkeys(rungs[n][0] for n in chosen)) if operator == "*" else plan[operator]
         steps.append(Step(operator, precision, error, tuning, held, spent))
         return held is not None and held <= bound
 
     met = record("*", 0.0)
     errors: dict[tuple[str, str], float] = {}
     while not met:
-        lowered = [name for name in times if plan[name] != reference]
+        lowered = [name for name in times if plan[name] != reference[name]]
         if not lowered:
             break
         for name in lowered:
             if (name, plan[name]) not in errors:
                 errors[name, plan[name]] = own_error(name, plan[name])
         worst = max(lowered, key=lambda name: errors[name, plan[name]])
-        plan[worst] = ladder[ladder.index(plan[worst]) + 1]
-        met = record(worst, 0.0 if plan[worst] == reference else own_error(worst, plan[worst]))
+        plan[worst] = rungs[worst][rungs[worst].index(plan[worst]) + 1]
+        met = record(worst, 0.0 if plan[worst] == reference[worst] else own_error(worst, plan[worst]))
     return MixedPlan(dict(plan), tuple(steps), total, met)
 
 

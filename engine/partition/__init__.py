@@ -9,6 +9,7 @@ from itertools import pairwise
 from engine.bind import Bound, Wire
 from engine.devices import family
 from engine.devices.family import Unsupported
+from engine.partition.parallel import data_parallel
 from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, wire_bytes
 from engine.partition.tables import shard_tables
 from engine.scenario import ScenarioError
@@ -38,7 +39,14 @@ def _single(bound: Bound) -> Plan:
     return Plan((stage,), host_hops(bound), 1, (1,), False, (idle,) if s.scheme == "single" and s.devices > 1 else ())
 
 
+def _one(bound: Bound) -> Plan:
+    return data_parallel(bound) or _single(bound)
+
+
 def _replicas(bound: Bound) -> Plan:
+    shared = data_parallel(bound)
+    if shared is not None:
+        return shared
     plan = _single(bound)
     count = bound.scenario.devices
     return replace(plan, replicas=count, devices_used=(count,))
@@ -176,7 +184,7 @@ def _on_path(bound: Bound) -> Plan:
 
 
 _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
-    "single": _single,
+    "single": _one,
     "replicas": _replicas,
     "tensor": _tensor,
     "tables": shard_tables,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.bind import Bound, Wire
@@ -9,7 +10,10 @@ from engine.formats import BITS, activation_bytes
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
-__all__ = ["LOOKUPS", "Hop", "Plan", "Stage", "every_op", "host_hops", "wire_bytes"]
+__all__ = [
+    "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "every_op", "host_hops", "model_of", "padding",
+    "switches_of", "through_switch", "usable", "wire_bytes",
+]  # fmt: skip
 
 LOOKUPS = ("EmbeddingBag", "Gather")
 
@@ -32,8 +36,9 @@ class Stage:
 class Hop:
     """A message over a wire, once a request or once a pass.
 
-    `alike` wires of that kind take turns over requests or share one's messages. A `hidden` hop passes while a slower
-    one does: it loads its wire and adds nothing to the latency. `way` is seen from the host: ``in`` to the devices.
+    `alike` wires of that kind take turns over requests, or share one's messages (`shares`). A `hidden` hop passes while
+    the hop before or after it does: it loads its wire and adds nothing to the latency. `way` is seen from the host:
+    ``in`` to the devices. `after` is how many stages of a request are done when it crosses.
     """
 
     name: str
@@ -45,6 +50,8 @@ class Hop:
     hidden: bool = False
     way: str = "in"
     command_s: float = 0.0  # of the host, for each message
+    after: int = 0
+    shares: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,15 +81,58 @@ def wire_bytes(format: str) -> float:
     return BITS[format] / 8 if format == "binary" else activation_bytes(format)
 
 
-def host_hops(bound: Bound) -> tuple[Hop, ...]:
-    """What enters and leaves over the host's wire, once a request."""
+def switches_of(bound: Bound) -> dict[str, bool]:
+    """Every switch of the first family as the scenario has it."""
+    return {s.name: bound.scenario.switches.get(s.name, s.default) for s in bound.family.switches}
+
+
+def model_of(bound: Bound) -> dict[str, float]:
+    """Model parameters of the first family, the scenario's overrides applied."""
+    own = {k: v for k, v in bound.model.items() if any(p.name == k for p in bound.family.parameters)}
+    return bound.family.model(bound.device, own)
+
+
+def compiled_length(bound: Bound) -> float:
+    """Length of a request as the device runs it: its own, or the mean it is padded to. [tokens]"""
+    s = bound.scenario
+    length = padding(bound)
+    return float(s.inputs) if length is None else length(model_of(bound), float(s.inputs), float(s.batch))
+
+
+def padding(bound: Bound) -> Callable[[Mapping[str, float], float, float], float] | None:
+    """How requests are padded, as (model, inputs, batch) -> mean length; None where they are not."""
+    return bound.family.padded(switches_of(bound)) if bound.family.padded is not None else None
+
+
+def usable(wire: Wire) -> float:
+    """Rate of a wire after encoding and headers. [B/s]"""
+    return wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+
+
+def through_switch(
+    name: str, host: Wire, card: Wire, size: float, cards: int, way: str, after: int, *, count: float = 1.0,
+    spread: int = 1, command: float = 0.0,
+) -> tuple[Hop, Hop]:  # fmt: skip
+    """`size` bytes in `count` messages between the host and `spread` of the cards; the slower link is waited for."""
+    far, near = size / usable(host), size / spread / usable(card)
+    each, wait = size / count, far >= near
+    return (
+        Hop(name, host, each, count, hidden=not wait, way=way, command_s=command * wait, after=after),
+        Hop(name, card, each, count, alike=cards, hidden=wait, way=way, command_s=command * (not wait), after=after,
+            shares=spread > 1),
+    )  # fmt: skip
+
+
+def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
+    """What enters and leaves over the host's wire, once a request; `stages` lie between."""
     wire = bound.wire("host") or bound.wire("network")
     if wire is None:
         return ()
     s, graph, fam = bound.scenario, bound.graph, bound.family
     element = wire_bytes(fam.io_format or s.precision)
-    into = graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
+    entering = compiled_length(bound) if graph.input_elements.s else s.inputs
+    into = graph.input_elements.at(s.batch, entering, entering) * element
     out = graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
     parts = (float(s.inputs if graph.input_elements.s else 1), float(s.outputs if graph.output_elements.s else 1))
     first, last = parts if fam.streams_io else (1.0, 1.0)
-    return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last, way="out"))
+    return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last, way="out", after=stages))

@@ -7,13 +7,22 @@ aside for that. Bytes are exact for the graph and the stated indices; which link
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.bind import Bound, Wire
 from engine.devices.family import Unsupported
 from engine.formats import BITS, activation_bytes
-from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops
+from engine.partition.plan import (
+    LOOKUPS,
+    Hop,
+    Plan,
+    Stage,
+    every_op,
+    host_hops,
+    model_of,
+    switches_of,
+    through_switch,
+)
 from model_zoo.ops import Op
 
 __all__ = ["Traffic", "shard_tables", "traffic"]
@@ -34,10 +43,6 @@ class Traffic:
     returns: float  # transfers of results, one way
 
 
-def _switches(bound: Bound) -> Mapping[str, bool]:
-    return {s.name: bound.scenario.switches.get(s.name, s.default) for s in bound.family.switches}
-
-
 def _sparse(ops: list[Op]) -> frozenset[str]:
     """Lookups, and what only prepares their indices."""
     lookups = [op for op in ops if op.kind in LOOKUPS]
@@ -47,9 +52,7 @@ def _sparse(ops: list[Op]) -> frozenset[str]:
 
 def traffic(bound: Bound) -> Traffic:
     """Bytes and transfers of a request under the scenario's switches. Exact for the stated numbers of indices."""
-    s, on = bound.scenario, _switches(bound)
-    own = {k: v for k, v in bound.model.items() if any(p.name == k for p in bound.family.parameters)}
-    model = bound.family.model(bound.device, own)
+    s, on, model = bound.scenario, switches_of(bound), model_of(bound)
     ops = [op for phase in bound.graph.phases for op in phase.ops]
     lookups = [op for op in ops if op.kind in LOOKUPS]
     tables = sum(op.layers for op in lookups)
@@ -84,35 +87,30 @@ def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
     assert card is not None, bound.system.id
     hops: list[Hop] = []
 
-    def both(name: str, size: float, count: float, spread: int, way: str) -> None:
-        """Through the switch between the host and the cards; the slower link is waited for, the other hides."""
-        far, near = _seconds(host, size), _seconds(card, size / spread)
-        each = size / count
-        hops.append(Hop(name, host, each, count, hidden=far < near, way=way, command_s=command * (far >= near)))
-        hops.append(
-            Hop(name, card, each, count, alike=cards, hidden=far >= near, way=way, command_s=command * (far < near))
+    def both(name: str, size: float, count: float, spread: int, way: str, after: int) -> None:
+        hops.extend(
+            through_switch(name, host, card, size, cards, way, after, count=count, spread=spread, command=command)
         )
 
     if network is not None:
         hops.append(Hop("request from the network", network, moved.arriving, 1.0))
-    both("indices", moved.indices, moved.commands, cards, "in")
-    both("dense features", moved.features, 1.0, 1, "in")
-    if cards > 1 and _switches(bound).get("peer-to-peer", True):
+    both("indices", moved.indices, moved.commands, cards, "in", 0)
+    both("dense features", moved.features, 1.0, 1, "in", 0)
+    if cards > 1 and switches_of(bound).get("peer-to-peer", True):
         away = moved.pooled * (cards - 1) / cards
         count = max(1.0, moved.returns * (cards - 1) / cards)
-        hops.append(Hop("pooled embeddings out", card, away / count, count, alike=cards, hidden=True, way="out"))
-        hops.append(Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command))
+        hops.append(
+            Hop("pooled embeddings", card, away / count, count, alike=cards, hidden=True, way="out", after=1,
+                shares=True)
+        )  # fmt: skip
+        hops.append(Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=1))
     elif cards > 1:
-        both("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out")
-        both("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in")
-    both("result", moved.output, 1.0, 1, "out")
+        both("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", 1)
+        both("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", 1)
+    both("result", moved.output, 1.0, 1, "out", 2)
     if network is not None:
-        hops.append(Hop("answer to the network", network, moved.output, 1.0, way="out"))
+        hops.append(Hop("answer to the network", network, moved.output, 1.0, way="out", after=2))
     return tuple(hops)
-
-
-def _seconds(wire: Wire, size: float) -> float:
-    return size / (wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0))
 
 
 def _gathers(bound: Bound, dense: list[Op], wire: Wire) -> tuple[Hop, ...]:
@@ -122,7 +120,7 @@ def _gathers(bound: Bound, dense: list[Op], wire: Wire) -> tuple[Hop, ...]:
     for op in dense:
         if op.shard == "n" and op.contraction:
             share = op.writes.at(s.batch) * op.layers * size / s.devices
-            found.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0))
+            found.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0, after=1))
     return tuple(found)
 
 
@@ -132,7 +130,7 @@ def shard_tables(bound: Bound) -> Plan:
     ops = [op for phase in graph.phases for op in phase.ops]
     if not any(op.kind in LOOKUPS for op in ops):
         raise Unsupported(f"{bound.workload.name} has no embedding tables to shard; use single, replicas or tensor.")
-    on = _switches(bound)
+    on = switches_of(bound)
     sparse = _sparse(ops)
     sharded = on.get("shard-fc", False) and s.devices > 1
     first = Stage("sparse", bound.device, s.devices, sparse, s.precision)
@@ -142,11 +140,9 @@ def shard_tables(bound: Bound) -> Plan:
     )  # fmt: skip
     card = bound.wire("peer") or bound.wire("switch")
     if card is None or bound.wire("host") is None:
-        hops = host_hops(bound)
+        hops = host_hops(bound, 2)
     else:
-        own = {k: v for k, v in bound.model.items() if any(p.name == k for p in bound.family.parameters)}
-        command = bound.family.model(bound.device, own).get("transfer_command", 0.0)
-        hops = _hops(bound, traffic(bound), command)
+        hops = _hops(bound, traffic(bound), model_of(bound).get("transfer_command", 0.0))
     if sharded and card is not None:
         hops += _gathers(bound, [op for op in ops if op.name not in sparse], card)
     overlap = on.get("overlap", True)

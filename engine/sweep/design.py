@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from engine.bind import Bound, as_run, named, set_path
 from engine.devices import family
 from engine.partition import Plan, open_plan, with_tile
+from engine.partition.plan import padding
 from engine.scenario import Costs, ScenarioError
 from engine.schedule import job_of
 from engine.settings import apply
@@ -31,6 +32,7 @@ from engine.sweep.watch import (
 )
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
+from model_zoo.ops import Linear
 
 __all__ = ["Beat", "Design", "Family", "Structural", "numeric_axes"]
 
@@ -205,13 +207,19 @@ class Family:
             fields, none, longest = self.fields, frozenset[int](), frozenset[int]()
             for p in self.graph.phases:
                 longest |= lengths_read(p.context, fields) | lengths_read(p.repeat, fields)
-            one = self.graph.phases[phase]
+            one, more = self.graph.phases[phase], none
+            if padding(self.base) is not None:  # a padded length also follows the batch and the model's spread
+                more = fields.get("batch", none).union(fields.get("inputs", none), *self.model_axes.values())
+
+            def read(line: Linear) -> frozenset[int]:
+                return lengths_read(line, fields) | (more if line.i else none)
+
             self._size_axes[phase] = {
                 "batch": fields.get("batch", none),
                 "streams": fields.get("streams", none),
-                "length": lengths_read(one.length, fields),
-                "context": lengths_read(one.context, fields),
-                "max_context": longest,
+                "length": read(one.length),
+                "context": read(one.context),
+                "max_context": longest | more,
             }
         return self._size_axes[phase]
 

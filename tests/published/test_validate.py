@@ -76,6 +76,7 @@ def test_a_row_opens_as_a_scenario(rows: list[dict]) -> None:
 def test_calibration_claims_are_those_that_parameters_name() -> None:
     roles = {claim["id"]: claim["role"] for claim in claims()}
     fitted = {c for kind in FAMILIES for p in family_of(kind).parameters for c in p.claims}
+    fitted |= {c for kind in FAMILIES for rule in family_of(kind).rules for c in rule.claims}
     catalog = default_catalog()
     for id in catalog.ids("devices"):
         for q in quantities_of(catalog.device(id)):
