@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from app.traffic_inputs import Site
     from engine.machine import Machine
     from engine.microservice import Microservice
+    from engine.node_load import LoadCurve
+    from engine.node_time import Timeline as NodeTimeline
+    from engine.numerics.workflow import Found
     from engine.sweep import Attribution
     from engine.traffic import Sla, Timeline
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "load_answer", "load_point", "load_window", "machine", "offers", "options", "pool",
-    "pool_waits", "published", "report", "warm_up",
+    "arrangements", "attribution", "load_answer", "load_point", "load_window", "machine", "node_curves",
+    "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -123,6 +126,30 @@ def offers(load: Load, sla: Sla, site: Site, others: tuple[tuple[str, str], ...]
     from app.load import offers as found
 
     return found(load, sla, site, others)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def node_curves(token: str, limit_s: float | None) -> tuple[LoadCurve, LoadCurve]:
+    """Latency along the load of a node, and of its host alone."""
+    from engine.node_load import curve, on_host  # compiled queues, read when the page that shows them is first opened
+
+    return curve(decode(token), limit_s), on_host(decode(token), limit_s)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
+    """Requests in flight on a node, one card core by core."""
+    from engine.node_time import timeline
+
+    return timeline(decode(token), requests, card)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def precision_study(name: str, bound: float, wide: str) -> Found:
+    """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
+    from engine.numerics.workflow import study
+
+    return study(name, bound, wide)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

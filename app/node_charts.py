@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import plotly.graph_objects as go
 
 from app import format as fmt
-from app.look import BAR_TEXT, INK, NEUTRAL, PALETTE, TRACK, rows_axis, style
+from app.look import BAR_TEXT, INK, NEUTRAL, PALETTE, RESOURCE_LABELS, TRACK, log_ticks, rows_axis, style
 from engine.devices.family import RESOURCES, Span
+from engine.node import LinkLoad
+from engine.node_load import LoadCurve
 from engine.report import LinkRow
 
-__all__ = ["Topology", "cores", "topology"]
+__all__ = ["Topology", "cores", "load", "topology"]
 
 _SKIP = {"hoverinfo": "skip"}
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
-_ROWS = 30  # units drawn one below the other
-_BAR = 0.8  # of a row of 28 px: room for a number of 11 px
+_ROWS = 60  # units drawn one below the other
+_ROW = 25  # px of each
+_BAR = 0.88  # of a row: room for a number of 11 px
+_FORBIDDEN = "rgba(120,132,148,0.18)"
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Topology:
     memory: str  # of one device
     count: int
     links: dict[str, LinkRow]
+    loads: dict[tuple[str, str], LinkLoad] = field(default_factory=dict)  # by role and direction
 
 
 def _box(x: float, y: float, text: str, dark: bool) -> dict[str, Any]:
@@ -65,15 +71,25 @@ def _line(ends: tuple[float, float, float, float], row: LinkRow | None, dark: bo
     }
 
 
-def _label(x: float, y: float, row: LinkRow | None, many: int = 1) -> list[dict[str, Any]]:
+def _ways(found: Topology, role: str) -> str:
+    """Bytes and use of a link, each direction on a line: to the cards, and back."""
+    lines = []
+    for way, arrow in (("in", "→"), ("out", "←")):
+        load = found.loads.get((role, way))
+        if load is not None and load.bytes_per_request > 0:
+            used = fmt.percent(min(1.0, load.utilisation))
+            lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {used} busy")
+    return "<br>".join(lines)
+
+
+def _label(x: float, y: float, row: LinkRow | None, ways: str) -> list[dict[str, Any]]:
     """Bytes and use of a link in words above its middle, its name below."""
     if row is None:
         return []
-    of = f" over {many}" if many > 1 else ""
-    moved = f"<b>{fmt.si(row.bytes_per_request, 'B')}</b>{of}<br>{fmt.percent(row.utilisation)} busy"
+    moved = ways or f"<b>{fmt.si(row.bytes_per_request, 'B')}</b><br>{fmt.percent(row.utilisation)} busy"
     name = "<br>".join(textwrap.wrap(row.name, 13))
-    above = {"x": x, "y": y, "text": moved, "yanchor": "bottom", "yshift": 9, "align": "center"}
-    below = {"x": x, "y": y, "text": name, "yanchor": "top", "yshift": -9, "align": "center"}
+    above = {"x": x, "y": y, "text": moved, "yanchor": "bottom", "yshift": 16, "align": "center"}
+    below = {"x": x, "y": y, "text": name, "yanchor": "top", "yshift": -14, "align": "center"}
     return [above, below]
 
 
@@ -85,9 +101,10 @@ def topology(found: Topology, dark: bool, height: int = 330) -> go.Figure:
     notes: list[dict[str, Any]] = []
     chain = [name for name in ("network", "host", "switch") if getattr(found, name)]
     for left, right in pairwise(chain):
-        row = found.links.get("network" if left == "network" else "host")
+        role = "network" if left == "network" else "host"
+        row = found.links.get(role)
         data.append(_line((at[left], middle, at[right], middle), row, dark))
-        notes += _label((at[left] + at[right]) / 2, middle, row)
+        notes += _label((at[left] + at[right]) / 2, middle, row, _ways(found, role))
     top = float(max(found.count, 2))
     if chain:
         hub = chain[-1]
@@ -95,8 +112,11 @@ def topology(found: Topology, dark: bool, height: int = 330) -> go.Figure:
         for i in range(found.count):
             data.append(_line((at[hub], middle, at["device"], float(i)), row, dark))
         if row is not None:
-            text = f"{row.name}<br><b>{fmt.si(row.bytes_per_request, 'B')}</b> over {found.count}<br>"
-            text += f"{fmt.percent(row.utilisation)} busy"
+            many = f", all {found.count} together" if found.count > 1 else ""
+            moved = _ways(found, "peer") or (
+                f"<b>{fmt.si(row.bytes_per_request, 'B')}</b> {fmt.percent(row.utilisation)} busy"
+            )
+            text = f"{row.name}{many}<br>{moved}"
             notes.append({"x": at[hub] - 0.1, "y": top - 0.4, "text": text, "yanchor": "top", "align": "center"})
     for name in chain:
         notes.append(_box(at[name], middle, f"<b>{getattr(found, name)}</b>", dark))
@@ -110,29 +130,38 @@ def topology(found: Topology, dark: bool, height: int = 330) -> go.Figure:
     return style(data, x, y, height, dark, notes=notes)
 
 
-def cores(spans: Sequence[Span], dark: bool) -> go.Figure:
-    """Who works for which request: a row a group of cores or links, a bar a request's turn there, hue by resource.
+def cores(spans: Sequence[Span], card: int, dark: bool) -> go.Figure:
+    """Who works for which request: a row a link, a core, or the cores of a card; a bar a turn there, hue by resource.
+
+    Parameters
+    ----------
+    card : the one whose cores and link are drawn, with what all cards share; 0: every card, its cores together.
 
     A span's name ends in its request's number, which stands on the bar; every second request is hatched, so that
     neighbours differ without a hue of their own.
     """
-    units = list(dict.fromkeys(span.unit for span in sorted(spans, key=lambda s: _row(s.unit))))[:_ROWS]
-    end = max((s.start_s + s.duration_s for s in spans), default=1.0)
+    own = (f"card {card},", f"card {card} ")
+    kept = [s for s in spans if not card or not s.unit.startswith("card ") or s.unit.startswith(own)]
+    units = sorted({s.unit for s in kept}, key=_row)[:_ROWS]
+    at = {unit: i for i, unit in enumerate(units)}
+    end = max((s.start_s + s.duration_s for s in kept), default=1.0)
     scale = fmt.scale([end], "s")
-    data = []
+    data: list[dict[str, Any]] = []
+    named: set[str] = set()  # in the key above the rows
     for resource in RESOURCES:
-        for odd in (False, True):
-            group = [s for s in spans if s.resource == resource and s.unit in units and (_number(s) % 2 == 1) is odd]
+        for odd in (True, False):
+            group = [s for s in kept if s.resource == resource and s.unit in at and (_number(s) % 2 == 1) is odd]
             if not group:
                 continue
             light = not dark and resource in ("offchip", "links", "overhead")
             hatch = {"shape": "/", "fgcolor": "rgba(127,127,127,0.55)", "size": 5, "solidity": 0.25}
             data.append(
                 {
-                    "type": "bar", "orientation": "h", "width": _BAR,
-                    "y": [units.index(s.unit) for s in group], "x": [scale(s.duration_s) for s in group],
+                    "type": "bar", "orientation": "h", "width": _BAR, "name": RESOURCE_LABELS[resource],
+                    "showlegend": resource not in named,
+                    "y": [at[s.unit] for s in group], "x": [scale(s.duration_s) for s in group],
                     "base": [scale(s.start_s) for s in group],
-                    "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.8, "color": INK[1 - dark]}}
+                    "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.4, "color": INK[1 - dark]}}
                     | ({} if odd else {"pattern": hatch | {"fillmode": "overlay"}}),
                     "text": [str(_number(s)) if s.duration_s > 0.02 * end else "" for s in group],
                     "textposition": "inside", "insidetextanchor": "middle", "textangle": 0, "constraintext": "inside",
@@ -144,8 +173,12 @@ def cores(spans: Sequence[Span], dark: bool) -> go.Figure:
                     ],
                 }
             )  # fmt: skip
+            named.add(resource)
     x = {"title": f"Time ({scale.unit}), numbers are requests", "range": [0, scale(end) * 1.02], "showgrid": False}
-    return style(data, x, rows_axis(units, least=1), 64 + 28 * max(len(units), 3), dark)
+    labels = [unit.removeprefix(f"card {card}, ") if card else unit for unit in units]
+    fig = style(data, x, rows_axis(labels, least=1), 104 + _ROW * max(len(units), 3), dark)
+    key = {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}}
+    return fig.update_layout(showlegend=True, legend=key | {"itemclick": False, "itemdoubleclick": False})
 
 
 def _number(span: Span) -> int:
@@ -154,7 +187,60 @@ def _number(span: Span) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-def _row(unit: str) -> tuple[int, str]:
-    """Order of the rows: links in, lookups, links between, dense work, links out."""
-    kinds = ("links in", "lookup", "between", "dense", "card", "links out")
-    return next((i for i, word in enumerate(kinds) if word in unit and (word != "card" or "," not in unit)), 4), unit
+_ORDER = ("network in", "host core", "host link in", "card", "host link out", "network out")
+
+
+def _row(unit: str) -> tuple[int, int, int, int, str]:
+    """Order of the rows: what comes in, what the host does, each card's link, cores and link back, what goes out."""
+    numbers = [int(word) for word in unit.replace(",", " ").split() if word.isdigit()]
+    place = next((i for i, word in enumerate(_ORDER) if unit.startswith(word)), len(_ORDER))
+    inside = 0 if unit.endswith("link in") else 2 if unit.endswith("link out") else 1
+    first = numbers[0] if numbers else 0
+    return place, first, inside, numbers[1] if len(numbers) > 1 else 0, unit
+
+
+def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: bool, height: int = 340) -> go.Figure:
+    """Latency along the load of several systems on log axes, 99th percentiles bold, beyond the limit shaded."""
+    drawn = [(name, c) for name, c in curves if c.qps]
+    loads = [q for _, c in drawn for q in (c.qps[0], c.capacity_qps)] or [1.0, 10.0]
+    times = [t for _, c in drawn for t in (*c.p50_s, *c.p99_s)] + ([limit_s] if limit_s else [])
+    x, y = fmt.scale([max(loads)], "QPS"), fmt.scale([max(times, default=1.0)], "s")
+    low, high = y(min(times, default=0.1)) / 1.5, y(max(times, default=1.0)) * 1.6
+    left, right = x(min(loads)) / 1.3, x(max(loads)) * 1.6
+    data: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    if limit_s:
+        edge = {"type": "scatter", "mode": "lines", "x": [left, right], "hoverinfo": "skip", "showlegend": False}
+        data.append(edge | {"y": [y(limit_s)] * 2, "line": {"color": NEUTRAL, "width": 1.3, "dash": "dash"}})
+        data.append(edge | {"y": [high] * 2, "line": {"width": 0}, "fill": "tonexty", "fillcolor": _FORBIDDEN})
+        notes.append(
+            {"x": math.log10(left), "y": math.log10(y(limit_s)), "text": f"limit {fmt.seconds(limit_s)}",
+             "xanchor": "left", "yanchor": "bottom"}
+        )  # fmt: skip
+    for at, (name, c) in enumerate(drawn):
+        ink = INK[dark] if at == 0 else NEUTRAL
+        line = {"type": "scatter", "x": [x(q) for q in c.qps]}
+        for label, seconds, width, mode in (("p50", c.p50_s, 1.0, "lines"), ("p99", c.p99_s, 2.2, "lines+markers")):
+            data.append(
+                line
+                | {
+                    "y": [y(t) for t in seconds], "mode": mode, "showlegend": False,
+                    "line": {"color": ink, "width": width, "dash": "solid" if at == 0 else "dot"},
+                    "marker": {"size": 5, "color": ink, "symbol": "circle" if at == 0 else "square"},
+                    "hovertemplate": [
+                        f"<b>{name}</b>, {label}<br>{fmt.seconds(t)} at {fmt.si(q, 'QPS')}<extra></extra>"
+                        for q, t in zip(c.qps, seconds, strict=True)
+                    ],
+                }
+            )  # fmt: skip
+        middle = len(c.qps) // 3
+        notes.append(
+            {"x": math.log10(x(c.qps[middle])), "y": math.log10(y(c.p99_s[middle])), "text": name, "yshift": 12,
+             "xanchor": "center" if at == 0 else "left"}
+        )  # fmt: skip
+    vertical, horizontal = log_ticks(low, high), log_ticks(left, right)
+    axis = {"type": "log", "range": [math.log10(low), math.log10(high)], "tickvals": vertical[0],
+            "ticktext": vertical[1], "title": f"Latency ({y.unit}, log)"}  # fmt: skip
+    across = {"type": "log", "range": [math.log10(left), math.log10(right)], "tickvals": horizontal[0],
+              "ticktext": horizontal[1], "title": f"Requests a second ({x.unit}, log)"}  # fmt: skip
+    return style(data, across, axis, height, dark, notes=notes)

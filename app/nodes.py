@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from app import cached
 from app import format as fmt
 from app.node_charts import Topology
+from engine import node
 from engine.bind import bind
+from engine.choices import default_scenario
 from engine.devices.family import Unsupported
+from engine.node_load import LoadCurve
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
-__all__ = ["FIGURES", "Gain", "core_split", "cores", "gains", "not_a_node", "shared", "told", "topology"]
+__all__ = [
+    "FIGURES", "Gain", "core_split", "cores", "gains", "load_scenario", "load_told", "not_a_node", "shared", "told", "topology",
+]  # fmt: skip
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
 
@@ -63,6 +68,7 @@ def topology(report: Report) -> Topology:
         memory=f"{fmt.si(held.capacity.si, 'B')} {held.name.upper()}",
         count=report.scenario.devices,
         links=rows,
+        loads={(row.role, row.way): row for row in node.links(report.scenario)},
     )
 
 
@@ -123,10 +129,11 @@ def cores(scenario: Scenario) -> int:
 
 
 def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None]:
-    """Reports along the number of cores for lookups, and the place of the scenario's own; empty where it has none."""
+    """Reports along the number of cores for the first part, and the place of the scenario's own; empty if none."""
     knobs = cached.options(encode(scenario)).knobs
     at = next((i for i, k in enumerate(knobs) if k.name == "sparse-cores"), None)
-    if at is None or len(knobs) != 1 or scenario.scheme != "tables":
+    parted = scenario.scheme == "tables" or scenario.switches.get("two-nets", False)
+    if at is None or len(knobs) != 1 or not parted:
         return [], None
     found = []
     for value in knobs[at].values:
@@ -138,3 +145,25 @@ def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None
             found.append((value, report))
     own = dict(cached.report(encode(scenario)).tile).get("sparse-cores")
     return found, next((i for i, (value, _) in enumerate(found) if value == own), None)
+
+
+def load_scenario(scenario: Scenario, workload: str) -> Scenario:
+    """The scenario where that is its workload, else the usual one: tables sharded, or a copy a card."""
+    if workload == scenario.workload:
+        return scenario
+    usual = default_scenario(scenario.system, workload, devices=scenario.devices)
+    whole = usual.scheme != "tables" and "replicas" in cached.options(encode(usual)).schemes
+    return usual.with_(scheme="replicas") if whole else usual
+
+
+def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:
+    """What the node carries inside the limit, and the host alone."""
+    if not card.qps:
+        return card.problem
+    inside = f"inside {fmt.seconds(limit_s)}" if limit_s else "before it saturates"
+    text = f"{fmt.si(card.held_qps, 'QPS')} {inside}" if card.held_qps else f"no load {inside}"
+    if not host.qps:
+        return f"{text}; the host alone can't hold it"
+    ratio = card.held_qps / host.held_qps if host.held_qps else None
+    alone = f"{fmt.times(ratio)} the host alone" if ratio else "the host alone none"
+    return f"{text}, {alone}"

@@ -88,6 +88,9 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     if scenario.inputs > 1 or scenario.outputs > 1:
         parts.append(f"{scenario.inputs:,} in, {scenario.outputs:,} out")
     parts.append(format_label(scenario.precision))
+    if scenario.layers:
+        formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
+        parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
     if scenario.tile:
         parts.append("tile " + " × ".join(map(str, scenario.tile)))
     parts.append(

@@ -35,7 +35,7 @@ class Timeline:
     latency_s: float  # of a request that waits for nobody, as reported
     waited_s: float  # longest that a request waited for units on its way
     cards: int
-    shown: int  # the card drawn core by core, from 1
+    shown: int  # the card drawn core by core, from 1; 0: none
 
 
 class _Units:
@@ -155,12 +155,12 @@ class _Stage:
 
 
 def timeline(scenario: Scenario, requests: int = 8, shown: int = 1) -> Timeline:
-    """Bars for so many requests; card number `shown` is drawn core by core."""
+    """Bars for so many requests; card number `shown` is drawn core by core, 0 for none."""
     bound = bind(scenario)
     plan = make_plan(bound)
     times: Schedule = schedule(bound, plan)
     cards = max(1, plan.devices_used[0] if plan.devices_used else 1)
-    shown = min(max(1, shown), cards)
+    shown = min(max(0, shown), cards)
     interval = times.interval_s / (scenario.streams * max(1, plan.replicas))
     stages = [_Stage(bound, priced, cards) for priced in times.priced]
     steps: list[list[list[tuple[Hop, float]]]] = [[] for _ in range(len(stages) + 1)]

@@ -7,14 +7,15 @@ import streamlit as st
 
 from app import cached, charts, fixes, link, node_charts, nodes, parts, pool, widgets, words
 from app import format as fmt
-from engine import node
 from engine.devices.family import Unsupported
+from engine.node_load import limit_of, limited
 from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import Scenario, encode
+from model_zoo.catalog import default_zoo
 
 _PRESET = "node-dlrm"
-_REQUESTS = 6  # drawn in flight
+_REQUESTS = 12  # drawn in flight
 
 
 def elsewhere(reason: str) -> None:
@@ -91,34 +92,105 @@ def switches(report: Report) -> None:
                 st.rerun()
 
 
+def scenario_parts(scenario: Scenario) -> bool:
+    """Whether a card's cores are divided between two parts."""
+    return len(nodes.core_split(scenario)[0]) > 1
+
+
 def split(scenario: Scenario) -> None:
-    """Throughput as cores move from dense work to lookups."""
+    """Throughput as cores move from the second part to the first."""
     points, now = nodes.core_split(scenario)
     if len(points) < 2:
         return
     best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
-    answer = f"{points[best][0]} of {nodes.cores(scenario)} for lookups is best"
+    first = "lookups" if scenario.scheme == "tables" else "the first net"
+    answer = f"{points[best][0]} of {nodes.cores(scenario)} for {first} is best"
     if now is not None and now != best:
         gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
         answer += f", {fmt.times(gain)} the present throughput"
-    with parts.card("Cores for lookups", answer):
+    with parts.card(f"Cores for {first}", answer, stretch=False):
         unit = f"{words.rate_unit(points[0][1].unit)}/s"
         fig = charts.knob(
-            [str(v) for v, _ in points], [r.throughput_per_s for _, r in points], now, "Cores for lookups", unit,
+            [str(v) for v, _ in points], [r.throughput_per_s for _, r in points], now, f"Cores for {first}", unit,
             parts.dark(),
         )  # fmt: skip
         parts.figure(fig, f"Throughput along the core split: {answer}.", "split")
 
 
+@st.fragment
 def over_time(report: Report) -> None:
-    """Cores and links over several requests in flight."""
-    bars, interval = node.gantt(report.scenario, _REQUESTS)
-    ahead = report.latency_s / interval if interval else 1.0
-    answer = f"a request every {fmt.seconds(interval)}, each takes {fmt.seconds(report.latency_s)}"
-    answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else ", one at a time"
-    with parts.card("Cores and links over time", answer):
-        fig = node_charts.cores(bars, parts.dark())
+    """Links and cores over several requests in flight, one card's core by core."""
+    count = report.scenario.devices
+    with st.container(border=True):
+        title = st.empty()
+        names = [f"Card {k + 1}" for k in range(count)] + (["All cards"] if count > 1 else [])
+        picked = st.pills(
+            "Card", names, default=names[0], required=True, key="v.node.card", label_visibility="collapsed",
+            persist_state="session",
+        )  # fmt: skip
+        card = names.index(picked) + 1 if picked in names[:count] else 0
+        found = cached.node_timeline(report.token, _REQUESTS, card)
+        ahead = found.latency_s / found.interval_s
+        answer = f"a request every {fmt.seconds(found.interval_s)}, each takes {fmt.seconds(found.latency_s)}"
+        answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else ", one at a time"
+        title.markdown(f"**Links and cores over time** :gray[· {fmt.plain(answer)}]")
+        fig = node_charts.cores(found.bars, card, parts.dark())
         parts.figure(fig, f"Timeline of {_REQUESTS} requests: {answer}.", "cores")
+        waits = f"; some of these wait up to {fmt.seconds(found.waited_s)} for a unit" if found.waited_s > 1e-9 else ""
+        st.caption(f"The first request lasts the reported latency{waits}. Every second request is hatched.")
+
+
+@st.fragment
+def under_load(scenario: Scenario) -> None:
+    """Latency along the load of a model with its limit, and of the host alone."""
+    loads = list(dict.fromkeys([scenario.workload, *limited()]))
+    zoo = default_zoo()
+    with st.container(border=True):
+        title = st.empty()
+        picked = st.pills(
+            "Model", loads, default=scenario.workload, required=True, key=f"v.node.load.{scenario.workload}",
+            format_func=lambda id: zoo.workload(id).name, label_visibility="collapsed",
+        )  # fmt: skip
+        limit = limit_of(picked)
+        one = nodes.load_scenario(scenario, picked)
+        card, host = cached.node_curves(encode(one), limit)
+        answer = nodes.load_told(card, host, limit)
+        title.markdown(f"**Latency against load** :gray[· {fmt.plain(answer)}]")
+        if card.qps:
+            fig = node_charts.load([("node", card), ("host alone", host)], limit, parts.dark())
+            parts.figure(fig, f"Latency against load: {answer}.", "load")
+        told = "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of "
+        told += f"{one.batch:,}. Shaded: beyond what the model's document allows."
+        st.caption(fmt.plain(told if host.qps else f"{told} {host.problem}"))
+        if st.toggle("All models", key="v.node.all"):
+            all_models(scenario)
+
+
+def all_models(scenario: Scenario) -> None:
+    """Every model whose document states a limit: is it met, and at what load."""
+    zoo = default_zoo()
+    rows = []
+    for id in limited():
+        limit = limit_of(id)
+        card, host = cached.node_curves(encode(nodes.load_scenario(scenario, id)), limit)
+        rows.append(
+            {
+                "Model": zoo.workload(id).name,
+                "Limit": fmt.seconds(limit),
+                "Idle": fmt.seconds(card.idle_s) if card.qps else "can't run",
+                "QPS inside": card.held_qps,
+                "Host, idle": fmt.seconds(host.idle_s) if host.qps else "doesn't fit",
+                "Host, QPS inside": host.held_qps if host.qps else None,
+            }
+        )
+    number = st.column_config.NumberColumn(format="%.3g")
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, height="content",
+        column_config={
+            "QPS inside": number, "Host, QPS inside": number, "Model": st.column_config.TextColumn(pinned=True)
+        },
+        alt="Models with their latency limit, latency when idle and load inside the limit, on the node and on its host",
+    )  # fmt: skip
 
 
 def show() -> None:
@@ -163,7 +235,11 @@ def show() -> None:
     with right:
         switches(report)
     over_time(report)
-    split(scenario)
+    left, right = st.columns([1, 1], gap="small") if scenario_parts(scenario) else (st.container(), st.container())
+    with left:
+        under_load(scenario)
+    with right:
+        split(scenario)
     parts.footer(report)
 
 

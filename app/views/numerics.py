@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import cached, link, numerics_charts, parts, words
 from app import format as fmt
+from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.numerics.formats import by_name
 from engine.numerics.mixed import MixedPlan
 from engine.numerics.study import LADDERS, TENSORS, Point, network, plan, points, stored
+from engine.numerics.workflow import STUDIES, Found, in_scenario
 from engine.report import Report
-from engine.scenario import encode
+from engine.scenario import ScenarioError, encode
+from model_zoo.catalog import default_zoo
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 _RUNGS = {
@@ -105,6 +109,71 @@ def log(found: MixedPlan) -> None:
         )
 
 
+@st.fragment
+def measured() -> None:
+    """The workflow on kernels: a small network, its own metric, and the plan in a scenario."""
+    with st.container(border=True):
+        title = st.empty()
+        left, middle, right = st.columns(3, vertical_alignment="bottom")
+        kind = left.selectbox("Network", list(STUDIES), format_func=lambda id: STUDIES[id].title, key="n.study")
+        found_bounds = sorted({STUDIES[kind].bound * factor for factor in (0.4, 1.0, 4.0)})
+        bound = middle.select_slider(
+            f"Largest {STUDIES[kind].metric}", found_bounds, STUDIES[kind].bound, format_func=lambda b: f"{b * 100:g}%",
+            key=f"n.metric.{kind}", help="The middle one is the service's own limit in document 000.",
+        )  # fmt: skip
+        run = right.button(
+            "Measure", icon=":material/timer:", key="n.measure", width="stretch",
+            help="Trains or seeds the network, times its layers on this host and searches: some seconds.",
+        )  # fmt: skip
+        asked = st.session_state.setdefault("v.numerics.asked", set())
+        if run:
+            asked.add((kind, bound))
+        if (kind, bound) not in asked:
+            title.markdown("**Plan measured on kernels** :gray[· not run yet]")
+            return
+        with st.spinner("Training, timing, searching"):
+            found = cached.precision_study(kind, bound, "fp16")
+        planned(found, title)
+
+
+def planned(found: Found, title: DeltaGenerator) -> None:
+    """What a measured search ended with, each of its moves, and the way into a scenario."""
+    wide = len(found.layers)
+    held = f"{100 * found.untouched_loss:.2g}% on data no move has seen"
+    answer = f"{wide} of {sum(not op.startswith('table') for op in found.plan.precision)} layers stay in FP16, {held}"
+    if not found.plan.met:
+        answer = f"no plan keeps the loss within {100 * found.bound:g}%"
+    title.markdown(f"**Plan measured on kernels** :gray[· {fmt.plain(answer)}]")
+    rows = pd.DataFrame(
+        {
+            "Layer": ["all" if s.operator == "*" else s.operator for s in found.plan.steps],
+            "To": [s.precision.upper() for s in found.plan.steps],
+            "Own error": [s.own_error for s in found.plan.steps],
+            "Loss, tuning (%)": [100 * s.tuning_loss for s in found.plan.steps],
+            "Loss, held out (%)": [
+                None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.plan.steps
+            ],
+            "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in found.plan.steps],
+        }
+    )
+    number = st.column_config.NumberColumn(format="%.3g")
+    st.dataframe(
+        rows, hide_index=True, height="content" if len(rows) <= 8 else 318,
+        column_config={name: number for name in rows if rows[name].dtype.kind == "f"},
+        alt="Moves of the search with the loss and the time of the layers after each",
+    )  # fmt: skip
+    st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in found.plan.precision.items())))
+    workload = STUDIES[found.name].workloads[0]
+    try:
+        scenario = in_scenario(found, default_scenario("fb-node", workload))
+        st.button(
+            f"Open {default_zoo().workload(workload).name} on the six-card node with this plan",
+            on_click=link.open_scenario, args=(scenario,), key="n.open",
+        )  # fmt: skip
+    except (ScenarioError, Unsupported) as why:
+        st.caption(fmt.plain(str(why)))
+
+
 def show() -> None:
     """The page."""
     name, wanted, format, ladder, bound = controls()
@@ -132,6 +201,7 @@ def show() -> None:
     with right:
         the_plan(found, ladder, bound)
     log(found)
+    measured()
     st.caption(f"{words.HELP['precision']} Tensors and the network are synthetic and the same on every visit.")
     parts.footer(report)
 

@@ -8,7 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from app import cached, node_charts, nodes
 from engine.devices.family import Span
-from engine.node import gantt
+from engine.node_load import curve, on_host
+from engine.node_time import timeline
 from engine.presets import PRESETS
 from engine.scenario import decode, encode
 
@@ -43,7 +44,7 @@ def test_the_node_is_drawn_with_what_crosses_each_link(dark):
     go.Figure(fig.to_dict())
     texts = " ".join(note.text for note in fig.layout.annotations)
     assert all(f"Card {i}" in texts for i in range(1, 7))
-    assert texts.count("busy") == 3
+    assert texts.count("busy") == 6  # both directions of three kinds of link
     widths = [t.line.width for t in fig.data]
     assert len(widths) == 2 + 6
     used = {row.role: row.utilisation for row in report.links}
@@ -78,17 +79,36 @@ def test_the_core_split_has_a_best_inside():
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_request_has_its_bars(dark):
-    bars, _ = gantt(NODE, 3)
-    fig = node_charts.cores(bars, dark)
+@pytest.mark.parametrize("card", [1, 0])
+def test_every_request_has_its_bars(dark, card):
+    found = timeline(NODE, 3, card)
+    fig = node_charts.cores(found.bars, card, dark)
     go.Figure(fig.to_dict())
-    assert sum(len(t.x) for t in fig.data) == len(bars)
     units = list(fig.layout.yaxis.ticktext)
-    assert units[0] == "links in"
-    assert units[-1] == "links out"
+    assert units[0] == "network in"
+    assert units[-1] == "network out"
+    if card:
+        assert [unit for unit in units if unit.startswith("core ")] == [f"core {k}" for k in range(1, 13)]
+        assert {"card 1 link in", "card 1 link out", "host link in"} <= set(units)
+        assert not any("card 2" in unit for unit in units)
+    else:
+        assert sum(len(t.x) for t in fig.data) == len(found.bars)
+        assert {f"card {k}, cores 1 to 4" for k in range(1, 7)} <= set(units)
     assert any(t.marker.pattern.shape for t in fig.data)  # every second request
-    one = node_charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], dark)
+    shown = [t.name for t in fig.data if t.showlegend]
+    assert len(shown) == len(set(shown)) >= 2
+    one = node_charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark)
     assert list(one.layout.yaxis.ticktext) == ["card 1"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_curves_are_drawn_with_their_limit(dark):
+    curves = [("node", curve(PRESETS["node-xlmr"].scenario, 0.2)), ("host alone", on_host(NODE, 0.1))]
+    fig = node_charts.load(curves, 0.2, dark)
+    go.Figure(fig.to_dict())
+    assert any("limit" in note.text for note in fig.layout.annotations)
+    assert [note.text for note in fig.layout.annotations][-1] == "node"  # the host can't hold these tables
+    assert "host alone can't hold" in nodes.load_told(*(c for _, c in curves), 0.2)
 
 
 def test_the_page_answers_and_a_switch_can_be_turned():
@@ -131,3 +151,17 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     assert after == pytest.approx(2 * before, rel=0.01)
     at.number_input(key="pool.clients").set_value(500).run()
     assert "no end to the wait" in " ".join(m.delta for m in alive(at).metric)
+
+
+def test_another_model_s_curve_and_another_card_can_be_looked_at():
+    at = opened(PRESETS["node-xlmr"].scenario)
+    assert "Latency against load" in said(at)
+    at.session_state["v.node.load.xlm-r-large"] = "regnety-128gf"
+    at.session_state["v.node.card"] = "All cards"
+    alive(at.run())
+    at.toggle(key="v.node.all").set_value(True).run()
+    table = alive(at).dataframe[-1].value
+    assert list(table["Limit"]).count("100 ms") == 2
+    assert len(table) == 7
+    assert (table["QPS inside"] > 0).all()
+    assert (table["Host, idle"] == "doesn't fit").sum() == 2
