@@ -20,7 +20,8 @@ from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
 __all__ = [
-    "FIGURES", "Gain", "core_split", "cores", "gains", "load_scenario", "load_told", "not_a_node", "shared", "told", "topology",
+    "FIGURES", "Gain", "core_split", "cores", "gains", "load_scenario", "load_told", "not_a_node", "shared", "told",
+    "topology",
 ]  # fmt: skip
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
