@@ -15,13 +15,13 @@ __all__ = ["pool"]
 
 def _figures(found: Microservice) -> None:
     busy = "over capacity" if found.p95_s is None else f"{fmt.percent(found.utilisation)} busy"
-    waits = "no end to the wait" if found.p95_s is None else f"{fmt.seconds(found.p95_s)} at the 95th percentile"
+    waits = "no end to the wait" if found.p95_s is None else f"p95 {fmt.seconds(found.p95_s)}"
     fills = "How many clients fill one instance; below one, a client needs several."
     idle = "To an idle instance, network included; below it with these clients."
     with st.grid(4, min_column_width=150):
         for label, value, below, help in (
-            ("Pool carries", fmt.si(found.pool_qps, "request/s"), f"{found.instances:,} instances", None),
-            ("A client drives", fmt.si(found.client_qps, "request/s"), busy, None),
+            ("Pool, requests/s", fmt.si(found.pool_qps), f"{found.instances:,} instances", None),
+            ("A client, requests/s", fmt.si(found.client_qps), busy, None),
             ("Clients an instance", fmt.digits3(found.clients_per_instance), f"{found.most_clients:,} at most", fills),
             ("Request to answer", fmt.seconds(found.latency_s), waits, idle),
         ):

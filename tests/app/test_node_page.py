@@ -144,7 +144,7 @@ def test_models_that_shard_no_tables_open_too():
 def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     at = opened(PRESETS["brainwave-gru"].scenario)
     figures = {m.label: m.value for m in at.metric}
-    assert set(figures) == {"Pool carries", "A client drives", "Clients an instance", "Request to answer"}
+    assert set(figures) == {"Pool, requests/s", "A client, requests/s", "Clients an instance", "Request to answer"}
     before = float(figures["Clients an instance"])
     at.number_input(key="pool.ms").set_value(100.0).run()
     after = float({m.label: m.value for m in alive(at).metric}["Clients an instance"])
