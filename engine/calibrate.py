@@ -135,7 +135,9 @@ def device_of(roofline: Roofline, found: Habits) -> Device:
             "tile_columns": said(float(NC), "", "columns of a packed panel of our matrix product"),
             "lone_vector": seen(found.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"),
             "exposed": seen(found.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
-            "weight_stream": seen(found.near_stream, "", "matrix of 8 MB times a vector, over reading it"),
+            "weight_stream": seen(
+                found.near_stream, "", "a matrix and an LSTM cell of 10 MB past one vector, over reading"
+            ),
             "pool_cycles": seen(found.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
             "hash_cycles": seen(found.hash, "cycle", "26 fields of 512 samples"),
             "special_cycles": seen(found.special, "cycle", "sigmoid of 65,536 values"),

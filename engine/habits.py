@@ -50,7 +50,7 @@ class Habits:
     popcount : binary operations of a core. [OP/s]
     kept : bytes read over and over that still come faster than from DRAM: the last-level cache as far as other
         tenants of the machine leave it. [B]
-    near_stream : rate of a matrix times a vector from the last-level cache, over that of plain reading. [-]
+    near_stream : rate of weights past one vector from the last-level cache, over that of plain reading. [-]
     far_stream : rate at which a matrix times a vector draws its weights from DRAM. [B/s]
     """
 
@@ -114,13 +114,14 @@ def _calls() -> tuple[float, float, float]:
 
 
 def _streams(roofline: Roofline, prober: Prober) -> tuple[float, float]:
-    """Matrix times a vector: its rate from the last-level cache over that of reading [-], and from DRAM [B/s]."""
-    near = product(1, 2048, 1024, "fp32", 1)
+    """Weights past one vector: their rate from the last-level cache over that of reading [-], and from DRAM [B/s]."""
+    near = (product(1, 2048, 1024, "fp32", 1), recurrent("lstm", 1, 400, 600, 1))
     x = noise(4096)
     far = prober.words.view(np.float32)
     far = far[: far.size // x.size * x.size].reshape(-1, x.size)
     spent = sample(lambda: gemv(far, x, threads=1), thread_time, 5, _STRAND).best
-    return min(1.0, near.bytes / _timed(near) / prober.near("l3", 3)), min(far.nbytes / spent, roofline.dram)
+    rate = sum(case.bytes for case in near) / sum(_timed(case) for case in near)
+    return min(1.0, rate / prober.near("l3", 3)), min(far.nbytes / spent, roofline.dram)
 
 
 def _exposed(spent: float, roofline: Roofline) -> float:

@@ -30,7 +30,7 @@ _NICE = 5  # the server's own threads go first
 class Apart:
     """One measuring process, started when first asked for and again after it was stopped. For one caller at a time."""
 
-    def __init__(self, limit_s: float = 120.0) -> None:
+    def __init__(self, limit_s: float = 240.0) -> None:
         self._limit_s = limit_s
         self._process: subprocess.Popen[bytes] | None = None
         self._link: Connection | None = None

@@ -218,6 +218,10 @@ def _narrow(
     format: str, bytes: float, a: np.ndarray, weights: list[np.ndarray], threads: int, relu: bool, wide: bool,
     rows: int, exact: Any,
 ) -> _Made:  # fmt: skip
+    if format == "fp16" and len(a) <= _STREAMED_ROWS:
+        turned = [rounded_bits(w.T, "fp16") for w in weights]
+        check: Check = lambda y: (y[:rows], exact)  # noqa: E731  # as above
+        return _named("gemv fp16", relu), _runs("fp16", turned, a, threads, relu), check, (4, 2, 4)
     packed = [pack_narrow(w, format) for w in weights]
     out = room(len(a), weights[0].shape[1])
     runs = [partial(gemm_narrow, a, p, None, relu, out, threads) for p in packed]

@@ -134,7 +134,7 @@ def _piece(
             raise MeasureError(f"{g} experts, chosen by the data: no operator for grouped products")
         low = precision if op.quantisable else "fp32"
         wide = low == "int8" and not any(o.name in op.inputs and o.contraction for o in phase.ops)
-        size = {"int8": 1.0, "bf16": 2.0}.get(low, 4.0) * k * n
+        size = {"int8": 1.0, "bf16": 2.0, "fp16": 2.0}.get(low, 4.0) * k * n
         return Piece(op, lambda c: product(m, k, n, low, threads, c, relu, wide), weight_bytes=size,
                      copies=op.layers, steps=steps, precision=low)  # fmt: skip
     if op.kind == "Conv":

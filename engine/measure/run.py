@@ -25,7 +25,7 @@ __all__ = [
     "Bounds", "KernelRun", "OpRun", "WorkloadRun", "host_roofline", "measure_kernel", "measure_workload", "roofs",
 ]  # fmt: skip
 
-WEIGHT_FORMATS = ("fp32", "bf16", "int8")
+WEIGHT_FORMATS = ("fp32", "bf16", "fp16", "int8")
 _STEPS = 24  # of a recurrence: they are alike, so more would only take longer
 
 
