@@ -13,6 +13,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.kernels.operators.wide_deep import hash_ids
+from engine.numerics.adam import Adam
 from engine.numerics.criteo import FIELDS, NUMERIC, Clicks, normalised
 from engine.numerics.formats import NumericsError
 
@@ -20,7 +21,6 @@ __all__ = ["HIDDEN", "Prepared", "WideDeep", "prepare", "probabilities", "train"
 
 BUCKETS, WIDTH = 1000, 32
 HIDDEN = (1024, 512, 256)
-_BETA_1, _BETA_2, _TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +90,6 @@ def _adagrad(picked, gradient, slope, tables, seen, wide, wide_seen, rate):
                 to[c] -= rate * source[c] / np.sqrt(past[c])
 
 
-@kernel
-def _adam(weight, gradient, first, second, rate, beta_1, beta_2, tiny):
-    for i in range(weight.size):
-        g = gradient[i]
-        first[i] += (np.float32(1) - beta_1) * (g - first[i])
-        second[i] += (np.float32(1) - beta_2) * (g * g - second[i])
-        weight[i] -= rate * first[i] / (np.sqrt(second[i]) + tiny)
-
-
 def _forward(model: WideDeep, picked: np.ndarray, numbers: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """Inputs of every deep layer, and the summed logit of both parts."""
     deep = np.empty((len(picked), FIELDS * model.tables.shape[2] + NUMERIC), np.float32)
@@ -125,22 +116,6 @@ def _backward(
         if layer:
             back *= inputs[layer] > 0
     return weights[::-1], biases[::-1], np.ascontiguousarray(back)
-
-
-class _Adam:
-    """Adam's moments of some arrays, which `step` updates in place."""
-
-    def __init__(self, values: tuple[np.ndarray, ...]) -> None:
-        self._values = [v.reshape(-1) for v in values]
-        self._moments = [(np.zeros_like(v), np.zeros_like(v)) for v in self._values]
-        self.done = 0
-
-    def step(self, gradients: tuple[np.ndarray, ...], rate: float) -> None:
-        self.done += 1
-        now = np.float32(rate * np.sqrt(1 - _BETA_2**self.done) / (1 - _BETA_1**self.done))
-        constants = (now, np.float32(_BETA_1), np.float32(_BETA_2), np.float32(_TINY))
-        for value, gradient, moments in zip(self._values, gradients, self._moments, strict=True):
-            _adam(value, np.ascontiguousarray(gradient, np.float32).reshape(-1), *moments, *constants)
 
 
 def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndarray:
@@ -178,7 +153,7 @@ def train(
         biases=tuple(np.zeros(n, single) for n in sizes[1:]),
     )
     seen, wide_seen = np.full_like(model.tables, 1e-6), np.full_like(model.wide, 1e-6)
-    adam = _Adam((*model.weights, *model.biases, model.wide_numeric))
+    adam = Adam((*model.weights, *model.biases, model.wide_numeric))
     steps = epochs * (len(rows.clicked) // batch)
     for _ in range(epochs):
         order = rng.permutation(len(rows.clicked))
