@@ -18,7 +18,18 @@ from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.ops import ZERO, Dim, Graph, Op, Phase, dim
 
-__all__ = ["Chain", "Comparison", "block_gain", "chains", "compare", "depth_first", "eager", "tile_cache"]
+__all__ = [
+    "Chain",
+    "Comparison",
+    "block_gain",
+    "chain_gain",
+    "chains",
+    "compare",
+    "depth_first",
+    "eager",
+    "tile_cache",
+    "tile_rows",
+]
 
 FUSABLE = frozenset({
     "Relu", "Clip", "HardSwish", "Swish", "Silu", "Sigmoid", "Tanh", "Gelu", "Add", "Mul", "BatchNormalization", "LRN",
@@ -316,13 +327,26 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> C
     )
 
 
+def tile_rows(ops: Sequence[Op], cache: float) -> int:
+    """Pooled rows of a tile of a convolution, its activation and a pool, one or more.
+
+    Rows between them fill at most half of `cache` [B]; the rest is for weights and inputs.
+    """
+    conv, _, pool = ops
+    window, stride = pool.attribute("kernel"), pool.attribute("stride", 1.0)
+    row = ELEMENT * sqrt(conv.m.at()) * conv.attribute("filters")
+    return max(1, int((cache / 2 / row - window) // stride) + 1)
+
+
 def block_gain(
-    device: Device, ops: Sequence[Op], batch: int, tile_rows: int, model: Mapping[str, float] | None = None
-) -> float:
+    device: Device, ops: Sequence[Op], batch: int, tile_rows: int, model: Mapping[str, float] | None = None,
+    together: Dim | None = None,
+) -> float:  # fmt: skip
     """Breadth-first over depth-first time of a convolution, its activation and a pool, run as bare kernels. [-]
 
     Depth first, the convolution too is computed by tiles of `tile_rows` pooled rows, so its output never leaves the
-    core; rows that two tiles' windows share are convolved twice. `model` overrides parameters of the family.
+    core; rows that two tiles' windows share are convolved twice. `model` overrides parameters of the family;
+    `together` is the vector work of activation and pool in one pass, where it is not the sum of both. [FLOP]
     """
     conv, act, pool = ops
     window, stride = pool.attribute("kernel"), pool.attribute("stride", 1.0)
@@ -330,12 +354,29 @@ def block_gain(
     head = replace(conv, inputs=(), flops=conv.flops * again, writes=ZERO)
     tail = Op(
         name="tail", kind="BatchNormalization", group=pool.group, inputs=(conv.name,), writes=pool.writes,
-        flops=_sum((act.flops * again, pool.flops)), shard="elements",
+        flops=together or _sum((act.flops * again, pool.flops)), shard="elements",
     )  # fmt: skip
     first = Phase("forward", (replace(conv, inputs=()), act, pool))
     deep = replace(first, ops=(head, tail))
     graph = Graph(phases=(first,), unit="image")
     times = [_seconds(device, graph, phase, batch, "fp32", False, model) for phase in (first, deep)]
+    return times[0] / times[1]
+
+
+def chain_gain(
+    device: Device, ops: Sequence[Op], batch: int, model: Mapping[str, float] | None = None,
+    together: Dim | None = None,
+) -> float:  # fmt: skip
+    """Breadth-first over depth-first time of a chain without a dense product, run as bare kernels. [-] An estimate.
+
+    `model` and `together` as in `block_gain`.
+    """
+    wide = Phase("forward", tuple(ops))
+    graph = Graph(phases=(wide,), unit="image")
+    deep = depth_first(wide, tile_cache(device))
+    if together is not None and len(deep.ops) == 1:
+        deep = replace(deep, ops=(replace(deep.ops[0], flops=together),))
+    times = [_seconds(device, graph, phase, batch, "fp32", False, model) for phase in (wide, deep)]
     return times[0] / times[1]
 
 

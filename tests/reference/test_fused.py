@@ -41,6 +41,9 @@ def check_conv(seed, height, width, channels, outs, window, stride, rows=4):
         assert np.array_equal(
             fused.affine_relu_pool_depth_first(x, gain, shift, window, stride, threads=threads), first
         )
+    plain = fused.relu_pool_breadth_first(x, window, stride)
+    for threads in (1, 2):
+        assert np.array_equal(fused.relu_pool_depth_first(x, window, stride, threads=threads), plain)
     return x, gain, shift, first
 
 

@@ -22,9 +22,10 @@ from engine.kernels.operators.conv import (
     pad_spatial,
     tap_offsets,
 )
+from engine.kernels.operators.gemm import output
 from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.norm import batch_norm
-from engine.kernels.operators.pool import max_pool
+from engine.kernels.operators.pool import across, max_pool, raise_line
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = [
@@ -32,33 +33,26 @@ __all__ = [
     "affine_relu_pool_depth_first",
     "conv_relu_pool_breadth_first",
     "conv_relu_pool_depth_first",
+    "relu_pool_breadth_first",
+    "relu_pool_depth_first",
 ]
 
 _ZERO = np.float32(0)
+_NONE = np.empty(0, np.float32)
+_STRIP_FLOATS = 2048  # of the line under some pooled columns: it, its gain, its shift and the input share an L1
 
 
 def conv_relu_pool_breadth_first(
-    x: np.ndarray, packed: PackedConv, window: int, stride: int, *, threads: int | None = None
-) -> np.ndarray:
-    """Convolution with bias, then ReLU, then max pool: three whole passes over memory."""
-    hidden = conv(x, packed, threads=threads)
-    hidden = activate(hidden, "relu", threads=threads)
-    return max_pool(hidden, window, stride=stride, threads=threads)
+    x: np.ndarray, packed: PackedConv, window: int, stride: int, *,
+    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None), out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Convolution with bias, then ReLU, then max pool: three whole passes over memory.
 
-
-@inner
-def _pool_line(source, first_row, rows, wide, channels, window, stride, columns, out, at):
-    """One output row of a ReLU and max pool over ``rows`` rows of ``source`` (flat, ``wide * channels`` a row)."""
-    for ow in range(columns):
-        target = out[at + ow * channels : at + (ow + 1) * channels]
-        for c in range(channels):
-            target[c] = _ZERO
-        for i in range(rows):
-            for k in range(window):
-                start = ((first_row + i) * wide + ow * stride + k) * channels
-                line = source[start : start + channels]
-                for c in range(channels):
-                    target[c] = line[c] if line[c] > target[c] else target[c]
+    ``hidden`` may hold what lies between them, as an allocator that keeps its memory would give it.
+    """
+    made = conv(x, packed, out=hidden[0], threads=threads)
+    return relu_pool_breadth_first(made, window, stride, hidden=hidden[1], out=out, threads=threads)
 
 
 @kernel
@@ -88,6 +82,10 @@ def conv_pool_rows(
     deepest = (tile_rows - 1) * stride + window
     hidden = np.empty(deepest * wide * channels, np.float32)
     slots = np.arange(deepest * wide) * channels
+    row = wide * channels
+    top = np.empty(row, np.float32)
+    left = np.arange(columns) * stride
+    right = left + window
     r = lo
     while r < hi:
         image, line = r // pooled, r % pooled
@@ -111,9 +109,12 @@ def conv_pool_rows(
             slots,
         )
         for i in range(count):
-            _pool_line(
-                hidden, i * stride, window, wide, channels, window, stride, columns, out, (r + i) * columns * channels
-            )
+            top[:] = _ZERO
+            for k in range(window):
+                start = (i * stride + k) * row
+                raise_line(top, hidden[start : start + row])
+            at = (r + i) * columns * channels
+            across(top, left, right, channels, _ZERO, out[at : at + columns * channels])
         r += count
 
 
@@ -124,6 +125,7 @@ def conv_relu_pool_depth_first(
     stride: int,
     *,
     tile_rows: int = 4,
+    out: np.ndarray | None = None,
     threads: int | None = None,
 ) -> np.ndarray:
     """The same chain by tiles of ``tile_rows`` pooled rows: the convolution's output never reaches memory.
@@ -136,7 +138,7 @@ def conv_relu_pool_depth_first(
     require(min(window, stride, tile_rows) >= 1, "window, stride and tile_rows must be 1 or more")
     high, wide = conv_shape(x.shape[1:3], packed)
     rows, columns = (max(0, (n - window) // stride + 1) for n in (high, wide))
-    out = np.empty((x.shape[0], rows, columns, packed.channels_out), np.float32)
+    out = output(out, (x.shape[0], rows, columns, packed.channels_out), np.float32)
     if out.size == 0:
         return out
     padded = pad_spatial(x, packed.padding)
@@ -151,44 +153,92 @@ def conv_relu_pool_depth_first(
 
 
 def affine_relu_pool_breadth_first(
-    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, *, threads: int | None = None
-) -> np.ndarray:
-    """Batch norm, ReLU and max pool as three passes over memory."""
-    hidden = batch_norm(x, gain, shift, threads=threads)
-    hidden = activate(hidden, "relu", threads=threads)
-    return max_pool(hidden, window, stride=stride, threads=threads)
+    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, *,
+    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None), out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Batch norm, ReLU and max pool as three passes over memory; ``hidden`` may hold what lies between them."""
+    normal = batch_norm(x, gain, shift, out=hidden[0], threads=threads)
+    return relu_pool_breadth_first(normal, window, stride, hidden=hidden[1], out=out, threads=threads)
+
+
+@inner
+def _affine_raise(line, values, gain, shift):
+    for i in range(line.size):
+        v = np.float32(values[i] * gain[i]) + shift[i]
+        line[i] = v if v > line[i] else line[i]
 
 
 @kernel
-def affine_pool_rows(lo, hi, x, gain, shift, window, stride, out):
-    """Pooled rows ``[lo, hi)`` over all images: normalise the rows under one output row, pool them, forget them."""
-    wide, channels = x.shape[2], x.shape[3]
+def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
+    """Pooled rows ``[lo, hi)`` over all images, ``block`` pooled columns at a time: the input under them is normalised
+    (not where ``gain`` is empty) and at once raised into a line that stays in the first-level cache.
+
+    ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
+    """
+    high, wide, channels = x.shape[1], x.shape[2], x.shape[3]
     pooled, columns = out.shape[1], out.shape[2]
-    hidden = np.empty(window * wide * channels, np.float32)
-    flat = out.reshape(-1)
+    row, row_out = wide * channels, columns * channels
+    left = np.arange(block) * stride
+    right = left + window
+    line = np.empty(((block - 1) * stride + window) * channels, np.float32)
+    flat, to = x.reshape(-1), out.reshape(-1)
     for r in range(lo, hi):
-        image, line = r // pooled, r % pooled
-        for i in range(window):
-            for w in range(wide):
-                source = x[image, line * stride + i, w]
-                to = hidden[(i * wide + w) * channels : (i * wide + w + 1) * channels]
-                for c in range(channels):
-                    to[c] = np.float32(source[c] * gain[c]) + shift[c]
-        _pool_line(hidden, 0, window, wide, channels, window, stride, columns, flat, r * columns * channels)
+        first = (r // pooled * high + r % pooled * stride) * row
+        for column in range(0, columns, block):
+            count = min(block, columns - column)
+            size = ((count - 1) * stride + window) * channels
+            part = line[:size]
+            part[:] = _ZERO
+            for i in range(window):
+                start = first + i * row + column * stride * channels
+                if gain.size == 0:
+                    raise_line(part, flat[start : start + size])
+                else:
+                    _affine_raise(part, flat[start : start + size], gain, shift)
+            at = r * row_out + column * channels
+            across(part, left[:count], right[:count], channels, _ZERO, to[at : at + count * channels])
 
 
 def affine_relu_pool_depth_first(
-    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, *, threads: int | None = None
-) -> np.ndarray:
+    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:  # fmt: skip
     """The same chain a few rows at a time: one read of ``x``, one write of the result."""
     whole("x", x, np.float32, 4)
     for name, values in (("gain", gain), ("shift", shift)):
         require(
             whole(name, values, np.float32, 1).size == x.shape[3], f"{name} needs {x.shape[3]} values, one per channel"
         )
+    return _pooled(x, gain, shift, window, stride, out, threads)
+
+
+def relu_pool_breadth_first(
+    x: np.ndarray, window: int, stride: int, *, hidden: np.ndarray | None = None, out: np.ndarray | None = None,
+    threads: int | None = None,
+) -> np.ndarray:  # fmt: skip
+    """ReLU and max pool as two passes over memory; ``hidden`` may be given, like ``x``."""
+    return max_pool(activate(x, "relu", out=hidden, threads=threads), window, stride=stride, out=out, threads=threads)
+
+
+def relu_pool_depth_first(
+    x: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None, threads: int | None = None
+) -> np.ndarray:
+    """The same chain in one pass."""
+    whole("x", x, np.float32, 4)
+    return _pooled(x, _NONE, _NONE, window, stride, out, threads)
+
+
+def _pooled(
+    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, out: np.ndarray | None,
+    threads: int | None,
+) -> np.ndarray:  # fmt: skip
     require(min(window, stride) >= 1, "window and stride must be 1 or more")
     rows, columns = (max(0, (n - window) // stride + 1) for n in x.shape[1:3])
-    out = np.empty((x.shape[0], rows, columns, x.shape[3]), np.float32)
+    out = output(out, (x.shape[0], rows, columns, x.shape[3]), np.float32)
     if out.size:
-        over_range(affine_pool_rows, x.shape[0] * rows, x, gain, shift, window, stride, out, threads=threads)
+        block = max(1, min(columns, _STRIP_FLOATS // (stride * x.shape[3])))
+        pixels = (block - 1) * stride + window
+        arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, block, out)
+        over_range(affine_pool_rows, x.shape[0] * rows, *arguments, threads=threads)
     return out

@@ -12,30 +12,67 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.kernels.jit import kernel
+from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["adaptive_average_pool", "average_pool", "global_average_pool", "max_pool"]
 
 
+@inner
+def raise_line(line, values):
+    """``line = max(line, values)``, flat and as long as both are; a NaN never wins."""
+    for i in range(line.size):
+        line[i] = values[i] if values[i] > line[i] else line[i]
+
+
+@inner
+def across(line, left, right, channels, lowest, out):
+    """Windows ``[left, right)`` of pixels of a flat ``line`` to their maxima, flat: no less than ``lowest``.
+
+    Offsets are unsigned: an index that may be negative costs a test for every element.
+    """
+    span = np.uintp(channels)
+    for ow in range(left.size):
+        to, one = np.uintp(ow) * span, np.uintp(left[ow]) * span
+        two, three, count = one + span, one + span + span, right[ow] - left[ow]
+        if count == 3:
+            for c in range(span):
+                value = line[one + c]
+                best = value if value > lowest else lowest
+                value = line[two + c]
+                best = value if value > best else best
+                value = line[three + c]
+                out[to + c] = value if value > best else best
+        elif count == 2:
+            for c in range(span):
+                value = line[one + c]
+                best = value if value > lowest else lowest
+                value = line[two + c]
+                out[to + c] = value if value > best else best
+        else:
+            for c in range(span):
+                out[to + c] = lowest
+            for _ in range(count):
+                for c in range(span):
+                    value, best = line[one + c], out[to + c]
+                    out[to + c] = value if value > best else best
+                one += span
+
+
 @kernel
 def max_rows(lo, hi, x, top, bottom, left, right, lowest, out):
     """Output rows ``[lo, hi)`` (over all images) of a max pool; window bounds are clipped to the image."""
-    height, wide, channels = top.size, x.shape[2], x.shape[3]
-    line = np.empty((wide, channels), x.dtype)
+    height, high, row_in = top.size, x.shape[1], x.shape[2] * x.shape[3]
+    channels, row_out = x.shape[3], out.shape[2] * out.shape[3]
+    flat, to = x.reshape(-1), out.reshape(-1)
+    line = np.empty(row_in, x.dtype)
     for r in range(lo, hi):
         n, oh = r // height, r % height
-        line[:, :] = lowest
+        line[:] = lowest
         for h in range(top[oh], bottom[oh]):
-            for w in range(wide):
-                for c in range(channels):
-                    line[w, c] = max(line[w, c], x[n, h, w, c])
-        for ow in range(left.size):
-            for c in range(channels):
-                out[n, oh, ow, c] = lowest
-            for w in range(left[ow], right[ow]):
-                for c in range(channels):
-                    out[n, oh, ow, c] = max(out[n, oh, ow, c], line[w, c])
+            start = (n * high + h) * row_in
+            raise_line(line, flat[start : start + row_in])
+        across(line, left, right, channels, lowest, to[r * row_out : (r + 1) * row_out])
 
 
 @kernel
