@@ -145,6 +145,17 @@ class Dfx(Record):
     vector_lanes: Count | None = None
 
 
+class NicMemory(Record):
+    """A memory of a network processor as one of its threads sees it: how long an access takes, how much it brings."""
+
+    name: Id
+    per: Literal["engine", "island", "chip"]
+    capacity: Bytes
+    nearest: Cycles  # of an access, engine clock
+    farthest: Cycles
+    width: Bytes | None = None  # an access moves at most
+
+
 class SmartNic(Record):
     """A network processor: many multithreaded engines beside the packet path."""
 
@@ -154,7 +165,20 @@ class SmartNic(Record):
     executors: Count  # threads set aside for inference
     ports: Count
     port_rate: BytesPerS
+    islands: Count | None = None  # groups of engines that share fast memories
+    memories: tuple[NicMemory, ...] = ()
     depths: dict[str, Cycles] = {}  # named cycle costs
+
+    @model_validator(mode="after")
+    def _latencies(self) -> SmartNic:
+        wrong = next((m for m in self.memories if m.nearest.si > m.farthest.si), None)
+        if wrong is not None:
+            raise SpecError(f"memory {wrong.name!r}: `nearest` {wrong.nearest.value!r} exceeds `farthest`")
+        return self
+
+    def memory(self, name: str) -> NicMemory | None:
+        """The memory of that name, if the part lists it."""
+        return next((m for m in self.memories if m.name == name), None)
 
 
 class Fpga(Record):

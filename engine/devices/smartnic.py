@@ -14,7 +14,7 @@ from engine.devices.footprint import footprint
 from hardware_specs.schema import Device, MemoryLevel, SmartNic
 from model_zoo.ops import Graph, Op
 
-__all__ = ["FAMILY", "chain_s", "forwarding_rate", "layer_s", "packet_budget"]
+__all__ = ["FAMILY", "access_s", "chain_s", "drop_point", "forwarding_rate", "layer_s", "packet_budget"]
 
 WORD_BITS = 32.0
 PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
@@ -95,6 +95,19 @@ def compare_s(device: Device, neurons: float, executors: float, model) -> float:
     return float(np.ceil(neurons / executors) * min(threads, neurons) / nic.clock.si)
 
 
+def access_s(device: Device, name: str, size: float) -> tuple[float, float] | None:
+    """Shortest and longest time in which one thread reads so many bytes [B] of a memory, an access after the other. [s]
+
+    None where the part lists no such memory. A bound: threads that wait let others run.
+    """
+    nic = _nic(device)
+    memory = nic.memory(name)
+    if memory is None:
+        return None
+    accesses = np.ceil(size / memory.width.si) if memory.width is not None else 1.0
+    return tuple(float(accesses * c.si / nic.clock.si) for c in (memory.nearest, memory.farthest))
+
+
 def packet_budget(device: Device, executors: float, model) -> float:
     """Engine cycles a second left to the packet path while inference keeps its threads busy. [cycle/s]
 
@@ -127,12 +140,26 @@ def drop_point(device: Device, executors: float, model) -> float:
 
 
 def place(job: Job) -> tuple[Fit, ...]:
-    """Weights lie in the DRAM-backed memory; its cache holds what it can."""
+    """Weights lie in the DRAM-backed memory, whose cache holds what it can.
+
+    A request's input waits in the packet memory of one island, a layer's results in the memory all islands share.
+    """
     dram, cache = _dram(job.device), _cache(job.device)
     need = footprint(job, low_bits=1.0, wide="binary")
     fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, "binary weights and thresholds")]
     if cache is not None:
         fits.append(Fit(cache.name, cache.role, need.weights, cache.capacity.si, "binary weights", False))
+    nic, at = _nic(job.device), (1.0, job.length, job.context)
+    layers = [op for op in job.ops if op.kind == "BinaryGemm"]
+    if layers:
+        sizes = (
+            ("ctm", layers[0].k.at(*at), "input of a request, in the island its packet came to"),
+            ("imem", max(op.n.at(*at) for op in layers), "results of a layer, one bit a neuron"),
+        )
+        for name, bits, holds in sizes:
+            place = nic.memory(name)
+            if place is not None:
+                fits.append(Fit(name, "onchip", bits / 8, place.capacity.si, holds))
     return tuple(fits)
 
 

@@ -103,6 +103,38 @@ def test_forwarding_keeps_line_rate_from_512_bytes_on_and_drops_below():
     assert budgets[-1] == 0.0
 
 
+def test_memories_of_an_island_are_small_and_near_those_of_the_chip_large_and_far():
+    spec = default_catalog().device(NIC)
+    nic = spec.smartnic
+    order = ("registers", "cls", "ctm", "imem", "emem")
+    found = [nic.memory(name) for name in order]
+    assert [m.capacity.si for m in found] == sorted(m.capacity.si for m in found)
+    assert [m.farthest.si for m in found] == sorted(m.farthest.si for m in found)
+    assert [m.per for m in found] == ["engine", "island", "island", "chip", "chip"]
+    assert nic.engines.si % nic.islands.si == 0
+    near, far = smartnic.access_s(spec, "ctm", 512)  # an input of 4,096 bits: eight accesses of 50 to 100 cycles
+    assert near == pytest.approx(8 * 50 / 800e6)
+    assert far == pytest.approx(8 * 100 / 800e6)
+    assert smartnic.access_s(spec, "nothing", 1) is None
+    for memory in spec.memory:  # the same memory is described twice, for all families and for this one
+        assert nic.memory(memory.name).capacity.si == memory.capacity.si
+        assert (
+            nic.memory(memory.name).nearest.si
+            <= memory.latency.si * nic.clock.si
+            <= nic.memory(memory.name).farthest.si
+        )
+
+
+def test_a_request_waits_in_one_island_and_results_in_the_shared_memory():
+    fits = {f.level: f for f in smartnic.place(job(4096, 4096))}
+    assert fits["ctm"].need_bytes == 512
+    assert fits["imem"].need_bytes == 512
+    assert fits["ctm"].fits
+    longer = {f.level: f for f in smartnic.place(job(64, 40_960))}
+    assert longer["ctm"].need_bytes == 5120
+    assert longer["imem"].need_bytes == 8
+
+
 def test_only_binary_layers_run_and_the_reason_is_one_sentence():
     spec, zoo = default_catalog().device(NIC), default_zoo()
     assert smartnic.supports(spec, zoo.graph("binary-mlp-mnist"), "binary") is None
