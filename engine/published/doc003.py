@@ -256,10 +256,11 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "5G-026": Prediction(
         lambda: _ipc(MLP), lambda: MLP, None,
-        "The text says less than 0.5. The time is DRAM's: 19 cycles for a line of 16 weights at 12.2 GB/s and 3.7 GHz. How "
-        "many instructions a library spends on a line belongs to no model of time: 3 for a matrix-vector product, about 7 "
-        "where weights are copied into panels first, about 13 where they are transposed too, hence 0.15, 0.35 or 0.65. "
-        f"Ours counts multiply-adds at the rate of a blocked product. {_HASWELL}",
+        "The text says less than 0.5. The time is DRAM's: 19 cycles for a line of 16 weights at 12.2 GB/s and 3.7 "
+        "GHz. How many instructions a library spends on a line belongs to no model of time: 3 for a matrix-vector "
+        "product, about 7 where weights are copied into panels first, about 13 where they are transposed too, "
+        "hence 0.15, 0.35 or 0.65. Ours counts multiply-adds at the rate of a blocked product. "
+        f"{_HASWELL}",
     ),
     "5G-027": Prediction(lambda: _ipc(MLP.with_(batch=128)), lambda: MLP.with_(batch=128), None, _HASWELL),
     "5G-028": Prediction(lambda: _ms(MLP), lambda: MLP, "cpu", _HASWELL),
@@ -306,6 +307,6 @@ PREDICTIONS: dict[str, Prediction] = {
 }  # fmt: skip
 
 REASONS: dict[str, str] = {
-    "5G-002": "Quoted from another paper (a K80 running that paper's MLP0): the document describes neither the part nor "
-    "the network, so nothing here can predict it.",
+    "5G-002": "Quoted from another paper (a K80 running that paper's MLP0): the document describes neither the part "
+    "nor the network, so nothing here can predict it.",
 }
