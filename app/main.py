@@ -9,7 +9,7 @@ from app import format as fmt
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
-PAGES = ("explore", "sweep", "compare", "traffic", "node", "kernels", "numerics", "published", "catalog")
+PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
 
 st.set_page_config(page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320)
 st.logo(str(HERE / "logo.svg"), size="medium")

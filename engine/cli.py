@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli_edge import add_edge
 from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
 from engine.cli_plan import add_plan
@@ -209,6 +210,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_machine(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)
+    add_edge(commands, _add_scenario, _changed)
     add_measure(commands)
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")

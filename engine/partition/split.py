@@ -184,6 +184,12 @@ def split_points(
     ops = bound.graph.phases[0].ops
     first_device, second_device = bound.device, second_executor(bound)
     first_format, second_format = formats or (scenario.precision, second_format_of(bound, second_device))
+    for part, device, format in (("first", first_device, first_format), ("second", second_device, second_format)):
+        offered = family(device.kind).formats(device)
+        if format not in offered:
+            raise ScenarioError(
+                f"precision of the {part} part is {format[:20]!r}; {device.name} offers {', '.join(offered)}"
+            )
     s, wire = bound.scenario, split_wire(bound)
     runs_first = _supported(first_device, ops, bound, first_format)
     runs_second = _supported(second_device, ops, bound, second_format)

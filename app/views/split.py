@@ -1,0 +1,193 @@
+"""Where should this network be cut, and what may run beside the packets?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app import cached, link, parts, split_charts, widgets
+from app import format as fmt
+from engine.devices.family import Unsupported
+from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.partition.split import SplitPoint, best_split
+from engine.partition.tiers import Camera, placements
+from engine.presets import PRESETS
+from engine.report import Report
+from engine.scenario import Scenario, ScenarioError, encode
+
+_GOALS = {
+    "latency": "Least latency",
+    "throughput": "Most requests a second",
+    "energy": "Least energy",
+    "first": "Least work on the first",
+    "second": "Least work on the second",
+}
+_OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor", "tonic-fc")
+_LIMITS = (None, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def elsewhere(reason: str) -> None:
+    """This system has one executor; here are some with two."""
+    st.info(fmt.plain(reason), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for id in _OPEN[:3]:
+            st.button(PRESETS[id].pill, on_click=link.open_scenario, args=(PRESETS[id].scenario,), key=f"split.{id}")
+
+
+def cut(scenario: Scenario) -> None:
+    """Every cut between the two executors, and the best for a goal."""
+    try:
+        split, plain = cuts(scenario)
+    except (ScenarioError, Unsupported) as error:
+        elsewhere(str(error))
+        return
+    goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        goal = st.selectbox("Best cut for", goals, format_func=_GOALS.get, key="split.goal", width=230)
+        low = st.toggle("First part in INT8", key="split.low",
+                        help="A quantised part at the edge: fewer bytes cross.")  # fmt: skip
+    points = plain
+    if low:
+        try:
+            _, points = cuts(split, "int8")
+        except (ScenarioError, Unsupported) as error:
+            st.caption(fmt.plain(str(error)))
+    best = best_split(points, goal)
+    whole = best_split(points, "latency").latency_s
+    answer = f"after {best.after or 'nothing'}: {fmt.seconds(best.latency_s)}"
+    answer += f", {fmt.si(best.crossing_bytes, 'B')} cross" if best.crossing_bytes else ", nothing crosses"
+    if best.latency_s > whole * 1.001:
+        answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
+    with parts.card(f"Where to cut · {len(points)} points", answer):
+        fig = split_charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
+        parts.figure(fig, f"Latency of every cut with its parts: {answer}.", "cuts")
+        if best.at != scenario.split or scenario.scheme != "split":
+            st.button("Use this cut", on_click=link.commit, kwargs={"scheme": "split", "split": best.at,
+                      "devices": split.devices}, key="split.use")  # fmt: skip
+    _table(points)
+
+
+def _table(points: tuple[SplitPoint, ...]) -> None:
+    with st.expander(f"All {len(points)} cuts", key="open.cuts"):
+        scale = fmt.scale([max(p.latency_s for p in points)], "s")
+        frame = pd.DataFrame(
+            {
+                "After": [p.after or "nothing" for p in points],
+                f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
+                f"First ({scale.unit})": [scale(p.first_s) for p in points],
+                f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
+                f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
+                f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
+                f"Second ({scale.unit})": [scale(p.second_s) for p in points],
+                "Crosses (kB)": [p.crossing_bytes / 1e3 for p in points],
+            }
+        )
+        number = st.column_config.NumberColumn(format="%.4g")
+        st.dataframe(
+            frame, hide_index=True, height=318, alt="Every cut with the parts of its latency",
+            column_config={name: number for name in frame if frame[name].dtype.kind == "f"},
+        )  # fmt: skip
+
+
+def camera(scenario: Scenario) -> None:
+    """The three execution points of a city and cuts between them, for a camera's frames."""
+    one, two, three = st.columns(3)
+    frames = one.number_input("Frames a second", 0.1, 120.0, 5.0, key="split.frames", help="Of one camera.")
+    size = two.number_input("Frame (kB)", 1.0, 20_000.0, 200.0, key="split.frame", help="After the camera's encoder.")
+    limit = three.select_slider(
+        "Longest answer", _LIMITS, None, format_func=lambda s: "any" if s is None else fmt.seconds(s), key="split.limit"
+    )
+    try:
+        found = placements(scenario.workload, Camera(float(frames), 1e3 * float(size)), limit)
+    except (ScenarioError, Unsupported) as error:
+        st.info(fmt.plain(str(error)), icon=":material/info:")
+        return
+    able = [p for p in found if p.meets_limit and p.cameras >= 1]
+    quick = min(able, key=lambda p: p.latency_s, default=None)
+    answer = "no place answers in time and keeps up with one camera"
+    if quick is not None:
+        most = max(able, key=lambda p: p.cameras)
+        answer = f"{quick.name} answers first, in {fmt.seconds(quick.latency_s)}; {most.name} serves most cameras, "
+        answer += fmt.count(most.cameras)
+    with parts.card("Street, cabinet or core", answer):
+        fig = split_charts.placements(found, limit, parts.dark())
+        parts.figure(fig, f"From frame to answer at each execution point: {answer}.", "places")
+        frame = pd.DataFrame(
+            {
+                "Where": [p.name for p in found],
+                "Uplink of a camera (Mbit/s)": [8e-6 * p.uplink_bytes_per_s for p in found],
+                "Cameras": [p.cameras for p in found],
+                "In time": [p.meets_limit for p in found],
+            }
+        )
+        number = st.column_config.NumberColumn(format="%.3g")
+        st.dataframe(frame, hide_index=True, column_config={"Uplink of a camera (Mbit/s)": number},
+                     alt="Uplink, cameras and limit of each execution point")  # fmt: skip
+        st.caption("Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
+                   "Machines, links and distances are ours; the document names the points only.")  # fmt: skip
+
+
+def packets(scenario: Scenario) -> None:
+    """What the network processor forwards while it infers."""
+    device = nic_of(scenario)
+    if device is None or device.smartnic is None:
+        return
+    nic = device.smartnic
+    most = int(nic.engines.si * nic.threads_per_engine.si)
+    chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else int(nic.executors.si)
+    counts = sorted({0, chosen, min(360, most), most})
+    found = [forwarding(device, n) for n in counts]
+    mine = next(one for one in found if one.executors == chosen)
+    answer = f"with {chosen} executors line rate from {mine.drop_bytes:.0f} B on; smaller packets are dropped"
+    with parts.card("Forwarding while inferring", answer):
+        fig = split_charts.forwarding(found, chosen, parts.dark())
+        parts.figure(fig, f"Forwarded traffic against packet size: {answer}.", "forwarding")
+        frame = pd.DataFrame(
+            {
+                "Memory": [m.name.upper().replace("-", " ") for m in nic.memories],
+                "Of each": [m.per for m in nic.memories],
+                "Size (kB)": [m.capacity.si / 1e3 for m in nic.memories],
+                "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
+                "Bytes an access": [m.width.si if m.width is not None else None for m in nic.memories],
+            }
+        )
+        st.dataframe(frame, hide_index=True, alt="Memories of the network processor with latency and width",
+                     column_config={"Size (kB)": st.column_config.NumberColumn(format="%.3g")})  # fmt: skip
+
+
+def fused(scenario: Scenario) -> None:
+    """Breadth first against depth first."""
+    try:
+        found = depth_first_of(scenario)
+    except (ScenarioError, Unsupported):
+        return
+    answer = f"{fmt.times(found.speedup)} as fast, {fmt.si(found.depth_bytes, 'B')} moved in place of "
+    answer += f"{fmt.si(found.breadth_bytes, 'B')} by {len(found.chains)} chains"
+    with parts.card("Depth first, without finishing each operator", answer):
+        fig = split_charts.chains(found, scenario.batch, parts.dark())
+        parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
+        st.caption("Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
+                   "An estimate; `make bench` measures such chains on its host beside the prediction.")  # fmt: skip
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    widgets.scenario_controls(scenario)
+    report: Report | None = None
+    try:
+        report = cached.report(encode(scenario))
+    except Unsupported:
+        report = None  # the bar says so; cuts may still be possible
+    parts.bar(report, "split")
+    if report is not None and not report.problems:
+        st.markdown(report.verdict)
+    cut(scenario)
+    camera(scenario)
+    if report is not None:
+        packets(scenario)
+        fused(scenario)
+    parts.footer(report)
+
+
+show()

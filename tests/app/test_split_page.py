@@ -1,0 +1,88 @@
+"""The Split page: cuts, execution points, forwarding and chains for what the scenario has (AppTest: no browser)."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import split_charts
+from engine.devices import smartnic
+from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.partition.split import best_split
+from engine.partition.tiers import placements
+from engine.presets import PRESETS
+from engine.scenario import ScenarioError, encode
+
+MAIN = Path(__file__).parents[2] / "app" / "main.py"
+ALEXNET = PRESETS["alexnet-split"].scenario
+pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
+
+
+def opened(id: str) -> AppTest:
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    at.query_params["s"] = encode(PRESETS[id].scenario)
+    at.run()
+    at.switch_page("views/split.py").run()
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def said(at: AppTest) -> str:
+    return " ".join(m.value for m in at.markdown)
+
+
+def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
+    at = opened("alexnet-split")
+    text = said(at)
+    assert "Where to cut · 22 points" in text
+    assert "Street, cabinet or core" in text
+    assert "Depth first" in text
+    at.selectbox(key="split.goal").set_value("throughput").run()
+    assert not at.exception
+    best = best_split(cuts(ALEXNET)[1], "throughput")
+    assert f"after {best.after}" in said(at)
+    at.button(key="split.use").click().run()
+    assert not at.exception
+    assert f"cut at {best.at}" in said(at)
+
+
+def test_a_network_processor_shows_its_packets_and_memories():
+    at = opened("tonic-fc")
+    assert "Forwarding while inferring" in said(at)
+    assert any("CTM" in str(frame.value.values) for frame in at.dataframe)
+
+
+def test_a_system_of_one_executor_names_others():
+    at = opened("wide-deep-int8")
+    assert any("split" in note.value for note in at.info)
+    assert at.button(key="split.alexnet-split").label == PRESETS["alexnet-split"].pill
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_figures_hold_the_numbers(dark):
+    _, points = cuts(ALEXNET)
+    fig = split_charts.cuts(points, best_split(points), dark)
+    for at, point in enumerate(points):
+        stacked = sum(trace.y[at] for trace in fig.data)
+        assert stacked == pytest.approx(1e3 * point.latency_s)
+    found = placements("mobilenet-v1", limit_s=0.01)
+    places = split_charts.placements(found, 0.01, dark)
+    ends = [max(t.base[0] + t.x[0] for t in places.data if t.type == "bar" and t.y[0] == i) for i in range(len(found))]
+    assert ends == pytest.approx([1e3 * p.latency_s for p in found])
+    nic = nic_of(PRESETS["tonic-fc"].scenario)
+    lines = split_charts.forwarding([forwarding(nic, n) for n in (0, 256)], 256, dark)
+    assert max(lines.data[0].y) == pytest.approx(80)
+    depth = depth_first_of(PRESETS["edge-camera"].scenario.with_(system="arm-edge", scheme="single", split=0))
+    drawn = split_charts.chains(depth, 1, dark)
+    assert all(drawn.data[i].x[0] > drawn.data[i + 1].x[0] for i in range(0, len(drawn.data), 2))
+
+
+def test_forwarding_is_the_family_s_and_refuses_others():
+    nic = nic_of(PRESETS["tonic-fc"].scenario)
+    found = forwarding(nic, 256, (64, 512))
+    model = smartnic.FAMILY.model(nic)
+    assert found.bytes_per_s == tuple(smartnic.forwarding_rate(nic, s, 256, model) for s in (64, 512))
+    assert 64 < found.drop_bytes <= 512
+    with pytest.raises(ScenarioError, match="executors is 481; allowed: 0 to 480"):
+        forwarding(nic, 481)
+    assert nic_of(ALEXNET) is None
