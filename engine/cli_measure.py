@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.cli_trained import STUDIES, study
 from engine.words import amount, percent
 
 __all__ = ["add_measure"]
@@ -60,10 +61,13 @@ def _measure(args: argparse.Namespace) -> int:
         return _zoo(args, bounds)
     if args.workload:
         return _network(args, bounds)
+    if args.kernel in STUDIES:
+        return _out(args, *study(args))
     if args.kernel == "list":
         rows = [{"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
                 for k in KERNELS.values()]  # fmt: skip
-        return _out(args, rows, [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows])
+        told = [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows]
+        return _out(args, rows, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
     if not args.kernel:
         raise MeasureError(f"kernel is missing: name one of {', '.join(KERNELS)}, or give --workload")
     entry = kernel_named(args.kernel)
