@@ -76,6 +76,6 @@ PREDICTIONS: dict[str, Prediction] = {
 
 REASONS: dict[str, str] = {
     "WD-009": "The loss belongs to the trained network and the Criteo data, which the document's model file "
-    "holds; a cost model has no accuracy. The same scheme is measured here on synthetic clicks (the "
-    "Numerics page, or `python -m engine measure wide-deep`), which is no evidence for Criteo's.",
+    "holds; a cost model has no accuracy. `python -m engine measure wide-deep` measures the same scheme "
+    "on synthetic clicks, which is no evidence for Criteo's.",
 }
