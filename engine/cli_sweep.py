@@ -62,13 +62,15 @@ def _sweep(args: argparse.Namespace) -> int:
             sys.stderr.write(f"\r{at:,} of {of:,} prices made")
 
     with _executor(args.executor) as executor:
-        result = sweep(space, executor=executor, progress=progress, preparing=preparing)
+        result = sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     if args.out:
         write_rows(result.front.rows(), Path(args.out))
     if args.table:
         write_rows(table_rows(space), Path(args.table))
+    if args.top_out:
+        write_rows(result.top.rows(), Path(args.top_out))
     found = result.to_dict()
     if args.json:
         json.dump({k: v for k, v in found.items() if k != "front" or not args.out}, sys.stdout, indent=1)
@@ -94,6 +96,8 @@ def add_sweep(commands) -> None:
     p.add_argument("space", help="a YAML file {scenario, axes, constraints, objectives}, or a space's token")
     p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
     p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
+    p.add_argument("--top", metavar="K", type=int, default=10, help="keep the K best by the first objective")
+    p.add_argument("--top-out", metavar="FILE", help="write those there, as .csv or .parquet")
     p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
     p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")
     p.set_defaults(run=_sweep)

@@ -16,6 +16,7 @@ The public face, for pages, the command line and notebooks::
     })                                       # also from a YAML file's path or a token; `space.token` for a link
     result = sweep(space, progress=lambda done, size: ..., cancelled=lambda: False)
     result.front        # Front: numbers, values (objectives, n), token(i), rows()
+    result.top          # the ten best by the first objective alone; sweep(space, top=k) for more
     result.cloud        # (len(result.figures), <= 3000) with cloud_numbers and cloud_state (0 fits, 1 not, 2 refused)
     result.histogram(0) # (edges, counts) of the first objective over the designs that meet everything
     result.counts       # size, done, refused, unfit, missed (of each limit), kept, sentences
@@ -37,9 +38,10 @@ from __future__ import annotations
 
 from engine.sweep.attribution import Attribution, attribute
 from engine.sweep.blocks import TABLE_LIMIT, figures_of, price, table_rows
+from engine.sweep.chunk import Mismatch
 from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.result import Front, SweepResult, write_rows
-from engine.sweep.run import Cancelled, Mismatch, sweep
+from engine.sweep.run import Cancelled, sweep
 from engine.sweep.sensitivity import Swing, knobs_of, sensitivity
 from engine.sweep.space import FIGURES, Axis, Limit, Objective, Space, objectives_of, space_of
 from engine.sweep.tiles import TileTable, tile_table

@@ -53,7 +53,7 @@ def _distance(axis: Axis, start: int) -> np.ndarray:
         far = np.abs(logs - logs[start])
     else:
         far = np.abs(np.arange(len(values)) - start).astype(np.float64)
-    return far / (far.max() or 1.0)
+    return np.round(far / (far.max() or 1.0), 9)  # equal ratios are equally far, whatever their logarithms round to
 
 
 def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
         shape[i] = len(axis)
         distance = _distance(axis, at[i]).reshape(shape)
         moved, far = moved + (np.arange(len(axis)) != at[i]).reshape(shape), far + distance
-    moved, far = moved.reshape(-1), far.reshape(-1)
+    moved, far = moved.reshape(-1), np.round(far.reshape(-1), 9)
     kept = np.flatnonzero(worst <= 0)
     if not len(kept):
         return _missed(space, at, figures, worst, which, moved, far, bad)

@@ -46,7 +46,7 @@ class Run:
     @property
     def ops(self) -> int:
         """Operators, or exchanges, that are priced on each design. [-]"""
-        return max((len(d[0]) for d in self.demand.values if d is not None), default=1)
+        return max([1, *(len(d[0]) for d in self.demand.values if d is not None)])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Front:
-    """Designs that no other one beats in every objective, in the order of their numbers."""
+    """Designs that no other one beats in every objective, ordered by number (`SweepResult.top`: best first)."""
 
     space: Space
     numbers: np.ndarray
@@ -75,6 +75,7 @@ class SweepResult:
 
     space: Space
     front: Front
+    top: Front  # the best by the first objective alone, best first
     cloud_numbers: np.ndarray
     cloud: np.ndarray
     cloud_state: np.ndarray  # 0 fits, 1 does not fit, 2 refused
@@ -108,6 +109,7 @@ class SweepResult:
             "missed": {str(limit): int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)},
             "refusals": list(c.sentences), "seconds": self.seconds, "designs_per_s": c.size / self.seconds,
             "objectives": [str(o) for o in self.space.objectives], "front": list(self.front.rows()),
+            "top": list(self.top.rows()),
         }  # fmt: skip
 
 

@@ -6,8 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import replace
 from itertools import pairwise
 from math import isnan
 from random import Random
@@ -17,25 +16,22 @@ import numpy as np
 
 from engine.devices.family import Unsupported
 from engine.kernels.jit import run_chunks
-from engine.kernels.search.bins import count_bins
-from engine.kernels.search.pareto import drop_dominated, front_mask
+from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.blocks import Block, Programs, figures_of
+from engine.sweep.chunk import Found, Known, Mismatch, Wish, search, search_shared
 from engine.sweep.result import BINS, Counts, Front, SweepResult
-from engine.sweep.space import FIGURES, Objective, Space, space_of
+from engine.sweep.space import FIGURES, Space, space_of
+from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["CLOUD", "Cancelled", "Mismatch", "sweep"]
+__all__ = ["CLOUD", "Cancelled", "sweep"]
 
 CLOUD = 3000
 CHUNK = 1 << 15
 FRONT_LIMIT = 2_000_000
 _NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never reached; it can't run
-
-
-class Mismatch(RuntimeError):
-    """A sweep and an evaluation of the same design differ: a fault of this program, never of its input."""
 
 
 class Cancelled(RuntimeError):
@@ -44,101 +40,23 @@ class Cancelled(RuntimeError):
     result: SweepResult | None = None
 
 
-@lru_cache(maxsize=2)
-def _shared(token: str) -> Programs:
-    """Programs of a space in a worker process."""
-    return Programs(space_of(token), None, None)
-
-
-@lru_cache(maxsize=16)
-def _shared_block(token: str, digits: tuple[tuple[int, int], ...]) -> Block:
-    return _shared(token).block(digits)
-
-
-@dataclass(frozen=True)
-class _Wish:
-    """What a chunk is asked for."""
-
-    objectives: tuple[Objective, ...]
-    limits: tuple[Any, ...]
-    fits: bool
-    figures: tuple[str, ...]  # objectives, then figures of limits
-    bins: bool
-
-
-@dataclass
-class _Found:
-    """What a chunk found: designs that may be on the front, counts and bins."""
-
-    number: np.ndarray
-    values: np.ndarray
-    designs: int
-    refused: int = 0
-    unfit: int = 0
-    missed: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    kept: int = 0
-    bins: np.ndarray | None = None
-    drawn: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # the cloud's designs: figures, refused, unfit
-
-
-def _search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: _Wish, killers: np.ndarray) -> _Found:
-    """The chunk lo..hi of a block: its counts, its designs that none of it or of the killers dominates, its picks."""
-    k = len(wish.objectives)
-    if block.program is None:
-        none = np.zeros(0, dtype=np.int64)
-        return _Found(none, np.zeros((k, 0)), hi - lo, refused=hi - lo, missed=np.zeros(len(wish.limits), np.int64))
-    values, bad, unfit = block.program.fill(lo, hi, wish.figures)
-    alive = ~bad
-    found = _Found(np.zeros(0, np.int64), values, hi - lo, int(bad.sum()), int((unfit & alive).sum()))
-    found.missed = np.zeros(len(wish.limits), dtype=np.int64)
-    if wish.fits:
-        alive &= ~unfit
-    met = alive.copy()
-    for i, limit in enumerate(wish.limits):
-        row = values[wish.figures.index(limit.figure)]
-        kept = row <= limit.value if limit.most else row >= limit.value
-        found.missed[i] = int((alive & ~kept).sum())
-        met &= kept
-    found.kept = int(met.sum())
-    if wish.bins:
-        found.bins = np.zeros((k, BINS), dtype=np.int64)
-        for i in range(k):
-            count_bins(values[i], met, found.bins[i])
-    if len(picks):
-        found.drawn = block.program.fill_at(picks, FIGURES)
-        for figure, row in zip(wish.figures, values, strict=True):  # many designs at once against one by one
-            if not np.array_equal(row[picks - lo], found.drawn[0][FIGURES.index(figure)], equal_nan=True):
-                raise Mismatch(f"{figure}: a design priced with others differs from the same design by itself")
-    signed = values[:k]
-    for i, objective in enumerate(wish.objectives):
-        if objective.sign < 0:
-            np.negative(signed[i], out=signed[i])
-        met &= signed[i] == signed[i]
-    at = np.empty(hi - lo, dtype=np.int64)
-    at = at[: drop_dominated(signed, met, killers, at)]
-    part = np.ascontiguousarray(signed[:, at])
-    mask = front_mask(part)
-    found.number, found.values = block.numbers(at[mask] + lo), np.ascontiguousarray(part[:, mask])
-    return found
-
-
-def _search_shared(
-    token: str, digits: tuple[tuple[int, int], ...], lo: int, hi: int, picks: np.ndarray, wish: _Wish, killers: Any
-) -> _Found:
-    """`_search` in another process, which makes the program itself."""
-    return _search(_shared_block(token, digits), lo, hi, picks, wish, killers)
-
-
 class _Archive:
     """The front so far. The set of undominated designs does not depend on the order in which chunks arrive."""
 
-    def __init__(self, objectives: int) -> None:
+    def __init__(self, objectives: int, top: Top) -> None:
         self.number = np.zeros(0, dtype=np.int64)
         self.values = np.zeros((objectives, 0))
         self.killers = np.zeros((objectives, 0))
+        self.top = top
 
-    def take(self, found: _Found) -> None:
+    @property
+    def known(self) -> Known:
+        """What spares the next chunk work."""
+        return Known(self.killers, self.top.limit)
+
+    def take(self, found: Found) -> None:
         """Adds a chunk's candidates."""
+        self.top.take(found.top_number, found.top_values)
         if not len(found.number):
             return
         values = np.concatenate([self.values, found.values], axis=1)
@@ -168,6 +86,7 @@ def sweep(
     cancelled: Callable[[], bool] | None = None,
     cloud: int = CLOUD,
     bins: bool = True,
+    top: int = 10,
     check: int = 8,
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
@@ -185,6 +104,7 @@ def sweep(
         made, from the calling thread. Small tables come and go; one of a costly model takes longer than the designs.
     cancelled : asked before each chunk and each entry; True ends the sweep with `Cancelled`.
     cloud : designs drawn evenly from the space, with all their figures.
+    top : designs kept with the best first objective, of equal ones the lowest numbers.
     check : designs, the front's first among them, that are evaluated one by one and must give the same bits.
 
     Returns
@@ -194,7 +114,7 @@ def sweep(
     began = time.perf_counter()
     space = space_of(space)
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
-    wish = _Wish(space.objectives, space.limits, space.fits, wanted, bins)
+    wish = Wish(space.objectives, space.limits, space.fits, wanted, bins, top)
 
     def beat(at: int, of: int) -> None:
         if cancelled is not None and cancelled():
@@ -203,7 +123,7 @@ def sweep(
             preparing(at, of)
 
     programs = Programs(space, catalog, zoo, beat)
-    archive = _Archive(len(space.objectives))
+    archive = _Archive(len(space.objectives), Top(top, len(space.objectives)))
     remote = executor is not None and not _threads(executor)
     if remote and (catalog is not None or zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
@@ -236,8 +156,8 @@ def sweep(
         except Cancelled:  # what was handed out is still waited for
             halted = True
 
-    def work(task: tuple[Any, ...]) -> _Found:
-        return _search(*task, wish, archive.killers)
+    def work(task: tuple[Any, ...]) -> Found:
+        return search(*task, wish, archive.known)
 
     drawn: deque[np.ndarray] = deque()
     if remote:
@@ -265,7 +185,8 @@ def sweep(
     front = _front(space, archive, programs)
     _check(space, front, picks, points, state, check, catalog, zoo)
     result = SweepResult(
-        space=space, front=front, cloud_numbers=picks, cloud=points, cloud_state=state, bins=histogram, counts=counts,
+        space=space, front=front, top=_best(space, archive.top), cloud_numbers=picks, cloud=points,
+        cloud_state=state, bins=histogram, counts=counts,
         seconds=time.perf_counter() - began,
     )  # fmt: skip
     if stopped is not None:
@@ -283,17 +204,17 @@ def _threads(executor: Executor) -> bool:
 class _Sender:
     """Submits a chunk to another process with the killers known by then."""
 
-    def __init__(self, executor: Executor, wish: _Wish, archive: _Archive) -> None:
+    def __init__(self, executor: Executor, wish: Wish, archive: _Archive) -> None:
         self.executor, self.wish, self.archive = executor, wish, archive
 
     def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
         if isinstance(task[0], Block):  # refused as a whole
             bare = replace(task[0], sentences=())
-            return self.executor.submit(_search, bare, *task[1:], self.wish, self.archive.killers)
-        return self.executor.submit(_search_shared, *task, self.wish, self.archive.killers)
+            return self.executor.submit(search, bare, *task[1:], self.wish, self.archive.known)
+        return self.executor.submit(search_shared, *task, self.wish, self.archive.known)
 
 
-def _remote(executor: Executor, tasks: Iterator[Any], wish: _Wish, archive: _Archive) -> Iterator[_Found]:
+def _remote(executor: Executor, tasks: Iterator[Any], wish: Wish, archive: _Archive) -> Iterator[Found]:
     sender: Any = _Sender(executor, wish, archive)
     return run_chunks(sender.submit, tasks, sender)
 
@@ -327,6 +248,11 @@ def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
     numbers = archive.number[order]
     signs = np.array([o.sign for o in space.objectives])[:, None]
     return Front(space, numbers, archive.values[:, order] * signs)
+
+
+def _best(space: Space, top: Top) -> Front:
+    """The best by the first objective, best first."""
+    return Front(space, top.number, top.values * np.array([o.sign for o in space.objectives])[:, None])
 
 
 def _check(

@@ -103,8 +103,10 @@ GRID = {
 
 
 def same(a, b) -> bool:
-    arrays = ((a.front.numbers, b.front.numbers), (a.front.values, b.front.values), (a.bins, b.bins),
-              (a.cloud, b.cloud), (a.cloud_state, b.cloud_state))  # fmt: skip
+    arrays = (
+        (a.front.numbers, b.front.numbers), (a.front.values, b.front.values), (a.bins, b.bins), (a.cloud, b.cloud),
+        (a.top.numbers, b.top.numbers), (a.top.values, b.top.values), (a.cloud_state, b.cloud_state),
+    )  # fmt: skip
     counts = (a.counts.refused, a.counts.unfit, a.counts.kept, a.counts.missed.tolist())
     return all(x.tobytes() == y.tobytes() for x, y in arrays) and counts == (
         b.counts.refused, b.counts.unfit, b.counts.kept, b.counts.missed.tolist()
@@ -145,6 +147,20 @@ def test_front_is_that_of_every_design_priced() -> None:
     edges, counts = result.histogram(0)
     assert counts.sum() == len(able)
     assert edges[0] <= values[0, able].min() <= values[0, able].max() < edges[-1]
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 100_000])
+def test_the_best_are_those_of_every_design_priced(k: int) -> None:
+    space = space_of(GRID)
+    values, bad, unfit = price(space, ["latency_s"])
+    able = np.flatnonzero(~bad & ~unfit & (values[0] <= 2))
+    order = able[np.lexsort((able, values[0][able]))][:k]
+    for chunk in (1 << 15, 77):
+        top = sweep(GRID, top=k, chunk=chunk).top
+        assert top.numbers.tolist() == order.tolist()
+        assert top.values[0].tolist() == values[0][order].tolist()
+    if k == 7:
+        assert [row["design"] for row in top.rows()] == order.tolist()
 
 
 def test_each_token_is_its_row(tmp_path) -> None:

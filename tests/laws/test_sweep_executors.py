@@ -159,6 +159,16 @@ def test_axes_of_any_length_in_any_order_find_the_same_designs() -> None:
             assert values[:, number].tolist() == [report.latency_s, report.usd_per_million], space.values(number)
 
 
+def test_devices_that_exchange_nothing_are_priced_too() -> None:
+    space = space_of({
+        "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
+        "axes": {"devices": [1, 6], "scheme": ["tables", "tensor"], "links.peer.bandwidth": [1e9, 4e9],
+                 "model.kernel_start": [1e-6, 2e-6, 3e-6]},
+    })  # fmt: skip
+    values = price(space, ["latency_s"])[0][0]
+    assert values.tolist() == [evaluate(space.scenario(n)).latency_s for n in range(space.size)]
+
+
 def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     space = space_of(CARDS | {"axes": CARDS["axes"] | {"tile": [(n,) for n in (1, 4, 8, 11)]}})
     free, pinned = price(space_of(CARDS), ["latency_s", "throughput_per_s"])[0], price(space, ["throughput_per_s"])[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import permutations
-from math import fsum
+from math import fsum, log
 
 import pytest
 
@@ -109,6 +109,30 @@ def test_inverse_is_the_nearest_of_all() -> None:
         assert len(found.changes) == fewest
         if fewest:
             assert found.binding == f"latency_s <= {target:.6g}"
+
+
+def test_of_equal_changes_the_nearest_and_then_the_first_is_taken() -> None:
+    """Fewest axes, then least far, then the lowest number: the whole order, against a plain search over the grid."""
+    axes = {"costs.years": [2, 4, 8], "costs.pue": [1.0, 2.0], "devices.0.price": [1000, 4000]}
+    start = {"costs.years": 4, "costs.pue": 2.0, "devices.0.price": 4000}
+    base = {"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"}, "axes": axes}
+    cost = price(space_of(base), ["usd_per_million"])[0][0]
+    far = {path: [abs(log(v / start[path])) for v in values] for path, values in axes.items()}
+    far = {path: [round(d / max(row), 9) for d in row] for path, row in far.items()}
+    for target in sorted(set(cost.tolist())):
+        space = space_of(base | {"constraints": [f"usd_per_million <= {target!r}"]})
+        found = inverse(space, start)
+
+        def rank(number: int, space=space) -> tuple[int, float, int]:
+            digits = space.digits(number)
+            moved = sum(axis.values[d] != start[axis.path] for axis, d in zip(space.axes, digits, strict=True))
+            return moved, round(sum(far[axis.path][d] for axis, d in zip(space.axes, digits, strict=True)), 9), number
+
+        assert found.number == min((n for n in range(space.size) if cost[n] <= target), key=rank)
+    years = space_of({**base, "axes": {"costs.years": [2, 4, 8]}, "constraints": ["latency_s <= 1e-9"]})
+    missed = inverse(years, {"costs.years": 4})  # no year is better than another: nothing is changed
+    assert not missed.met
+    assert not missed.changes
 
 
 def test_infeasible_says_which_and_by_how_much() -> None:
