@@ -159,7 +159,7 @@ def place(job: Job) -> tuple[Fit, ...]:
         for name, bits, holds in sizes:
             place = nic.memory(name)
             if place is not None:
-                fits.append(Fit(name, "onchip", bits / 8, place.capacity.si, holds))
+                fits.append(Fit(name, "onchip", bits / 8, place.capacity.si, holds, False))
     return tuple(fits)
 
 
