@@ -14,7 +14,7 @@ from engine.bind import bind
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.scenario import Scenario, ScenarioError
-from engine.traffic import NoBatching, Poisson, TrafficError, capacity, instant, latency_curve
+from engine.traffic import Chain, NoBatching, Poisson, TrafficError, capacity, instant, latency_curve
 from engine.traffic.scenario_load import load_of
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
@@ -43,7 +43,7 @@ class LoadCurve:
 def limit_of(workload: str, zoo: Zoo | None = None) -> float | None:
     """Latency that the workload's document allows a request. [s]"""
     given = (zoo or default_zoo()).workload(workload).limit_s
-    return None if given is None else float(given.value)  # type: ignore[arg-type]
+    return float(given.value) if given is not None and isinstance(given.value, int | float) else None
 
 
 def limited(zoo: Zoo | None = None) -> tuple[str, ...]:
@@ -76,8 +76,10 @@ def curve(scenario: Scenario, limit_s: float | None = None) -> LoadCurve:
                 qps.append(report.qps)
                 p50.append(report.latency.p50.value)
                 p99.append(report.latency.p99.value)
-    station = system.stations[0]  # type: ignore[union-attr]  # whole requests: a chain
-    idle = float(station.service.latency_s[0, 0])
+    assert isinstance(system, Chain)  # whole requests, not tokens
+    alone = system.stations[0].service.latency_s
+    assert alone is not None
+    idle = float(alone[0, 0])
     held = max((q for q, t in zip(qps, p99, strict=True) if limit_s is None or t <= limit_s), default=0.0)
     return LoadCurve(tuple(qps), tuple(p50), tuple(p99), idle, top, held, scenario.streams)
 

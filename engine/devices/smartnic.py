@@ -105,7 +105,8 @@ def access_s(device: Device, name: str, size: float) -> tuple[float, float] | No
     if memory is None:
         return None
     accesses = np.ceil(size / memory.width.si) if memory.width is not None else 1.0
-    return tuple(float(accesses * c.si / nic.clock.si) for c in (memory.nearest, memory.farthest))
+    cycle = float(accesses) / nic.clock.si
+    return cycle * memory.nearest.si, cycle * memory.farthest.si
 
 
 def packet_budget(device: Device, executors: float, model) -> float:

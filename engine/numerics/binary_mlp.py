@@ -47,7 +47,8 @@ def digits(seed: int = 0, share: float = 0.25) -> Images:
     """
     found = importlib.util.find_spec("sklearn")
     places = [
-        Path(p) / "datasets" / "data" / "digits.csv.gz" for p in (found and found.submodule_search_locations) or ()
+        Path(p) / "datasets" / "data" / "digits.csv.gz"
+        for p in ((found.submodule_search_locations if found is not None else None) or ())
     ]
     file = next((p for p in places if p.is_file()), None)
     if file is None:

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from engine.kernels.operators.embedding import RowTable, embedding_bag, pack_rows
-from engine.kernels.operators.gemm import gemm_f32, gemm_s32, pack_f32, pack_s8
-from engine.kernels.operators.halfprec import gemm_bf16, gemm_half, pack_narrow, rounded_bits
+from engine.kernels.operators.gemm import Packed, gemm_f32, gemm_s32, pack_f32, pack_s8
+from engine.kernels.operators.halfprec import NarrowWeights, gemm_bf16, gemm_half, pack_narrow, rounded_bits
 from engine.kernels.operators.quantise import quantise
 from engine.numerics.formats import NumericsError
 
@@ -37,34 +37,34 @@ class Layer:
         self.limits = (min(0.0, float(x.min())), max(0.0, float(x.max())))
 
     @cached_property
-    def _eight(self) -> tuple[object, np.ndarray]:
+    def _eight(self) -> tuple[Packed, np.ndarray]:
         scale = np.abs(self.weight).max(axis=0) / 127
         scale[scale == 0] = 1
         codes = np.clip(np.rint(self.weight / scale), -127, 127).astype(np.int8)
         return pack_s8(codes), scale.astype(np.float32)
 
     @cached_property
-    def _half(self) -> object:
+    def _half(self) -> NarrowWeights:
         return pack_narrow(self.weight, "fp16")
 
     @cached_property
-    def _brain(self) -> object:
+    def _brain(self) -> NarrowWeights:
         return pack_narrow(self.weight, "bf16")
 
     @cached_property
-    def _single(self) -> object:
+    def _single(self) -> Packed:
         return pack_f32(self.weight)
 
     def run(self, x: np.ndarray, format: str) -> np.ndarray:
         """``x @ weight + bias`` as the format computes it; float32 [rows, inputs] -> float32 [rows, outputs]."""
         x = np.ascontiguousarray(x, np.float32)
         if format == "fp32":
-            return gemm_f32(x, self._single, self.bias)  # type: ignore[arg-type]
+            return gemm_f32(x, self._single, self.bias)
         if format == "fp16":
-            bits = gemm_half(rounded_bits(x, "fp16"), self._half, self.bias)  # type: ignore[arg-type]
+            bits = gemm_half(rounded_bits(x, "fp16"), self._half, self.bias)
             return bits.view(np.float16).astype(np.float32)
         if format == "bf16":
-            return gemm_bf16(rounded_bits(x, "bf16"), self._brain, self.bias)  # type: ignore[arg-type]
+            return gemm_bf16(rounded_bits(x, "bf16"), self._brain, self.bias)
         if format != "int8":
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(LAYER_FORMATS)}")
         low, high = self.limits or (min(0.0, float(x.min())), max(0.0, float(x.max())))
@@ -72,7 +72,7 @@ class Layer:
         zero = round(-low / float(step))
         packed, scale = self._eight
         codes = quantise(x, float(step), zero, dtype=np.uint8)
-        sums = gemm_s32(codes, packed, zero)  # type: ignore[arg-type]
+        sums = gemm_s32(codes, packed, zero)
         return sums * (step * scale) + self.bias
 
 
@@ -88,7 +88,7 @@ class Tables:
         if format not in TABLE_FORMATS:
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(TABLE_FORMATS)}")
         if (table, format) not in self._stored:
-            self._stored[table, format] = pack_rows(self.values[table], format)  # type: ignore[arg-type]
+            self._stored[table, format] = pack_rows(self.values[table], format)
         items, lookups = indices.shape
         offsets = np.arange(0, items * lookups + 1, lookups, dtype=np.int64)
         return embedding_bag(self._stored[table, format], np.ascontiguousarray(indices.reshape(-1)), offsets)

@@ -165,5 +165,5 @@ def digits_study(hidden: tuple[int, int] = (512, 512), seed: int = 0, progress: 
             for name, found in zip(("FP32", "Binary"), answers, strict=True)
         ),
         weight_bytes=(4.0 * sum(w.size for w, _ in layers), binary.stored_bits / 8),
-        image_s=tuple(t.median / len(bits) for t in times),
+        image_s=(times[0].median / len(bits), times[1].median / len(bits)),
     )
