@@ -223,8 +223,12 @@ class Running:
         return self._stop.is_set()
 
     def settled(self) -> Outcome | None:
-        """What it found, after a moment for the last chunks of a sweep that was stopped."""
-        if self.outcome is None and self.stopped and self._thread is not None:
+        """What it found, after a moment for the last chunks of one that is still under way, which ends.
+
+        Whoever asks has left the loop over it: a rerun may come before Python has closed that loop's iterator.
+        """
+        self._stop.set()
+        if self.outcome is None and self._thread is not None:
             self._thread.join(_LAST_CHUNKS_S)
         return self.outcome
 

@@ -329,12 +329,12 @@ def test_a_tornado_is_sorted_and_its_signs_are_physical():
     rows = sweep_questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"])
     widths = [max(abs(down), abs(up)) for _, down, up in rows]
     assert widths == sorted(widths, reverse=True)
-    overhead = next(r for r in rows if "issue" in r[0].lower())
+    overhead = next(r for r in rows if "launches" in r[0].lower())
     assert overhead[1] < 0 < overhead[2]  # less of an overhead is faster, more is slower
 
 
 def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
-    limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.6})
+    limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
     report = cached.report(encode(limited))
     assert report.problems
     metrics = objectives.metrics(report)
