@@ -277,7 +277,7 @@ def test_a_click_on_a_point_shows_its_claim(visit):
         at = point.bounding_box()
         me.page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
         told.wait_for()  # the chart takes a click where it has noticed the pointer
-        claim = told.inner_text().split(",")[0].strip()
+        claim = told.text_content().split(",")[0].strip()
         if claim not in before:
             break
     me.page.mouse.down()
