@@ -77,7 +77,7 @@ def told(record_property, name: str, seconds: float) -> None:
 
 def test_a_million_designs_from_the_click_to_the_drawn_front(visit, record_property):  # noqa: F811
     taken = []
-    for _ in range(3):  # a visitor each: the first one finds cold caches
+    for _ in range(2):  # a visitor each: the first one finds cold caches
         me = visit(sweep_page(None))
         run(me.page)
         me.page.wait_for_function(DRAWN, polling="raf", timeout=240_000)
