@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app import format as fmt
 from engine.choices import Choices, choices
 from engine.evaluate import evaluate
 from engine.report import Report
@@ -69,7 +70,7 @@ def pool(token: str, devices: int, clients: int, cores: int, query_ms: float) ->
     """A scenario's pool with clients; raises what `microservice` raises."""
     from engine.microservice import Client, microservice  # compiled queues, read when the page is first opened
 
-    return microservice(decode(token), devices, clients, Client(cores, query_ms * 1e-3))
+    return microservice(decode(token), devices, clients, Client(cores, fmt.MILLISECOND.si(query_ms)))
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -77,7 +78,7 @@ def pool_waits(token: str, devices: int, cores: int, query_ms: float) -> tuple[t
     """The 95th percentile along the number of clients."""
     from engine.microservice import Client, waits
 
-    return waits(decode(token), devices, Client(cores, query_ms * 1e-3))
+    return waits(decode(token), devices, Client(cores, fmt.MILLISECOND.si(query_ms)))
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

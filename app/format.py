@@ -17,6 +17,9 @@ from typing import Any
 
 __all__ = [
     "DOLLAR",
+    "GIGABIT",
+    "KILOBYTE",
+    "MEGABIT",
     "MILLISECOND",
     "UNKNOWN",
     "WATT",
@@ -60,12 +63,19 @@ class Scale:
         """The number to plot or to put in a cell."""
         return value * self.factor
 
+    def si(self, shown: float) -> float:
+        """The SI value of a number typed in this unit."""
+        return shown / self.factor
+
     def text(self, value: float | None) -> str:
         """The number with three digits, without its unit."""
         return UNKNOWN if value is None else digits3(value * self.factor)
 
 
 MILLISECOND = Scale(1e3, "ms")
+KILOBYTE = Scale(1e-3, "kB")
+MEGABIT = Scale(8e-6, "Mbit/s")  # of bytes a second, as the next
+GIGABIT = Scale(8e-9, "Gbit/s")
 WATT = Scale(1.0, "W")
 DOLLAR = Scale(1.0, "$")
 

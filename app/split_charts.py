@@ -99,10 +99,10 @@ def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figur
                 "dash": "solid" if mine else ("dot", "dash", "dashdot")[at % 3]}  # fmt: skip
         data.append(
             {"type": "scatter", "mode": "lines+markers" if mine else "lines", "name": f"{one.executors} executors",
-             "x": list(one.sizes), "y": [8e-9 * rate for rate in one.bytes_per_s], "line": line,
+             "x": list(one.sizes), "y": [fmt.GIGABIT(rate) for rate in one.bytes_per_s], "line": line,
              "hovertemplate": f"{one.executors} executors<br>%{{x}} B: %{{y:.3g}} Gbit/s<extra></extra>"}
         )  # fmt: skip
-    top = max(8e-9 * one.line_bytes_per_s for one in found)
+    top = fmt.GIGABIT(max(one.line_bytes_per_s for one in found))
     x = {"title": "Packet size (B)", "range": [0, max(found[0].sizes) * 1.02], "showgrid": False}
     fig = style(data, x, {"title": "Forwarded (Gbit/s)", "range": [0, top * 1.1]}, 340, dark)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})

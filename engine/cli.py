@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.cli_edge import add_edge
 from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
+from engine.cli_out import emit
 from engine.cli_plan import add_plan
 from engine.cli_sweep import add_sweep
 from engine.cli_traffic import add_traffic
@@ -81,14 +81,6 @@ def _count(devices: Any) -> dict[str, Any]:
     return {"devices": int(devices)} if str(devices).isdecimal() else {}
 
 
-def _emit(data: Any, as_json: bool, rows: Callable[[], list[str]]) -> None:
-    if as_json:
-        json.dump(data, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
-        sys.stdout.write("\n".join(rows()) + "\n")
-
-
 def _list(args: argparse.Namespace) -> int:
     from engine.devices import FAMILIES, family
     from engine.presets import PRESETS
@@ -116,7 +108,7 @@ def _list(args: argparse.Namespace) -> int:
             | ({"kind": getattr(s, "kind", None)} if args.what == "devices" else {})
             for s in specs
         ]
-    _emit(data, args.json, lambda: [f"{row['id']:36} {row['name']}" for row in data])
+    emit(data, args.json, (f"{row['id']:36} {row['name']}" for row in data))
     return 0
 
 
@@ -142,7 +134,7 @@ def _evaluate(args: argparse.Namespace) -> int:
         writer.writeheader()
         writer.writerow(report.csv_row())
         return 0
-    _emit(report.to_dict(), args.json, lambda: _told(report))
+    emit(report.to_dict(), args.json, () if args.json else _told(report))
     return 0
 
 
@@ -173,7 +165,7 @@ def _validate(args: argparse.Namespace) -> int:
     rows = validate()
     if args.write:
         write_residuals(rows)
-    _emit(rows, args.json, lambda: summary(rows))
+    emit(rows, args.json, () if args.json else summary(rows))
     return 0
 
 
@@ -183,7 +175,7 @@ def _bench(args: argparse.Namespace) -> int:
     rows = collect(args.only)
     if args.markdown:
         Path(args.markdown).write_text(markdown(rows))
-    _emit(rows, args.json, lambda: markdown(rows).splitlines())
+    emit(rows, args.json, markdown(rows).splitlines())
     return 0
 
 

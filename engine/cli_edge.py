@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from engine.cli_out import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.words import amount, percent
 
@@ -60,7 +59,7 @@ def _split(args: argparse.Namespace, scenario: Scenario) -> int:
         parts = (p.latency_s, p.first_s, p.link_s, p.handover_s, p.second_s)
         told = " ".join(f"{amount(t, 's'):>10}" for t in parts)
         lines.append(f"{p.after[:26] or '(nothing)':26} {told} {amount(p.crossing_bytes, 'B'):>10}")
-    return _out(args, data, lines)
+    return emit(data, args.json, lines)
 
 
 def _camera(args: argparse.Namespace) -> int:
@@ -80,7 +79,7 @@ def _camera(args: argparse.Namespace) -> int:
         late = "" if p.meets_limit else "  too late"
         cut = f"  cut after {p.after}" if p.after else ""
         lines.append(f"{p.name:26} {times} {amount(p.uplink_bytes_per_s, 'B/s'):>10} {p.cameras:>8}{cut}{late}")
-    return _out(args, [asdict(p) | {"latency_s": p.latency_s} for p in found], lines)
+    return emit([asdict(p) | {"latency_s": p.latency_s} for p in found], args.json, lines)
 
 
 def _forward(args: argparse.Namespace) -> int:
@@ -96,7 +95,7 @@ def _forward(args: argparse.Namespace) -> int:
     lines = [f"{device.name}: {found.executors} executors, {left}, line rate from {found.drop_bytes:.0f} B on"]
     for size, rate in zip(found.sizes, found.bytes_per_s, strict=True):
         lines.append(f"{size:6} B {8e-9 * rate:8.1f} Gbit/s  {percent(rate / found.line_bytes_per_s)} of line rate")
-    return _out(args, asdict(found), lines)
+    return emit(asdict(found), args.json, lines)
 
 
 def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -117,13 +116,4 @@ def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
             "depth_bytes": found.depth_bytes, "chains": [
                 {"ops": c.ops, "rows": c.rows, "channels": c.channels, "tile_bytes": c.tile_bytes, "halo": c.halo}
                 for c in found.chains]}  # fmt: skip
-    return _out(args, data, lines)
-
-
-def _out(args: argparse.Namespace, data: Any, lines: list[str]) -> int:
-    if args.json:
-        json.dump(data, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
-        sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return emit(data, args.json, lines)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
+from engine.cli_out import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.words import amount, percent
 
@@ -27,15 +26,6 @@ def add_machine(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     p.add_argument("--client-ms", type=float, default=50.0, help="core time of a query on a client [ms] (default 50)")
     p.add_argument("--p95-ms", type=float, help="limit on the 95th percentile from request to answer [ms]")
     p.set_defaults(run=lambda args: _microservice(args, scenario(args)))
-
-
-def _emit(data: Any, as_json: bool, lines: list[str]) -> int:
-    if as_json:
-        json.dump(data, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
-        sys.stdout.write("\n".join(lines) + "\n")
-    return 0
 
 
 def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -70,7 +60,7 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
         lines.append("peak by precision, what the part holds")
         lines += [f"  {d.format:8} {d.hard + d.soft:>10,.0f} units  {amount(d.flops_per_s, 'FLOP/s')}"
                   for d in found.densities]  # fmt: skip
-    return _emit(found.as_dict(), args.json, lines)
+    return emit(found.as_dict(), args.json, lines)
 
 
 def _microservice(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -85,7 +75,7 @@ def _microservice(args: argparse.Namespace, scenario: Scenario) -> int:
     waits = (
         "more than the pool carries" if found.p95_s is None else f"{amount(found.p95_s, 's')} at the 95th percentile"
     )
-    return _emit(
+    return emit(
         found.as_dict(),
         args.json,
         [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.cli_out import emit
 from engine.cli_trained import STUDIES, study
 from engine.words import amount, percent
 
@@ -62,12 +62,13 @@ def _measure(args: argparse.Namespace) -> int:
     if args.workload:
         return _network(args, bounds)
     if args.kernel in STUDIES:
-        return _out(args, *study(args))
+        data, lines = study(args)
+        return emit(data, args.json, lines)
     if args.kernel == "list":
         rows = [{"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
                 for k in KERNELS.values()]  # fmt: skip
         told = [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows]
-        return _out(args, rows, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
+        return emit(rows, args.json, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
     if not args.kernel:
         raise MeasureError(f"kernel is missing: name one of {', '.join(KERNELS)}, or give --workload")
     entry = kernel_named(args.kernel)
@@ -91,7 +92,7 @@ def _measure(args: argparse.Namespace) -> int:
     if found.library is not None:
         ratio = found.library.median / found.time.median
         lines.append(f"numpy FP32  {amount(found.library.median, 's')}, {ratio:.3g} times our time")
-    return _out(args, found.to_dict(), lines)
+    return emit(found.to_dict(), args.json, lines)
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> int:
@@ -111,7 +112,7 @@ def _network(args: argparse.Namespace, bounds: Any) -> int:
     timed = sorted((op for op in found.ops if op.time_s), key=lambda op: -(op.time_s or 0.0))
     lines += [f"  {op.name[:30]:30} {amount(op.time_s or 0.0, 's'):>10}  {op.kernel}" for op in timed[:12]]
     lines += [f"  {op.name[:30]:30} {'not run':>10}  {op.reason}" for op in found.missing]
-    return _out(args, found.to_dict(), lines)
+    return emit(found.to_dict(), args.json, lines)
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> int:
@@ -136,7 +137,7 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
         lines.append(f"{row.workload:24} {times[0]:>10} {times[1]:>10} {row.error:+6.0%}  {where}")
     lines += [f"{row.workload:24} not measured: {row.reason}" for row in rows if row.error is None]
     lines += ["", summary(rows)]
-    return _out(args, {"summary": summary(rows), "rows": [row.to_dict() for row in rows]}, lines)
+    return emit({"summary": summary(rows), "rows": [row.to_dict() for row in rows]}, args.json, lines)
 
 
 def _calibrate(args: argparse.Namespace) -> int:
@@ -156,13 +157,4 @@ def _calibrate(args: argparse.Namespace) -> int:
         f"all threads {amount(roofline.dispatch, 's')}",
         f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
     ]
-    return _out(args, data, lines)
-
-
-def _out(args: argparse.Namespace, data: Any, lines: list[str]) -> int:
-    if args.json:
-        json.dump(data, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
-        sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return emit(data, args.json, lines)

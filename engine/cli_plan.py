@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
+from engine.cli_out import emit
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.words import amount
 
@@ -65,10 +64,6 @@ def _plan(args: argparse.Namespace) -> int:
         "latency_s": report.latency_s,
         "token": encode(planned),
     }
-    if args.json:
-        json.dump(data, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-        return 0
     lines = [
         f"{kind.title}: {kind.metric} at most {100 * found.bound:g}%",
         f"{'operator':16} {'to':10} {'own error':>10} {'tuning':>9} {'held out':>9} {'time':>9}",
@@ -86,5 +81,4 @@ def _plan(args: argparse.Namespace) -> int:
         f"scenario    {report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"token       {encode(planned)}",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return emit(data, args.json, lines)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from engine.cli_out import emit
 from engine.scenario import Scenario, ScenarioError
 from engine.words import amount, percent
 
@@ -178,7 +177,7 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
         system, arrivals, sizes=sizes, outputs=outputs, requests=args.requests, most=args.most, seed=args.seed
     )
     if args.json:
-        return _json(report.as_dict())
+        return emit(report.as_dict(), True, ())
     lines = [report.message]
     for name, tail in (("latency", report.latency), ("ttft", report.ttft), ("tpot", report.tpot)):
         for metric in () if tail is None else ("mean", "p50", "p95", "p99"):
@@ -186,7 +185,7 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
             lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
     lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
-    return _text([*lines, *report.notes])
+    return emit({}, False, [*lines, *report.notes])
 
 
 def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -215,14 +214,15 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     if args.json:
-        return _json(_offer(first) | {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, others)]})
+        found = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, others)]}
+        return emit(_offer(first) | found, True, ())
     lines = [f"a node: {first.headline.message}", *_plan(first)]
     for offer in others:
         if offer.headline is None or offer.plan is None:
             lines += ["", f"against {offer.name}: {offer.problem}"]
         else:
             lines += ["", f"against {offer.name}: {offer.headline.message}", *_plan(offer)]
-    return _text(lines)
+    return emit({}, False, lines)
 
 
 def _offer(offer: Offer) -> dict[str, Any]:
@@ -248,13 +248,3 @@ def _plan(offer: Offer) -> list[str]:
             f"a million   ${plan.usd_per_million:,.4g} for 10^6 inferences",
         ]
     return [*lines, *offer.notes]
-
-
-def _json(data: dict[str, Any]) -> int:
-    json.dump(data, sys.stdout, indent=1, allow_nan=False)
-    return _text([""])
-
-
-def _text(lines: list[str]) -> int:
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 0

@@ -94,7 +94,7 @@ def log(found: MixedPlan) -> None:
                 "Changed, held out (%)": [
                     None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.steps
                 ],
-                "Weights (kB)": [s.time / 1e3 for s in found.steps],
+                "Weights (kB)": [fmt.KILOBYTE(s.time) for s in found.steps],
             }
         )
         number = st.column_config.NumberColumn(format="%.3g")

@@ -79,7 +79,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
                 f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
                 f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
                 f"Second ({scale.unit})": [scale(p.second_s) for p in points],
-                "Crosses (kB)": [p.crossing_bytes / 1e3 for p in points],
+                "Crosses (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
             }
         )
         number = st.column_config.NumberColumn(format="%.4g")
@@ -98,7 +98,7 @@ def camera(scenario: Scenario) -> None:
         "Longest answer", _LIMITS, None, format_func=lambda s: "any" if s is None else fmt.seconds(s), key="split.limit"
     )
     try:
-        found = placements(scenario.workload, Camera(float(frames), 1e3 * float(size)), limit)
+        found = placements(scenario.workload, Camera(float(frames), fmt.KILOBYTE.si(float(size))), limit)
     except (ScenarioError, Unsupported) as error:
         st.info(fmt.plain(str(error)), icon=":material/info:")
         return
@@ -115,7 +115,7 @@ def camera(scenario: Scenario) -> None:
         frame = pd.DataFrame(
             {
                 "Where": [p.name for p in found],
-                "Uplink of a camera (Mbit/s)": [8e-6 * p.uplink_bytes_per_s for p in found],
+                "Uplink of a camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in found],
                 "Cameras": [p.cameras for p in found],
                 "In time": [p.meets_limit for p in found],
             }
@@ -146,7 +146,7 @@ def packets(scenario: Scenario) -> None:
             {
                 "Memory": [m.name.upper().replace("-", " ") for m in nic.memories],
                 "Of each": [m.per for m in nic.memories],
-                "Size (kB)": [m.capacity.si / 1e3 for m in nic.memories],
+                "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m in nic.memories],
                 "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
                 "Bytes an access": [m.width.si if m.width is not None else None for m in nic.memories],
             }

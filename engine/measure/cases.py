@@ -164,10 +164,15 @@ def _runs(stored: str, weights: list[np.ndarray], a: np.ndarray, threads: int, r
     return [partial(one, w) for w in weights]
 
 
+def _first(rows: int, exact: Any) -> Check:
+    """The first rows of a result beside the exact ones."""
+    return lambda y: (y[:rows], exact)
+
+
 def _fp32(
     a: np.ndarray, weights: list[np.ndarray], threads: int, relu: bool, wide: bool, rows: int, exact: Any
 ) -> _Made:
-    check: Check = lambda y: (y[:rows], exact)  # noqa: E731  # one expression, four times
+    check = _first(rows, exact)
     if len(a) <= _STREAMED_ROWS:
         turned = [np.ascontiguousarray(w.T) for w in weights]
         return _named("gemv", relu), _runs("f32", turned, a, threads, relu), check, (4, 4, 4)
@@ -205,7 +210,7 @@ def _int8(
 def _bf16(
     a: np.ndarray, weights: list[np.ndarray], threads: int, relu: bool, wide: bool, rows: int, exact: Any
 ) -> _Made:
-    check: Check = lambda y: (y[:rows], exact)  # noqa: E731  # as above
+    check = _first(rows, exact)
     if len(a) <= _STREAMED_ROWS:
         turned = [rounded_bits(w.T, "bf16") for w in weights]
         return _named("gemv bf16", relu), _runs("bf16", turned, a, threads, relu), check, (4, 2, 4)
@@ -220,12 +225,12 @@ def _narrow(
 ) -> _Made:  # fmt: skip
     if format == "fp16" and len(a) <= _STREAMED_ROWS:
         turned = [rounded_bits(w.T, "fp16") for w in weights]
-        check: Check = lambda y: (y[:rows], exact)  # noqa: E731  # as above
+        check = _first(rows, exact)
         return _named("gemv fp16", relu), _runs("fp16", turned, a, threads, relu), check, (4, 2, 4)
     packed = [pack_narrow(w, format) for w in weights]
     out = room(len(a), weights[0].shape[1])
     runs = [partial(gemm_narrow, a, p, None, relu, out, threads) for p in packed]
-    return f"gemm_narrow {format}", runs, lambda y: (y[:rows], exact), (4, bytes, 4)
+    return f"gemm_narrow {format}", runs, _first(rows, exact), (4, bytes, 4)
 
 
 _PRODUCTS: dict[str, Callable[..., _Made]] = {

@@ -101,7 +101,10 @@ def _follow(op: Op, images: dict[str, Image]) -> None:
 
 def _axes(op: Op) -> list[tuple[int, int, int, int]]:
     """(extent, window, stride, padding) of each spatial axis of a convolution, frames first."""
-    take = lambda name, default=1.0: int(op.attribute(name, default))  # noqa: E731  # one expression
+
+    def take(name: str, default: float = 1.0) -> int:
+        return int(op.attribute(name, default))
+
     plane = [(take(side), take("kernel"), take("stride"), take("pad", 0.0)) for side in ("height", "width")]
     if take("frames") > 1 or take("kernel_t") > 1:
         return [(take("frames"), take("kernel_t"), take("stride_t"), take("kernel_t") // 2), *plane]

@@ -87,13 +87,21 @@ def convolve(
     rows = min(few_rows(prod(out_shape), flops / (batch * prod(out_shape))), 512)
     exact = _conv64(x, w, stride, pad, groups, rows)
     exact = np.maximum(exact, 0) if relu else exact
-    check: Check = lambda y: (y.reshape(-1, filters)[: len(exact)], exact)  # noqa: E731  # one expression
+
+    def check(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return y.reshape(-1, filters)[: len(exact)], exact
+
     size = 4.0 * (x.size + w.size + batch * prod(out_shape) * filters)
     assert thin or conv_shape(spatial, packed[0]) == out_shape
     out = room(batch, *out_shape, filters)
     runs = tuple(partial(operator, edged, p, relu=relu, bordered=True, out=out, threads=threads) for p in packed)
     name = "depthwise" if thin else "conv"
     return Case(name, runs, check, None, flops, size, "fp32", (out, edged))
+
+
+def _image(exact: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first image of a result beside the exact one."""
+    return y[0], exact
 
 
 def pool(
@@ -118,7 +126,7 @@ def pool(
     check: Check | None = None
     if rows:
         exact = view.max(axis=(-1, -2)) if kind == "MaxPool" else view.mean(axis=(-1, -2))
-        check = lambda y: (y[0], exact)  # noqa: E731  # one expression
+        check = partial(_image, exact)
     made = batch * view.shape[0] * view.shape[1] * channels
     return Case(operator.__name__, (run,), check, None, float(made * window**2), 4.0 * (x.size + made), "fp32", (x,))
 

@@ -13,7 +13,6 @@ from app.spaces import Space
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import decode, encode
-from tests.app.test_browser import chromium, server, visit  # noqa: F401  # fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]
 GPU = PRESETS["v100-1.5b"].scenario
@@ -75,7 +74,7 @@ def told(record_property, name: str, seconds: float) -> None:
     print(f"{name}: {seconds:.2f} s at a load of {os.getloadavg()[0]:.1f}")
 
 
-def test_a_million_designs_from_the_click_to_the_drawn_front(visit, record_property):  # noqa: F811
+def test_a_million_designs_from_the_click_to_the_drawn_front(visit, record_property):
     taken = []
     for _ in range(2):  # a visitor each: the first one finds cold caches
         me = visit(sweep_page(None))
@@ -88,7 +87,7 @@ def test_a_million_designs_from_the_click_to_the_drawn_front(visit, record_prope
     told(record_property, "a million designs, click to front", min(taken))
 
 
-def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visit, record_property):  # noqa: F811
+def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visit, record_property):
     busy, other = visit(sweep_page(MANY)), visit(f"/?s={encode(GPU)}")
     run(busy.page)
     cancel = busy.page.get_by_role("button", name="Cancel")
@@ -112,7 +111,7 @@ def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visi
     assert "What is below covers those" in busy.page.locator("body").inner_text()
 
 
-def test_a_clicked_design_opens_as_its_scenario(visit):  # noqa: F811
+def test_a_clicked_design_opens_as_its_scenario(visit):
     me = visit(sweep_page(FEW))
     run(me.page)
     me.page.wait_for_function(DRAWN, polling="raf", timeout=120_000)
@@ -138,7 +137,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):  # noqa: F811
     assert evaluate(decode(me.token())).latency_s == report.latency_s
 
 
-def test_a_link_of_eight_scenarios_reopens_as_it_was_in_a_fresh_browser(visit):  # noqa: F811
+def test_a_link_of_eight_scenarios_reopens_as_it_was_in_a_fresh_browser(visit):
     entries = tuple(Entry(p.scenario, f"note {i}") for i, p in enumerate(list(PRESETS.values())[: comparison.MOST]))
     given = comparison.write(Comparison(entries, 2))
     me = visit(f"/compare?c={given}")

@@ -1,0 +1,143 @@
+"""A browser and the served app for the walks: one of each, and a fresh context a visitor."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a deep link
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The app, served as `make run` does."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
+    command += ["--server.address", "127.0.0.1"]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 180
+        while True:
+            try:
+                with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
+                    assert answer.read() == b"ok"
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "the server did not answer ok within 180 s"
+                time.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    """A browser; without one the walks are skipped, except in CI, where they fail."""
+    if not Path(CHROMIUM).exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"no Chromium at {CHROMIUM}: the walks are part of CI")
+        pytest.skip(f"no Chromium at {CHROMIUM}; set CHROMIUM to its path")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A fresh context: one page, what it asked for from elsewhere, and what its console complained about."""
+
+    def __init__(self, browser: object, server: str, **context: object) -> None:
+        self.server = server
+        self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **context)
+        self.context.set_default_timeout(240_000)  # a cold cache compiles on the first visit
+        self.page = self.context.new_page()
+        self.outside: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda r: self._asked(r.url))
+        self.page.on("response", lambda r: self._answered(r.status, r.url))
+        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.server, self.server.replace("http", "ws"), "data:", "blob:")):
+            self.outside.append(url)
+
+    def _answered(self, status: int, url: str) -> None:
+        if status >= 400 and not url.split("?", maxsplit=1)[0].endswith(PROBES):
+            self.complaints.append(f"{status} {url}")
+
+    def open(self, path: str) -> "Visitor":
+        self.page.goto(self.server + path)
+        return self.settled()
+
+    def settled(self) -> "Visitor":
+        """Wait until the script has stopped and stays stopped, and nothing shows a skeleton."""
+        self.page.wait_for_function(
+            """() => {
+                const app = document.querySelector('[data-testid=stApp]');
+                const still = app && app.dataset.testScriptState === 'notRunning'
+                    && !document.querySelector('[data-testid=stSkeleton]')
+                    && document.querySelectorAll('[data-testid=stMarkdown]').length > 3;
+                window.still = still ? (window.still || Date.now()) : 0;
+                return still && Date.now() - window.still > 600;
+            }""",
+            timeout=480_000,
+            polling=100,
+        )
+        return self
+
+    def metrics(self) -> list[str]:
+        return self.page.locator("[data-testid=stMetricValue]").all_inner_texts()
+
+    def shows(self, numbers: list[str]) -> bool:
+        """Whether the page comes to show these numbers: going back moves the address before the script runs."""
+        deadline = time.monotonic() + 120
+        while self.settled().metrics() != numbers:
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def leaves(self, numbers: list[str]) -> bool:
+        """Whether the page comes to show other numbers than these."""
+        deadline = time.monotonic() + 120
+        while self.settled().metrics() in ([], numbers):
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def token(self) -> str:
+        return self.page.evaluate("new URLSearchParams(location.search).get('s')")
+
+
+@pytest.fixture
+def visit(chromium, server) -> Iterator[object]:
+    visitors: list[Visitor] = []
+
+    def fresh(path: str = "/", **context: object) -> Visitor:
+        visitors.append(Visitor(chromium, server, **context))
+        return visitors[-1].open(path)
+
+    yield fresh
+    for visitor in visitors:
+        visitor.context.close()
+        assert visitor.outside == [], "the page asked somebody else"
+        assert visitor.complaints == []
