@@ -10,19 +10,24 @@ Every compiled function of the project, operator or cost model, takes its decora
 Why a wrapper at all: numba's own ``cache=True`` keys an entry by the *defining file only*, so an edit to a
 callee or to an imported constant keeps serving stale machine code. Here the cache directory is named by a
 digest of all engine sources, hence an entry is never older than the code it was made from.
+
+numba also names compiled bodies after a count that every process starts at 1. Two bodies of one factory, cached by two
+processes under one name, are one symbol to the loader: the first one loaded silently answers for both. Here each
+process counts from a random number, so names never meet.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +35,7 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import numba
 from numba.core import cgutils, types
+from numba.core.bytecode import FunctionIdentity
 from numba.extending import intrinsic
 
 __all__ = [
@@ -67,6 +73,14 @@ class IsaError(ValueError):
 _config: Any = numba.config  # its members are made at run time
 _ENGINE = Path(__file__).resolve().parents[1]
 JIT_ENABLED = not _config.DISABLE_JIT
+
+
+def _number_apart() -> None:
+    FunctionIdentity._unique_ids = count(secrets.randbits(62))
+
+
+_number_apart()
+os.register_at_fork(after_in_child=_number_apart)
 
 
 @cache
