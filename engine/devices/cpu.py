@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices import cpu_model as M
+from engine.devices.cpu_flags import flags_of
+from engine.devices.cpu_parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
 from engine.devices.cpu_record import SUPPLY_OF, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
 from engine.devices.family import DeviceFamily, Fit, Halves, Job, Knob, PhaseCost
 from engine.devices.footprint import footprint
@@ -85,7 +87,7 @@ def lowered(phase: Phase) -> _Lowered:
             _LOWERED.clear()
         table = np.array(T.lower(phase))  # writable, as a part of it is: one compiled version serves both
         rows = {op.name: i for i, op in enumerate(phase.ops)}
-        known = _LOWERED[id(phase)] = _Lowered(phase, table, M.flags_of(phase), rows)
+        known = _LOWERED[id(phase)] = _Lowered(phase, table, flags_of(phase), rows)
     return known
 
 
@@ -176,12 +178,12 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     halves=Halves(lambda job: (*_rows(job), float(job.ways)), SUPPLY_OF, M.price_points, other=_drawn),
-    parameters=M.PARAMETERS,
-    assumptions=M.ASSUMPTIONS,
+    parameters=PARAMETERS,
+    assumptions=ASSUMPTIONS,
     request=request,
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
-    switches=M.SWITCHES,
+    switches=SWITCHES,
     max_streams=lambda device: int(cpu_of(device).cores.si),
     mixed=wide_format,
 )

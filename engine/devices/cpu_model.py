@@ -1,14 +1,25 @@
-"""The CPU family's formulas and constants: one compiled function over the flat table of a phase."""
+"""The CPU family's formulas: one compiled function over the flat table of a phase."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from engine.devices.counts import at as _at
-from engine.devices.family import Parameter, Switch
+from engine.devices.cpu_flags import (
+    BINARY,
+    CHANNELS,
+    FREE,
+    HASHED,
+    INLINE,
+    POOLS,
+    PREPARED,
+    QUANTISE,
+    SLIDES,
+    SPECIAL,
+    WINDOW,
+)
 from engine.kernels.jit import kernel
 from model_zoo import table as T
-from model_zoo.ops import Op, Phase
 
 FIELDS: tuple[str, ...] = (
     "threads", "low_peak", "wide_peak", "binary_peak", "vector_rate", "lanes_rate", "clock", "gemm_efficiency",
@@ -33,63 +44,12 @@ FIELDS: tuple[str, ...] = (
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
 WIDTH = 11
 
-# columns of the flags
-SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS = range(11)
-FLAGS = 11
-
 LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
 THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 
-_SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
-"""Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
-_RIDES = frozenset(
-    {"Relu", "Clip", "BatchNormalization", "Sign", "HardSwish", "Add", "Mul", "Sigmoid", "Swish", "Silu"}
-)
-"""Element-wise kinds a product can apply to its result before storing it."""
-_NO_WORK = frozenset({"Reshape", "Split"})
-"""Views of the same bytes."""
-_POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
-PANEL, PANEL_FILL = 64.0, 0.7  # columns of a packed panel, and the share of it that is worth a product
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
 STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles
-
-
-def flags_of(phase: Phase) -> np.ndarray:
-    """What the table doesn't say, from the graph's edges and attributes; shape (n_ops, FLAGS)."""
-    flags = np.zeros((len(phase.ops), FLAGS))
-    by_name = {op.name: op for op in phase.ops}
-    riding: set[str] = set()
-    for row, op in zip(flags, phase.ops, strict=True):
-        producers = [by_name[name] for name in op.inputs if name in by_name]
-        produced = [p for p in producers if p.contraction or p.name in riding]
-        row[SPECIAL] = _SPECIAL.get(op.kind, 0.0)
-        if op.kind in _RIDES and produced and op.layers == produced[0].layers:
-            row[INLINE] = 1.0
-            riding.add(op.name)
-        row[QUANTISE] = op.contraction and op.quantisable and op.stored > 0 and not produced
-        row[PREPARED] = op.group == "preprocess"
-        row[BINARY] = op.kind == "BinaryGemm"
-        row[WINDOW] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0
-        groups = max(_attribute(op, "groups", 1.0), 1.0)
-        row[CHANNELS] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
-        row[HASHED] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
-        row[FREE] = op.kind in _NO_WORK
-        row[POOLS] = op.kind in _POOLS
-        row[SLIDES] = row[POOLS] or (op.kind == "Conv" and row[CHANNELS] > 1.0 and not _is_product(op))
-    return flags
-
-
-def _is_product(op: Op) -> bool:
-    """Whether a convolution is a matrix product of its pixels: windows of one pixel, filters that fill panels."""
-    if max(_attribute(op, name, 1.0) for name in ("kernel", "kernel_t", "stride", "stride_t", "groups")) > 1.0:
-        return False
-    filters = op.n.coef
-    return filters > PANEL_FILL * np.ceil(filters / PANEL) * PANEL
-
-
-def _attribute(op: Op, name: str, default: float) -> float:
-    return next((value for key, value in op.attributes if key == name), default)
 
 
 @kernel
@@ -375,95 +335,3 @@ def price_points(lo, hi, table, flags, ways, supply, totals):
         for j in range(table.shape[0]):
             for r in range(6):
                 totals[r, point] += out[j, r]
-
-
-PARAMETERS: tuple[Parameter, ...] = (
-    Parameter("gemm_efficiency", 0.5619, "1", "calibrated",
-              "Share of the SIMD peak a product of matrices reaches on an AVX-512 core.", ("WD-010", "WD-011"),
-              low=0.01, high=1.0),
-    Parameter("sample_overhead", 11.89e-6, "s", "calibrated",
-              "Core time of the framework for a sample, beside its operators.", ("WD-010", "WD-011")),
-    Parameter("width_exponent", 0.368, "1", "calibrated",
-              "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",)),
-    Parameter("efficiency_ceiling", 0.94, "1", "assumed", "Share of the peak that the best products reach.",
-              low=0.01, high=1.0),
-    Parameter("core_bandwidth", 12.2e9, "B/s", "calibrated",
-              "DRAM bandwidth one core draws, where the part gives none.", ("5G-019",), low=1e-3),
-    Parameter("binary_efficiency", 0.5205, "1", "calibrated",
-              "Share of the population-count peak that xor, count and add reach from L1.", ("5G-045",),
-              low=0.01, high=1.0),
-    Parameter("handover_line", 339e-9, "s", "calibrated",
-              "A cache line that another executor wrote, fetched by the part that reads it first.", ("5G-021",)),
-    Parameter("issue_share", 0.8, "1", "calibrated", "Issue slots filled while arithmetic runs.", ("5G-016",),
-              low=0.01, high=1.0),
-    Parameter("short_row", 6.4, "1", "assumed",
-              "A window convolution works w + this many pixels for w of an output row: padding, ragged tiles."),
-    Parameter("thin_input", 0.52, "1", "assumed",
-              "Share left to a window convolution with fewer than four input channels, the first of a network.",
-              low=0.01, high=1.0),
-    Parameter("narrow_group", 0.3, "1", "assumed", "Least share left to a grouped or depthwise convolution.",
-              low=0.01, high=1.0),
-    Parameter("tile_rows", 1.0, "1", "assumed",
-              "Rows a register tile is filled up to; 1: what ragged tiles cost lies in the efficiency.", low=1.0),
-    Parameter("tile_columns", 1.0, "1", "assumed", "Columns a product's packed panel is filled up to; 1: as above.",
-              low=1.0),
-    Parameter("lone_vector", 1.0, "1", "assumed",
-              "Share left to a convolution's vector of columns without a second one beside it in a tile.",
-              low=0.01, high=1.0),
-    Parameter("exposed", 0.0, "1", "assumed",
-              "Time a convolution waits for rows from the last-level cache, over the time they take to be read."),
-    Parameter("weight_stream", 1.0, "1", "assumed",
-              "Rate a matrix times a vector draws its weights from the last-level cache, over that of plain reading.",
-              low=0.01),
-    Parameter("pool_cycles", 1.0, "cycle", "assumed", "Cycles a vector of a pooling window takes for each element."),
-    Parameter("special_cycles", 10.0, "cycle", "assumed", "Cycles of a vector of exponentials or their like."),
-    Parameter("dram_efficiency", 0.8, "1", "assumed", "Share of the DRAM peak that streams of all cores reach.",
-              low=0.01, high=1.0),
-    Parameter("remote_share", 0.6, "1", "assumed", "Rate of DRAM behind another socket over that of the own one.",
-              low=0.01, high=1.0),
-    Parameter("shared_bytes_per_cycle", 12.0, "B/cycle", "assumed", "One core from the last-level cache.", low=1e-3),
-    Parameter("private_bytes_per_cycle", 48.0, "B/cycle", "assumed", "One core from its own L2.", low=1e-3),
-    Parameter("write_allocate", 2.0, "1", "published", "Bytes that cross a level for each byte stored.",
-              source="write-allocate caches: a line is read before it is written (execution-cache-memory model)",
-              low=1.0, high=3.0),
-    Parameter("private_latency", 5e-9, "s", "assumed", "L2 hit, where the part gives none."),
-    Parameter("shared_latency", 22e-9, "s", "assumed", "Last-level hit, where the part gives none."),
-    Parameter("dram_latency", 90e-9, "s", "assumed", "DRAM access, where the part gives none."),
-    Parameter("misses_in_flight", 10.0, "1", "published", "Line-fill buffers of a core.",
-              source="Intel optimization manual: 10 L1 line-fill buffers since Nehalem", low=1e-3),
-    Parameter("cold_page_misses", 4.0, "1", "assumed",
-              "DRAM latencies a cold 4 KiB page costs: two levels of its walk, two lines ahead of the prefetcher."),
-    Parameter("row_cycles", 60.0, "cycle", "assumed", "Instructions around the copy of a table row."),
-    Parameter("hash_cycles", 300.0, "cycle", "assumed", "A string hashed to a bucket by the framework."),
-    Parameter("op_overhead", 2e-6, "s", "assumed",
-              "One operator issued by a graph executor; 1 in C++ to 5 under Python."),
-    Parameter("window_overhead", 0.0, "s", "assumed",
-              "Added for an operator that slides a window, whose geometry is worked out at every call."),
-    Parameter("step_overhead", 0.0, "s", "assumed", "Added for an operator that continues the step before it."),
-    Parameter("barrier", 1.4e-6, "s", "assumed",
-              "Fork and join of the threads of a stream, times log2 of their number."),
-    Parameter("dead_ops", 12.0, "1", "published", "Operators a hashed column carries in the graph as trained.",
-              source="document 002, figure 2: emptiness checks, unique values and their reconstruction"),
-    Parameter("dead_cycles", 20.0, "cycle", "assumed", "Cycles such an operator spends on a sample."),
-    Parameter("host_path", 190e-6, "s", "published", "Request and answer through NIC, PCIe and network stack.",
-              source="document 003, section 5.5"),
-)  # fmt: skip
-
-SWITCHES: tuple[Switch, ...] = (
-    Switch("framework", "Framework", "A framework issues operators and handles samples; off: bare kernels."),
-    Switch("fuse", "Fused activations", "Bias, normalisation and activation are applied before a product is stored."),
-    Switch("fuse-requantise", "Fused requantise", "INT8 products store INT8; off: 32-bit sums, rescaled apart."),
-    Switch("fuse-gathers", "Fused lookups", "All columns in one lookup; off: one operator for each column."),
-    Switch("prune", "Dead operators removed", "Checks the data never needs are cut from the graph."),
-    Switch("preprocess-apart", "Preprocessing apart", "Hashing and normalising run in a session of their own."),
-    Switch("cold", "Cold caches", "Weights start in DRAM and their pages are not in the TLB.", False),
-    Switch("network", "Network path", "A request arrives from another server through the host's network stack.", False),
-)  # fmt: skip
-
-ASSUMPTIONS: tuple[str, ...] = (
-    "Streams share cores, last-level cache and DRAM bandwidth evenly; each runs the same network on its own batch.",
-    "On several sockets a stream keeps to as few as hold its threads, its memory spread over those.",
-    "Weights are streamed and packed while the first row is multiplied; the remaining rows run from cache.",
-    "INT8 covers products with stored weights; lookups, normalisation and state stay wide. The zero point of the first "
-    "layer's asymmetric inputs folds into its bias, so asymmetric and symmetric cost the same time.",
-)

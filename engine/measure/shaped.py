@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from engine.devices.cpu_flags import PANEL_FILL
 from engine.kernels.operators.activation import Activation, activate
 from engine.kernels.operators.attention import attention
 from engine.kernels.operators.batched import gemm_batched
@@ -29,7 +30,6 @@ __all__ = [
     "soft",
 ]  # fmt: skip
 
-FULL = 0.7  # share of a product's panels that filters fill: with less of it the convolution's narrower blocks win
 _ROW_BYTES = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _POINTWISE = {  # name -> (float64 twin, operations of an element as the graphs count them)
     "relu": (lambda x: np.maximum(x, 0), 1.0),
@@ -66,7 +66,7 @@ def convolve(
 
     A window of one pixel makes it a matrix product, which runs it where the filters fill the product's panels.
     """
-    if max(window) == max(stride) == groups == 1 and not max(pad) and filters > FULL * panels(filters) * NC:
+    if max(window) == max(stride) == groups == 1 and not max(pad) and filters > PANEL_FILL * panels(filters) * NC:
         return product(batch * prod(spatial), channels, filters, "fp32", threads, copies, relu)
     edges = tuple(n + 2 * p for n, p in zip(spatial, pad, strict=True))
     edged = given(batch, *edges, channels)  # the operator before it has written its border

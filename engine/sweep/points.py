@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices import gpu
+from engine.devices import gpu_model
 from engine.kernels.jit import kernel
 from engine.settle import N, settle_money, settle_times
 
 __all__ = ["fill_points", "gather_rows"]
 
 WIDTH = 256
-SUPPLIES = len(gpu.SUPPLY)
+SUPPLIES = len(gpu_model.SUPPLY)
 HALVES_ROWS = SUPPLIES + N
 SEGMENT = 24  # designs with one demand from which a block of their own, partly empty, is faster than one point a time
 
@@ -126,7 +126,7 @@ def fill_points(
             while at < n:
                 upto = min(n, at + same - (start + at) % same)
                 d = demand_first[h] + ops[h] * _demand_at(start + at, radix, demand_strides[h])
-                gpu.supply_block(demand[d : d + ops[h]], block, at, WIDTH if at == 0 and upto == n else upto)
+                gpu_model.supply_block(demand[d : d + ops[h]], block, at, WIDTH if at == 0 and upto == n else upto)
                 at = upto
             for r in range(N):
                 rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]

@@ -1,0 +1,59 @@
+"""What a CPU's cost model reads off a phase's graph beside its table: who rides, slides, hashes or is no product."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from model_zoo.ops import Op, Phase
+
+# columns of the flags
+SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS = range(11)
+FLAGS = 11
+
+_SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
+"""Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
+_RIDES = frozenset(
+    {"Relu", "Clip", "BatchNormalization", "Sign", "HardSwish", "Add", "Mul", "Sigmoid", "Swish", "Silu"}
+)
+"""Element-wise kinds a product can apply to its result before storing it."""
+_NO_WORK = frozenset({"Reshape", "Split"})
+"""Views of the same bytes."""
+_POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
+PANEL, PANEL_FILL = 64.0, 0.7  # columns of a packed panel; share of them to fill, or a convolution's blocks win
+
+
+def flags_of(phase: Phase) -> np.ndarray:
+    """What the table doesn't say, from the graph's edges and attributes; shape (n_ops, FLAGS)."""
+    flags = np.zeros((len(phase.ops), FLAGS))
+    by_name = {op.name: op for op in phase.ops}
+    riding: set[str] = set()
+    for row, op in zip(flags, phase.ops, strict=True):
+        producers = [by_name[name] for name in op.inputs if name in by_name]
+        produced = [p for p in producers if p.contraction or p.name in riding]
+        row[SPECIAL] = _SPECIAL.get(op.kind, 0.0)
+        if op.kind in _RIDES and produced and op.layers == produced[0].layers:
+            row[INLINE] = 1.0
+            riding.add(op.name)
+        row[QUANTISE] = op.contraction and op.quantisable and op.stored > 0 and not produced
+        row[PREPARED] = op.group == "preprocess"
+        row[BINARY] = op.kind == "BinaryGemm"
+        row[WINDOW] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0
+        groups = max(_attribute(op, "groups", 1.0), 1.0)
+        row[CHANNELS] = _attribute(op, "channels", 1e9) / groups if op.kind == "Conv" else 1e9
+        row[HASHED] = op.kind == "Gather" and any(p.kind == "Hash" for p in producers)
+        row[FREE] = op.kind in _NO_WORK
+        row[POOLS] = op.kind in _POOLS
+        row[SLIDES] = row[POOLS] or (op.kind == "Conv" and row[CHANNELS] > 1.0 and not _is_product(op))
+    return flags
+
+
+def _is_product(op: Op) -> bool:
+    """Whether a convolution is a matrix product of its pixels: windows of one pixel, filters that fill panels."""
+    if max(_attribute(op, name, 1.0) for name in ("kernel", "kernel_t", "stride", "stride_t", "groups")) > 1.0:
+        return False
+    filters = op.n.coef
+    return filters > PANEL_FILL * np.ceil(filters / PANEL) * PANEL
+
+
+def _attribute(op: Op, name: str, default: float) -> float:
+    return next((value for key, value in op.attributes if key == name), default)
