@@ -11,23 +11,14 @@ import plotly.graph_objects as go
 from app import format as fmt
 from app.labels import BESIDE, Plot
 from app.look import INK, NEUTRAL, PICK, log_axis, style
+from app.roofs import Level, draw_roofs
 
 if TYPE_CHECKING:
     from engine.measure.compare import Compared
 
-__all__ = ["Level", "Spot", "host_roofline", "networks", "runs"]
+__all__ = ["Spot", "host_roofline", "networks", "runs"]
 
 _LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
-_ABOVE = (("right", "bottom", 0, 2), ("right", "top", 0, -4))
-_UNDER = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
-
-
-@dataclass(frozen=True)
-class Level:
-    """A memory level and the rate it is read at. [B/s]"""
-
-    name: str
-    bandwidth: float
 
 
 @dataclass(frozen=True)
@@ -57,26 +48,9 @@ def host_roofline(
     )
     for spot in spots:
         plot.mark(intensity, spot.rate)
-    far = plot.x[1]
-    for level in sorted(levels, key=lambda one: one.bandwidth):
-        start, ridge = max(plot.x[0], plot.y[0] / level.bandwidth), peak / level.bandwidth
-        plot.data.append(
-            _LINE
-            | {
-                "x": [start, ridge, far],
-                "y": [start * level.bandwidth, peak, peak],
-                "line": {"color": NEUTRAL, "width": 1.6, "dash": "solid" if level.name == "DRAM" else "dot"},
-            }
-        )
-    plot.label(far, peak, f"{peak_name} {fmt.si(peak, 'FLOP/s')}", _ABOVE)
+    draw_roofs(plot, peak, peak_name, levels)
     for spot in sorted(spots, key=lambda one: list(_SYMBOL).index(one.kind)):
         plot.label(intensity, spot.rate, spot.label, BESIDE)
-    for level in sorted(levels, key=lambda one: one.bandwidth):
-        start, ridge = max(plot.x[0], plot.y[0] / level.bandwidth), peak / level.bandwidth
-        for part in (0.5, 0.25, 0.75):
-            at = start * (ridge / start) ** part
-            if plot.label(at, at * level.bandwidth, f"{level.name} {fmt.si(level.bandwidth, 'B/s')}", _UNDER):
-                break
     for spot in spots:
         colour = PICK[dark] if spot.kind == "measured" else INK[dark]
         plot.data.append(

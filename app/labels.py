@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
+
+from app.look import NEUTRAL
 
 __all__ = ["BESIDE", "Plot"]
 
 _CHARACTER = 6.2  # width of a 12 px character in Source Sans [px]
 _LINE = 15.0  # height of a line of it [px]
+_STEP = 3.0  # between the points of a drawn line that labels keep off [px]
 
 Box = tuple[float, float, float, float]
 BESIDE = (
@@ -17,12 +22,16 @@ BESIDE = (
     ("right", "middle", -12, 0),
     ("center", "bottom", 0, 11),
     ("center", "top", 0, -11),
+    ("left", "top", 9, -4),
+    ("left", "bottom", 9, 4),
+    ("right", "top", -9, -4),
+    ("right", "bottom", -9, 4),
 )
 
 
 @dataclass
 class Plot:
-    """Ranges of two log axes, the plot's size [px], what is drawn so far, and the boxes that labels have taken."""
+    """Ranges of two log axes, the plot's size [px], what is drawn so far, and what labels keep off."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -31,6 +40,7 @@ class Plot:
     data: list[dict[str, Any]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
     taken: list[Box] = field(default_factory=list)
+    crossed: list[tuple[float, float]] = field(default_factory=list)
 
     def pixel(self, x: float, y: float) -> tuple[float, float]:
         """Where a point lies, from the lower left corner. [px]"""
@@ -41,12 +51,24 @@ class Plot:
     def free(self, box: Box) -> bool:
         """Whether a box lies inside the plot and on nothing."""
         inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0 and box[3] <= self.height
-        return inside and all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
+        apart = all(box[0] >= t[2] or box[2] <= t[0] or box[1] >= t[3] or box[3] <= t[1] for t in self.taken)
+        return inside and apart and not any(box[0] < x < box[2] and box[1] < y < box[3] for x, y in self.crossed)
 
     def mark(self, x: float, y: float) -> None:
         """Keep labels off a point."""
         px, py = self.pixel(x, y)
         self.taken.append((px - 6, py - 6, px + 6, py + 6))
+
+    def line(self, xs: Sequence[float], ys: Sequence[float], solid: bool) -> None:
+        """Draw a bent line, solid or dotted, and keep labels off it."""
+        style = {"color": NEUTRAL, "width": 1.6, "dash": "solid" if solid else "dot"}
+        self.data.append(
+            {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "x": list(xs), "y": list(ys), "line": style}
+        )
+        corners = [self.pixel(x, y) for x, y in zip(xs, ys, strict=True)]
+        for (x0, y0), (x1, y1) in pairwise(corners):
+            steps = 1 + int(math.hypot(x1 - x0, y1 - y0) / _STEP)
+            self.crossed += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]
 
     def label(self, x: float, y: float, text: str, spots: tuple[tuple[str, str, int, int], ...]) -> bool:
         """Write a label at the first free spot beside a point; False where all are taken."""

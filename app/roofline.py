@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from app import format as fmt
 from app.labels import BESIDE, Plot
 from app.look import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
+from app.roofs import Level, draw_roofs
 from engine.devices.family import RESOURCES
 from engine.formats import LABELS
 from engine.report import OpRow, Report
@@ -48,36 +49,10 @@ def points(report: Report) -> list[Point]:
     return [p for p in map(Point.of, report.ops) if p and p.op.device == busiest]
 
 
-_LINE_TRACE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
-_ON_RIDGE = (("center", "bottom", 0, 2),)
-_UNDER_LINE = (("left", "top", 8, -4), ("right", "bottom", -8, 4))
-
-
 def _roofs(plot: Plot, report: Report) -> None:
     roof = report.roofline
-    peak, far = roof.peak_flops_per_s, plot.x[1]
-    name = f"{LABELS.get(roof.format, roof.format)} peak {fmt.si(peak, 'FLOP/s')}"
-    levels = sorted((level for level in roof.levels if level[2] > 0), key=lambda level: level[2])
-    for _, role, bandwidth in levels:
-        start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)
-        plot.data.append(
-            _LINE_TRACE
-            | {
-                "x": [start, ridge, far],
-                "y": [start * bandwidth, min(peak, ridge * bandwidth), min(peak, far * bandwidth)],
-                "line": {"color": NEUTRAL, "width": 1.6, "dash": "solid" if role == "offchip" else "dot"},
-            }
-        )
-    if not levels:
-        plot.data.append(_LINE_TRACE | {"x": [plot.x[0], far], "y": [peak, peak], "line": {"color": NEUTRAL}})
-    plot.label(far, peak, name, (("right", "bottom", 0, 2), ("right", "top", 0, -4)))
-    for level, _, bandwidth in levels:
-        start, ridge = max(plot.x[0], plot.y[0] / bandwidth), min(peak / bandwidth, far)
-        text = f"{level_name(level)} {fmt.si(bandwidth, 'B/s')}"
-        for part in (0.5, 0.25, 0.75, 1.0):
-            at = start * (ridge / start) ** part
-            if plot.label(at, at * bandwidth, text, _UNDER_LINE if part < 1 else _ON_RIDGE):
-                break
+    levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
+    draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels)
 
 
 def _operators(drawn: list[Point], dark: bool) -> list[dict[str, Any]]:

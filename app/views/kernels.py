@@ -11,7 +11,8 @@ import streamlit as st
 
 from app import cached, kernel_charts, link, measuring, parts, words
 from app import format as fmt
-from app.kernel_charts import Level, Spot
+from app.kernel_charts import Spot
+from app.roofs import Level
 from engine.devices.family import Unsupported
 from engine.kernels import jit
 from engine.kernels.probe import Roofline
@@ -128,10 +129,10 @@ def under_roofs(shown: KernelShown) -> None:
         dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
         near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
         name = run.level if run.level in ("L1", "L2") else "L3"
-        levels = [Level(name, near * many), Level("DRAM", dram)]
+        levels = [Level(name, near * many, False), Level("DRAM", dram, True)]
         fig = kernel_charts.host_roofline(
             run.peak, f"{words.format_label(run.precision)} peak", levels, run.flops / run.bytes, spots, parts.dark(),
-            270 if parts.mobile() else 420,
+            240 if parts.mobile() else 400,
         )  # fmt: skip
         parts.figure(fig, f"Roofline of this host: {answer}.", "kernel-roofline")
 

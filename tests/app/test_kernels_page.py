@@ -9,7 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import kernel_charts, measuring
-from app.kernel_charts import Level, Spot
+from app.kernel_charts import Spot
+from app.roofs import Level
 from engine.kernels.jit import JIT_ENABLED
 from engine.measure import KERNELS
 from engine.measure.compare import Compared
@@ -75,7 +76,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
 
 def test_the_roofline_has_the_roofs_it_was_given():
     fig = kernel_charts.host_roofline(
-        1e11, "FP32 peak", [Level("L3", 2e10), Level("DRAM", 1e10)], 50.0,
+        1e11, "FP32 peak", [Level("L3", 2e10, False), Level("DRAM", 1e10, True)], 50.0,
         [Spot("measured", 8e10, "measured"), Spot("predicted", 9e10, "predicted")], dark=False,
     )  # fmt: skip
     roofs = [trace for trace in fig.data if trace.mode == "lines"]
