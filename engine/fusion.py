@@ -16,19 +16,19 @@ from engine.devices import family
 from engine.devices.family import Job
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
-from model_zoo.ops import ZERO, Dim, Graph, Op, Phase, dim
+from model_zoo.ops import Dim, Graph, Op, Phase, dim
 
 __all__ = [
+    "ELEMENT",
     "Chain",
     "Comparison",
-    "block_gain",
-    "chain_gain",
     "chains",
     "compare",
     "depth_first",
     "eager",
+    "pool_cycles",
+    "seconds",
     "tile_cache",
-    "tile_rows",
 ]
 
 FUSABLE = frozenset({
@@ -36,6 +36,7 @@ FUSABLE = frozenset({
     "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Tile",
 })  # fmt: skip
 LOOPS = frozenset({"MaxPool", "AveragePool", "Conv"})  # read a window: neighbours' rows are needed too
+POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
 ELEMENT = 4.0  # bytes of an activation: frameworks of the document's year run FP32
 
 
@@ -46,7 +47,8 @@ class Chain:
     Attributes
     ----------
     ops : names, in order.
-    before, after : activation elements moved breadth first and depth first, as functions of the batch.
+    before : activation elements moved breadth first, as a function of the batch.
+    read, written : the same depth first.
     rows, channels : extent of a tile of the group's output.
     tile_bytes : what a tile keeps between its operators. [B]
     halo : share of input rows read twice because windows of neighbouring tiles overlap. [-]
@@ -54,11 +56,17 @@ class Chain:
 
     ops: tuple[str, ...]
     before: Dim
-    after: Dim
+    read: Dim
+    written: Dim
     rows: int
     channels: int
     tile_bytes: float
     halo: float
+
+    @property
+    def after(self) -> Dim:
+        """Activation elements moved depth first."""
+        return _sum((self.read, self.written))
 
 
 @dataclass(frozen=True)
@@ -242,29 +250,35 @@ def _found(phase: Phase, cache: float) -> list[tuple[list[Op], Chain]]:
             continue
         rows, channels, size, halo = tile
         before, read, written = _traffic(group, at, readers)
-        after = _sum((read * (1 + halo), written))
-        if after.coef < before.coef:
-            names = tuple(op.name for op in group)
-            found.append((group, Chain(names, before, after, rows, channels, size, halo)))
+        chain = Chain(tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo)
+        if chain.after.coef < before.coef:
+            found.append((group, chain))
     return found
 
 
-def depth_first(phase: Phase, cache: float) -> Phase:
-    """The phase with each of its chains as one operator that reads and writes what the chain does."""
+def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
+    """The phase with each of its chains as one operator that reads and writes what the chain does.
+
+    `pool_cycles` is the vector work of an element of a pool's window, in that of any other operation.
+    """
     member: dict[str, Op] = {}
     for group, chain in _found(phase, cache):
         inside = set(chain.ops)
         sources = dict.fromkeys(name for op in group for name in op.inputs if name not in inside)
-        written = chain.after.coef
         whole = Op(
             name="+".join((group[0].name, group[-1].name)), kind="BatchNormalization", group=group[0].group,
-            inputs=tuple(sources), layers=group[0].layers, flops=_sum(op.flops for op in group),
+            inputs=tuple(sources), layers=group[0].layers, flops=_work(group, pool_cycles),
             stored=sum(op.stored for op in group), weights=Dim(sum(op.weights.at() for op in group)),
-            reads=dim(written, "b"), shard="elements",
+            reads=chain.read, writes=chain.written, shard="elements",
         )  # fmt: skip
         for op in group:
             member[op.name] = whole
     return replace(phase, ops=tuple(_replaced(phase.ops, member)))
+
+
+def _work(group: Sequence[Op], pool_cycles: float) -> Dim:
+    """Vector work of a chain."""
+    return _sum(op.flops * (pool_cycles if op.kind in POOLS else 1.0) for op in group)
 
 
 def _replaced(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
@@ -317,83 +331,32 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> C
     slow = device.cpu is not None and device.vendor not in ("Intel", "AMD")
     breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
     unfolded = eager(plain)
-    depth, found = depth_first(unfolded, cache), chains(unfolded, cache)
+    depth, found = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
     return Comparison(
-        breadth_s=_seconds(device, graph, breadth, batch, format),
-        depth_s=_seconds(device, graph, depth, batch, format),
+        breadth_s=seconds(device, graph, breadth, batch, format),
+        depth_s=seconds(device, graph, depth, batch, format),
         breadth_bytes=ELEMENT * sum(c.before.at(batch) for c in found),
         depth_bytes=ELEMENT * sum(c.after.at(batch) for c in found),
         chains=found,
     )
 
 
-def tile_rows(ops: Sequence[Op], cache: float) -> int:
-    """Pooled rows of a tile of a convolution, its activation and a pool, one or more.
-
-    Rows between them fill at most half of `cache` [B]; the rest is for weights and inputs.
-    """
-    conv, _, pool = ops
-    window, stride = pool.attribute("kernel"), pool.attribute("stride", 1.0)
-    row = ELEMENT * sqrt(conv.m.at()) * conv.attribute("filters")
-    return max(1, int((cache / 2 / row - window) // stride) + 1)
+def pool_cycles(device: Device) -> float:
+    """Vector work of an element of a pool's window, in that of any other operation. [-]"""
+    return family(device.kind).model(device).get("pool_cycles", 1.0)
 
 
-def block_gain(
-    device: Device, ops: Sequence[Op], batch: int, tile_rows: int, model: Mapping[str, float] | None = None,
-    together: Dim | None = None,
-) -> float:  # fmt: skip
-    """Breadth-first over depth-first time of a convolution, its activation and a pool, run as bare kernels. [-]
-
-    Depth first, the convolution too is computed by tiles of `tile_rows` pooled rows, so its output never leaves the
-    core; rows that two tiles' windows share are convolved twice. `model` overrides parameters of the family;
-    `together` is the vector work of activation and pool in one pass, where it is not the sum of both. [FLOP]
-    """
-    conv, act, pool = ops
-    window, stride = pool.attribute("kernel"), pool.attribute("stride", 1.0)
-    again = (window + (tile_rows - 1) * stride) / (tile_rows * stride)
-    head = replace(conv, inputs=(), flops=conv.flops * again, writes=ZERO)
-    tail = Op(
-        name="tail", kind="BatchNormalization", group=pool.group, inputs=(conv.name,), writes=pool.writes,
-        flops=together or _sum((act.flops * again, pool.flops)), shard="elements",
-    )  # fmt: skip
-    first = Phase("forward", (replace(conv, inputs=()), act, pool))
-    deep = replace(first, ops=(head, tail))
-    graph = Graph(phases=(first,), unit="image")
-    times = [_seconds(device, graph, phase, batch, "fp32", False, model) for phase in (first, deep)]
-    return times[0] / times[1]
-
-
-def chain_gain(
-    device: Device, ops: Sequence[Op], batch: int, model: Mapping[str, float] | None = None,
-    together: Dim | None = None,
-) -> float:  # fmt: skip
-    """Breadth-first over depth-first time of a chain without a dense product, run as bare kernels. [-] An estimate.
-
-    `model` and `together` as in `block_gain`.
-    """
-    wide = Phase("forward", tuple(ops))
-    graph = Graph(phases=(wide,), unit="image")
-    deep = depth_first(wide, tile_cache(device))
-    if together is not None and len(deep.ops) == 1:
-        deep = replace(deep, ops=(replace(deep.ops[0], flops=together),))
-    times = [_seconds(device, graph, phase, batch, "fp32", False, model) for phase in (wide, deep)]
-    return times[0] / times[1]
-
-
-def _seconds(
-    device: Device, graph: Graph, phase: Phase, batch: int, format: str, framework: bool = True,
-    model: Mapping[str, float] | None = None,
-) -> float:  # fmt: skip
+def seconds(
+    device: Device, graph: Graph, phase: Phase, batch: int, format: str = "fp32", tile: tuple[int, ...] = ()
+) -> float:
     """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
     switches = {s.name: s.default for s in fam.switches} | {"fuse": False}
     if "graph" in switches:
         switches["graph"] = False
-    if "framework" in switches:
-        switches["framework"] = framework
     job = Job(
         device=device, phase=phase, ops=phase.ops, graph=replace(graph, phases=(phase,)), batch=batch, length=1.0,
-        context=1.0, max_context=1.0, ways=1, streams=1, format=format, tile=(), switches=switches,
-        model=fam.model(device, model),
+        context=1.0, max_context=1.0, ways=1, streams=1, format=format, tile=tile, switches=switches,
+        model=fam.model(device),
     )  # fmt: skip
     return fam.price(job).total_s

@@ -153,7 +153,9 @@ def habits(roofline: Roofline, prober: Prober) -> Habits:
     vectors_s = roofline.fp32 / 4.0
     elements = 65536
     special = max(0.5, (_timed(pointwise("sigmoid", elements, 1)) - call) * vectors_s / elements)
-    pooled = pool("MaxPool", 1, (56, 56), 64, 3, 2, 0, 1)
+    pools = [pool("MaxPool", 1, (side, side), 64, 3, 2, 0, 1) for side in (56, 14)]  # two sizes: a call costs alike
+    more = pools[0].flops - pools[1].flops
+    pooled = min((_timed(pools[0]) - _timed(pools[1])) / more for _ in range(3))
     bags, single, ids = (
         lookup(64, 40, 2048, 64, "fp32", 1),
         lookup(2560, 1, 2048, 64, "fp32", 1),
@@ -173,7 +175,7 @@ def habits(roofline: Roofline, prober: Prober) -> Habits:
         window_call=window_call,
         step_call=step_call,
         special=special,
-        pool=max(1.0, (_timed(pooled) - sliding) * vectors_s / pooled.flops),
+        pool=max(1.0, pooled * vectors_s),
         row=max(1.0, (_timed(bags) + _timed(single) - 2.0 * call) / 2.0 * clock / 2560),
         hash=max(0.1, (_timed(ids) - call) * clock / (512 * 26)),
         popcount=bits.flops / _timed(bits),

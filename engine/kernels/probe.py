@@ -23,7 +23,10 @@ from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
 from engine.kernels.operators.ranges import require
 from engine.kernels.probe_ir import CHAINS, compute_ir, read_ir
 
-__all__ = ["CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "peak_call", "probe", "stream_read"]
+__all__ = [
+    "CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "copy_once", "peak_call",
+    "probe", "read_once", "stream_read",
+]  # fmt: skip
 
 _ROUNDS = 5
 _SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word
@@ -130,6 +133,24 @@ def _triad_range(lo, hi, a, b, c, scale):
     x, y, z = a[lo:hi], b[lo:hi], c[lo:hi]
     for i in range(x.size):
         x[i] = y[i] + scale * z[i]
+
+
+@kernel
+def _copy_range(lo, hi, source, target):
+    x, y = source[lo:hi], target[lo:hi]
+    for i in range(x.size):
+        y[i] = x[i]
+
+
+def read_once(data: np.ndarray) -> None:
+    """One pass over a float32 array, read in vectors by one thread."""
+    words = data.reshape(-1).view(np.int32)
+    _read_range(0, 1, words, np.empty(1, np.int32), words.size, 1)
+
+
+def copy_once(source: np.ndarray, target: np.ndarray) -> None:
+    """One float32 array stored into another of its size, by one thread; caches are written to, not passed by."""
+    _copy_range(0, source.size, source.reshape(-1), target.reshape(-1))
 
 
 @kernel

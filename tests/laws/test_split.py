@@ -6,10 +6,12 @@ import time
 
 import pytest
 
+from engine.devices.cpu import FAMILY
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.partition.split import best_split, crossing, split_points
 from engine.scenario import Scenario, ScenarioError
+from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 QPI = Scenario(
@@ -28,12 +30,63 @@ def test_every_point_of_alexnet_equals_the_main_path(scenario):
     assert best_split(points).latency_s == pytest.approx(min(brute), rel=1e-9)
 
 
-def test_points_of_resnet152_equal_the_main_path():
+def test_every_point_of_resnet152_equals_the_main_path_and_so_does_the_best():
     scenario = TCP.with_(workload="resnet152")
     points = split_points(scenario)
-    for p in points[::23]:
-        assert p.latency_s == pytest.approx(evaluate(scenario.with_(split=p.at)).latency_s, rel=1e-9), p.after
-        assert 1 / p.interval_s >= (1 - 1e-9) / p.latency_s
+    ops = default_zoo().graph("resnet152").phases[0].ops
+    assert [p.at for p in points] == list(range(len(ops) + 1))
+    brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    assert best_split(points).latency_s == pytest.approx(min(brute), rel=1e-9)
+    assert brute[best_split(points).at] == pytest.approx(min(brute), rel=1e-9)
+    assert all(1 / p.interval_s >= (1 - 1e-9) / p.latency_s for p in points)
+
+
+def by_hand(scenario: Scenario, alone: tuple[Scenario, Scenario], link: str) -> list[float]:
+    """Latency of every cut as a plain sum: both executors' operators as each runs the whole network, and the wire."""
+    catalog = default_catalog()
+    ops = default_zoo().graph(scenario.workload).phases[0].ops
+    found = [evaluate(one) for one in alone]
+    times = [{row.name: row.time_s for row in report.ops} for report in found]
+    once = [report.latency_s - sum(t.values()) for report, t in zip(found, times, strict=True)]
+    wire = catalog.link(link)
+    rate = wire.bandwidth.si * (wire.payload.si if wire.payload else 1.0)
+    start = (wire.per_transfer.si if wire.per_transfer else 0.0) + wire.latency.si
+    second = catalog.device(catalog.system(scenario.system).devices[-1].device)
+    line = FAMILY.model(second)["handover_line"]
+    totals = []
+    for cut in range(len(ops) + 1):
+        before, after = ops[:cut], ops[cut:]
+        total = sum(times[0][op.name] for op in before) + sum(times[1][op.name] for op in after)
+        total += (once[0] if before else 0.0) + (once[1] if after else 0.0)
+        if before and after:
+            needed = {name for op in after for name in op.inputs}
+            size = sum(4.0 * scenario.batch * op.writes.at(1) for op in before if op.name in needed)
+            total += start + size / rate + size / 64 * line
+        totals.append(total)
+    return totals
+
+
+XEON = Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32", tile=(1,))
+EDGE = Scenario(system="edge-tiers", workload="alexnet", precision="fp32", scheme="split")
+STREET, CABINET = (XEON.with_(system=id, tile=()) for id in ("arm-edge", "xeon-e5-2650"))
+
+
+@pytest.mark.parametrize("workload", ["alexnet", "vgg16", "resnet152", "densenet161", "mobilenet-v1"])
+@pytest.mark.parametrize(
+    ("scenario", "alone", "link"),
+    [(QPI, (XEON, XEON), "qpi-8gt"), (TCP, (XEON, XEON), "tcp-nic-loop"), (EDGE, (STREET, CABINET), "metro-1g")],
+    ids=["qpi", "tcp", "metro"],
+)
+def test_every_cut_of_whole_networks_is_the_plain_sum_and_the_best_is_its_least(workload, scenario, alone, link):
+    scenario = scenario.with_(workload=workload)
+    brute = by_hand(scenario, tuple(one.with_(workload=workload) for one in alone), link)
+    points = split_points(scenario)
+    assert len(points) == len(brute)
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    best = best_split(points)
+    assert best.latency_s == pytest.approx(min(brute), rel=1e-9)
+    assert best.at == next(i for i, t in enumerate(brute) if t <= min(brute) * (1 + 1e-12))
 
 
 @pytest.mark.parametrize("workload", ["alexnet", "resnet152"])

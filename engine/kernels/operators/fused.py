@@ -25,7 +25,7 @@ from engine.kernels.operators.conv import (
 from engine.kernels.operators.gemm import output
 from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.norm import batch_norm
-from engine.kernels.operators.pool import across, max_pool, raise_line
+from engine.kernels.operators.pool import STRIP, across, highest, max_pool
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
 
 _ZERO = np.float32(0)
 _NONE = np.empty(0, np.float32)
-_STRIP_FLOATS = 2048  # of the line under some pooled columns: it, its gain, its shift and the input share an L1
 
 
 def conv_relu_pool_breadth_first(
@@ -109,12 +108,9 @@ def conv_pool_rows(
             slots,
         )
         for i in range(count):
-            top[:] = _ZERO
-            for k in range(window):
-                start = (i * stride + k) * row
-                raise_line(top, hidden[start : start + row])
+            highest(top, hidden, i * stride * row, row, window, _ZERO)
             at = (r + i) * columns * channels
-            across(top, left, right, channels, _ZERO, out[at : at + columns * channels])
+            across(top, left, right, 0, channels, _ZERO, out[at : at + columns * channels])
         r += count
 
 
@@ -163,16 +159,39 @@ def affine_relu_pool_breadth_first(
 
 
 @inner
-def _affine_raise(line, values, gain, shift):
-    for i in range(line.size):
-        v = np.float32(values[i] * gain[i]) + shift[i]
-        line[i] = v if v > line[i] else line[i]
+def _affine_highest(line, flat, start, row, count, gain, shift):
+    """As ``highest`` from zero on, of values normalised as they are read."""
+    size = line.size
+    if count == 2:
+        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        for i in range(size):
+            v = np.float32(one[i] * gain[i]) + shift[i]
+            best = v if v > _ZERO else _ZERO
+            v = np.float32(two[i] * gain[i]) + shift[i]
+            line[i] = v if v > best else best
+    elif count == 3:
+        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        three = flat[start + 2 * row : start + 2 * row + size]
+        for i in range(size):
+            v = np.float32(one[i] * gain[i]) + shift[i]
+            best = v if v > _ZERO else _ZERO
+            v = np.float32(two[i] * gain[i]) + shift[i]
+            best = v if v > best else best
+            v = np.float32(three[i] * gain[i]) + shift[i]
+            line[i] = v if v > best else best
+    else:
+        line[:] = _ZERO
+        for k in range(count):
+            values = flat[start + k * row : start + k * row + size]
+            for i in range(size):
+                v = np.float32(values[i] * gain[i]) + shift[i]
+                line[i] = v if v > line[i] else line[i]
 
 
 @kernel
 def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
     """Pooled rows ``[lo, hi)`` over all images, ``block`` pooled columns at a time: the input under them is normalised
-    (not where ``gain`` is empty) and at once raised into a line that stays in the first-level cache.
+    (not where ``gain`` is empty) and at once reduced to a line that stays in the first-level cache.
 
     ``gain`` and ``shift`` are repeated over as many pixels as a block needs.
     """
@@ -189,15 +208,13 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
             count = min(block, columns - column)
             size = ((count - 1) * stride + window) * channels
             part = line[:size]
-            part[:] = _ZERO
-            for i in range(window):
-                start = first + i * row + column * stride * channels
-                if gain.size == 0:
-                    raise_line(part, flat[start : start + size])
-                else:
-                    _affine_raise(part, flat[start : start + size], gain, shift)
+            start = first + column * stride * channels
+            if gain.size == 0:
+                highest(part, flat, start, row, window, _ZERO)
+            else:
+                _affine_highest(part, flat, start, row, window, gain, shift)
             at = r * row_out + column * channels
-            across(part, left[:count], right[:count], channels, _ZERO, to[at : at + count * channels])
+            across(part, left[:count], right[:count], 0, channels, _ZERO, to[at : at + count * channels])
 
 
 def affine_relu_pool_depth_first(
@@ -237,7 +254,7 @@ def _pooled(
     rows, columns = (max(0, (n - window) // stride + 1) for n in x.shape[1:3])
     out = output(out, (x.shape[0], rows, columns, x.shape[3]), np.float32)
     if out.size:
-        block = max(1, min(columns, _STRIP_FLOATS // (stride * x.shape[3])))
+        block = max(1, min(columns, STRIP // (stride * x.shape[3])))
         pixels = (block - 1) * stride + window
         arguments = (x, np.tile(gain, pixels), np.tile(shift, pixels), window, stride, block, out)
         over_range(affine_pool_rows, x.shape[0] * rows, *arguments, threads=threads)

@@ -10,6 +10,8 @@ from engine.kernels.operators.softmax import row_sum
 
 __all__ = ["batch_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
+_STRIP = 2048  # elements normalised in one go: rows of few channels are taken together
+
 
 @kernel
 def layer_norm_rows(lo, hi, x, gain, shift, epsilon, centred, out):
@@ -29,11 +31,14 @@ def layer_norm_rows(lo, hi, x, gain, shift, epsilon, centred, out):
 
 @kernel
 def batch_norm_rows(lo, hi, x, gain, shift, out):
-    """Rows ``[lo, hi)``: ``x * gain + shift`` per channel."""
-    for r in range(lo, hi):
-        row, to = x[r], out[r]
-        for c in range(row.size):
-            to[c] = np.float32(row[c] * gain[c]) + shift[c]
+    """Rows ``[lo, hi)``: ``x * gain + shift`` per channel; both are repeated over as many rows as are taken at once."""
+    width, end = x.shape[1], hi * x.shape[1]
+    flat, to = x.reshape(-1), out.reshape(-1)
+    for start in range(lo * width, end, gain.size):
+        past = min(start + gain.size, end)
+        values, made = flat[start:past], to[start:past]
+        for c in range(values.size):
+            made[c] = np.float32(values[c] * gain[c]) + shift[c]
 
 
 def _rows(x: np.ndarray, gain: np.ndarray, shift: np.ndarray | None, out: np.ndarray | None):
@@ -89,7 +94,10 @@ def batch_norm(
 ) -> np.ndarray:
     """Inference batch normalisation with its statistics folded: ``x * gain + shift`` per channel, channels last."""
     flat, moved, result, to, grain = _rows(x, gain, shift, out)
-    over_range(batch_norm_rows, len(flat), flat, gain, moved, to, threads=threads, grain=grain)
+    if result.size:
+        repeats = min(len(flat), max(1, _STRIP // gain.size))
+        gain, moved = (np.tile(values, repeats) if repeats > 1 else values for values in (gain, moved))
+        over_range(batch_norm_rows, len(flat), flat, gain, moved, to, threads=threads, grain=grain)
     return result
 
 

@@ -9,6 +9,7 @@ windows may differ per output (adaptive pooling), so a window is a pair of bound
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["adaptive_average_pool", "average_pool", "global_average_pool", "max_pool"]
+
+STRIP = 2048
+"""Elements of a line of maxima: it and three stretches of input lie in a first-level cache together."""
 
 
 @inner
@@ -26,14 +30,39 @@ def raise_line(line, values):
 
 
 @inner
-def across(line, left, right, channels, lowest, out):
-    """Windows ``[left, right)`` of pixels of a flat ``line`` to their maxima, flat: no less than ``lowest``.
+def highest(line, flat, start, row, count, lowest):
+    """``line`` = largest of ``count`` stretches of ``flat`` from ``start`` on, ``row`` apart: no less than ``lowest``.
+
+    The usual windows read every stretch and write the line in one pass.
+    """
+    size = line.size
+    if count == 2:
+        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        for i in range(size):
+            best = one[i] if one[i] > lowest else lowest
+            line[i] = two[i] if two[i] > best else best
+    elif count == 3:
+        one, two = flat[start : start + size], flat[start + row : start + row + size]
+        three = flat[start + 2 * row : start + 2 * row + size]
+        for i in range(size):
+            best = one[i] if one[i] > lowest else lowest
+            best = two[i] if two[i] > best else best
+            line[i] = three[i] if three[i] > best else best
+    else:
+        line[:] = lowest
+        for k in range(count):
+            raise_line(line, flat[start + k * row : start + k * row + size])
+
+
+@inner
+def across(line, left, right, base, channels, lowest, out):
+    """Windows ``[left, right)`` of pixels to their maxima, flat: no less than ``lowest``; ``line`` begins at ``base``.
 
     Offsets are unsigned: an index that may be negative costs a test for every element.
     """
     span = np.uintp(channels)
     for ow in range(left.size):
-        to, one = np.uintp(ow) * span, np.uintp(left[ow]) * span
+        to, one = np.uintp(ow) * span, np.uintp(left[ow] - base) * span
         two, three, count = one + span, one + span + span, right[ow] - left[ow]
         if count == 3:
             for c in range(span):
@@ -61,18 +90,29 @@ def across(line, left, right, channels, lowest, out):
 
 @kernel
 def max_rows(lo, hi, x, top, bottom, left, right, lowest, out):
-    """Output rows ``[lo, hi)`` (over all images) of a max pool; window bounds are clipped to the image."""
+    """Output rows ``[lo, hi)`` (over all images) of a max pool; window bounds are clipped to the image.
+
+    A few columns at a time, so that the line under them stays in the first-level cache.
+    """
     height, high, row_in = top.size, x.shape[1], x.shape[2] * x.shape[3]
-    channels, row_out = x.shape[3], out.shape[2] * out.shape[3]
+    channels, columns = x.shape[3], left.size
     flat, to = x.reshape(-1), out.reshape(-1)
-    line = np.empty(row_in, x.dtype)
+    block = max(1, min(columns, STRIP * columns // max(1, row_in)))
+    widest = 0
+    for first in range(0, columns, block):
+        widest = max(widest, right[min(first + block, columns) - 1] - left[first])
+    line = np.empty(widest * channels, x.dtype)
     for r in range(lo, hi):
         n, oh = r // height, r % height
-        line[:] = lowest
-        for h in range(top[oh], bottom[oh]):
-            start = (n * high + h) * row_in
-            raise_line(line, flat[start : start + row_in])
-        across(line, left, right, channels, lowest, to[r * row_out : (r + 1) * row_out])
+        above = (n * high + top[oh]) * row_in
+        for first in range(0, columns, block):
+            past = min(first + block, columns)
+            base = left[first]
+            part = line[: (right[past - 1] - base) * channels]
+            highest(part, flat, above + base * channels, row_in, bottom[oh] - top[oh], lowest)
+            at = (r * columns + first) * channels
+            mine = to[at : at + (past - first) * channels]
+            across(part, left[first:past], right[first:past], base, channels, lowest, mine)
 
 
 @kernel
@@ -104,8 +144,12 @@ def _pair(name: str, value: int | Sequence[int], least: int) -> tuple[int, int]:
     return pair[0], pair[1]
 
 
+@lru_cache(maxsize=256)
 def window_bounds(size: int, window: int, stride: int, padding: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """First and past-the-end input of each output along one axis, clipped, and the unclipped count. [pixels]"""
+    """First and past-the-end input of each output along one axis, clipped, and the unclipped count. [pixels]
+
+    Kept, so not to be written to: working it out takes as long as pooling a small image.
+    """
     count = max(0, (size + 2 * padding - window) // stride + 1)
     first = np.arange(count, dtype=np.int64) * stride - padding
     last = np.minimum(first + window, size + padding)
