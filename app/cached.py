@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "load_answer", "load_point", "load_window", "machine", "node_curves",
-    "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "warm_up",
+    "arrangements", "attribution", "keep_modules", "load_answer", "load_point", "load_window", "machine",
+    "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published",
+    "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -154,7 +156,7 @@ def precision_study(name: str, bound: float, wide: str) -> Found:
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
-def warm_up(token: str) -> int:
+def warm_up(token: str) -> None:
     """First evaluation and imports done before anybody waits; then everything alive is frozen.
 
     Streamlit collects garbage after every rerun; with numba, plotly and pandas loaded that would be most of a rerun's
@@ -165,5 +167,14 @@ def warm_up(token: str) -> int:
 
     report(token)
     gc.collect()
-    gc.freeze()
-    return gc.get_freeze_count()
+    keep_modules()
+
+
+_frozen = {"modules": 0}
+
+
+def keep_modules() -> None:
+    """Freeze again once a page has loaded modules of its own: collecting those after each rerun holds up readers."""
+    if len(sys.modules) != _frozen["modules"]:
+        _frozen["modules"] = len(sys.modules)
+        gc.freeze()

@@ -22,4 +22,7 @@ page = st.navigation(
 link.arrive()
 if message:
     st.warning(fmt.plain(message), icon=":material/link_off:")
-page.run()
+try:
+    page.run()
+finally:
+    cached.keep_modules()
