@@ -242,7 +242,7 @@ def _open(columns: Sequence[Column], base: Column, best: Column) -> str:
     lacking = sorted(c.letter for c, b in zip((best, base), bands, strict=True) if b is None)
     if lacking:
         plural = len(lacking) > 1
-        return f":gray[{' and '.join(lacking)} {'are' if plural else 'is'} unvalidated.]"
+        return f":gray[{' and '.join(lacking)} {'have' if plural else 'has'} no error band.]"
     fast, slow = sorted((best, base), key=lambda c: c.report.latency_per_unit_s if c.report else 0.0)
     assert fast.report is not None
     assert slow.report is not None

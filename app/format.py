@@ -198,9 +198,9 @@ def usd(value: float | None) -> str:
 
 
 def band(relative: float | None) -> str:
-    """`±5%`, or `unvalidated` where nothing published was compared."""
+    """`±5%`, or `no evidence` where nothing published was compared."""
     if relative is None or not math.isfinite(relative):
-        return "unvalidated"
+        return "no evidence"
     return "±<1%" if relative < 0.01 else f"±{percent(relative)}"
 
 

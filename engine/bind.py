@@ -81,6 +81,7 @@ def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
         "value": printed,
         "basis": "assumed",
         "note": f"what-if of the scenario; the catalog says {quantity.value}",
+        "before": quantity.value if quantity.before is None else quantity.before,
     }
     node = data
     walked = spec

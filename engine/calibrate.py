@@ -118,6 +118,8 @@ def device_of(roofline: Roofline, found: Habits) -> Device:
         },
         "model": {
             "gemm_efficiency": seen(found.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
+            "conv_efficiency": seen(found.gemm, "", "as gemm_efficiency: one kernel runs both"),
+            "requantise_cycles": said(0.0, "cycle", "within the measured shares of convolutions"),
             "efficiency_ceiling": said(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
             "width_exponent": said(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
             "binary_efficiency": said(1.0, "", "the rate above is a measured product, so nothing is left to take off"),

@@ -149,7 +149,7 @@ def _told(report: Any) -> list[str]:
         f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
         f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else 'not published'}",
-        f"error band  {'±' + percent(band.relative) if band.relative is not None else band.label}",
+        f"error band  {_band(band)}",
     ]
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
         lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")
@@ -159,13 +159,24 @@ def _told(report: Any) -> list[str]:
     return [*lines, f"token       {report.token}"]
 
 
+def _band(band: Any) -> str:
+    from engine.words import percent
+
+    if band.relative is None:
+        return f"{band.label} on this family and kind of network"
+    return f"±{percent(band.relative)} ({band.count} measured results" + (
+        f", {band.recalled} of them recalled)" if band.recalled else ")"
+    )
+
+
 def _validate(args: argparse.Namespace) -> int:
     from engine.published import summary, validate, write_residuals
+    from engine.published.elsewhere import compare
 
-    rows = validate()
+    rows, elsewhere = validate(), compare()
     if args.write:
-        write_residuals(rows)
-    emit(rows, args.json, () if args.json else summary(rows))
+        write_residuals(rows, elsewhere)
+    emit(elsewhere if args.elsewhere else rows, args.json, () if args.json else summary(rows, elsewhere))
     return 0
 
 
@@ -207,6 +218,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
+    p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
     p.set_defaults(run=_validate)
     p = commands.add_parser("bench", help="ratios against libraries and limits, measured side by side")
     p.add_argument("--only", help="benchmark files whose name holds this")

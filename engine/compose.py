@@ -278,7 +278,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
         assumptions=_assumptions(bound, plan, times, money),
-        error_band=error_band(first.family.kind),
+        error_band=error_band((p.family.kind for p in times.priced), bound.workload.family),
         problems=problems,
         verdict=_verdict(facts, memory, problems),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},

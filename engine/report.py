@@ -109,11 +109,12 @@ class Assumption:
 
 @dataclass(frozen=True)
 class ErrorBand:
-    """90th percentile of the family's validation residuals, or the fact that there are none."""
+    """90th percentile of the family's residuals on this kind of network, or the fact that there is no evidence."""
 
     relative: float | None
-    label: str  # validated | unvalidated
-    count: int
+    label: str  # validated | recalled | no evidence
+    count: int  # residuals
+    recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ class Quantity(BaseModel):
     basis: Basis = "published"
     note: str | None = None
     claims: tuple[str, ...] = ()
+    before: str | float | None = None  # what a scenario's what-if stands in for, as printed; no file sets it
 
     @model_validator(mode="after")
     def _evidence(self) -> Quantity:
@@ -141,6 +142,11 @@ class Quantity(BaseModel):
     def si(self) -> float:
         """The value in SI units."""
         return parse(self.value)[0]
+
+    @property
+    def catalog_si(self) -> float:
+        """The value in SI units without the scenario's what-if."""
+        return self.si if self.before is None else parse(self.before)[0]
 
     @property
     def dimension(self) -> str:

@@ -171,18 +171,21 @@ def assumptions(report: Report) -> None:
     """What the numbers rest on."""
     band = report.error_band
     said = (
-        f"error band {fmt.band(band.relative)} from {band.count} validation claims"
+        f"error band {fmt.band(band.relative)} from {band.count} measured results"
         if band.relative is not None
-        else "no error band yet"
+        else "no evidence for an error band"
     )
     with st.expander(f"Assumptions ({len(report.assumptions)}) and {said}", key="open.assumptions"):
         if band.relative is None:
             st.caption(
-                "Unvalidated: fewer than three published figures of this device family were compared with a prediction."
+                "No evidence: fewer than three measured results of this device family on this kind of network were "
+                "compared with a prediction."
             )
         else:
             st.caption(
-                f"90% of {band.count} published figures of this device family fell within {fmt.band(band.relative)}."
+                f"90% of {band.count} measured results of this device family on this kind of network fell within "
+                f"{fmt.band(band.relative)}; {band.recalled} of them come from other sources than the five documents "
+                "and are recalled."
             )
         frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
         st.dataframe(

@@ -96,7 +96,7 @@ def sentence(rows: list[claims.Row]) -> None:
     """The page's answer in words."""
     found = claims.tally(rows, "validation")
     if not found.predicted or found.median is None:
-        st.markdown("**No figure of these documents is predicted yet**, so every result is unvalidated.")
+        st.markdown("**No figure of these documents is predicted yet**, so there is no evidence for any result.")
         return
     st.markdown(
         f"**{found.met} of {found.predicted} published figures that no constant was fitted on are met** within their "

@@ -7,8 +7,11 @@ import numpy as np
 from model_zoo.ops import Op, Phase
 
 # columns of the flags
-SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS = range(11)
-FLAGS = 11
+(
+    SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS, CONVOLVES, NARROW
+) = range(13)  # fmt: skip
+FLAGS = 13
+WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of QUANTISE: an input is wide; it is where sums are stored wide
 
 _SPECIAL = {"Softmax": 1.0, "Gelu": 1.0, "Silu": 1.0, "Swish": 1.0, "Sigmoid": 1.0, "Tanh": 1.0, "LRN": 3.0}
 """Transcendental functions an element costs: LRN raises to a power, an exponential of a product with a logarithm."""
@@ -19,6 +22,8 @@ _RIDES = frozenset(
 _NO_WORK = frozenset({"Reshape", "Split"})
 """Views of the same bytes."""
 _POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
+_STAY_NARROW = _POOLS | {"Add", "Relu", "Clip", "Concat"}
+"""Kinds that INT8 libraries compute on what quantised products stored, without widening it in memory."""
 PANEL, PANEL_FILL = 64.0, 0.7  # columns of a packed panel; share of them to fill, or a convolution's blocks win
 
 
@@ -27,6 +32,7 @@ def flags_of(phase: Phase) -> np.ndarray:
     flags = np.zeros((len(phase.ops), FLAGS))
     by_name = {op.name: op for op in phase.ops}
     riding: set[str] = set()
+    narrow: set[str] = set()
     for row, op in zip(flags, phase.ops, strict=True):
         producers = [by_name[name] for name in op.inputs if name in by_name]
         produced = [p for p in producers if p.contraction or p.name in riding]
@@ -34,7 +40,14 @@ def flags_of(phase: Phase) -> np.ndarray:
         if op.kind in _RIDES and produced and op.layers == produced[0].layers:
             row[INLINE] = 1.0
             riding.add(op.name)
-        row[QUANTISE] = op.contraction and op.quantisable and op.stored > 0 and not produced
+        low = op.contraction and op.quantisable and op.stored > 0
+        held = bool(producers) and all(p.name in narrow for p in producers)
+        if low or (held and op.kind in _STAY_NARROW):
+            narrow.add(op.name)
+            row[NARROW] = not low
+        if low and not produced:
+            row[QUANTISE] = STORED_NARROW if held else WIDE_INPUT
+        row[CONVOLVES] = op.kind == "Conv"
         row[PREPARED] = op.group == "preprocess"
         row[BINARY] = op.kind == "BinaryGemm"
         row[WINDOW] = op.kind == "Conv" and _attribute(op, "kernel", 1.0) > 1.0

@@ -8,14 +8,18 @@ from engine.devices.counts import at as _at
 from engine.devices.cpu_flags import (
     BINARY,
     CHANNELS,
+    CONVOLVES,
     FREE,
     HASHED,
     INLINE,
+    NARROW,
     POOLS,
     PREPARED,
     QUANTISE,
     SLIDES,
     SPECIAL,
+    STORED_NARROW,
+    WIDE_INPUT,
     WINDOW,
 )
 from engine.kernels.jit import kernel
@@ -28,7 +32,7 @@ FIELDS: tuple[str, ...] = (
     "quantised", "private_latency", "shared_latency", "dram_latency", "misses", "row_cycles", "hash_cycles",
     "op_overhead", "barrier", "fuse", "fuse_requantise", "fuse_gathers", "prune", "preprocess_apart", "dead_ops",
     "dead_cycles", "write_allocate", "window_overhead", "tile_rows", "tile_columns", "lone_vector", "exposed",
-    "weight_stream", "pool_cycles", "step_overhead",
+    "weight_stream", "pool_cycles", "step_overhead", "conv_efficiency", "requantise_cycles",
 )  # fmt: skip
 (
     THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, CLOCK, GEMM_EFFICIENCY,
@@ -37,8 +41,8 @@ FIELDS: tuple[str, ...] = (
     QUANTISED, PRIVATE_LATENCY, SHARED_LATENCY, DRAM_LATENCY, MISSES, ROW_CYCLES, HASH_CYCLES,
     OP_OVERHEAD, BARRIER, FUSE, FUSE_REQUANTISE, FUSE_GATHERS, PRUNE, PREPROCESS_APART, DEAD_OPS,
     DEAD_CYCLES, WRITE_ALLOCATE, WINDOW_OVERHEAD, TILE_ROWS, TILE_COLUMNS, LONE_VECTOR, EXPOSED,
-    WEIGHT_STREAM, POOL_CYCLES, STEP_OVERHEAD,
-) = range(49)  # fmt: skip
+    WEIGHT_STREAM, POOL_CYCLES, STEP_OVERHEAD, CONV_EFFICIENCY, REQUANTISE_CYCLES,
+) = range(51)  # fmt: skip
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
@@ -173,6 +177,8 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         low = rec[QUANTISED] > 0.0 and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
         low = low and not binary
         inline = rec[FUSE] > 0.0 and flags[j, INLINE] > 0.0
+        narrow = rec[QUANTISED] > 0.0 and rec[FUSE_REQUANTISE] > 0.0 and flags[j, NARROW] > 0.0
+        element = rec[WEIGHT_BYTES] if narrow else rec[WIDE_BYTES]
         extra_ops = 0.0
 
         # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written)
@@ -183,7 +189,8 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         elif low:
             size = reads * rec[WEIGHT_BYTES]
             moved = size
-            if flags[j, QUANTISE] > 0.0:  # its input is still wide: measured, scaled, rounded in a pass of its own
+            stored_wide = flags[j, QUANTISE] == STORED_NARROW and rec[FUSE_REQUANTISE] == 0.0
+            if flags[j, QUANTISE] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
                 size += reads * (rec[WIDE_BYTES] + rec[WEIGHT_BYTES])
                 moved += reads * (rec[WIDE_BYTES] + stores * rec[WEIGHT_BYTES])
                 extra_ops += 1.0
@@ -194,10 +201,10 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
                 moved += writes * (stores * 4.0 + 4.0 + 4.0)
                 extra_ops += 2.0
         else:
-            size = (reads + writes) * rec[WIDE_BYTES]
-            moved = (reads + stores * writes) * rec[WIDE_BYTES]
+            size = (reads + writes) * element
+            moved = (reads + stores * writes) * element
         if inline:
-            size = max(reads - writes, 0.0) * rec[WIDE_BYTES]
+            size = max(reads - writes, 0.0) * element
             moved = size
         if flags[j, FREE] > 0.0:
             moved = 0.0
@@ -241,7 +248,10 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
                 useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
                 useful *= _thread_share(g, m, n, rec[THREADS])
                 useful *= _tile_share(m, n, flags[j, SLIDES], rec)
-                busy = flops / (roof * rec[GEMM_EFFICIENCY] * useful)
+                reached = rec[CONV_EFFICIENCY] if flags[j, CONVOLVES] > 0.0 else rec[GEMM_EFFICIENCY]
+                busy = flops / (roof * reached * useful)
+                if low and rec[FUSE_REQUANTISE] > 0.0:
+                    busy += writes / rec[LANES] * rec[REQUANTISE_CYCLES] / (rec[CLOCK] * rec[THREADS])
         else:
             roof = rec[WIDE_PEAK]
             busy = flops / rec[VECTOR_RATE] * (rec[POOL_CYCLES] if flags[j, POOLS] > 0.0 else 1.0)

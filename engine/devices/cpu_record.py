@@ -189,10 +189,9 @@ class Seen:
         """A vector a cycle: its loads and its store take the ports. [FLOP/s]"""
         return self.threads * self.clock * self.width / 4.0
 
-    @property
-    def efficiency(self) -> float:
-        """Share of the peak that products reach. [-]"""
-        found = self.model["gemm_efficiency"] * (REFERENCE_WIDTH / self.width) ** self.model["width_exponent"]
+    def efficiency(self, name: str) -> float:
+        """Share of the peak that products, or convolutions, reach at this part's width. [-]"""
+        found = self.model[name] * (REFERENCE_WIDTH / self.width) ** self.model["width_exponent"]
         return min(self.model["efficiency_ceiling"], found)
 
     @cached_property
@@ -269,7 +268,8 @@ FIELD_OF: dict[str, Callable[[Seen], float]] = {
     "vector_rate": lambda seen: seen.vector_rate,
     "lanes_rate": lambda seen: seen.vector_rate,
     "clock": lambda seen: seen.clock,
-    "gemm_efficiency": lambda seen: seen.efficiency,
+    "gemm_efficiency": lambda seen: seen.efficiency("gemm_efficiency"),
+    "conv_efficiency": lambda seen: seen.efficiency("conv_efficiency"),
     "lanes": lambda seen: seen.width / 4.0,
     "dram": lambda seen: seen.dram,
     "shared_rate": lambda seen: seen.shared_rate,

@@ -99,9 +99,22 @@ def _bandwidth(job: Job) -> float:
     return level.bandwidth.si if level.bandwidth else float("inf")
 
 
+def _achieved(job: Job, format: str) -> float:
+    """Share of the dense peak that large products reach. [-]
+
+    Measured on this part in this format; else the part's least share in another format of 16 bits or fewer, as clock,
+    power limit and libraries are the same; else the class figure. A what-if of the peak keeps the share.
+    """
+    device, measured = job.device, _gpu(job).achieved_peak
+    shares = {f: min(1.0, q.si / device.peak[f].catalog_si) for f, q in measured.items() if f in device.peak}
+    if format in shares:
+        return shares[format]
+    kin = [share for f, share in shares.items() if BITS[f] <= 16]
+    return min(kin) if kin and BITS[format] <= 16 else job.model["matmul_efficiency"]
+
+
 def _matmul_efficiency(job: Job) -> float:
-    achieved = _gpu(job).achieved_peak.get(compute_format(job.device, job.format))
-    return min(1.0, achieved.si / peak(job.device, job.format)) if achieved else job.model["matmul_efficiency"]
+    return _achieved(job, compute_format(job.device, job.format))
 
 
 def _launch(job: Job) -> float:
@@ -139,14 +152,18 @@ def record(job: Job) -> np.ndarray:
     return np.array([_units(job), low, kept, wide, _cache(job), float(job.switches["fuse"]), *sides])
 
 
+def _wide_of(job: Job) -> str:
+    return wide_format(job.device, job.format)
+
+
 def _roofs(job: Job) -> tuple[float, float, float]:
     """Dense peaks that ops are held against, by RATE. [FLOP/s]"""
-    return peak(job.device, job.format), peak(job.device, wide_format(job.device, job.format)), _vector_peak(job)
+    return peak(job.device, job.format), peak(job.device, _wide_of(job)), _vector_peak(job)
 
 
 SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
     lambda job: 1.0 / (peak(job.device, job.format) * _matmul_efficiency(job)),
-    lambda job: 1.0 / (peak(job.device, wide_format(job.device, job.format)) * _matmul_efficiency(job)),
+    lambda job: 1.0 / (peak(job.device, _wide_of(job)) * _achieved(job, compute_format(job.device, _wide_of(job)))),
     lambda job: 1.0 / _vector_peak(job),
     lambda job: 1.0 / (_bandwidth(job) * job.model["memory_efficiency"]),
     _launch,

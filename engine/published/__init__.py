@@ -18,6 +18,7 @@ from engine.published.bands import FILE
 from engine.published.headline import into
 from engine.published.prediction import Prediction
 from engine.scenario import encode
+from model_zoo.catalog import default_zoo
 
 __all__ = ["DOCUMENTS", "claims", "judge", "predictions", "residuals", "summary", "validate", "write_residuals"]
 
@@ -123,6 +124,7 @@ def validate() -> list[dict[str, Any]]:
             "reason": reasons.get(id),
             "note": claim.get("note", ""),
             "family": None,
+            "kind": None,
             "token": None,
         }
         if id in given:
@@ -133,7 +135,9 @@ def validate() -> list[dict[str, Any]]:
             row["error"], row["within"] = error, bool(within)
             row["family"] = prediction.family
             row["note"] = " ".join(text for text in (prediction.note, claim.get("note", "")) if text)
-            row["token"] = encode(prediction.scenario()) if prediction.scenario else None
+            if prediction.scenario:
+                scenario = prediction.scenario()
+                row["token"], row["kind"] = encode(scenario), default_zoo().workload(scenario.workload).family
         rows.append(row)
     return rows
 
@@ -143,32 +147,42 @@ def _percentile(values: list[float], share: float) -> float:
     return ranked[min(len(ranked) - 1, math.ceil(share * len(ranked)) - 1)]
 
 
-def residuals(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Count, median and 90th percentile of absolute relative errors by device family, validation claims alone."""
-    by: dict[str, list[float]] = {}
-    for row in rows:
-        if row["role"] == "validation" and row["family"] and row["error"] is not None:
-            by.setdefault(row["family"], []).append(abs(row["error"]))
+def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Count, median and 90th percentile of absolute relative errors by device family and kind of network.
+
+    Of validation claims, and of results printed elsewhere (`recalled` counts those). What was fitted on counts nowhere.
+    """
+    by: dict[str, dict[str, list[float]]] = {}
+    recalled: dict[tuple[str, str], int] = {}
+    for row in [*rows, *elsewhere]:
+        if row["role"] != "calibration" and row["family"] and row["error"] is not None:
+            by.setdefault(row["family"], {}).setdefault(row["kind"], []).append(abs(row["error"]))
+            key = row["family"], row["kind"]
+            recalled[key] = recalled.get(key, 0) + (row["role"] == "elsewhere")
     return {
-        kind: {
-            "count": len(errors),
-            "median": round(_percentile(errors, 0.5), 4),
-            "p90": round(_percentile(errors, 0.9), 4),
+        family: {
+            kind: {
+                "count": len(errors),
+                "recalled": recalled[family, kind],
+                "median": round(_percentile(errors, 0.5), 4),
+                "p90": round(_percentile(errors, 0.9), 4),
+            }
+            for kind, errors in sorted(kinds.items())
         }
-        for kind, errors in sorted(by.items())
+        for family, kinds in sorted(by.items())
     }
 
 
-def write_residuals(rows: list[dict[str, Any]]) -> None:
+def write_residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> None:
     """Renew the residuals that error bands are read from, and the README's table where there is one."""
-    FILE.write_text(json.dumps(residuals(rows), indent=1) + "\n")
+    FILE.write_text(json.dumps(residuals(rows, elsewhere), indent=1) + "\n")
     readme = Path(__file__).resolve().parents[2] / "README.md"
     if readme.exists():
         readme.write_text(into(readme.read_text(), rows))
 
 
-def summary(rows: list[dict[str, Any]]) -> list[str]:
-    """Lines for a terminal: both groups apart, then every claim."""
+def summary(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[str]:
+    """Lines for a terminal: the groups apart, then every claim, then results printed elsewhere."""
     lines = []
     for role in ("validation", "calibration"):
         mine = [r for r in rows if r["role"] == role and r["predicted"] is not None]
@@ -179,6 +193,11 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
                 f"{role}: {len(mine)} predicted, {met} within tolerance; median error {_percentile(errors, 0.5):.1%}, "
                 f"90th percentile {_percentile(errors, 0.9):.1%}"
             )
+    errors = [abs(r["error"]) for r in elsewhere]
+    lines.append(
+        f"elsewhere: {len(errors)} measured results, recalled, which widen bands and count as no claim; median error "
+        f"{_percentile(errors, 0.5):.1%}, 90th percentile {_percentile(errors, 0.9):.1%}"
+    )
     lines.append(f"not predictable: {sum(r['predicted'] is None for r in rows)}, each with its reason")
     for r in rows:
         if r["predicted"] is None:
@@ -188,4 +207,9 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
             error = "" if r["error"] is None else f"{r['error']:+.1%}"
             shown = f"{r['predicted']:.5g}" if isinstance(r["predicted"], float) else str(r["predicted"])
             lines.append(f"{r['id']:8} {mark:6} {r['metric'][:34]:34} {r['published']} {r['unit']} -> {shown} {error}")
+    for r in elsewhere:
+        lines.append(
+            f"{r['id']:27} {r['family']:4} {r['kind']:19} {r['metric']:16} {r['published']:.5g} -> "
+            f"{r['predicted']:.5g} {r['error']:+.1%}"
+        )
     return lines

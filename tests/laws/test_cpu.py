@@ -286,3 +286,33 @@ def test_a_model_parameter_out_of_range_is_one_sentence(name, value):
     scenario = Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32", overrides={f"model.{name}": value})
     with pytest.raises(ScenarioError, match=rf"^model.{name} is .* is allowed$"):
         evaluate(scenario)
+
+
+def _bytes(cost, ops, kinds) -> float:
+    return sum(cost.offchip[i] + cost.onchip[i] for i, op in enumerate(ops) if op.kind in kinds)
+
+
+def test_residuals_and_pools_between_int8_products_move_bytes_not_words():
+    """INT8 convolutions store INT8; what only adds or pools their results never widens it in memory."""
+    kinds = ("MaxPool", "Add")
+    wide, narrow = job("xeon-8280l", "resnet50", batch=8), job("xeon-8280l", "resnet50", batch=8, format="int8")
+    moved = [_bytes(cpu.price(j), j.ops, kinds) for j in (wide, narrow)]
+    assert moved[0] == pytest.approx(4 * moved[1])
+    sums = replace(narrow, switches=switched(narrow, fuse_requantise=False))
+    assert _bytes(cpu.price(sums), sums.ops, kinds) == pytest.approx(moved[0])
+
+
+def test_residuals_of_a_transformer_stay_wide_in_int8():
+    """A layer norm computes in floating point, so what is added to its output is no sum of INT8 alone."""
+    wide, narrow = job("xeon-8280l", "bert-base"), job("xeon-8280l", "bert-base", format="int8")
+    assert _bytes(cpu.price(narrow), narrow.ops, ("Add",)) == pytest.approx(_bytes(cpu.price(wide), wide.ops, ("Add",)))
+
+
+@pytest.mark.parametrize("format", ["fp32", "int8"])
+def test_a_convolution_in_blocks_reaches_more_of_an_avx512_peak_than_a_framework_s_product(format):
+    """Whole networks on one stream a core: published layers reach 70 to 90% of the peak."""
+    j = job("xeon-8280l", "resnet50", batch=8, streams=28, format=format)
+    cost = cpu.price(j)
+    used = {op.name: w / (t * p) for op, w, t, p in zip(j.ops, cost.flops, cost.seconds.sum(1), cost.peak, strict=True)}
+    assert 0.6 < used["s3b2-conv1"] < 0.8 < j.model["efficiency_ceiling"]  # 1 x 1: nothing is lost at its edges
+    assert used["s4b1-conv2"] < used["s1b1-conv2"]  # 3 x 3: short rows lose more
