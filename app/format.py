@@ -21,6 +21,7 @@ __all__ = [
     "KILOBYTE",
     "MEGABIT",
     "MILLISECOND",
+    "THOUSAND",
     "UNKNOWN",
     "WATT",
     "Scale",
@@ -74,6 +75,7 @@ class Scale:
 
 MILLISECOND = Scale(1e3, "ms")
 KILOBYTE = Scale(1e-3, "kB")
+THOUSAND = Scale(1e-3, "k")
 MEGABIT = Scale(8e-6, "Mbit/s")  # of bytes a second, as the next
 GIGABIT = Scale(8e-9, "Gbit/s")
 WATT = Scale(1.0, "W")

@@ -19,7 +19,7 @@ from engine.measure.jobs import network
 from engine.measure.turns import Ticket, queued
 from model_zoo.catalog import default_zoo
 
-__all__ = ["followed", "line", "networks"]
+__all__ = ["followed", "line", "networks", "one_by_one"]
 
 _LOOK_S = 0.15  # between two looks at a run
 _STOPPED = "The run was stopped; nothing was measured"
@@ -65,24 +65,31 @@ def followed(
         ticket.give_up()
 
 
-def _run(wanted: list[str]) -> None:
-    """Measure network after network, each in its own turn, so that other readers' runs come between."""
-    found: dict[str, Compared] = st.session_state.setdefault("network_rows", {})
-    st.session_state.network_problem = None
-    left = [id for id in wanted if id not in found] or wanted
+def one_by_one(
+    key: str,
+    wanted: list[str],
+    found: dict[str, Any],
+    job: Callable[[str], tuple[Any, ...]],
+    words: Callable[[str], str],
+) -> str | None:
+    """Measure one after another, each in its own turn, so that other readers' runs come between.
+
+    Fills ``found`` by name, begins anew where it holds all; returns the sentence that ended it, if one did.
+    """
+    left = [name for name in wanted if name not in found] or wanted
     if left == wanted:
         found.clear()
     known = len(wanted) - len(left)
-    with line("k.networks") as bar:
-        for at, id in enumerate(left, known):
+    with line(key) as bar:
+        for at, name in enumerate(left, known):
             row = followed(
-                (network, id, "fp32", 1, _NETWORKS), bar, lambda _, at=at, id=id: f"{at + 1} of {len(wanted)}: {id}",
+                job(name), bar, lambda _, at=at, name=name: f"{at + 1} of {len(wanted)}: {words(name)}",
                 lambda done, at=at: (at + done) / len(wanted),
             )  # fmt: skip
             if isinstance(row, str):
-                st.session_state.network_problem = row
-                return
-            found[id] = row
+                return row
+            found[name] = row
+    return None
 
 
 def networks() -> None:
@@ -94,7 +101,10 @@ def networks() -> None:
     label = "Measure networks" if done in (0, len(wanted)) else "Go on"
     if st.button(label, icon=":material/table_chart:", key="k.networks.run", help="FP32, one thread, as requested in "
                  "the model catalog. About a minute; other readers' runs come between."):  # fmt: skip
-        _run(wanted)
+        kept = st.session_state.setdefault("network_rows", {})
+        st.session_state.network_problem = one_by_one(
+            "k.networks", wanted, kept, lambda id: (network, id, "fp32", 1, _NETWORKS), str
+        )
         st.rerun()
     rows = [row for row in found.values() if row.ratio is not None]
     with slot:

@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 from app import format as fmt
 from app.look import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
 from engine.numerics.study import Point
+from engine.numerics.trained import Quality
 
-__all__ = ["distribution", "error_curve", "plan_bars"]
+__all__ = ["distribution", "error_curve", "layer_errors", "plan_bars"]
 
 _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81
@@ -99,3 +100,21 @@ def plan_bars(
         data.append(bar(at, 100 * share[layer], marker={"color": INK[dark]}, hovertemplate=hover))
     x = {"title": "Share of its reference bytes (%)", "range": [0, 105], "showgrid": False}
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)
+
+
+def layer_errors(qualities: Sequence[Quality], dark: bool) -> go.Figure:
+    """Signal over error of what each deep layer is given, one row a layer and a marker a scheme."""
+    names = ["embeddings and numbers", *(f"after layer {i}" for i in range(1, len(qualities[0].layers_db)))]
+    data = []
+    for quality, symbol in zip(qualities, ("circle", "diamond-open"), strict=True):
+        data.append(
+            {"type": "scatter", "mode": "markers", "name": quality.precision, "x": list(quality.layers_db),
+             "y": list(range(len(names))), "hovertemplate": "%{x:.1f} dB<extra>" + quality.precision + "</extra>",
+             "marker": {"symbol": symbol, "size": 11, "color": INK[dark], "line": {"width": 2, "color": INK[dark]}}}
+        )  # fmt: skip
+    top = max(max(q.layers_db) for q in qualities)
+    labels = [two_lines(name, f"{fmt.digits3(db)} dB") for name, db in zip(names, qualities[0].layers_db, strict=True)]
+    x = {"title": "Signal over error against FP32 (dB)", "range": [0, top * 1.08], "showgrid": False}
+    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
+    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return fig

@@ -10,10 +10,11 @@ from app import format as fmt
 from app.look import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, two_lines
 from engine.edge import Forwarding
 from engine.fusion import Comparison
+from engine.measure.fused import FusedRun
 from engine.partition.split import SplitPoint
 from engine.partition.tiers import Placement
 
-__all__ = ["chains", "cuts", "forwarding", "placements"]
+__all__ = ["chains", "cuts", "forwarding", "measured", "placements"]
 
 _PARTS = (
     ("first executor", "first_s", "compute", ""),
@@ -28,7 +29,6 @@ _CHAINS = 8
 def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int = 360) -> go.Figure:
     """Latency of every cut as a stack of its parts; the second executor is hatched, the best cut marked."""
     scale = fmt.scale([max(p.latency_s for p in points)], "s")
-    names = [p.after or "nothing" for p in points]
     data = []
     for name, field, resource, hatch in _PARTS:
         values = [getattr(p, field) for p in points]
@@ -41,13 +41,13 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
         data.append(
             {"type": "bar", "name": name, "x": [p.at for p in points], "y": [scale(v) for v in values],
              "marker": marker, "hovertemplate": [
-                 f"<b>after {n}</b><br>{name}: {fmt.seconds(v)}<br>{fmt.seconds(p.latency_s)} in all, "
+                 f"<b>{p.place}</b><br>{name}: {fmt.seconds(v)}<br>{fmt.seconds(p.latency_s)} in all, "
                  f"{fmt.si(p.crossing_bytes, 'B')} cross<extra></extra>"
-                 for n, v, p in zip(names, values, points, strict=True)
+                 for v, p in zip(values, points, strict=True)
              ]}
         )  # fmt: skip
     top = scale(max(p.latency_s for p in points))
-    text = f"best: after {best.after or 'nothing'}"
+    text = f"best: {best.place}"
     note = {"x": best.at, "y": scale(best.latency_s), "text": text, "showarrow": True, "arrowhead": 2,
             "arrowcolor": PICK[dark], "ay": -24, "ax": 0}  # fmt: skip
     left = best.at > (points[0].at + points[-1].at) / 2
@@ -127,3 +127,27 @@ def chains(found: Comparison, batch: int, dark: bool) -> go.Figure:
     x = {"title": f"Activations moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05],
          "showgrid": False}  # fmt: skip
     return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)
+
+
+def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
+    """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
+    data, labels = [], []
+    for at, run in enumerate(runs):
+        labels.append(two_lines(run.title, fmt.times(run.gain)))
+        for value, word, symbol, colour in (
+            (run.predicted, "predicted", "diamond-open", NEUTRAL), (run.gain, "measured", "circle", INK[dark]),
+        ):  # fmt: skip
+            data.append(
+                {"type": "scatter", "mode": "markers", "x": [value], "y": [at], "name": word, "showlegend": at == 0,
+                 "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
+                 "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>"}
+            )  # fmt: skip
+    top = max(max(run.gain, run.predicted) for run in runs)
+    data.append(
+        {"type": "scatter", "mode": "lines", "x": [1, 1], "y": [-0.6, len(runs) - 0.4], "hoverinfo": "skip",
+         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.4}, "showlegend": False}
+    )  # fmt: skip
+    x = {"title": "Breadth-first time over depth-first time (×)", "range": [0, top * 1.08], "showgrid": False}
+    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
+    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return fig

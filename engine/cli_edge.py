@@ -50,7 +50,7 @@ def _split(args: argparse.Namespace, scenario: Scenario) -> int:
     best = best_split(points, args.goal)
     data = {"scenario": scenario.with_(split=best.at).model_dump(mode="json"), "goal": args.goal, "best": asdict(best),
             "points": [asdict(p) | {"latency_s": p.latency_s, "interval_s": p.interval_s} for p in points]}  # fmt: skip
-    lines = [f"best for {args.goal}: cut after {best.after or 'nothing'} ({best.at} operators on the first executor), "
+    lines = [f"best for {args.goal}: {best.place} ({best.at} of {best.at + best.rest} operators on the first), "
              f"{amount(best.latency_s, 's')}"]  # fmt: skip
     lines.append(
         f"{'after':26} {'latency':>10} {'first':>10} {'wire':>10} {'handover':>10} {'second':>10} {'crosses':>10}"
@@ -58,12 +58,13 @@ def _split(args: argparse.Namespace, scenario: Scenario) -> int:
     for p in points:
         parts = (p.latency_s, p.first_s, p.link_s, p.handover_s, p.second_s)
         told = " ".join(f"{amount(t, 's'):>10}" for t in parts)
-        lines.append(f"{p.after[:26] or '(nothing)':26} {told} {amount(p.crossing_bytes, 'B'):>10}")
+        where = p.after if p.at and p.rest else p.place
+        lines.append(f"{where[:26]:26} {told} {amount(p.crossing_bytes, 'B'):>10}")
     return emit(data, args.json, lines)
 
 
 def _camera(args: argparse.Namespace) -> int:
-    from engine.partition.tiers import Camera, placements
+    from engine.partition.tiers import Camera, placements, refusals
 
     for name, value, most in (("frames", args.frames, 1e4), ("frame-kb", args.frame_kb, 1e6)):
         if not 0 < value <= most:
@@ -79,6 +80,7 @@ def _camera(args: argparse.Namespace) -> int:
         late = "" if p.meets_limit else "  too late"
         cut = f"  cut after {p.after}" if p.after else ""
         lines.append(f"{p.name:26} {times} {amount(p.uplink_bytes_per_s, 'B/s'):>10} {p.cameras:>8}{cut}{late}")
+    lines += [f"{name}: {reason}" for name, reason in refusals(args.workload, args.precision)]
     return emit([asdict(p) | {"latency_s": p.latency_s} for p in found], args.json, lines)
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import cached, link, numerics_charts, parts, words
+from app import cached, link, numerics_charts, parts, trained, words
 from app import format as fmt
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
@@ -202,6 +202,7 @@ def show() -> None:
         the_plan(found, ladder, bound)
     log(found)
     measured()
+    trained.trained_here()
     st.caption(f"{words.HELP['precision']} Tensors and the network are synthetic and the same on every visit.")
     parts.footer(report)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import cached, link, parts, split_charts, widgets
+from app import cached, fused, link, parts, split_charts, widgets
 from app import format as fmt
 from engine.devices.family import Unsupported
 from engine.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.partition.split import SplitPoint, best_split
-from engine.partition.tiers import Camera, placements
+from engine.partition.tiers import Camera, placements, refusals
 from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
@@ -54,7 +54,7 @@ def cut(scenario: Scenario) -> None:
             st.caption(fmt.plain(str(error)))
     best = best_split(points, goal)
     whole = best_split(points, "latency").latency_s
-    answer = f"after {best.after or 'nothing'}: {fmt.seconds(best.latency_s)}"
+    answer = f"{best.place}: {fmt.seconds(best.latency_s)}"
     answer += f", {fmt.si(best.crossing_bytes, 'B')} cross" if best.crossing_bytes else ", nothing crosses"
     if best.latency_s > whole * 1.001:
         answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
@@ -72,7 +72,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
         scale = fmt.scale([max(p.latency_s for p in points)], "s")
         frame = pd.DataFrame(
             {
-                "After": [p.after or "nothing" for p in points],
+                "After": [p.after if p.at and p.rest else p.place for p in points],
                 f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
                 f"First ({scale.unit})": [scale(p.first_s) for p in points],
                 f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
@@ -100,7 +100,8 @@ def camera(scenario: Scenario) -> None:
     try:
         found = placements(scenario.workload, Camera(float(frames), fmt.KILOBYTE.si(float(size))), limit)
     except (ScenarioError, Unsupported) as error:
-        st.info(fmt.plain(str(error)), icon=":material/info:")
+        with parts.card("Street, cabinet or core", "none of the three runs this network"):
+            st.caption(fmt.plain(str(error)))
         return
     able = [p for p in found if p.meets_limit and p.cameras >= 1]
     quick = min(able, key=lambda p: p.latency_s, default=None)
@@ -123,6 +124,8 @@ def camera(scenario: Scenario) -> None:
         number = st.column_config.NumberColumn(format="%.3g")
         st.dataframe(frame, hide_index=True, column_config={"Uplink of a camera (Mbit/s)": number},
                      alt="Uplink, cameras and limit of each execution point")  # fmt: skip
+        for name, reason in refusals(scenario.workload):
+            st.caption(fmt.plain(f"Not at the {name}: {reason}"))
         st.caption("Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
                    "Machines, links and distances are ours; the document names the points only.")  # fmt: skip
 
@@ -155,7 +158,7 @@ def packets(scenario: Scenario) -> None:
                      column_config={"Size (kB)": st.column_config.NumberColumn(format="%.3g")})  # fmt: skip
 
 
-def fused(scenario: Scenario) -> None:
+def depth_first(scenario: Scenario) -> None:
     """Breadth first against depth first."""
     try:
         found = depth_first_of(scenario)
@@ -167,7 +170,7 @@ def fused(scenario: Scenario) -> None:
         fig = split_charts.chains(found, scenario.batch, parts.dark())
         parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
         st.caption("Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
-                   "An estimate; `make bench` measures such chains on its host beside the prediction.")  # fmt: skip
+                   "An estimate; below, such blocks run on this host.")  # fmt: skip
 
 
 def show() -> None:
@@ -186,7 +189,8 @@ def show() -> None:
     camera(scenario)
     if report is not None:
         packets(scenario)
-        fused(scenario)
+        depth_first(scenario)
+    fused.on_this_host()
     parts.footer(report)
 
 

@@ -1,4 +1,5 @@
-"""What the app asks a measuring process for: a kernel or a network, with what the CPU model expected of it."""
+"""What the app asks a measuring process for: a kernel, a network or a block with what the CPU model expected of it,
+and networks trained here."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from functools import cache
 from engine.calibrate import device_of, host
 from engine.kernels.probe import Roofline
 from engine.measure.compare import Compared, Host, predict_op
+from engine.measure.fused import FusedRun, measure_block
 from engine.measure.kernels import kernel_named
 from engine.measure.run import Bounds, KernelRun, measure_kernel
 from engine.measure.timing import Progress
+from engine.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
 
-__all__ = ["KernelShown", "kernel", "network"]
+__all__ = ["KernelShown", "block", "digits", "kernel", "network", "wide_deep"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,21 @@ def kernel(
     return KernelShown(run, roofline, predicted)
 
 
+def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:
+    """One block of a network breadth first and depth first. A measurement beside an estimate."""
+    return measure_block(name, device_of(*host()), limit_s=bounds.seconds, progress=progress)
+
+
 def network(workload: str, precision: str, threads: int, bounds: Bounds, progress: Progress) -> Compared:
     """One network of the zoo. A measurement beside an estimate."""
     return _host().compared(workload, precision, threads, bounds=bounds, progress=progress)
+
+
+def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
+    """Wide & Deep trained on so many rows, in FP32 and INT8. A measurement."""
+    return wide_deep_study(rows, batches=(512,), held_out=rows, progress=progress)
+
+
+def digits(progress: Progress) -> DigitsStudy:
+    """A perceptron on handwritten digits, in FP32 and in one bit. A measurement."""
+    return digits_study(progress=progress)

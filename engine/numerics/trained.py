@@ -15,7 +15,7 @@ from engine.measure.timing import Cancelled, Progress, Spread, clock_for, sample
 from engine.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
 from engine.numerics.criteo import clicks
 from engine.numerics.formats import NumericsError
-from engine.numerics.metrics import auc, log_loss
+from engine.numerics.metrics import auc, log_loss, sqnr_db
 from engine.numerics.wide_deep import WideDeep, prepare, probabilities, train
 from engine.numerics.wide_deep_serving import PUBLISHED, REFINED, Server, serve_fp32, serve_int8
 
@@ -39,6 +39,7 @@ class Quality:
     auc: float | None = None
     log_loss: float | None = None  # [nat]
     changed: float | None = None  # share of answers other than FP32's
+    layers_db: tuple[float, ...] = ()  # signal over error of what each deep layer is given, against FP32. [dB]
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,16 @@ def wide_deep_study(
     raw = clicks(held_out, seed=1)
     held = prepare(raw, model.top)
     exact = probabilities(model, held)
-    quality, speed = [], []
+    quality, speed, plain = [], [], []
     for name, make in _SERVERS.items():
         server = make(model, min(_CALIBRATION, rows))
         p = server(raw.ids, held.numbers)
         right = float(((p > 0.5) == held.clicked).mean())
         changed = float(((p > 0.5) != (exact > 0.5)).mean())
-        quality.append(Quality(name, right, auc(held.clicked, p), log_loss(held.clicked, p), changed))
+        given = server.inside(raw.ids, held.numbers)
+        plain = plain or given
+        kept = tuple(sqnr_db(a, b) for a, b in zip(plain, given, strict=True)) if quality else ()
+        quality.append(Quality(name, right, auc(held.clicked, p), log_loss(held.clicked, p), changed, kept))
         done += 1
         _told(progress, done, steps)
         for batch in batches:

@@ -38,6 +38,10 @@ class Server(Protocol):
         """Chance of a click, float32 ``[batch]``, of raw int64 ids ``[batch, 26]`` and float32 ``[batch, 13]``."""
         ...
 
+    def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
+        """What every deep layer is given, in FP32, of the first few hundred samples."""
+        ...
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -63,8 +67,14 @@ REFINED = Scheme(per_channel=True, coverage=99.99, equalise=True)
 class _Parts:
     """Rows handed to threads in blocks, each with buffers of its own that are kept for the next call."""
 
-    def __init__(self, make: Callable[[], tuple[np.ndarray, ...]], rows: Callable[..., None], fields: int) -> None:
-        self._make, self._rows, self._fields = make, rows, fields
+    def __init__(
+        self,
+        make: Callable[[], tuple[np.ndarray, ...]],
+        rows: Callable[..., None],
+        fields: int,
+        read: Callable[[int, np.ndarray], np.ndarray],
+    ) -> None:
+        self._make, self._rows, self._fields, self._read = make, rows, fields, read
         self._free: SimpleQueue[tuple[np.ndarray, ...]] = SimpleQueue()
 
     def __call__(self, ids: np.ndarray, numbers: np.ndarray, *, threads: int | None = None) -> np.ndarray:
@@ -78,6 +88,14 @@ class _Parts:
         if out.size:
             over_range(self._block, len(ids), ids.view(np.uint64), numbers, out, threads=threads, grain=8, step=8)
         return out
+
+    def inside(self, ids: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
+        """Inputs of every deep layer as its product meets them, float32 ``[samples, inputs]``; at most a block."""
+        count = min(len(ids), _BLOCK)
+        mine = tuple(b[:count] for b in self._make())
+        given = (ids[:count].view(np.uint64), numbers[:count])
+        self._rows(count, *given, np.empty(count, np.float32), mine)
+        return [self._read(layer, value) for layer, value in enumerate(mine[1:])]
 
     def _block(self, lo: int, hi: int, ids: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
         try:
@@ -110,7 +128,7 @@ def serve_fp32(model: WideDeep) -> Server:
         head_range(0, count, value, head, bias, numbers, model.wide_numeric, wide, out)
 
     sizes = (packed[0].k, *(p.n for p in packed))
-    return _Parts(_buffers(sizes, np.float32), rows, len(model.tables))
+    return _Parts(_buffers(sizes, np.float32), rows, len(model.tables), lambda layer, value: value)
 
 
 def _inputs(model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray) -> list[np.ndarray]:
@@ -175,5 +193,9 @@ def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHE
             value = gemm_u8(value, layer.packed, layer.scale, 0, layer.bias, 0, True, to, 1)
         head_codes_range(0, count, value, column, unit, bias, numbers, model.wide_numeric, wide, out)
 
+    def read(layer: int, codes: np.ndarray) -> np.ndarray:
+        value = codes[:, : len(model.weights[layer])] / np.float32(steps[layer])
+        return (value + np.float32(low)) / gain if layer == 0 else value
+
     sizes = (layers[0].packed.k, *(layer.packed.n for layer in layers))
-    return _Parts(_buffers(sizes, np.uint8), rows, len(model.tables))
+    return _Parts(_buffers(sizes, np.uint8), rows, len(model.tables), read)

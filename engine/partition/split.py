@@ -35,6 +35,7 @@ class SplitPoint:
     """One way to cut: the first `at` operators on the first executor. Times of one request. [s]"""
 
     at: int
+    rest: int  # operators on the second executor
     after: str  # last operator of the first part; empty where everything is on the second
     first_s: float
     start_s: float  # serialising, and reading back at the other end
@@ -46,6 +47,13 @@ class SplitPoint:
     crossing_bytes: float
     energy_j: float | None  # of both executors while busy; None where a power is not published
     first_parameters: float  # stored on the first executor
+
+    @property
+    def place(self) -> str:
+        """Where the cut is, in words."""
+        if not self.at:
+            return "all on the second executor"
+        return f"after {self.after}" if self.rest else "all on the first executor"
 
     @property
     def latency_s(self) -> float:
@@ -223,6 +231,7 @@ def split_points(
         points.append(
             SplitPoint(
                 at=k,
+                rest=last - k,
                 after=ops[k - 1].name if k else "",
                 first_s=float(one),
                 start_s=passes * start if cut else 0.0,

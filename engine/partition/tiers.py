@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from math import floor
 
 from engine.bind import Wire
+from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.partition.split import Goal, best_split, split_points
 from engine.scenario import Scenario
 from engine.schedule import wire_time
 from hardware_specs.catalog import Catalog, default_catalog
 
-__all__ = ["TIERS", "Camera", "Placement", "Tier", "placements"]
+__all__ = ["TIERS", "Camera", "Placement", "Tier", "placements", "refusals"]
 
 ANSWER_BYTES = 256.0  # what goes back to the camera's owner: labels and boxes
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
@@ -90,20 +91,29 @@ def placements(
     limit_s : largest time from frame to answer; None for no limit. [s]
     extra_m : fibre on top of what the links' latencies hold. [m]
     goal : what the best cut is best at, see `engine.partition.split.Goal`. A cut has a part on both sides.
+
+    Points that can't run the network are left out, see `refusals`; Unsupported, with the first reason, where all are.
     """
     catalog = catalog or default_catalog()
+    refused = dict(refusals(workload, precision, catalog))
+    if len(refused) == len(TIERS):
+        raise Unsupported(next(iter(refused.values())))
     found = []
     for tier in TIERS:
+        if tier.name in refused:
+            continue
         report = evaluate(Scenario(system=tier.system, workload=workload, precision=precision), catalog)
         travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
         uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
         rate = report.throughput_per_s
         found.append(_placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s))
     for tier in TIERS:
-        if tier.cut is None:
+        if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
             continue
         scenario = Scenario(system=tier.cut, workload=workload, precision=precision, scheme="split")
         inner = [p for p in split_points(scenario, catalog=catalog) if p.crossing_bytes > 0]
+        if not inner:
+            continue
         best = best_split(inner, goal)
         back = _way(catalog, tier.way, ANSWER_BYTES, extra_m) + (extra_m * FIBRE_S_PER_M)
         compute = best.first_s + best.handover_s + best.second_s + best.outside_s
@@ -112,6 +122,17 @@ def placements(
         found.append(
             _placement(name, best.after, best.link_s + back, compute, uplink, 1 / best.interval_s, camera, limit_s)
         )
+    return tuple(found)
+
+
+def refusals(workload: str, precision: str = "fp32", catalog: Catalog | None = None) -> tuple[tuple[str, str], ...]:
+    """Execution points that can't run a network, each with the reason."""
+    found = []
+    for tier in TIERS:
+        try:
+            evaluate(Scenario(system=tier.system, workload=workload, precision=precision), catalog)
+        except Unsupported as why:
+            found.append((tier.name, str(why)))
     return tuple(found)
 
 

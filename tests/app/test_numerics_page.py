@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import numerics_charts
+from app import numerics_charts, trained
 from engine.numerics.formats import NumericsError, by_name
 from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
+from engine.numerics.trained import Quality
 
 VIEW = str(Path(__file__).parents[2] / "app" / "views" / "numerics.py")
 MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
@@ -32,6 +33,32 @@ def test_the_page_answers_at_once_and_follows_its_controls():
     assert not at.exception
     best = next(p for p in points("normal") if p.sqnr_db >= 50)
     assert any(best.format in m.value and "50 dB" in m.value for m in at.markdown)
+
+
+def test_networks_are_trained_only_when_asked_and_then_judged_in_both_precisions(monkeypatch):
+    monkeypatch.setattr(trained, "_ROWS", 8192)
+    at = opened()
+    assert sum("not run yet" in m.value for m in at.markdown) >= 2
+    at.button(key="n.wide_deep").click().run(timeout=300)
+    assert not at.exception, [e.message for e in at.exception]
+    assert not at.warning
+    frame = next(d.value for d in at.dataframe if "AUC" in d.value)
+    assert list(frame["Served in"]) == ["FP32", "INT8 as published", "INT8 refined"]
+    assert (frame["AUC"] > 0.6).all()
+    assert frame["Answers changed (%)"][0] == 0
+    at.button(key="n.digits").click().run(timeout=300)
+    assert not at.exception, [e.message for e in at.exception]
+    frame = next(d.value for d in at.dataframe if "Stored in" in d.value)
+    assert list(frame["Stored in"]) == ["FP32", "Binary"]
+    assert (frame["Accuracy (%)"] > 90).all()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_errors_of_layers_are_drawn_as_given(dark):
+    fig = numerics_charts.layer_errors([Quality("a", 0.8, layers_db=(30.0, 40.0)),
+                                        Quality("b", 0.8, layers_db=(31.0, 42.0))], dark)  # fmt: skip
+    assert {t.name: list(t.x) for t in fig.data} == {"a": [30, 40], "b": [31, 42]}
+    assert fig.layout.xaxis.range[1] > 42
 
 
 @pytest.mark.parametrize("name", TENSORS)

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import split_charts
+from app import fused, split_charts
 from engine.devices import smartnic
 from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.kernels.jit import JIT_ENABLED
+from engine.measure import Spread
+from engine.measure.fused import BLOCKS, FusedRun, Rates
 from engine.partition.split import best_split
 from engine.partition.tiers import placements
 from engine.presets import PRESETS
@@ -44,6 +47,55 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
     at.button(key="split.use").click().run()
     assert not at.exception
     assert f"cut at {best.at}" in said(at)
+
+
+def test_a_cut_at_either_end_says_who_takes_all():
+    ends = {p.at: p.place for p in cuts(ALEXNET)[1]}
+    assert ends[0] == "all on the second executor"
+    assert ends[max(ends)] == "all on the first executor"
+    at = opened("alexnet-split")
+    at.selectbox(key="split.goal").set_value("first").run()
+    assert "all on the second executor" in said(at)
+    assert "after nothing" not in said(at)
+
+
+def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
+    at = opened("tonic-fc")
+    assert "Street, cabinet or core" in said(at)
+    assert "answers first" in said(at)
+    assert any("Not at the core" in c.value for c in at.caption)
+
+
+def test_nothing_runs_on_this_host_until_asked():
+    at = opened("alexnet-split")
+    assert f"{len(BLOCKS)} blocks of four networks; none measured yet" in said(at)
+    assert at.button(key="split.fused").label == "Run on this host"
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
+def test_blocks_run_on_this_host_are_shown_beside_their_prediction(monkeypatch):
+    monkeypatch.setattr(fused, "BLOCKS", {"resnet152-pool": BLOCKS["resnet152-pool"]})
+    at = opened("alexnet-split")
+    at.button(key="split.fused").click().run(timeout=300)
+    assert not at.exception, [e.message for e in at.exception]
+    assert not at.warning
+    frame = next(d.value for d in at.dataframe if "Gain, measured" in d.value)
+    run = at.session_state["fused_rows"]["resnet152-pool"]
+    assert list(frame["Gain, measured"]) == [run.gain]
+    assert list(frame["Gain, predicted"]) == [run.predicted]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_measured_gains_are_drawn_beside_the_predicted(dark):
+    runs = [
+        FusedRun("a", "A", Spread((2e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 3e-3, 2e-3),
+        FusedRun("b", "B", Spread((1e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 4e-3, 1e-3),
+    ]
+    dots = [trace for trace in split_charts.measured(runs, dark).data if trace.mode == "markers"]
+    assert {(t.name, t.y[0]): t.x[0] for t in dots} == {
+        ("measured", 0): 2.0, ("predicted", 0): 1.5, ("measured", 1): 1.0, ("predicted", 1): 4.0,
+    }  # fmt: skip
+    assert {t.marker.symbol for t in dots if t.name == "measured"} == {"circle"}
 
 
 def test_a_network_processor_shows_its_packets_and_memories():

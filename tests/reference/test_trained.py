@@ -23,6 +23,8 @@ def test_wide_deep_is_judged_in_each_precision():
     for q in found.quality[1:]:
         assert abs(q.accuracy - found.quality[0].accuracy) < 0.005
         assert abs(q.auc - found.quality[0].auc) < 0.005
+        assert len(q.layers_db) == 4  # what each product is given: codes of 8 bits leave errors of 20 to 60 dB
+        assert all(20 < db < 60 for db in q.layers_db)
     assert steps == [(i, 7) for i in range(1, 8)]
     rate = {s.precision: s.rate for s in found.speed}
     assert found.gain(32) == rate["INT8 as published"] / rate["FP32"] > 1

@@ -143,6 +143,22 @@ def test_asymmetric_first_layer_keeps_what_symmetric_codes_would_clip():
     assert error[0] < 0.2 * error[1]
 
 
+def test_what_layers_are_given_is_the_definition_s_within_a_step_of_its_codes():
+    model, calibration = fitted()
+    ids, rows = held_out()
+    plain = serve_fp32(model).inside(ids, rows.numbers)
+    fields = np.arange(FIELDS)
+    x = np.concatenate([model.tables[fields, rows.buckets[:512]].reshape(512, -1), rows.numbers[:512]], axis=1)
+    for i, found in enumerate(plain):
+        assert np.allclose(found, x, atol=1e-4)
+        x = np.maximum(x @ model.weights[i] + model.biases[i], 0)
+    for scheme in (PUBLISHED, REFINED):
+        codes = serve_int8(model, calibration, scheme).inside(ids, rows.numbers)
+        assert [c.shape for c in codes] == [p.shape for p in plain]
+        step = (max(model.tables.max(), 1.0) - model.tables.min()) / 255
+        assert np.abs(codes[0] - plain[0])[:, : -rows.numbers.shape[1]].mean() < 0.5 * step
+
+
 @pytest.mark.parametrize("batch", [1, 7, 513, 1100])
 def test_bits_do_not_depend_on_threads(batch):
     model, calibration = fitted()

@@ -1,0 +1,67 @@
+"""The perceptron trained here on handwritten digits: one bit against FP32 on this host, rate and accuracy of both.
+
+FP32 products are numpy's, the binary ones this project's on packed bits; packing the inputs counts. CPU seconds of the
+calling thread with the libraries held to one, medians of interleaved rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import thread_time
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from engine.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
+
+HIDDEN = (512, 512)
+BATCHES = (1, 64, 449)
+ROUNDS = 15
+
+
+def _times(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            start = thread_time()
+            for _ in range(repeats):
+                call()
+            found[name].append((thread_time() - start) / repeats)
+    return found
+
+
+def rows() -> list[dict[str, Any]]:
+    """Accuracy of both, then images a second by batch."""
+    images = digits()
+    train, test = ((x / 16).astype(np.float32) for x in (images.train, images.test))
+    layers = train_float(train, images.train_labels, HIDDEN)
+    binary = train_binary(thermometer(images.train), images.train_labels, HIDDEN)
+    bits = thermometer(images.test)
+    plain, low = (
+        100 * float((found == images.test_labels).mean())
+        for found in (float_classes(layers, test), binary.classes(bits))
+    )
+    found: list[dict[str, Any]] = [
+        {"name": f"digits, {len(test)} held out: binary perceptron's accuracy", "value": low, "unit": "%",
+         "against": f"FP32, {plain:.2f} %", "ratio": low / plain, "goal": "reported", "met": None}
+    ]  # fmt: skip
+    with threadpool_limits(1):
+        for batch in BATCHES:
+            calls: dict[str, Callable[[], object]] = {
+                "fp32": partial(float_classes, layers, test[:batch]),
+                "binary": partial(binary.classes, bits[:batch], threads=1),
+            }
+            took = _times(calls, max(1, 512 // batch))
+            gain = median(f / b for f, b in zip(took["fp32"], took["binary"], strict=True))
+            fast = batch / median(took["fp32"])
+            found.append(
+                {"name": f"digits, binary perceptron batch {batch}", "value": batch / median(took["binary"]),
+                 "unit": "image/s", "against": f"numpy FP32, {fast:,.0f} image/s", "ratio": gain, "goal": "reported",
+                 "met": None}
+            )  # fmt: skip
+    return found
