@@ -8,6 +8,7 @@ import streamlit as st
 from app import cached, fused, link, parts, split_charts, widgets
 from app import format as fmt
 from engine.devices.family import Unsupported
+from engine.devices.smartnic_memory import read_cycles
 from engine.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.partition.split import SplitPoint, best_split
 from engine.partition.tiers import Camera, placements, refusals
@@ -130,7 +131,7 @@ def camera(scenario: Scenario) -> None:
                    "Machines, links and distances are ours; the document names the points only.")  # fmt: skip
 
 
-def packets(scenario: Scenario) -> None:
+def packets(scenario: Scenario, report: Report | None) -> None:
     """What the network processor forwards while it infers."""
     device = nic_of(scenario)
     if device is None or device.smartnic is None:
@@ -145,6 +146,9 @@ def packets(scenario: Scenario) -> None:
     with parts.card("Forwarding while inferring", answer):
         fig = split_charts.forwarding(found, chosen, parts.dark())
         parts.figure(fig, f"Forwarded traffic against packet size: {answer}.", "forwarding")
+        held: dict[str, list[str]] = {}
+        for fit in report.memory if report is not None else ():
+            held.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
         frame = pd.DataFrame(
             {
                 "Memory": [m.name.upper().replace("-", " ") for m in nic.memories],
@@ -152,6 +156,8 @@ def packets(scenario: Scenario) -> None:
                 "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m in nic.memories],
                 "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
                 "Bytes an access": [m.width.si if m.width is not None else None for m in nic.memories],
+                "Wait for 64 B (cycles)": [read_cycles(device, m.name, 64.0) for m in nic.memories],
+                "Holds": [", ".join(held.get(m.name, ())) or "packets" for m in nic.memories],
             }
         )
         st.dataframe(frame, hide_index=True, alt="Memories of the network processor with latency and width",
@@ -188,7 +194,7 @@ def show() -> None:
     cut(scenario)
     camera(scenario)
     if report is not None:
-        packets(scenario)
+        packets(scenario, report)
         depth_first(scenario)
     fused.on_this_host()
     parts.footer(report)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine.devices import smartnic
 from engine.devices.family import Job
+from engine.devices.smartnic_memory import Home, answer_cycles, home_of, input_cycles
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -18,7 +19,10 @@ NIC = "agilio-cx-2x40"
 MODEL = smartnic.FAMILY.model(default_catalog().device(NIC))
 
 
-def job(neurons: int = 4096, inputs: int = 4096, batch: int = 1, tile: tuple[int, ...] = (), workload="binary-fc-4096"):
+def job(
+    neurons: int = 4096, inputs: int = 4096, batch: int = 1, tile: tuple[int, ...] = (), workload="binary-fc-4096",
+    near=False, threads=6,
+):  # fmt: skip
     """One binary layer (or a whole binary network) on the NIC."""
     spec = default_catalog().device(NIC)
     overrides = {"inputs": inputs, "neurons": neurons} if workload == "binary-fc-4096" else {}
@@ -26,7 +30,8 @@ def job(neurons: int = 4096, inputs: int = 4096, batch: int = 1, tile: tuple[int
     phase = graph.phases[0]
     return Job(
         device=spec, phase=phase, ops=phase.ops, graph=graph, batch=batch, length=1.0, context=1.0, max_context=1.0,
-        ways=1, streams=1, format="binary", tile=tile, switches={"network": False}, model=MODEL,
+        ways=1, streams=1, format="binary", tile=tile, switches={"network": False, "weights-near": near},
+        model={**MODEL, "threads_for_inference": float(threads)},
     )  # fmt: skip
 
 
@@ -52,21 +57,75 @@ def test_no_layer_beats_the_engines(inputs, neurons, batch, executors):
 def test_more_executors_shorten_the_work_and_lengthen_the_chain():
     spec = default_catalog().device(NIC)
     counts = (1, 8, 32, 64, 128, 256)
-    work = [smartnic.layer_s(spec, 4096, 16384, e, 250e-9, MODEL) for e in counts]
+    cached = home_of(spec, 1.0)
+    work = [sum(smartnic.layer_s(spec, 4096, 16384, e, cached, MODEL)) for e in counts]
     chain = [smartnic.chain_s(spec, e, MODEL) for e in counts]
     assert work == sorted(work, reverse=True)
     assert chain == sorted(chain)
     # threads of one engine share its issue slot: six of them finish no faster together than one after the other
-    assert smartnic.layer_s(spec, 4096, 6, 6, 250e-9, MODEL) <= 6 * smartnic.layer_s(spec, 4096, 1, 1, 250e-9, MODEL)
+    six, one = (sum(smartnic.layer_s(spec, 4096, n, n, cached, MODEL)) for n in (6, 1))
+    assert six <= 6 * one
+
+
+def test_weights_lie_in_the_smallest_memory_asked_for_and_spill_to_the_dram_by_size():
+    spec = default_catalog().device(NIC)
+    at = {size: dict(home_of(spec, size * 2.0**20, near=True).shares) for size in (0.3, 1.2, 3.9, 5, 8, 13)}
+    assert [list(shares) for shares in at.values()] == [
+        ["cls"], ["ctm"], ["imem"], ["emem-cache"], ["emem-cache", "emem"], ["emem"],
+    ]  # fmt: skip
+    assert at[8]["emem"] == pytest.approx(8 / 6 - 1)
+    assert dict(home_of(spec, 1.0).shares) == {"emem-cache": 1.0}  # the document keeps nearer memory for packets
+    for size in (0.1, 7.0, 20.0):
+        assert sum(home_of(spec, size * 2.0**20).shares.values()) == pytest.approx(1)
+
+
+def test_a_burst_takes_what_its_memory_s_latency_and_width_say():
+    spec = default_catalog().device(NIC)
+    bursts = {name: Home({name: 1.0}).cycles(spec, 64) for name in ("cls", "ctm", "imem", "emem-cache", "emem")}
+    assert bursts == {"cls": 8 * 20, "ctm": 50, "imem": 200, "emem-cache": 200, "emem": 375}
+    assert Home({"emem-cache": 0.5, "emem": 0.5}).cycles(spec, 64) == pytest.approx((200 + 375) / 2)
+
+
+def test_a_layer_past_the_cache_slows_by_what_its_threads_do_not_hide():
+    """A thread an engine waits for every burst; six hide the waits, as the document's two ends ask."""
+    per_neuron = {}
+    for executors in (43, 256):
+        for neurons in (8192, 32768):  # 4.2 and 16.8 MB: in the cache, and in the DRAM
+            cost = smartnic.price(job(neurons, tile=(executors, 512), threads=1 if executors == 43 else 6))
+            took = cost.total_s - cost.seconds[:, 5].sum()
+            per_neuron[executors, neurons] = took / np.ceil(neurons / executors)
+    words, clock = 128, 800e6
+    slower = (375 - 200) * words / MODEL["burst_words"] / clock  # a neuron's bursts, each by the difference
+    assert per_neuron[43, 32768] - per_neuron[43, 8192] == pytest.approx(slower, rel=0.02)
+    assert per_neuron[43, 32768] > 1.15 * per_neuron[43, 8192]
+    assert per_neuron[256, 32768] == pytest.approx(per_neuron[256, 8192], rel=0.005)
+
+
+def test_nearer_weights_help_where_waits_show():
+    near, far = (smartnic.price(job(2048, tile=(43, 512), near=asked, threads=1)) for asked in (True, False))
+    assert near.total_s < far.total_s
+    assert any("CTM" in note for note in near.notes)
+    full = [smartnic.price(job(2048, near=asked)).total_s for asked in (True, False)]
+    assert full[0] == pytest.approx(full[1])
+    assert any(fit.level == "ctm" and "weights" in fit.holds for fit in smartnic.place(job(2048, near=True)))
+
+
+def test_an_input_beyond_the_registers_is_read_again_for_every_neuron():
+    spec = default_catalog().device(NIC)
+    assert input_cycles(spec, 4096, 6) == (800, 0)  # 512 B of 682 B: eight accesses to another island
+    assert input_cycles(spec, 8192, 6) == (0, 1600)
+    assert input_cycles(spec, 8192, 4)[1] == 0
+    assert answer_cycles(spec, 4096) == 200 + 8 * 200
 
 
 def test_waits_for_weights_show_only_without_other_threads():
     spec = default_catalog().device(NIC)
-    alone = [smartnic.layer_s(spec, 4096, 1, 1, wait, MODEL) for wait in (0.0, 250e-9, 450e-9)]
-    full = [smartnic.layer_s(spec, 4096, 256, 256, wait, MODEL) for wait in (0.0, 250e-9, 450e-9)]
+    homes = [Home({name: 1.0}) for name in ("ctm", "emem-cache", "emem")]
+    alone = [smartnic.layer_s(spec, 4096, 1, 1, home, MODEL)[1] for home in homes]
+    full = [smartnic.layer_s(spec, 4096, 256, 256, home, MODEL)[1] for home in homes]
     assert alone == sorted(alone)
     assert alone[0] < alone[2]
-    assert full[0] == full[2]
+    assert full[0] <= full[2]
 
 
 def test_batching_gains_nothing():
