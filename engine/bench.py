@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import sys
 from pathlib import Path
@@ -21,7 +20,6 @@ def collect(only: str | None = None) -> list[dict[str, Any]]:
     """Rows ``{name, value, unit, against, ratio, goal, met}`` of all benchmark files, or of those whose name holds
     ``only``. Measurements; noisy, so each row is a ratio taken against its rival in the same process.
     """
-    os.environ.pop("OPENBLAS_CORETYPE", None)  # it may cap numpy's library below the host's instruction set
     files = [f for f in sorted(FOLDER.glob("bench_*.py")) if only is None or only in f.stem]
     if not files:
         known = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"

@@ -1,9 +1,10 @@
 """Matrix products beside the peak probed in the same rounds and the best library found, one thread, interleaved.
 
 Every ratio is the median over rounds of figures taken next to each other, because a shared machine's clock drifts; the
-probed peak does as many operations as the product it stands beside, so both see the same interruptions. Products are
-timed in processor seconds of the calling thread, after a call that is not, so that operands come from where the call
-before left them and not from wherever a rival's call pushed them; the decode step in wall time.
+probed peak does as many operations as the product it stands beside, so both see the same interruptions, and the two
+alternate in rounds of their own, short and many, with nothing between them. Products are timed in processor seconds of
+the calling thread, after a call that is not, so that operands come from where the call before left them and not from
+wherever a rival's call pushed them; two threads in wall time.
 Weights are packed, and peers' weights reordered, before the clock starts; everything else a call does is timed.
 Peers: onnxruntime, numpy, and torch (oneDNN, with packed weights where it can) where it is installed; each row names
 the fastest of them.
@@ -16,7 +17,7 @@ import os
 import time
 from collections.abc import Callable
 
-os.environ.pop("OPENBLAS_CORETYPE", None)  # some environments pin a slower BLAS; takes effect before numpy loads
+os.environ.pop("OPENBLAS_CORETYPE", None)  # some environments pin a slower BLAS; for runs of this file by itself
 
 import numpy as np
 import onnx
@@ -34,6 +35,7 @@ from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT
 SHAPES = ((512, 845, 1024), (512, 1024, 512), (512, 512, 256), (1024, 1024, 1024))
 GPT2_345M = ((3072, 1024), (1024, 1024), (4096, 1024), (1024, 4096))  # one layer's weights, rows x inputs
 ROUNDS = 11
+PIECE, SPENT = 1e-3, 0.6  # seconds that a limit is probed for at a time, and that a product and its limit alternate for
 Call = Callable[[], object]
 
 
@@ -48,19 +50,25 @@ def _interleaved(
     calls: dict[str, Call],
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.thread_time,
-    at_least: float = 0.0,
+    at_least: float = 2e-4,
+    spend: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """Seconds of every call in every round, a round's calls one after another, each warm, for ``at_least`` seconds."""
-    repeats = {}
+    """Seconds of every call in every round, each warm and for ``at_least`` seconds.
+
+    A round runs them one after another, the next one in the opposite order; there are ``rounds`` of them, or more that
+    take about ``spend`` seconds.
+    """
+    repeats, once = {}, 0.0
     for name, call in calls.items():
         call()
-        repeats[name] = max(1, round(at_least / max(1e-7, min(_timed(call, clock) for _ in range(3)))))
+        seconds = max(1e-7, min(_timed(call, clock) for _ in range(3)))
+        repeats[name] = max(1, round(at_least / seconds))
+        once += (repeats[name] + 1) * seconds
     taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            if at_least:
-                call()
-            taken[name].append(_timed(call, clock, repeats[name]))
+    for turn in range(max(rounds, min(151, int(spend / once)))):
+        for name in list(calls)[:: 1 if turn % 2 else -1]:
+            calls[name]()
+            taken[name].append(_timed(calls[name], clock, repeats[name]))
     return {name: np.array(seconds) for name, seconds in taken.items()}
 
 
@@ -146,18 +154,17 @@ def _against(
     name: str, operations: float, ours: Call, peers: dict[str, Call], kind: str | None, goals: tuple[float, float]
 ) -> list[dict]:
     """Rows of one shape: our call against the probed peak of ``kind`` and against the fastest of ``peers``."""
-    calls = {"ours": ours} | peers
-    peak_operations = 0.0
-    if kind is not None:
-        _, one_turn = probe.peak_call(kind, 1)
-        calls["peak"], peak_operations = probe.peak_call(kind, max(1, round(operations / one_turn)))
-    seconds = _interleaved(calls, 2 * ROUNDS if operations < 1e9 else ROUNDS, at_least=2e-4)
-    rate = operations / float(np.median(seconds["ours"])) / 1e9
     rows = []
     if kind is not None:
+        _, one_turn = probe.peak_call(kind, 1)
+        peak, peak_operations = probe.peak_call(kind, max(1, round(operations / one_turn)))
+        seconds = _interleaved({"ours": ours, "peak": peak}, at_least=PIECE, spend=SPENT)
+        rate = operations / float(np.median(seconds["ours"])) / 1e9
         ratio = np.median((operations / seconds["ours"]) / (peak_operations / seconds["peak"]))
         rows.append(_row(name, rate, "GOP/s", f"{kind} peak in registers", ratio, goals[0]))
     if peers:
+        seconds = _interleaved({"ours": ours} | peers, 2 * ROUNDS if operations < 1e9 else ROUNDS)
+        rate = operations / float(np.median(seconds["ours"])) / 1e9
         best = min(peers, key=lambda peer: float(np.median(seconds[peer])))
         rows.append(_row(name, rate, "GOP/s", best, np.median(seconds[best] / seconds["ours"]), goals[1]))
     return rows
@@ -224,7 +231,7 @@ def _binary(inputs: int = 4096) -> list[dict]:
             peak, peak_operations = probe.peak_call(kind, max(1000, round(operations / one_turn)))
             calls: dict[str, Call] = {"ours": lambda x=x, w=w, t=threshold: binary_fc(x, w, t, threads=1), "peak": peak}
             calls["stream"] = lambda d=far: probe._read_range(0, 1, d, found, d.size, 2)
-            seconds = _interleaved(calls, 2 * ROUNDS, at_least=2e-4)
+            seconds = _interleaved(calls, 2 * ROUNDS, at_least=PIECE, spend=SPENT)
             limit, against = operations / peak_operations * seconds["peak"], "differing bits counted in registers"
             if not HAS_COUNT:  # three operations a word there, OPERATIONS_PER_WORD here, of the rate of FP32 products
                 limit, against = limit * OPERATIONS_PER_WORD / 32, "vector operations"
@@ -253,7 +260,7 @@ def _two_threads(n: int = 1024) -> list[dict]:
     rows = []
     for name, product in products.items():
         calls: dict[str, Call] = {str(t): lambda p=product, t=t: p(t) for t in (1, 2)}
-        seconds = _interleaved(calls, clock=time.perf_counter, at_least=2e-4)
+        seconds = _interleaved(calls, clock=time.perf_counter, spend=SPENT)
         ratio = float(np.median(seconds["1"] / seconds["2"])) / 2
         rate = 2.0 * n**3 / float(np.median(seconds["2"])) / 1e9
         rows.append(_row(f"{name} {n}x{n}x{n}, 2 threads", rate, "GOP/s", "twice one thread", ratio, 0.9))

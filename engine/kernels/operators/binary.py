@@ -46,6 +46,7 @@ _COUNT_OPERATIONS = 7  # count of one vector by nibble look-up: 2 and, 1 shift, 
 OPERATIONS_PER_WORD = 3.0 if HAS_COUNT else (_TREE + 2 * (_TREE - 1) + _COUNT_OPERATIONS) / _TREE
 """Vector operations per word of 32 bits per lane, for an issue bound: exclusive-or, adders or count, add. [-]"""
 
+_BYTE, _PAIR, _WORD = np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.int32)
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
@@ -184,10 +185,10 @@ def _fc_range(lo, hi, x, words, threshold, out):
 
 def _as_words(name: str, bits: np.ndarray) -> np.ndarray:
     """Rows of packed bits as whole 32-bit words; a shorter last word is zero padded on both operands."""
-    whole(name, bits, np.uint8, 2)
+    whole(name, bits, _BYTE, 2)
     rows, size = bits.shape
     if size % 4 == 0 and size:
-        return bits.view(np.int32)
+        return bits.view(_WORD)
     full = np.zeros((rows, -(-size // 4) * 4), np.uint8)
     full[:, :size] = bits
     return full.view(np.int32)
@@ -229,18 +230,19 @@ def binary_counts(x: np.ndarray, packed: BinaryWeights, threads: int | None = No
 def binary_fc(x: np.ndarray, packed: BinaryWeights, threshold: np.ndarray, threads: int | None = None) -> np.ndarray:
     """Neurons that fire, ``differing bits <= threshold``: uint8 bits [B, K/8] -> uint8 bits [B, ceil(N/8)], exact."""
     rows = _checked(x, packed)
-    whole("threshold", threshold, np.int32, 1)
-    if threshold.shape != (packed.n,):
-        require(False, f"threshold has shape {threshold.shape}; allowed: {(packed.n,)}")
-    out = np.empty((x.shape[0], -(-packed.n // 16)), np.uint16)
-    if packed.packed is not None:
+    batch, n, matrix = x.shape[0], packed.n, packed.packed
+    whole("threshold", threshold, _WORD, 1)
+    if threshold.shape != (n,):
+        require(False, f"threshold has shape {threshold.shape}; allowed: {(n,)}")
+    found = np.empty((batch, -(-n // 16) * 2), _BYTE)
+    out = found.view(_PAIR) if n else np.empty((batch, 0), _PAIR)
+    if matrix is not None:
         limits = threshold
-        if packed.n % NC:
-            limits = np.full(panels(packed.n) * NC, -1, np.int32)  # neurons that pad the last panel never fire
-            limits[: packed.n] = threshold
-        multiply(rows, packed.packed, packed.packed.zeros, out, threads, limits)
+        if n % NC:
+            limits = np.full(panels(n) * NC, -1, np.int32)  # neurons that pad the last panel never fire
+            limits[:n] = threshold
+        multiply(rows, matrix, matrix.zeros, out, threads, limits)
     elif out.size:
         over_range(_fc_range, out.shape[1], rows, packed.words, threshold, out, threads=threads)
-    found = out.view(np.uint8) if out.size else np.zeros((x.shape[0], 2 * out.shape[1]), np.uint8)
-    size = -(-packed.n // 8)
+    size = -(-n // 8)
     return found if found.shape[1] == size else np.ascontiguousarray(found[:, :size])

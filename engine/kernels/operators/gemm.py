@@ -16,7 +16,8 @@ Narrow weight formats are in :mod:`engine.kernels.operators.halfprec`. Packing f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,8 @@ __all__ = [
 
 _ROW_BLOCK_BYTES = 384 * 1024  # rows that stay in a second-level cache while the column panels pass
 DEPTH = 1024  # k-words of a panel, 256 KiB, that stay there while the rows pass
+_FINEST = 16  # parts of a thread's share: what one waits for the other at the end
+_BYTE, _WORD, _REAL = np.dtype(np.uint8), np.dtype(np.int32), np.dtype(np.float32)
 _NONE = np.int32(0)
 _ZERO, _TOP, _FLOOR = np.float32(0), np.float32(255), np.float32(-np.inf)
 _tall, _edge = tile(MR), tile(EDGE)
@@ -145,8 +148,19 @@ def row_blocks(m: int, row_bytes: int, across: int, threads: int | None) -> int:
     blocks = -(-m // max(MR, _ROW_BLOCK_BYTES // (row_bytes + 1)))
     threads = threads or jit.pool_size()
     if threads > 1:
-        blocks = max(blocks, min(-(-m // MR), -(-4 * threads // across)))
+        blocks = max(blocks, min(-(-m // MR), -(-2 * _FINEST * threads // across)))
     return blocks
+
+
+@lru_cache(4096)
+def _plan(
+    m: int, k: int, rows_k: int, n: int, group: int, row_size: int, out_size: int, threads: int | None
+) -> tuple[int, int, int, int, int]:
+    """Jobs, k-words of a panel, elements of K walked at a time, blocks of rows and panels across of a product."""
+    across = panels(n)
+    depth = min(rows_k, DEPTH * group) if out_size == 4 else rows_k  # narrower results are made of whole sums
+    blocks = row_blocks(m, depth * row_size, across, threads)
+    return blocks * across, -(-k // group), depth, blocks, across
 
 
 def multiply(
@@ -162,14 +176,18 @@ def multiply(
 ) -> np.ndarray:
     """Rows ``a`` as the tile reads them times ``packed`` into ``out``; see :func:`microkernel.tile`."""
     if out.size:
-        across = panels(packed.n)
-        k, group = a.shape[1], GROUP[packed.kind]
-        depth = min(k, DEPTH * group) if out.itemsize == 4 else k  # narrower results are made of whole sums
-        blocks = row_blocks(a.shape[0], depth * a.itemsize, across, threads)
-        over_range(
-            _range, blocks * across, a, packed.words, -(-packed.k // group), k, depth, init,
-            init if scale is None else scale, zero, low, high, out, blocks, across, threads=threads,
+        m, k = a.shape
+        jobs, words, depth, blocks, across = _plan(
+            m, packed.k, k, packed.n, GROUP[packed.kind], a.itemsize, out.itemsize, threads
+        )
+        arguments = (
+            a, packed.words, words, k, depth, init, init if scale is None else scale, zero, low, high, out, blocks,
+            across,
         )  # fmt: skip
+        if threads == 1:
+            _range(0, jobs, *arguments)
+        else:
+            over_range(_range, jobs, *arguments, threads=threads, finest=_FINEST)
     return out
 
 
@@ -184,7 +202,7 @@ def as_rows(a: np.ndarray, kind: str) -> np.ndarray:
     return full
 
 
-def output(out: np.ndarray | None, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+def output(out: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """``out`` checked, or a new array."""
     if out is None:
         return np.empty(shape, dtype)
@@ -206,7 +224,7 @@ def padded(name: str, values: np.ndarray, n: int, dtype: type) -> np.ndarray:
     return full
 
 
-def checked(a: np.ndarray, dtype: type, packed: Packed, kind: str, name: str = "a") -> None:
+def checked(a: np.ndarray, dtype: Any, packed: Packed, kind: str, name: str = "a") -> None:
     """Refuse rows that ``packed`` cannot multiply."""
     whole(name, a, dtype, 2)
     if packed.kind != kind:
@@ -217,7 +235,7 @@ def checked(a: np.ndarray, dtype: type, packed: Packed, kind: str, name: str = "
 
 def _integer_start(a: np.ndarray, packed: Packed, zero_a: int, bias: np.ndarray | None) -> np.ndarray:
     """Checks, and bias less zero point times column sums."""
-    checked(a, np.uint8, packed, INT_KIND)
+    checked(a, _BYTE, packed, INT_KIND)
     if not 0 <= zero_a <= 255:
         require(False, f"zero_a is {zero_a}; allowed: 0 to 255")
     init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.int32)
@@ -237,7 +255,7 @@ def gemm_s32(
     ``a`` uint8 [M, K]; ``bias`` int32 [N]; returns int32 [M, N]. [-]
     """
     init = _integer_start(a, packed, zero_a, bias)
-    out = output(out, (a.shape[0], packed.n), np.int32)
+    out = output(out, (a.shape[0], packed.n), _WORD)
     return multiply(as_rows(a, INT_KIND), packed, init, out, threads)
 
 
@@ -261,7 +279,7 @@ def gemm_u8(
         require(False, f"zero_out is {zero_out}; allowed: 0 to 255")
     init = _integer_start(a, packed, zero_a, bias)
     scales = padded("scale", scale, packed.n, np.float32)
-    out = output(out, (a.shape[0], packed.n), np.uint8)
+    out = output(out, (a.shape[0], packed.n), _BYTE)
     zero, low = np.int32(zero_out), np.float32(zero_out if relu else 0)
     return multiply(as_rows(a, INT_KIND), packed, init, out, threads, scales, zero, low, _TOP)
 
@@ -278,7 +296,7 @@ def gemm_f32(
 
     Error of an element at most ``(K + 1) 2**-24 (|a| @ |b| + |bias|)`` to first order. [-]
     """
-    checked(a, np.float32, packed, "f32")
+    checked(a, _REAL, packed, "f32")
     init = packed.zeros if bias is None else padded("bias", bias, packed.n, np.float32)
-    out = output(out, (a.shape[0], packed.n), np.float32)
+    out = output(out, (a.shape[0], packed.n), _REAL)
     return multiply(a, packed, init, out, threads, low=_ZERO if relu else _FLOOR)

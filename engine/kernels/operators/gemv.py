@@ -28,6 +28,8 @@ _GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs 
 _GROUP = max(ROWS, PAIR_ROWS)
 _NO_START = (np.zeros(SMALL_N, np.float32), np.zeros(SMALL_N, np.int32))
 
+_REAL = np.dtype(np.float32)
+
 _one, _two, _four = (dot_tile(vectors) for vectors in (1, 2, 4))
 
 
@@ -54,9 +56,9 @@ def _padded_vectors(x: np.ndarray, stored: str) -> np.ndarray:
     """``x`` [V, K] zero padded to whole tiles of four vectors and whole steps of K."""
     count, k = x.shape
     span = SPAN[stored]
-    shape = (-(-count // 4) * 4 if count > 2 else count, -(-k // span) * span)
-    if shape == x.shape:
+    if k % span == 0 and (count <= 2 or count % 4 == 0):
         return x
+    shape = (-(-count // 4) * 4 if count > 2 else count, -(-k // span) * span)
     full = aligned(shape[0] * shape[1], x.dtype.type).reshape(shape)
     full[:count, :k] = x
     return full
@@ -68,11 +70,16 @@ def _run(
     if out.size:
         rows, k = w.shape
         start = _NO_START[stored == "u8"]
+        groups = -(-rows // _GROUP)
         if init is not None or x.shape[0] > SMALL_N:
             start = np.zeros(-(-x.shape[0] // 4) * 4, start.dtype)
             start[: x.shape[0]] = 0 if init is None else init
+        x = _padded_vectors(x, stored)
+        if threads == 1:
+            _range(0, groups, w, x, start, out)
+            return out
         grain = 1 + _GRAIN_BYTES // (1 + _GROUP * k * w.itemsize)
-        over_range(_range, -(-rows // _GROUP), w, _padded_vectors(x, stored), start, out, threads=threads, grain=grain)
+        over_range(_range, groups, w, x, start, out, threads=threads, grain=grain)
     return out
 
 
@@ -120,10 +127,10 @@ def small_f32(
     threads: int | None = None,
 ) -> np.ndarray:
     """``a @ b_t.T + bias`` for at most 16 columns: float32 [M, K] x float32 [N, K] -> float32 [M, N]."""
-    whole("a", a, np.float32, 2)
-    whole("b_t", b_t, np.float32, 2)
+    whole("a", a, _REAL, 2)
+    whole("b_t", b_t, _REAL, 2)
     _small_checks(a, b_t, bias, np.float32)
-    return _run("f32", a, b_t, bias, output(out, (a.shape[0], b_t.shape[0]), np.float32), threads)
+    return _run("f32", a, b_t, bias, output(out, (a.shape[0], b_t.shape[0]), _REAL), threads)
 
 
 def small_s32(
