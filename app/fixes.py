@@ -1,24 +1,33 @@
-"""The smallest changes that make a scenario work: one knob at a time, nearest value first, each one evaluated."""
+"""The smallest change of each knob that makes a scenario work, as the engine's inverse finds it, and what binds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app import cached, words
 from engine.devices.family import Unsupported
 from engine.formats import BITS
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.sweep import Axis, Limit, Space, inverse
 
 __all__ = ["Fix", "fixes", "neighbours"]
 
 
+_BINDS = {
+    "fits": "no longer fit in memory", "latency_s": "miss the latency limit", "power_w": "miss the power limit",
+    "capex_usd": "miss the budget",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Fix:
-    """A changed scenario and the change in words."""
+    """A changed scenario, the change in words, and what stops a smaller one (`one step less would ...`)."""
 
     label: str
     scenario: Scenario
+    stops: str = ""
 
 
 def _works(scenario: Scenario) -> bool:
@@ -28,26 +37,40 @@ def _works(scenario: Scenario) -> bool:
         return False
 
 
-def _candidates(s: Scenario) -> Iterator[tuple[str, list[dict]]]:
-    """Knob by knob: label of a change and the changes to try, nearest first."""
+def _knobs(s: Scenario) -> Iterator[Axis]:
+    """Each knob with the values that are offered, the present one among them; what belongs together is one axis."""
     offered = cached.options(encode(s))
-    counts = [n for n in offered.device_counts if n > s.devices] + sorted(
-        (n for n in offered.device_counts if n < s.devices), reverse=True
-    )
-    shared = [c for c in ("tensor", "tables", "pinned") if c in offered.schemes]
-    yield "devices", [{"devices": n} for n in counts]
-    yield "both", [{"devices": n, "scheme": c} for n in counts for c in shared if c != s.scheme]
-    bits = BITS[s.precision]
-    fewer = sorted((f for f in offered.formats if BITS[f] < bits), key=lambda f: -BITS[f])
-    yield "precision", [{"precision": f} for f in fewer]
-    yield "batch", [{"batch": b} for b in sorted(offered.batches, reverse=True) if b < s.batch]
-    yield "streams", [{"streams": s.streams >> i} for i in range(1, s.streams.bit_length())]
+
+    def axis(path: str, values: Iterable[Any]) -> Axis:
+        return Axis(path, tuple(sorted({*values, getattr(s, path)})))
+
+    yield axis("devices", offered.device_counts)
+    shared = [c for c in ("tensor", "tables", "pinned") if c in offered.schemes and c != s.scheme]
+    both = [{"devices": n, "scheme": c} for c in shared for n in offered.device_counts if n != s.devices]
+    yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *both))
+    fewer = sorted((f for f in offered.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
+    yield Axis("precision", (s.precision, *fewer))
+    yield axis("batch", (b for b in offered.batches if b < s.batch))
+    yield axis("streams", (s.streams >> i for i in range(1, s.streams.bit_length())))
     if offered.input_label:
-        yield "inputs", [{"inputs": s.inputs >> i} for i in range(1, s.inputs.bit_length())]
-    if s.overrides:
-        yield "overrides", [{"overrides": {}}]
-    if s.tile:
-        yield "tile", [{"tile": ()}]
+        yield axis("inputs", (s.inputs >> i for i in range(1, s.inputs.bit_length())))
+
+
+def _asked(s: Scenario, knob: Axis) -> Fix | None:
+    """The smallest change of one knob that keeps every limit: the question that the Sweep page asks of many."""
+    now = {"devices": s.devices, "scheme": s.scheme} if knob.path == "both" else getattr(s, knob.path)
+    if len(knob) < 2:
+        return None
+    limits = tuple(Limit(name, True, value) for name, value in s.limits.model_dump().items() if value is not None)
+    try:
+        answer = inverse(Space(s, (knob,), limits=limits), {knob.path: now})
+    except ScenarioError:
+        return None  # no value of this knob runs
+    if not answer.met or not answer.changes:
+        return None
+    _, to = answer.changes[knob.path]
+    change = dict(to) if isinstance(to, Mapping) else {knob.path: to}
+    return Fix(_said(s, change), answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
 
 
 def _said(s: Scenario, change: dict) -> str:
@@ -71,20 +94,19 @@ def _said(s: Scenario, change: dict) -> str:
 
 
 def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
-    """Up to `most` changes of one knob after which no limit is violated; each was evaluated, so it is an estimate."""
+    """Up to `most` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
     found = []
-    for _, changes in _candidates(scenario):
-        for change in changes:
-            try:
-                changed = scenario.with_(**change)
-            except ScenarioError:
-                continue  # not a valid value of this knob
-            if _works(changed):
-                found.append(Fix(_said(scenario, change), changed))
-                break
+    for knob in _knobs(scenario):
+        fix = _asked(scenario, knob)
+        if fix is not None and _works(fix.scenario):
+            found.append(fix)
         if len(found) == most:
-            break
-    return found
+            return found
+    for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
+        (name,) = change
+        if getattr(scenario, name) and _works(changed := scenario.with_(**change)):
+            found.append(Fix(_said(scenario, change), changed))
+    return found[:most]
 
 
 def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:

@@ -204,6 +204,14 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
         _share()
         if report is not None:
             _export(report, page, exports)
+    if exports or page in ("explore", "sweep"):  # pages whose tables have a file of their own
+        _own_files_only()
+
+
+def _own_files_only() -> None:
+    """Hides the download in the tables' toolbars: it has no tokens, units or versions and lets formulas run."""
+    button = '[data-testid="stElementToolbarButton"]:has(button[aria-label^="Download as CSV"])'
+    st.html(f"<style>{button} {{ display: none; }}</style>")
 
 
 def _share() -> None:

@@ -12,6 +12,7 @@ from app.comparison import Entry
 from app.objectives import Metric
 from app.spaces import Space
 from app.sweep_run import Design, Outcome
+from engine.devices.dfx_isa.tiling import SAME
 from engine.devices.family import Unsupported
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError
@@ -56,6 +57,11 @@ def tiles(outcome: Outcome, design: Design) -> None:
             parts.dark(),
         )
         parts.figure(fig, f"{metric.label} over the tile's knobs: {answer}.", "tiles")
+        if found.slices is not None:
+            st.caption(
+                f"Of the tiles within {fmt.percent(SAME)} of the best figure, the ring marks the one that takes the "
+                f"fewest DSP slices, {found.slices:,.0f} a core."
+            )
 
 
 def moves(outcome: Outcome, design: Design) -> None:

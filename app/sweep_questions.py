@@ -15,6 +15,7 @@ from app.objectives import Metric
 from app.spaces import Space
 from app.sweep_run import Design, Outcome
 from app.sweep_tables import over, setting, start_of
+from engine.machine import best_tile
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError
 from engine.sweep import Axis, inverse, price, sensitivity
@@ -36,6 +37,7 @@ class TileMap:
     values: list[list[float | None]]
     best: tuple[int, int] | None
     now: tuple[int, int]
+    slices: float | None = None  # DSP slices of the best, where fewest decide among equally good ones
 
 
 def tile_map(outcome: Outcome, design: Design) -> TileMap | None:
@@ -53,6 +55,14 @@ def tile_map(outcome: Outcome, design: Design) -> TileMap | None:
     ]
     able = [i for i, v in enumerate(found) if v is not None]
     best = min(able, key=lambda i: objective.sign * (found[i] or 0.0), default=None)
+    slices = None
+    if able and {rows.path, columns.path} == {"tile.0", "tile.1"}:
+        order = 1 if rows.path == "tile.0" else -1
+        tiles = {(rows.values[i // width], columns.values[i % width])[::order]: i for i in able}
+        costs = {tile: _cost(found[i], objective.sign) for tile, i in tiles.items()}
+        choice = best_tile(part.scenario(able[0]), costs)
+        if choice is not None:
+            best, slices = tiles[choice[0]], choice[1]
     digits = dict(zip((axis.path for axis in outcome.space.axes), outcome.space.digits(design.number), strict=True))
     return TileMap(
         rows,
@@ -60,7 +70,14 @@ def tile_map(outcome: Outcome, design: Design) -> TileMap | None:
         [found[i : i + width] for i in range(0, len(found), width)],
         None if best is None else divmod(best, width),
         (digits[rows.path], digits[columns.path]),
+        slices,
     )
+
+
+def _cost(value: float | None, sign: float) -> float:
+    """A figure as a cost: less is better."""
+    assert value is not None
+    return value if sign > 0 else 1.0 / value
 
 
 def swings(scenario: Scenario, metric: Metric) -> list[tuple[str, float, float]]:

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from app import axes, cached
+from app import axes, cached, turns
 from app import format as fmt
 from app.axes import Candidate
 from app.objectives import Metric
@@ -244,7 +244,13 @@ class Running:
 
     def _work(self) -> None:
         try:
-            result = sweep(self._designs, progress=self._note, preparing=self._prepare, cancelled=self._stop.is_set)
+            result = sweep(
+                self._designs,
+                progress=self._note,
+                preparing=self._prepare,
+                cancelled=self._asked,
+                executor=turns.background(),
+            )
             stopped = False
         except Cancelled as cancelled:
             result, stopped = cancelled.result, True
@@ -253,6 +259,12 @@ class Running:
             return
         if result is not None:
             self.outcome = Outcome(*self._made, result, stopped)
+
+    def _asked(self) -> bool:
+        """Whether to stop; other sessions' pages go first."""
+        if not self._stop.is_set():
+            turns.give_way()
+        return self._stop.is_set()
 
     def _note(self, done: int, size: int) -> None:
         self._done = done
@@ -265,9 +277,10 @@ class Running:
         self._began = time.monotonic()
         thread.start()
         try:
-            while thread.is_alive():
-                thread.join(_POLL_S)
-                yield self._done / self.size
+            with turns.patient():
+                while thread.is_alive():
+                    thread.join(_POLL_S)
+                    yield self._done / self.size
         finally:
             self._stop.set()
             thread.join(_PATIENCE_S)

@@ -7,6 +7,7 @@ scenario's format. Nothing is priced here: times are `evaluate`'s, programs are 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -219,12 +220,26 @@ def _tiles(token: str) -> TileMap:
             found[tile] = evaluate(scenario.with_(tile=tile)).latency_s
         except Unsupported:
             continue  # more slices than the part has
+    best, slices = _best_of(bound, found)
+    table = tuple(tuple(found.get((r, c)) for c in columns) for r in rows)
+    return TileMap(tuple(k.name for k in knobs), rows, columns, table, best, slices, _tile(scenario, bound))
+
+
+def _best_of(bound: Bound, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
     dfx = bound.device.dfx
     assert dfx is not None
-    slices = {tile: sum(dsp_slices(*tile, vector_lanes(dfx, tile[0])).values()) for tile in found}
-    best = chosen(found, slices)
-    table = tuple(tuple(found.get((r, c)) for c in columns) for r in rows)
-    return TileMap(tuple(k.name for k in knobs), rows, columns, table, best, slices[best], _tile(scenario, bound))
+    slices = {tile: sum(dsp_slices(*tile, vector_lanes(dfx, tile[0])).values()) for tile in costs}
+    best = chosen(costs, slices)
+    return best, slices[best]
+
+
+def best_tile(scenario: Scenario, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float] | None:
+    """Of tiles with a cost each (less is better), the one to take, and its DSP slices. [-]
+
+    Of those within `tiling.SAME` of the least cost it takes the fewest slices. None where slices don't decide.
+    """
+    bound = _known(scenario)
+    return _best_of(bound, costs) if bound.device.dfx is not None and costs else None
 
 
 def tile_map(scenario: Scenario) -> TileMap | None:

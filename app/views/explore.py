@@ -212,6 +212,7 @@ def violated(report: Report) -> None:
                 args=(fix.scenario,),
                 type="primary" if at == 0 else "secondary",
                 key=f"fix.{at}",
+                help=f"A smaller change of it would {fix.stops}." if fix.stops else None,
             )
         if st.session_state.before:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")

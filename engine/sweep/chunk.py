@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from engine.kernels.search.bins import count_bins
-from engine.kernels.search.pareto import drop_dominated, front_mask
+from engine.kernels.search.pareto import front_mask
+from engine.kernels.search.sift import sift
 from engine.sweep.blocks import Block, Programs
 from engine.sweep.result import BINS
 from engine.sweep.space import FIGURES, Objective, space_of
-from engine.sweep.top import best_of
+from engine.sweep.top import Top, best_of
 
-__all__ = ["Found", "Known", "Mismatch", "Wish", "search", "search_shared"]
+__all__ = ["PIECE", "Found", "Known", "Mismatch", "Wish", "killers_of", "search", "search_shared"]
+
+PIECE = 1 << 15
+"""Designs that are priced and thinned together: their figures stay in a core's cache."""
+_THINNED = 4096  # designs that may be on the front, from which they are held against each other
+_KILLERS = 12
 
 
 class Mismatch(RuntimeError):
@@ -70,47 +75,104 @@ class Found:
     top_values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
+class _Sieve:
+    """What is left of a chunk's designs, piece after piece: those that may be on the front, and the best."""
+
+    def __init__(self, wish: Wish, known: Known) -> None:
+        self.wish, self.killers, self.limit = wish, known.killers, known.limit
+        k = len(wish.objectives)
+        self.counts, self.missed = np.zeros(3, dtype=np.int64), np.zeros(len(wish.limits), dtype=np.int64)
+        self.bins = np.zeros((k if wish.bins else 0, BINS), dtype=np.int64)
+        self.signs = np.array([o.sign for o in wish.objectives])
+        self.rules = (
+            wish.fits, np.array([limit.most for limit in wish.limits], dtype=np.bool_),
+            np.array([wish.figures.index(limit.figure) for limit in wish.limits], dtype=np.int64),
+            np.array([limit.value for limit in wish.limits], dtype=np.float64), self.signs,
+        )  # fmt: skip
+        self.at, self.top = np.empty(PIECE, dtype=np.int64), np.empty(PIECE, dtype=np.int64)
+        self.front: list[tuple[np.ndarray, np.ndarray]] = []  # (numbers in the block, values) not yet thinned
+        self.best: list[tuple[np.ndarray, np.ndarray]] = []
+        self.waiting = self.thinned = 0
+
+    def take(self, lo: int, values: np.ndarray, bad: np.ndarray, unfit: np.ndarray) -> None:
+        """The designs of a block from `lo` on; signs of the objectives are turned in place."""
+        limit = self.limit if self.wish.top else -np.inf
+        kept, best = sift(
+            values, bad, unfit, *self.rules, self.killers, limit, self.counts, self.missed, self.bins,
+            self.at, self.top,
+        )  # fmt: skip
+        signed = values[: len(self.signs)]
+        if best and self.wish.top:
+            top = self.top[:best][best_of(signed[0, self.top[:best]], self.wish.top)]
+            self.best.append((top + lo, signed[:, top]))
+            if len(top) >= self.wish.top:
+                self.limit = min(self.limit, float(np.partition(signed[0, top], self.wish.top - 1)[self.wish.top - 1]))
+        if kept:
+            at = self.at[:kept]
+            self.front.append((at + lo, signed[:, at]))
+            self.waiting += kept
+            if self.waiting > max(_THINNED, self.thinned):
+                numbers, found = self.thin()
+                self.front, self.waiting, self.thinned = [(numbers, found)], 0, len(numbers)
+                self.killers = killers_of(found)
+
+    def thin(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers in the block and values of the designs that no other of them dominates."""
+        if not self.front:
+            return np.zeros(0, dtype=np.int64), np.zeros((len(self.signs), 0))
+        values = np.concatenate([values for _, values in self.front], axis=1)
+        mask = front_mask(values)
+        return np.concatenate([at for at, _ in self.front])[mask], np.ascontiguousarray(values[:, mask])
+
+    def found(self, block: Block, designs: int) -> Found:
+        """All of it."""
+        at, values = self.thin()
+        refused, unfit, kept = map(int, self.counts)
+        found = Found(block.numbers(at), values, designs, refused, unfit, self.missed, kept)
+        found.bins = self.bins if self.wish.bins else None
+        if self.best:
+            top = np.concatenate([values for _, values in self.best], axis=1)
+            numbers = np.concatenate([at for at, _ in self.best])
+            kept_best = Top(self.wish.top, len(self.signs))
+            kept_best.take(block.numbers(numbers), top)
+            found.top_number, found.top_values = kept_best.number, kept_best.values
+        return found
+
+
 def search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: Wish, known: Known) -> Found:
-    """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks."""
+    """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
+
+    It goes through in pieces that stay in the caches, and Python is asked for a few calls a piece.
+    """
     k = len(wish.objectives)
     if block.program is None:
         none = np.zeros(0, dtype=np.int64)
         return Found(none, np.zeros((k, 0)), hi - lo, refused=hi - lo, missed=np.zeros(len(wish.limits), np.int64))
-    values, bad, unfit = block.program.fill(lo, hi, wish.figures)
-    alive = ~bad
-    found = Found(np.zeros(0, np.int64), values, hi - lo, int(bad.sum()), int((unfit & alive).sum()))
-    found.missed = np.zeros(len(wish.limits), dtype=np.int64)
-    if wish.fits:
-        alive &= ~unfit
-    met = alive.copy()
-    for i, limit in enumerate(wish.limits):
-        row = values[wish.figures.index(limit.figure)]
-        kept = row <= limit.value if limit.most else row >= limit.value
-        found.missed[i] = int((alive & ~kept).sum())
-        met &= kept
-    found.kept = int(met.sum())
-    if wish.bins:
-        found.bins = np.zeros((k, BINS), dtype=np.int64)
-        for i in range(k):
-            count_bins(values[i], met, found.bins[i])
-    if len(picks):
-        found.drawn = block.program.fill_at(picks, FIGURES)
-        for figure, row in zip(wish.figures, values, strict=True):  # many designs at once against one by one
-            if not np.array_equal(row[picks - lo], found.drawn[0][FIGURES.index(figure)], equal_nan=True):
-                raise Mismatch(f"{figure}: a design priced with others differs from the same design by itself")
-    signed = values[:k]
-    for i, objective in enumerate(wish.objectives):
-        if objective.sign < 0:
-            np.negative(signed[i], out=signed[i])
-        met &= signed[i] == signed[i]
-    best = best_of(signed[0], met, wish.top, known.limit)
-    found.top_number, found.top_values = block.numbers(best + lo), np.ascontiguousarray(signed[:, best])
-    at = np.empty(hi - lo, dtype=np.int64)
-    at = at[: drop_dominated(signed, met, known.killers, at)]
-    part = np.ascontiguousarray(signed[:, at])
-    mask = front_mask(part)
-    found.number, found.values = block.numbers(at[mask] + lo), np.ascontiguousarray(part[:, mask])
+    sieve = _Sieve(wish, known)
+    drawn = block.program.fill_at(picks, FIGURES) if len(picks) else None
+    for start in range(lo, hi, PIECE):
+        end = min(start + PIECE, hi)
+        values, bad, unfit = block.program.fill(start, end, wish.figures)
+        if drawn is not None:
+            _alike(wish.figures, values, slice(*np.searchsorted(picks, (start, end))), picks - start, drawn[0])
+        sieve.take(start, values, bad, unfit)
+    found = sieve.found(block, hi - lo)
+    found.drawn = drawn
     return found
+
+
+def _alike(figures: tuple[str, ...], values: np.ndarray, some: slice, at: np.ndarray, drawn: np.ndarray) -> None:
+    """Many designs at once against one by one: the same bits, or Mismatch."""
+    for figure, row in zip(figures, values, strict=True):
+        if not np.array_equal(row[at[some]], drawn[FIGURES.index(figure), some], equal_nan=True):
+            raise Mismatch(f"{figure}: a design priced with others differs from the same design by itself")
+
+
+def killers_of(values: np.ndarray) -> np.ndarray:
+    """A few designs of a front, spread along its first objective."""
+    spread = np.linspace(0, values.shape[1] - 1, min(_KILLERS, values.shape[1])).astype(np.int64)
+    ranked = np.argsort(values[0], kind="stable")
+    return np.ascontiguousarray(values[:, ranked[spread]])
 
 
 def search_shared(

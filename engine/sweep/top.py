@@ -7,12 +7,11 @@ import numpy as np
 __all__ = ["Top", "best_of"]
 
 
-def best_of(values: np.ndarray, met: np.ndarray, k: int, limit: float) -> np.ndarray:
-    """Places of the designs that may be among the k with the least value: ties of the last one stay in."""
-    at = np.flatnonzero(met & (values <= limit))
-    if len(at) > k > 0:
-        at = at[values[at] <= np.partition(values[at], k - 1)[k - 1]]
-    return at if k > 0 else at[:0]
+def best_of(values: np.ndarray, k: int) -> np.ndarray:
+    """Places of the k least values, ascending; ties of the last one stay in."""
+    if len(values) <= k:
+        return np.arange(len(values))
+    return np.flatnonzero(values <= np.partition(values, k - 1)[k - 1])
 
 
 class Top:

@@ -15,7 +15,7 @@ from engine.evaluate import evaluate
 from engine.kernels.search.pareto import front_mask
 from engine.sweep import price, space_of, sweep
 from engine.sweep.blocks import Programs, families
-from engine.sweep.run import CHUNK
+from engine.sweep.chunk import PIECE
 from engine.sweep.space import Space
 
 FASTEST_PEER_PER_S = 26_828.0  # decode steps a second of aiconfigurator's compiled core, on one core of this class
@@ -117,8 +117,8 @@ def rows() -> list[dict]:
     def fill(_: int = 0) -> float:
         """So many designs in chunks as a sweep takes them; its CPU time. [s]"""
         start = time.thread_time()
-        for lo in list(range(0, once, CHUNK)) * passes:
-            program.fill(lo, lo + CHUNK, names)
+        for lo in list(range(0, once, PIECE)) * passes:
+            program.fill(lo, lo + PIECE, names)
         return time.thread_time() - start
 
     fill()
