@@ -130,6 +130,9 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
         assert shown in card.inner_text()
         seen.add(int(spot["number"]))
     assert len(seen) == 2
+    own = me.page.locator("[data-testid=stElementToolbarButton] button[aria-label^='Download as CSV']")
+    assert own.count() > 0
+    assert not any(button.is_visible() for button in own.all())  # the page's own export has tokens and units
     me.page.get_by_role("button", name="Open in Explore").click()
     me.page.wait_for_url(f"{me.server}/?s=*")
     me.settled()

@@ -7,12 +7,12 @@ import math
 
 import pytest
 
-from app import cards, claims, fixes, specs, tables, words
+from app import cached, cards, claims, fixes, specs, tables, words
 from engine.devices.family import RESOURCES
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.published import validate
-from engine.scenario import ScenarioError, decode
+from engine.scenario import ScenarioError, decode, encode
 
 pytestmark = pytest.mark.timeout(300)
 SOME = ("dfx-1.5b", "brainwave-gru", "wide-deep-int8", "tonic-fc", "node-dlrm")
@@ -105,6 +105,19 @@ def test_fixes_are_evaluated_and_change_one_thing():
         assert evaluate(fix.scenario).fits
         assert fix.label
     assert found[1].scenario == big.with_(overrides={})
+    assert found[0].stops == "no longer fit in memory"
+
+
+def test_fixes_are_the_inverse_of_each_knob_and_say_what_binds():
+    slow = PRESETS["wide-deep-int8"].scenario
+    limit = evaluate(slow.with_(batch=slow.batch // 4)).latency_s
+    held = slow.with_(limits={"latency_s": limit})
+    found = {next(k for k in ("batch", "streams") if k in f.label.lower()): f for f in fixes.fixes(held, 9)}
+    assert found["batch"].stops == "miss the latency limit"
+    assert evaluate(found["batch"].scenario).latency_s <= limit
+    larger = [b for b in cached.options(encode(held)).batches if found["batch"].scenario.batch < b < held.batch]
+    assert larger
+    assert all(evaluate(held.with_(batch=b)).latency_s > limit for b in larger)
 
 
 def test_neighbours_of_a_pair_that_cannot_run_can():
