@@ -88,8 +88,9 @@ _LIST = (
         lambda s: 24.0 * math.prod(s), lambda s: 2.0 * math.prod(s),
     ),
     NamedKernel(
-        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), _ONE,
-        lambda s, p, t: shaped.convolve(1, (s[0], s[0]), s[1], s[2], (s[3],) * 2, (1, 1), (s[3] // 2,) * 2, 1, t),
+        "conv", "Convolution", ("side", "channels", "filters", "window"), (56, 64, 64, 3), ("fp32", "int8"),
+        lambda s, p, t: shaped.convolve_u8(*s, t) if p == "int8" else shaped.convolve(
+            1, (s[0], s[0]), s[1], s[2], (s[3],) * 2, (1, 1), (s[3] // 2,) * 2, 1, t),
         _conv_op, lambda s: 8.0 * (s[0] ** 2 * (s[1] + s[2]) * 2 + s[3] ** 2 * s[1] * s[2]),
         lambda s: 2.0 * s[0] ** 2 * s[1] * s[2] * s[3] ** 2,
     ),
@@ -174,6 +175,15 @@ _LIST = (
     NamedKernel(
         "hash", "Feature hashing", ("samples", "fields"), (4096, 26), _ONE, lambda s, p, t: moved.hash_fields(*s, t),
         None, lambda s: 64.0 * math.prod(s), lambda s: float(math.prod(s)),
+    ),
+    NamedKernel(
+        "top-k", "TopK", ("rows", "columns", "k"), (512, 1024, 8), _ONE, lambda s, p, t: moved.top(*s, t),
+        lambda s: elementwise("kernel", "TopK", dim(s[0] * s[1]), group="kernel", written=dim(2 * s[0] * s[2])),
+        lambda s: 32.0 * s[0] * (s[1] + s[2]), lambda s: float(s[0] * s[1]),
+    ),
+    NamedKernel(
+        "nms", "NonMaxSuppression", ("boxes", "kept"), (3000, 100), _ONE, lambda s, p, t: moved.suppress(*s, t),
+        None, lambda s: 200.0 * sum(s), lambda s: 10.0 * s[0] * (1 + min(s)),
     ),
     NamedKernel(
         "roi-align", "RoiAlign", ("side", "channels", "boxes", "cells"), (56, 256, 32, 14), _ONE,

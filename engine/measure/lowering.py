@@ -199,6 +199,12 @@ def _moved(op: Op, phase: Phase, at: At, threads: int, images: dict[str, Image])
         case = partial(moved.hash_fields, batch, written // batch, threads)
     elif op.kind == "ArgMax":
         case = partial(moved.largest, written, read // written, threads)
+    elif op.kind == "TopK":
+        rows = batch if written % batch == 0 else 1
+        rows = max(rows, round(batch * at[1])) if read % max(1, round(batch * at[1])) == 0 else rows
+        case = partial(moved.top, rows, read // rows, max(1, written // (2 * rows)), threads)
+    elif op.kind == "NonMaxSuppression":
+        case = partial(moved.suppress, int(op.attribute("boxes")), int(op.attribute("kept")), threads)
     elif op.kind == "RotaryEmbedding":
         tokens = max(1, round(at[0] * at[1]))
         depth = next((d for d in (128, 64, 32, 2) if written % (tokens * d) == 0), 1)

@@ -10,11 +10,13 @@ from engine.kernels.operators.norm import local_response_norm
 from engine.kernels.operators.reorder import argmax, reduce_sum, repeat_rows, transpose
 from engine.kernels.operators.roi import roi_align
 from engine.kernels.operators.rotary import rotary, rotary_angles
+from engine.kernels.operators.select import non_max_suppression, top_k
 from engine.kernels.operators.wide_deep import hash_ids
-from engine.measure.cases import Case, few_rows, given, room
+from engine.measure.cases import Case, MeasureError, few_rows, given, room
 
-__all__ = ["align_boxes", "hash_fields", "largest", "repeat", "respond", "rotate", "total", "turn"]
+__all__ = ["align_boxes", "hash_fields", "largest", "repeat", "respond", "rotate", "suppress", "top", "total", "turn"]
 
+_OVERLAP = 0.7  # share of the union above which the lower of two proposals goes, as detection networks set it
 _GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -56,6 +58,45 @@ def largest(rows: int, columns: int, threads: int) -> Case:
     return Case(
         "argmax", (run,), lambda y: (y, exact), partial(x.argmax, axis=1), float(x.size), 4.0 * x.size, "fp32", (x,)
     )  # fmt: skip
+
+
+def top(rows: int, columns: int, k: int, threads: int) -> Case:
+    """Largest values of each row, in order."""
+    x = given(rows, columns)
+    if k > columns:
+        raise MeasureError(f"k is {k}; allowed: at most the {columns} columns")
+    run = partial(top_k, x, k, threads=threads)
+    exact = -np.sort(-x.astype(np.float64), axis=1)[:, :k]
+
+    def check(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return found, exact
+
+    def values() -> np.ndarray:
+        return run()[0]
+
+    library = partial(np.argpartition, x, columns - k, axis=1)
+    return Case("top_k", (values,), check, library, float(x.size), 4.0 * x.size + 12.0 * rows * k, "fp32", (x,))
+
+
+def suppress(boxes: int, kept: int, threads: int) -> Case:
+    """Boxes of one image and class, each the size of a tenth of it, thinned to at most ``kept``."""
+    rng = np.random.default_rng(11)
+    centres, scores = rng.uniform(0, 1, (1, boxes, 2)), rng.random((1, 1, boxes), np.float32)
+    corners = np.concatenate([centres - 0.05, centres + 0.05], axis=2).astype(np.float32)
+    run = partial(non_max_suppression, corners, scores, kept, overlap=_OVERLAP, threads=threads)
+
+    def check(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        left = np.argsort(-scores[0, 0], kind="stable")
+        chosen = []
+        while left.size and len(chosen) < kept:  # of those left the best, then all that it does not cover
+            chosen.append(left[0])
+            a, b = corners[0, left[0]].astype(np.float64), corners[0, left].astype(np.float64)
+            sides = np.clip(np.minimum(a[2:], b[:, 2:]) - np.maximum(a[:2], b[:, :2]), 0, None)
+            shared, areas = sides.prod(axis=1), (b[:, 2:] - b[:, :2]).prod(axis=1)
+            left = left[shared / ((a[2:] - a[:2]).prod() + areas - shared) <= _OVERLAP]
+        return found[:, 2], np.array(chosen, np.float64)
+
+    return Case("non_max_suppression", (run,), check, None, 10.0 * boxes, 20.0 * boxes, "fp32", (corners, scores))
 
 
 def respond(rows: int, channels: int, size: int, threads: int) -> Case:

@@ -15,6 +15,7 @@ from engine.kernels.operators.batched import gemm_batched
 from engine.kernels.operators.binary import binary_counts, pack_binary
 from engine.kernels.operators.combine import Combination, combine
 from engine.kernels.operators.conv import conv, conv_shape, pack_conv
+from engine.kernels.operators.conv_int8 import conv_u8, pack_conv_s8
 from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
 from engine.kernels.operators.embedding import RowFormat, RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.kernels.operators.microkernel import NC, panels
@@ -26,10 +27,11 @@ from engine.kernels.operators.softmax import softmax
 from engine.measure.cases import Case, Check, MeasureError, few_rows, given, noise, product, room
 
 __all__ = [
-    "attend", "batched", "binary", "convolve", "lookup", "normalise", "pointwise", "pool", "quantised", "recurrent",
-    "soft",
+    "attend", "batched", "binary", "convolve", "convolve_u8", "lookup", "normalise", "pointwise", "pool", "quantised",
+    "recurrent", "soft",
 ]  # fmt: skip
 
+_MIDDLE = 128  # zero point of unsigned codes of values of both signs
 _ROW_BYTES = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _POINTWISE = {  # name -> (float64 twin, operations of an element as the graphs count them)
     "relu": (lambda x: np.maximum(x, 0), 1.0),
@@ -97,6 +99,31 @@ def convolve(
     runs = tuple(partial(operator, edged, p, relu=relu, bordered=True, out=out, threads=threads) for p in packed)
     name = "depthwise" if thin else "conv"
     return Case(name, runs, check, None, flops, size, "fp32", (out, edged))
+
+
+def convolve_u8(side: int, channels: int, filters: int, window: int, threads: int) -> Case:
+    """A convolution of 8-bit codes to 8-bit codes, same padding; both ends have their zero in the middle."""
+    spatial, edge = (side, side), (window // 2,) * 2
+    x, w = (
+        noise(1, side, side, channels),
+        noise(filters, channels, window, window, scale=1 / np.sqrt(window**2 * channels)),
+    )
+    flops = 2.0 * (side + 2 * edge[0] - window + 1) ** 2 * window**2 * channels * filters
+    if flops <= 0 or side + 2 * edge[0] < window:
+        raise MeasureError(f"spatial is {spatial}; allowed: at least the window {window} less its padding")
+    exact = _conv64(x, w, (1, 1), edge, 1, min(few_rows(side**2, flops / side**2), 512))
+    step_x, step_w = (float(np.float32(np.abs(a).max() / 127)) for a in (x, w))
+    step_y = np.float32(max(np.abs(exact).max(), 1e-30) / 120)
+    codes = quantise(x, step_x, _MIDDLE, dtype=np.uint8)
+    packed = pack_conv_s8(np.clip(np.rint(w / step_w), -127, 127).astype(np.int8), padding=edge)
+    scale = np.full(filters, step_x * step_w / step_y, np.float32)
+    run = partial(conv_u8, codes, packed, scale, zero=_MIDDLE, zero_out=_MIDDLE, threads=threads)
+
+    def check(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (y.reshape(-1, filters)[: len(exact)].astype(np.float64) - _MIDDLE) * step_y, exact
+
+    size = float(codes.size + w.size + flops / (2 * window**2 * channels))
+    return Case("conv_u8", (run,), check, None, flops, size, "int8", (codes,))
 
 
 def _image(exact: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

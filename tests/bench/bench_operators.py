@@ -1,4 +1,4 @@
-"""Operators other than matrix products, one thread, against onnxruntime and torch: ratios interleaved in one process.
+"""Operators other than matrix products, one thread, against onnxruntime: ratios interleaved in one process.
 
 A ratio is the peer's time over ours, the median over rounds that run both in alternating order; times are CPU seconds
 of the calling thread, since other work may share the machine. Rows without a goal are reported for what they are.
@@ -6,9 +6,7 @@ of the calling thread, since other work may share the machine. Rows without a go
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from statistics import median
 from time import thread_time
 from typing import Any
@@ -20,18 +18,15 @@ from engine.kernels.operators.activation import activate
 from engine.kernels.operators.conv import conv, pack_conv, pad_spatial
 from engine.kernels.operators.conv_int8 import conv_u8, pack_conv_s8
 from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
-from engine.kernels.operators.embedding import RowTable, embedding_bag, embedding_lookup
 from engine.kernels.operators.norm import layer_norm
 from engine.kernels.operators.pool import global_average_pool, max_pool
 from engine.kernels.operators.quantise import quantise
 from engine.kernels.operators.ranges import fresh
 from engine.kernels.operators.rnn import gru_step, lstm_step, pack_cell
+from engine.kernels.operators.select import non_max_suppression, top_k
 from engine.kernels.operators.softmax import softmax
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session
 
-ROWS_BEYOND_CACHE, ROWS_IN_CACHE = 8_000_000, 2_000
-BAGS, LOOKUPS, WIDTH = 512, 40, 64
-TORCH = importlib.util.find_spec("torch") is not None
 Row = dict[str, Any]
 
 
@@ -62,82 +57,6 @@ def row(name: str, value: float, unit: str, against: str, ratio: float, goal: fl
         "goal": "reported" if goal is None else f">= {goal}",
         "met": goal is None or ratio >= goal,
     }
-
-
-def _stored(fmt: str, rows: int) -> np.ndarray:
-    """A table of constant rows: only the traffic matters, and filling it stays quick."""
-    kind, width = {"fp32": (np.float32, WIDTH), "fp16": (np.uint16, WIDTH), "int8": (np.uint8, WIDTH + 8),
-                   "int4": (np.uint8, WIDTH // 2 + 4)}[fmt]  # fmt: skip
-    table = fresh((rows, width), kind)
-    table[:] = 0x3C00 if fmt == "fp16" else 1
-    return table
-
-
-def _torch_bag(fmt: str, data: np.ndarray, offsets: np.ndarray) -> Callable[[np.ndarray], object]:
-    import torch
-
-    torch.set_num_threads(1)
-    table = torch.from_numpy(data.view(np.float16) if fmt == "fp16" else data)
-    starts = torch.from_numpy(offsets[:-1].copy())
-    if fmt in ("fp32", "fp16"):
-        return lambda ids: torch.nn.functional.embedding_bag(torch.from_numpy(ids), table, starts, mode="sum")
-    run = (
-        torch.ops.quantized.embedding_bag_byte_rowwise_offsets
-        if fmt == "int8"
-        else torch.ops.quantized.embedding_bag_4bit_rowwise_offsets
-    )
-    return lambda ids: run(table, torch.from_numpy(ids), starts, False, 0, False, None, None, False)
-
-
-def _on_next(call: Callable[[np.ndarray], object], ids: Iterator[np.ndarray]) -> None:
-    call(next(ids))
-
-
-def embedding_rows() -> list[Row]:
-    """Embedding bags of 40 lookups in the four formats, tables beyond and within the caches."""
-    rng, found = np.random.default_rng(0), []
-    offsets = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS
-    out = np.zeros((BAGS, WIDTH), np.float32)
-    for fmt in ("fp32", "fp16", "int8", "int4"):
-        for rows, place, goal in ((ROWS_BEYOND_CACHE, "DRAM", 1.3), (ROWS_IN_CACHE, "cache", None)):
-            data = _stored(fmt, rows)
-            table = RowTable(fmt, WIDTH, data)
-            fresh = [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(80)]  # new rows each call: nothing is warm
-            pick = iter(fresh)
-
-            ours = partial(embedding_bag, table, offsets=offsets, out=out, threads=1)
-            unhinted = partial(embedding_bag, table, offsets=offsets, out=out, threads=1, distance=0)
-            peer, name = (_torch_bag(fmt, data, offsets), "torch") if TORCH else (unhinted, "no prefetch")
-            ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), 30)
-            rate = BAGS * LOOKUPS / spent
-            label = f"embedding bag {fmt}, {rows} x {WIDTH}, {place}"
-            found.append(row(label, rate, "lookup/s", name, ratio, goal if TORCH else None))
-    return found + (_weighted_and_single() if TORCH else [])
-
-
-def _weighted_and_single() -> list[Row]:
-    """An fp32 table beyond the caches: bags with a weight for each lookup, and lookups without bags."""
-    import torch
-
-    rng, table = np.random.default_rng(6), RowTable("fp32", WIDTH, _stored("fp32", ROWS_BEYOND_CACHE))
-    offsets, weights = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS, rng.random(BAGS * LOOKUPS, np.float32)
-    data, starts, factors = (torch.from_numpy(a) for a in (table.data, offsets[:-1].copy(), weights))
-    pick = iter([rng.integers(0, table.rows, BAGS * LOOKUPS) for _ in range(160)])
-    bags, rows = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
-    bag = torch.nn.functional.embedding_bag
-    cases: tuple[tuple[str, Callable[[np.ndarray], object], Callable[[np.ndarray], object]], ...] = (
-        ("weighted embedding bag fp32",
-         partial(embedding_bag, table, offsets=offsets, weights=weights, out=bags, threads=1),
-         lambda ids: bag(torch.from_numpy(ids), data, starts, mode="sum", per_sample_weights=factors)),
-        ("single lookups fp32", partial(embedding_lookup, table, out=rows, threads=1),
-         lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data)),
-    )  # fmt: skip
-    found = []
-    for name, ours, peer in cases:
-        ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), 30)
-        label = f"{name}, {table.rows} x {WIDTH}, DRAM"
-        found.append(row(label, BAGS * LOOKUPS / spent, "lookup/s", "torch", ratio))
-    return found
 
 
 def _conv_chain(channels: int, size: tuple[int, ...], window: int, groups: int, depth: int = 4) -> Row:
@@ -290,10 +209,27 @@ def small_rows() -> list[Row]:
         ("quantise int8, 384 x 1024", text, lambda: quantise(text, scale, 0, out=codes, threads=1),
          _one_op("QuantizeLinear", {"x": text, "s": np.array(scale), "z": np.array(zero)}, TensorProto.INT8)),
     ]  # fmt: skip
+    cases += _selections(text, rng)
     for name, data, ours, theirs in cases:
         ratio, spent = interleaved(ours, theirs)
         found.append(row(name, data.size / spent, "element/s", "onnxruntime", ratio))
     return [*found, _cell("lstm", 1024), _cell("gru", 1024)]
+
+
+def _selections(text: np.ndarray, rng: np.random.Generator) -> list[tuple]:
+    """The largest values of rows, and the boxes of a detection network's proposals."""
+    centres, scores = rng.uniform(0, 1, (1, 3000, 2)), rng.random((1, 1, 3000), np.float32)
+    boxes = np.concatenate([centres - 0.05, centres + 0.05], axis=2).astype(np.float32)
+    feeds = {"b": boxes, "s": scores, "m": np.array([100]), "o": np.array([0.7], np.float32)}
+    kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
+    suppress = session([helper.make_node("NonMaxSuppression", list(feeds), ["y"])], kinds, {"y": TensorProto.INT64})
+    most = session([helper.make_node("TopK", ["x", "k"], ["y", "i"])], {"x": TensorProto.FLOAT},
+                   {"y": TensorProto.FLOAT, "i": TensorProto.INT64}, {"k": np.array([8])})  # fmt: skip
+    return [
+        ("8 largest of 1024, 384 rows", text, lambda: top_k(text, 8, threads=1), lambda: most.run(None, {"x": text})),
+        ("NonMaxSuppression, 100 of 3000 boxes", scores,
+         lambda: non_max_suppression(boxes, scores, 100, overlap=0.7, threads=1), lambda: suppress.run(None, feeds)),
+    ]  # fmt: skip
 
 
 def fused_rows() -> list[Row]:
@@ -319,4 +255,4 @@ def fused_rows() -> list[Row]:
 
 def rows() -> list[Row]:
     """Every operator's throughput and its ratio to the best peer present, single thread."""
-    return [*embedding_rows(), *conv_rows(), *int8_conv_rows(), *small_rows(), *fused_rows()]
+    return [*conv_rows(), *int8_conv_rows(), *small_rows(), *fused_rows()]

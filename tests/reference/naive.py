@@ -163,3 +163,34 @@ def roi_align(x, boxes, images, size, scale, samples, transform):
             for (y, wy), (xx, wx) in product(down, across):
                 out[r, i, j] += wy * wx * x[images[r], y, xx] / samples**2
     return out
+
+
+def top_k(x, k, largest):
+    """Rows sorted as Python sorts: stable, so of equal values the first comes first."""
+    sign = -1 if largest else 1
+    places = [sorted(range(len(row)), key=lambda c, row=row: sign * float(row[c]))[:k] for row in x]
+    return np.array(places, np.int64).reshape(len(x), k)
+
+
+def non_max_suppression(boxes, scores, most, overlap, least_score):
+    """Greedy over each class, boxes as corners; areas in float32 as the compared ratio is."""
+    kept = []
+    for image, group in np.ndindex(*scores.shape[:2]):
+        chosen = []
+        for i in sorted(range(scores.shape[2]), key=lambda j: -float(scores[image, group, j])):
+            if not scores[image, group, i] > least_score or len(chosen) == most:
+                continue
+            if not any(_overlap(boxes[image, i], boxes[image, j]) > np.float32(overlap) for j in chosen):
+                chosen.append(i)
+        kept += [(image, group, i) for i in chosen]
+    return np.array(kept, np.int64).reshape(-1, 3)
+
+
+def _overlap(a, b):
+    sides, areas = [], [np.float32(1), np.float32(1)]
+    for axis in (0, 1):
+        (low, high), (low2, high2) = sorted((a[axis], a[axis + 2])), sorted((b[axis], b[axis + 2]))
+        sides.append(min(high, high2) - max(low, low2))
+        areas = [areas[0] * (high - low), areas[1] * (high2 - low2)]
+    shared = sides[0] * sides[1]
+    return shared / (areas[0] + areas[1] - shared) if min(*sides, shared, *areas) > 0 else 0

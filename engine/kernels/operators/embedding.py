@@ -124,6 +124,9 @@ def _bag(fmt: str) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         spill = np.empty(columns_last, np.float32)
         total = indices.size
+        if lo == 0 and not single and (offsets[0] != 0 or offsets[offsets.size - 1] != total):
+            bad[1] = True
+            return
         for b in range(lo, hi):
             first, last = (b, b + 1) if single else (offsets[b], offsets[b + 1])
             if first < 0 or last < first or last > total:  # never read outside the indices
@@ -198,6 +201,7 @@ def bag_int4(
 _KERNEL = {"fp32": bag_fp32, "fp16": bag_fp16, "int8": bag_int8, "int4": bag_int4}
 _ONE = np.ones(1, np.float32)
 _NONE = np.zeros(1, np.int64)
+_INDEX, _VALUE = np.dtype(np.int64), np.dtype(np.float32)  # types are compared once a call: made once
 GRAIN_BAGS = 16
 """Fewest bags worth a thread of their own. [-]"""
 
@@ -207,6 +211,11 @@ def _refuse_bad_ids(bad: np.ndarray, table: RowTable, indices: np.ndarray) -> No
     if bad[0]:
         count = int(((indices < 0) | (indices >= table.rows)).sum())
         require(False, f"indices has {count} values outside the table; allowed: 0 to {table.rows - 1}")
+
+
+def _refuse_no_rows(table: RowTable, indices: np.ndarray) -> None:
+    if indices.size and not table.rows:
+        require(False, f"indices has {indices.size} values; the table has no rows")
 
 
 def _rising(holds: bool, indices: np.ndarray) -> None:
@@ -220,14 +229,16 @@ def _distance(table: RowTable, asked: int | None) -> int:
         if table.data.nbytes <= CACHED_BYTES:
             return 0
         return min(max(PREFETCH_BYTES // max(1, table.data.strides[0]), LEAST_DISTANCE), MOST_DISTANCE)
-    require(asked >= 0, f"distance is {asked}; allowed: 0 or more")
+    if asked < 0:
+        require(False, f"distance is {asked}; allowed: 0 or more")
     return asked
 
 
 def _destination(out: np.ndarray | None, rows: int, width: int) -> np.ndarray:
     if out is None:
         return np.empty((rows, width), np.float32)
-    require(whole("out", out, np.float32, 2).shape == (rows, width), f"out is {out.shape}; allowed: {(rows, width)}")
+    if whole("out", out, _VALUE, 2).shape != (rows, width):
+        require(False, f"out is {out.shape}; allowed: {(rows, width)}")
     return out
 
 
@@ -251,18 +262,17 @@ def embedding_bag(
     mode : ``mean`` divides by the number of lookups; an empty bag is zero in both.
     distance : rows requested this many lookups ahead, 0 for none; None chooses by the sizes. [lookups]
     """
-    whole("indices", indices, np.int64, 1)
-    require(table.rows > 0 or indices.size == 0, f"indices has {indices.size} values; the table has no rows")
-    whole("offsets", offsets, np.int64, 1)
-    _rising(offsets.size > 0 and offsets[0] == 0 and offsets[-1] == indices.size, indices)
-    require(mode in ("sum", "mean"), f"mode is {mode!r}; allowed: sum, mean")
+    whole("indices", indices, _INDEX, 1)
+    whole("offsets", offsets, _INDEX, 1)
+    _refuse_no_rows(table, indices)
+    if mode not in ("sum", "mean"):
+        require(False, f"mode is {mode!r}; allowed: sum, mean")
     ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
     if weights is not None:
-        require(
-            whole("weights", weights, np.float32, 1).size == indices.size,
-            f"weights has {weights.size} values; allowed: {indices.size}",
-        )
+        fits = whole("weights", weights, _VALUE, 1).size == indices.size
+        require(fits, f"weights has {weights.size} values; allowed: {indices.size}")
     bags = offsets.size - 1
+    _rising(bags >= 0, indices)
     result = _destination(out, bags, table.width)
     factors, mask = (_ONE, 0) if weights is None else (weights, -1)
     over_range(
@@ -283,8 +293,8 @@ def embedding_lookup(
     threads: int | None = None,
 ) -> np.ndarray:
     """``out[b] = row(indices[b])`` in float32: tables with exactly one lookup per bag need no offsets."""
-    whole("indices", indices, np.int64, 1)
-    require(table.rows > 0 or indices.size == 0, f"indices has {indices.size} values; the table has no rows")
+    whole("indices", indices, _INDEX, 1)
+    _refuse_no_rows(table, indices)
     ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
     result = _destination(out, indices.size, table.width)
     over_range(

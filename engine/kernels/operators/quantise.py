@@ -8,25 +8,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels.jit import kernel
+from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["dequantise", "quantise"]
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
+STEP = 256
+"""Chunks of one scale start at multiples of this, whole vectors of any target. [elements]"""
+_NUMBER = (int, float, np.number)
+_LIMITS = {
+    np.dtype(kind): tuple(map(np.float32, (np.iinfo(kind).min, np.iinfo(kind).max))) for kind in (np.int8, np.uint8)
+}
+"""Least and largest code of a type."""
+
+
+@inner
+def _code(value, scale, zero, low, high):
+    """The code as a float; a NaN becomes the zero point."""
+    steps = np.float32(np.rint(np.float32(value / scale)))
+    code = np.float32((np.float32(0) if np.isnan(steps) else steps) + zero)
+    code = low if code < low else code
+    return high if code > high else code
+
+
+@kernel
+def quantise_all(lo, hi, x, scale, zero, low, high, out):
+    """Elements ``[lo, hi)`` of a flat ``x``, all of one scale."""
+    part, to = x[lo:hi], out[lo:hi]
+    for i in range(part.size):
+        to[i] = np.int32(_code(part[i], scale, zero, low, high))
 
 
 @kernel
 def quantise_range(lo, hi, x, scale, zero, low, high, out):
-    """Rows ``[lo, hi)`` of ``x`` ``[rows, channels]``; a NaN becomes the zero point."""
+    """Rows ``[lo, hi)`` of ``x`` ``[rows, channels]``, each channel with its own scale."""
     for r in range(lo, hi):
         row, to = x[r], out[r]
         for c in range(row.size):
-            code = np.float32(np.rint(np.float32(row[c] / scale[c])) + zero[c])
-            code = low if code < low else code
-            code = high if code > high else code
-            to[c] = np.int32(zero[c] if np.isnan(code) else code)
+            to[c] = np.int32(_code(row[c], scale[c], zero[c], low, high))
 
 
 @kernel
@@ -53,10 +74,23 @@ def _shaped(x: np.ndarray, per_channel: bool) -> tuple[int, int]:
 
 
 def _affine(scale: float | np.ndarray, zero: int | np.ndarray, dtype: np.dtype) -> bool:
-    steps, zeros, limits = np.asarray(scale), np.asarray(zero), np.iinfo(dtype)
-    require(bool((steps > 0).all() and np.isfinite(steps).all()), "scale must be finite and above 0")
-    require(bool((zeros >= limits.min).all() and (zeros <= limits.max).all()), f"zero must fit {dtype}")
-    return steps.size != 1 or zeros.size != 1
+    """Whether channels have scales or zero points of their own; refuses what no code has."""
+    low, high = _LIMITS[dtype]
+    if isinstance(scale, _NUMBER) and isinstance(zero, _NUMBER):  # the usual case, without a detour over arrays
+        sound, fits, several = bool(0 < scale < np.inf), bool(low <= zero <= high), False
+    else:
+        steps, zeros = np.asarray(scale), np.asarray(zero)
+        sound = bool((steps > 0).all() and np.isfinite(steps).all())
+        fits = bool((zeros >= low).all() and (zeros <= high).all())
+        several = steps.size != 1 or zeros.size != 1
+    require(sound, "scale must be finite and above 0")
+    if not fits:
+        require(False, f"zero must fit {dtype}")
+    return several
+
+
+def _one(value: float | np.ndarray) -> np.float32:
+    return np.float32(value if isinstance(value, _NUMBER) else np.asarray(value).reshape(-1)[0])
 
 
 def quantise(
@@ -72,13 +106,21 @@ def quantise(
     require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
     whole("x", x, np.float32, x.ndim)
     kind = np.dtype(dtype)
-    require(kind in (np.dtype(np.int8), np.dtype(np.uint8)), f"dtype is {kind}; allowed: int8, uint8")
-    rows, columns = _shaped(x, _affine(scale, zero, kind))
+    if kind not in _LIMITS:
+        require(False, f"dtype is {kind}; allowed: int8, uint8")
+    per_channel = _affine(scale, zero, kind)
     result = np.empty(x.shape, kind) if out is None else whole("out", out, kind, x.ndim)
-    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
+    if result.shape != x.shape:
+        require(False, f"out is {result.shape}; allowed: {x.shape}")
+    low, high = _LIMITS[kind]
+    if not per_channel:
+        over_range(
+            quantise_all, x.size, x.reshape(-1), _one(scale), _one(zero), low, high, result.reshape(-1),
+            threads=threads, grain=GRAIN, step=STEP,
+        )  # fmt: skip
+        return result
+    rows, columns = _shaped(x, per_channel)
     steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
-    limits = np.iinfo(np.int8 if kind == np.int8 else np.uint8)
-    low, high = np.float32(limits.min), np.float32(limits.max)
     over_range(
         quantise_range, rows, x.reshape(rows, columns), steps, zeros, low, high, result.reshape(rows, columns),
         threads=threads, grain=1 + GRAIN // max(1, columns),

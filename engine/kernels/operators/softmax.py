@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.pointwise import exp32
+from engine.kernels.operators.pointwise import exp_below32
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["row_max", "row_sum", "softmax"]
@@ -36,15 +36,28 @@ def row_sum(row):
     return total
 
 
+@inner
+def _share(value, scale, top):
+    return exp_below32(np.float32(scale * np.float32(value - top)))  # never above 0: `top` is the row's largest
+
+
+@inner(fastmath={"reassoc", "nsz"})
+def _raised(row, scale, top, to):
+    """``exp(scale * (row - top))`` into ``to`` and its sum, added in the order of :func:`row_sum`."""
+    total = np.float32(0)
+    for c in range(row.size):
+        value = _share(row[c], scale, top)
+        to[c] = value
+        total += value
+    return total
+
+
 @kernel
 def softmax_rows(lo, hi, x, scale, out):
     """Rows ``[lo, hi)``: ``exp(scale * (x - max)) / sum``."""
     for r in range(lo, hi):
         row, to = x[r], out[r]
-        top = row_max(row)
-        for c in range(row.size):
-            to[c] = exp32(np.float32(scale * np.float32(row[c] - top)))
-        share = np.float32(np.float32(1) / row_sum(to))
+        share = np.float32(np.float32(1) / _raised(row, scale, row_max(row), to))
         for c in range(row.size):
             to[c] *= share
 
@@ -58,9 +71,11 @@ def softmax(
     """
     require(isinstance(x, np.ndarray) and x.ndim >= 1, "x must have at least one axis")
     whole("x", x, np.float32, x.ndim)
-    require(scale > 0, f"scale is {scale}; allowed: above 0")
+    if not scale > 0:
+        require(False, f"scale is {scale}; allowed: above 0")
     result = np.empty_like(x) if out is None else whole("out", out, np.float32, x.ndim)
-    require(result.shape == x.shape, f"out is {result.shape}; allowed: {x.shape}")
+    if result.shape != x.shape:
+        require(False, f"out is {result.shape}; allowed: {x.shape}")
     if x.size:
         rows, columns = x.size // x.shape[-1], x.shape[-1]
         flat, to = x.reshape(rows, columns), result.reshape(rows, columns)
