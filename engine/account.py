@@ -23,9 +23,12 @@ class Account:
     notes: tuple[tuple[str, str], ...]  # (text, basis)
 
 
-def device_power(device: Device) -> tuple[float | None, str]:
-    """Power of one busy device and where the figure comes from: measured under load, else the board's limit. [W]"""
-    if device.power.loaded is not None:
+def device_power(device: Device, network: str) -> tuple[float | None, str]:
+    """Power of one busy device and where the figure comes from: measured under load, else the board's limit. [W]
+
+    `network` is the kind of network it runs, a family of `model_zoo`: a load measured on another alone says nothing.
+    """
+    if device.power.loaded is not None and device.power.loaded_on in (None, network):
         return device.power.loaded.si, f"{device.name}: power measured under load"
     if device.power.max is not None:
         return device.power.max.si, f"{device.name}: power limit of the board, an upper bound"
@@ -42,7 +45,7 @@ def draw(bound: Bound, plan: Plan, times: Schedule | None) -> tuple[float | None
     power: float | None = 0.0
     busy = {p.stage.device.id: p for p in times.priced} if times is not None else {}
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
-        watts, why = device_power(device)
+        watts, why = device_power(device, bound.workload.family)
         owner = busy.get(device.id)
         if owner is not None and times is not None and owner.family.power is not None and owner.runs:
             watts = owner.family.power(owner.runs[0].job, min(1.0, owner.time_s / max(times.latency_s, 1e-30)))
@@ -53,7 +56,7 @@ def draw(bound: Bound, plan: Plan, times: Schedule | None) -> tuple[float | None
     if power is not None and system.extra_power is not None:
         power += system.extra_power.si
     if power is not None and system.host_power_counted and bound.host is not None:
-        watts, why = device_power(bound.host)
+        watts, why = device_power(bound.host, bound.workload.family)
         power = None if watts is None else power + watts
         notes.append((f"host counted: {why}", "published"))
     elif bound.host is not None:

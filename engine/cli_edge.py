@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -71,6 +72,8 @@ def _camera(args: argparse.Namespace) -> int:
             raise ScenarioError(f"{name} is {value}; allowed: above 0, at most {most:g}")
     if not 0 <= args.extra_km <= 40_000:
         raise ScenarioError(f"extra-km is {args.extra_km}; allowed: 0 to 40000")
+    if args.limit_ms is not None and not 0 < args.limit_ms < math.inf:
+        raise ScenarioError(f"limit-ms is {args.limit_ms}; allowed: above 0")
     camera = Camera(args.frames, 1e3 * args.frame_kb)
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
     found = placements(args.workload, camera, limit, args.precision, 1e3 * args.extra_km, args.goal)

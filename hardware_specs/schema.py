@@ -80,6 +80,7 @@ class Power(Record):
     max: Watts | None = None  # board or package limit
     idle: Watts | None = None
     loaded: Watts | None = None  # measured on the workload `loaded.where` names
+    loaded_on: str | None = None  # kind of network it holds for alone, where it is far from what others would draw
 
 
 class Clock(Record):

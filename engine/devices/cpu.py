@@ -166,7 +166,7 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
 
 def knobs(device: Device) -> tuple[Knob, ...]:
     """Threads of a stream."""
-    return (Knob("threads", "Threads of a stream", tuple(range(1, int(cpu_of(device).cores.si) + 1))),)
+    return (Knob("threads", "Threads of a stream", tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))),)
 
 
 FAMILY = DeviceFamily(
@@ -184,6 +184,6 @@ FAMILY = DeviceFamily(
     knobs=knobs,
     tile=lambda job: (int(threads_of(job)),),
     switches=SWITCHES,
-    max_streams=lambda device: int(cpu_of(device).cores.si),
+    max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
 )

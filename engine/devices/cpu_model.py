@@ -110,9 +110,15 @@ def _tile_share(m, n, slides, rec):
 
 @kernel
 def _thread_share(g, m, n, threads):
-    """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]"""
-    tiles = max(1.0, g * np.ceil(m / THREAD_ROWS) * np.ceil(n / THREAD_COLUMNS))
-    return tiles / (np.ceil(tiles / threads) * threads)
+    """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]
+
+    The thread with most to do sets the time. A ragged tile counts as a whole one there, or a row more, which makes
+    another tile to deal out, would be faster.
+    """
+    whole = g * m * n
+    tiles = g * np.ceil(m / THREAD_ROWS) * np.ceil(n / THREAD_COLUMNS)
+    most = np.ceil(tiles / threads) * min(m, THREAD_ROWS) * min(n, THREAD_COLUMNS)
+    return whole / (min(whole, most) * threads) if whole > 0.0 else 1.0 / threads
 
 
 @kernel

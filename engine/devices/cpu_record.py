@@ -36,9 +36,12 @@ def peak(device: Device, format: str) -> float:
 
 
 def _clock(device: Device, format: str) -> float:
+    """Clock of the widest units; a what-if of the clock alone moves it in proportion. [1/s]"""
     cpu = cpu_of(device)
     listed = cpu.vector_clock.get(format)
-    return listed.si if listed is not None else cpu.clock.si
+    if listed is None:
+        return cpu.clock.si
+    return listed.si if listed.before is not None else listed.si * cpu.clock.si / cpu.clock.catalog_si
 
 
 def cpu_of(device: Device) -> Cpu:
@@ -186,8 +189,8 @@ class Seen:
 
     @property
     def vector_rate(self) -> float:
-        """A vector a cycle: its loads and its store take the ports. [FLOP/s]"""
-        return self.threads * self.clock * self.width / 4.0
+        """A vector a cycle: its loads and its store take the ports; never above the units' own peak. [FLOP/s]"""
+        return min(self.threads * self.clock * self.width / 4.0, self.share_of_peak(self.wide))
 
     def efficiency(self, name: str) -> float:
         """Share of the peak that products, or convolutions, reach at this part's width. [-]"""

@@ -250,9 +250,10 @@ FAMILY = DeviceFamily(
                   "number of cards, because all cores run one program.", ("DFX-053", "DFX-054")),
         Parameter("burst_gap", 4.72, "cycle", "calibrated",
                   "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes as long.",
-                  ("DFX-053", "DFX-054")),
+                  ("DFX-053", "DFX-054"), high=1e6),
         Parameter("burst_beats", 4.0, "beat", "derived",
-                  "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels."),
+                  "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels.",
+                  low=0.01),
     ),
     switches=(
         Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),

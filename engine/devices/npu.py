@@ -334,7 +334,8 @@ FAMILY = DeviceFamily(
     parameters=(
         Parameter("host_visit", 20e-6, "s", "assumed",
                   "A sub-graph on the host's CPU: PCIe there and back, a thread woken, the operator itself."),
-        Parameter("host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back."),
+        Parameter("host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.",
+                  low=1.0),
     ),
     switches=(
         Switch("interleave", "Interleave independent cells",

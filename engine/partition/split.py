@@ -213,7 +213,7 @@ def split_points(
     outside = sum(hop.messages * wire_time(hop.wire, hop.bytes_per_message) for hop in host_hops(bound))
     start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
     flight = wire.hops * wire.link.latency.si
-    powers = (device_power(first_device)[0], device_power(second_device)[0])
+    powers = tuple(device_power(device, bound.workload.family)[0] for device in (first_device, second_device))
     head_runs = np.concatenate(([True], np.logical_and.accumulate(runs_first)))
     tail_runs = np.concatenate((np.logical_and.accumulate(runs_second[::-1])[::-1], [True]))
     last = len(ops)

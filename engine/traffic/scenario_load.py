@@ -246,7 +246,8 @@ def node_facts(
         idle_w = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
         unknown = [device.name for device, count in parts if count and device.power.idle is None]
         for device, count in parts:
-            watts = device.power.idle.si if device.power.idle is not None else device_power(device)[0]
+            idle = device.power.idle
+            watts = idle.si if idle is not None else device_power(device, bound.workload.family)[0]
             idle_w += count * (busy if watts is None else watts)
         idle_w = min(busy, idle_w)
         if unknown:

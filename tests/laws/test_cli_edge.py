@@ -45,6 +45,7 @@ def test_a_camera_is_placed(capsys):
     found = told(capsys, "camera", "mobilenet-v1", "--limit-ms", "10")
     assert len(found) == 5
     assert [p["meets_limit"] for p in found] == [p["latency_s"] <= 0.01 for p in found]
+    assert "limit-ms is -1.0; allowed" in refused(capsys, "camera", "mobilenet-v1", "--limit-ms", "-1")
     assert "frames is 0.0; allowed" in refused(capsys, "camera", "mobilenet-v1", "--frames", "0")
 
 

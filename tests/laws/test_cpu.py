@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.bind import set_path
 from engine.devices import cpu
 from engine.devices.family import Job
 from engine.evaluate import evaluate
@@ -316,3 +317,29 @@ def test_a_convolution_in_blocks_reaches_more_of_an_avx512_peak_than_a_framework
     used = {op.name: w / (t * p) for op, w, t, p in zip(j.ops, cost.flops, cost.seconds.sum(1), cost.peak, strict=True)}
     assert 0.6 < used["s3b2-conv1"] < 0.8 < j.model["efficiency_ceiling"]  # 1 x 1: nothing is lost at its edges
     assert used["s4b1-conv2"] < used["s1b1-conv2"]  # 3 x 3: short rows lose more
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(CPUS), st.sampled_from(("mlp-mnist", "wide-deep-criteo", "resnet50")), st.integers(1, 200),
+    st.sampled_from((0, 7, 28)),
+)  # fmt: skip
+def test_a_sample_more_is_never_faster(device, net, batch, threads):
+    """One row more makes one more ragged tile to deal out to threads; it still is more work."""
+    tile = (threads,) if threads else ()
+    less, more = (cpu.price(job(device, net, batch=b, tile=tile)) for b in (batch, batch + 1))
+    kinds = [op.contraction and op.kind != "Conv" for op in job(device, net).ops]
+    assert (more.seconds.sum(1)[kinds] >= less.seconds.sum(1)[kinds] * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("times", [0.25, 4.0])
+def test_a_what_if_of_the_clock_moves_the_vector_clock_with_it(times):
+    usual = default_catalog().device("xeon-8280l")
+    clock = f"{usual.cpu.clock.si * times} Hz"
+    fast = set_path(usual, ["cpu", "clock"], clock, "devices.0.cpu.clock")
+    assert cpu.FAMILY.peak(fast, "fp32") == pytest.approx(times * cpu.FAMILY.peak(usual, "fp32"))
+    slow = set_path(fast, ["cpu", "vector_clock", "fp32"], "0.1 GHz", "devices.0.cpu.vector_clock.fp32")
+    assert cpu.FAMILY.peak(slow, "fp32") == pytest.approx(28 * 0.1e9 * 64)
+    for device in (fast, slow):  # nothing beats the peak, adding two vectors neither
+        cost = cpu.price(job(device, "resnet50", batch=4))
+        assert (cost.flops <= cost.seconds.sum(1) * cost.peak * (1 + 1e-9)).all()

@@ -87,3 +87,10 @@ def test_a_part_s_own_measured_share_stands_in_for_formats_without_one():
         products = [op for op in report.ops if op.name == "gate-up"]
         assert products
         assert all(op.peak_used <= share * (1 + 1e-9) for op in products)
+
+
+def test_a_load_measured_on_one_kind_of_network_is_not_the_power_of_another():
+    """47.5 W is a V100 that waits for its host between tokens; a batch of images fills it up to the board's limit."""
+    tokens, images = asked("v100-appliance", "gpt2-1.5b"), asked("v100-appliance", "resnet50", batch=128)
+    assert tokens.power_w / tokens.devices_used == pytest.approx(47.5)
+    assert images.power_w / images.devices_used == pytest.approx(300.0)

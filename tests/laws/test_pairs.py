@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from engine.choices import default_scenario, why_not
+from engine.devices import family
 from engine.devices.family import RESOURCES, Unsupported
 from engine.evaluate import evaluate
 from engine.report import Report
@@ -91,3 +92,29 @@ def test_offchip_traffic_stays_under_the_memory_roof(system: str) -> None:
         moved = sum(op.offchip_bytes for op in found.ops)
         if bandwidth:
             assert moved <= found.latency_s * bandwidth * (1 + 1e-9), (workload, moved / found.latency_s / bandwidth)
+
+
+EXERCISED = {
+    "cpu": (("xeon-8280l", "resnet50"), ("xeon-8280l", "wide-deep-criteo"), ("xeon-e5-1630v3", "binary-fc-4096")),
+    "gpu": (("h100-sxm", "llama3.2-1b"), ("trainium-2", "resnet50"), ("v100-appliance", "gpt2-345m")),
+    "card": (("fb-node", "dlrm-less-complex"), ("fb-node", "xlm-r-large"), ("fb-node", "fbnetv3-detection")),
+    "npu": (("brainwave-a10", "resnet50"),),
+    "dfx": (("dfx-u280", "gpt2-345m"),),
+    "smartnic": (("agilio-cx", "binary-fc-4096"),),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(EXERCISED))
+def test_parameters_at_their_limits_give_times(kind):
+    """Whatever a scenario may set a model parameter to, the answer is a time, and no operator beats its peak."""
+    for parameter in family(kind).parameters:
+        for value in {parameter.low, parameter.high}:
+            if math.isinf(value):
+                continue
+            for system, workload in EXERCISED[kind]:
+                scenario = default_scenario(system, workload).with_(overrides={f"model.{parameter.name}": value})
+                report = evaluate(scenario)
+                told = parameter.name, value, system, workload
+                assert 0 < report.latency_s < math.inf, told
+                assert 0 < report.throughput_per_s < math.inf, told
+                assert max(op.peak_used for op in report.ops) <= 1 + 1e-9, told
