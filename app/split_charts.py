@@ -49,7 +49,7 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
     top = scale(max(p.latency_s for p in points))
     text = f"best: {best.place}"
     note = {"x": best.at, "y": scale(best.latency_s), "text": text, "showarrow": True, "arrowhead": 2,
-            "arrowcolor": PICK[dark], "ay": -24, "ax": 0}  # fmt: skip
+            "arrowcolor": PICK[dark], "ax": best.at, "ay": top * 1.09, "axref": "x", "ayref": "y"}  # fmt: skip
     left = best.at > (points[0].at + points[-1].at) / 2
     note |= {"xanchor": "right" if left else "left"}
     x = {"title": "Operators on the first executor", "showgrid": False}

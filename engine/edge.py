@@ -9,11 +9,12 @@ from engine.bind import bind
 from engine.choices import default_scenario
 from engine.devices import smartnic
 from engine.fusion import Comparison, compare
+from engine.partition import second_executor
 from engine.partition.split import SplitPoint, split_points
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device
 
-__all__ = ["PACKETS", "Forwarding", "cuts", "depth_first_of", "forwarding", "nic_of"]
+__all__ = ["PACKETS", "Forwarding", "cuts", "depth_first_of", "executors", "forwarding", "nic_of"]
 
 PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
 """Ethernet frames at which forwarding is asked. [B]"""
@@ -30,6 +31,12 @@ def cuts(scenario: Scenario, first_format: str | None = None) -> tuple[Scenario,
     if first_format is None:
         return scenario, split_points(scenario)
     return scenario, split_points(scenario, (first_format, scenario.precision))
+
+
+def executors(scenario: Scenario) -> tuple[str, str]:
+    """Names of the two executors a split network runs on."""
+    bound = bind(scenario)
+    return bound.device.name, second_executor(bound).name
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from app import cached, fused, link, parts, split_charts, widgets
 from app import format as fmt
 from engine.devices.family import Unsupported
 from engine.devices.smartnic_memory import read_cycles
-from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.edge import cuts, depth_first_of, executors, forwarding, nic_of
 from engine.partition.split import SplitPoint, best_split
 from engine.partition.tiers import Camera, placements, refusals
 from engine.presets import PRESETS
@@ -62,6 +62,8 @@ def cut(scenario: Scenario) -> None:
     with parts.card(f"Where to cut · {len(points)} points", answer):
         fig = split_charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
         parts.figure(fig, f"Latency of every cut with its parts: {answer}.", "cuts")
+        first, second = executors(split)
+        st.caption(fmt.plain(f"First executor: {first}. Second: {second}."))
         if best.at != scenario.split or scenario.scheme != "split":
             st.button("Use this cut", on_click=link.commit, kwargs={"scheme": "split", "split": best.at,
                       "devices": split.devices}, key="split.use")  # fmt: skip
@@ -157,7 +159,10 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
                 "Bytes an access": [m.width.si if m.width is not None else None for m in nic.memories],
                 "Wait for 64 B (cycles)": [read_cycles(device, m.name, 64.0) for m in nic.memories],
-                "Holds": [", ".join(held.get(m.name, ())) or "packets" for m in nic.memories],
+                "Holds": [
+                    ", ".join(held.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
+                    for m in nic.memories
+                ],
             }
         )
         st.dataframe(frame, hide_index=True, alt="Memories of the network processor with latency and width",

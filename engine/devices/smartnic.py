@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
 from engine.devices.footprint import footprint
-from engine.devices.smartnic_memory import Home, answer_cycles, home_of, input_cycles
+from engine.devices.smartnic_memory import Home, answer_cycles, capacity_of, home_of, input_cycles
 from engine.devices.smartnic_memory import nic_of as _nic
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph, Op
@@ -158,7 +158,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     for name in home.shares:
         memory = nic.memory(name)
         if name in _NEAR and memory is not None:
-            size = memory.capacity.si * (nic.islands.si if memory.per == "island" else 1.0)
+            size = capacity_of(job.device, memory)
             fits.append(Fit(name, "onchip", need.weights, size, "binary weights, each executor's in its island", False))
     layers = [op for op in job.ops if op.kind == "BinaryGemm"]
     if layers:

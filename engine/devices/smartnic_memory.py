@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardware_specs.schema import Device, SmartNic
+from hardware_specs.schema import Device, NicMemory, SmartNic
 
-__all__ = ["Home", "answer_cycles", "home_of", "input_cycles", "nic_of", "read_cycles"]
+__all__ = ["Home", "answer_cycles", "capacity_of", "home_of", "input_cycles", "nic_of", "read_cycles"]
 
 
 def nic_of(device: Device) -> SmartNic:
@@ -54,6 +54,12 @@ def read_cycles(device: Device, name: str, size: float, foreign: bool = False) -
     return accesses * latency
 
 
+def capacity_of(device: Device, memory: NicMemory) -> float:
+    """All memories of a kind together. [B]"""
+    islands = nic_of(device).islands
+    return memory.capacity.si * (islands.si if memory.per == "island" and islands is not None else 1.0)
+
+
 def home_of(device: Device, size: float, near: bool = False) -> Home:
     """Where so many bytes of weights [B] lie.
 
@@ -64,7 +70,7 @@ def home_of(device: Device, size: float, near: bool = False) -> Home:
     if near:
         for name in ("cls", "ctm", "imem"):
             memory = nic.memory(name)
-            if memory is not None and size <= memory.capacity.si * (nic.islands.si if memory.per == "island" else 1.0):
+            if memory is not None and size <= capacity_of(device, memory):
                 return Home({name: 1.0})
     cache = nic.memory("emem-cache")
     held = min(1.0, max(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0

@@ -178,7 +178,7 @@ def _calls(block: Block, device: Device) -> tuple[tuple[Callable[[], Any], ...],
         return made
 
     x = like(block.batch, block.side, block.side, block.channels)
-    pooled = {"window": block.window, "stride": block.stride, "threads": 1}
+    pooled: dict[str, Any] = {"window": block.window, "stride": block.stride, "threads": 1}
     if block.conv:
         filters, kernel, stride, pad = block.conv
         packed = pack_conv(like(filters, block.channels, kernel, kernel), stride=stride, padding=pad)
