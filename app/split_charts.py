@@ -124,7 +124,7 @@ def chains(found: Comparison, batch: int, dark: bool) -> go.Figure:
         data.append(bar(at, scale(before), marker={"color": NEUTRAL, "opacity": 0.4}, hovertemplate=hover))
         data.append(bar(at, scale(after), marker={"color": PALETTE["offchip"][dark]}, hovertemplate=hover))
     top = scale(4 * max(c.before.at(batch) for c in ranked))
-    x = {"title": f"Activations moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05],
+    x = {"title": f"Moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05],
          "showgrid": False}  # fmt: skip
     return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)
 
