@@ -1,6 +1,7 @@
 """Measured results printed elsewhere than in the five documents, recalled: evidence for error bands and nothing else.
 
-They are data (`claims/elsewhere.yaml`) and no constant is fitted on them. Each names a scenario and one figure in SI.
+They are data (`claims/elsewhere.yaml`); no constant is solved for on them, though some were seen
+while mending. Each names a scenario and one figure in SI.
 """
 
 from __future__ import annotations
