@@ -150,6 +150,14 @@ def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
 
 def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> tuple[Assumption, ...]:
     found: dict[str, str] = {}
+    known, asked = bound.graph.positions, bound.scenario.inputs
+    if known and bound.graph.causal:
+        asked += bound.scenario.outputs - 1
+    if known and asked > known:
+        text = (
+            f"{bound.workload.name} has {known:,} learned positions; this request reaches {asked:,}, as if it had more."
+        )
+        found[text] = "assumed"
     for p in times.priced:
         for text in p.family.assumptions:
             found[text] = "derived"
@@ -179,6 +187,10 @@ def _tell(parameter: Parameter, priced: Priced) -> str:
     return f"{parameter.name} = {value:.4g} {parameter.unit}: {parameter.note}{where}"
 
 
+def _times(ratio: float) -> str:
+    return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
+
+
 def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money: Account) -> tuple[str, ...]:
     found = []
     for row in memory:
@@ -188,7 +200,7 @@ def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money
             where = f"{level_name(row.level)} on {row.device}"
             found.append(
                 f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
-                f"({100 * row.need_bytes / row.capacity_bytes:.0f}%)."
+                f"({_times(row.need_bytes / row.capacity_bytes)})."
             )
     limits = bound.scenario.limits
     if limits.latency_s is not None and latency > limits.latency_s:

@@ -39,9 +39,9 @@ def amount(value: float, unit: str) -> str:
 
 def bytes_(need: float, capacity: float) -> tuple[str, str]:
     """Demand and capacity with one shared prefix, as numbers and the unit: ``("3.11 of 8.00", "GB")``."""
-    if 0 < need < 0.005 * capacity:
-        shown = amount(need, "B")
-        return f"{shown} of {amount(capacity, 'B').rsplit(' ', 1)[0]}", amount(capacity, "B").rsplit(" ", 1)[1]
+    if 0 < need < 0.005 * capacity or need >= 1000 * capacity:  # one prefix would print zeros or a row of digits
+        number, unit = amount(capacity, "B").rsplit(" ", 1)
+        return f"{amount(need, 'B')} of {number}", unit
     for factor, prefix in _PREFIXES:
         if capacity >= factor:
             return f"{need / factor:.2f} of {capacity / factor:.2f}", f"{prefix}B"

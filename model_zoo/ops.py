@@ -176,6 +176,7 @@ class Graph:
     state_elements: Dim = ZERO  # resident state (KV cache, recurrent state) at context C
     input_elements: Dim = ONE  # of one request, what enters, with S the request's input length
     output_elements: Dim = ONE  # of one request, what leaves, with S the request's output length
+    positions: int = 0  # tokens a table of learned positions covers; 0: no such table
 
     @property
     def parameters(self) -> float:

@@ -259,6 +259,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
         state_elements=dim(2.0 * shape.layers * shape.kv_width, "bc"),
         input_elements=TOKENS,
         output_elements=TOKENS,
+        positions=shape.positions,
     )
 
 

@@ -195,6 +195,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
         unit="image" if fixed else "sentence",
         input_elements=dim(3 * image * image, "b") if fixed else shape.tokens,
         output_elements=Dim(leaving.coef, leaving.b) if head or fixed else dim(hidden, "b"),
+        positions=0 if fixed else params.whole("context", 1),
     )
 
 

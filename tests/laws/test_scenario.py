@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, VERSION, Scenario, ScenarioError, decode, encode, make, token_in
 from engine.settings import apply, apply_all, parse_setting
@@ -152,3 +153,17 @@ def test_make_names_the_field() -> None:
     with pytest.raises(ScenarioError, match="workload"):
         make({"system": "a", "precision": "fp16"})
     assert VERSION == 1
+
+
+def test_a_request_past_the_learned_positions_says_so() -> None:
+    """GPT-2 has 1,024 learned positions; the last output token is not read again. Rotary networks have no such end."""
+    told = [
+        [a.text for a in evaluate(make(asked)).assumptions if "learned positions" in a.text]
+        for asked in (
+            {"system": "dfx-u280", "workload": "gpt2-1.5b", "inputs": 1000, "outputs": 25},
+            {"system": "dfx-u280", "workload": "gpt2-1.5b", "inputs": 1000, "outputs": 26},
+            {"system": "h100-sxm", "workload": "llama2-7b", "inputs": 100_000, "outputs": 26},
+        )
+    ]
+    assert [len(found) for found in told] == [0, 1, 0]
+    assert "1,024 learned positions; this request reaches 1,025" in told[1][0]
