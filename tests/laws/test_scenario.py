@@ -157,13 +157,11 @@ def test_make_names_the_field() -> None:
 
 def test_a_request_past_the_learned_positions_says_so() -> None:
     """GPT-2 has 1,024 learned positions; the last output token is not read again. Rotary networks have no such end."""
-    told = [
-        [a.text for a in evaluate(make(asked)).assumptions if "learned positions" in a.text]
-        for asked in (
-            {"system": "dfx-u280", "workload": "gpt2-1.5b", "inputs": 1000, "outputs": 25},
-            {"system": "dfx-u280", "workload": "gpt2-1.5b", "inputs": 1000, "outputs": 26},
-            {"system": "h100-sxm", "workload": "llama2-7b", "inputs": 100_000, "outputs": 26},
-        )
-    ]
+    ours = PRESETS["dfx-1.5b"].scenario
+    rotary = ours.model_copy(
+        update={"system": "h100-sxm", "workload": "llama2-7b", "scheme": "single", "switches": {}, "inputs": 100_000}
+    )
+    asked = [ours.model_copy(update={"inputs": 1000, "outputs": outputs}) for outputs in (25, 26)]
+    told = [[a.text for a in evaluate(s).assumptions if "learned positions" in a.text] for s in (*asked, rotary)]
     assert [len(found) for found in told] == [0, 1, 0]
     assert "1,024 learned positions; this request reaches 1,025" in told[1][0]
