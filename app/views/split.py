@@ -29,7 +29,9 @@ _LIMITS = (None, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 def elsewhere(reason: str) -> None:
     """This system has one executor; here are some with two."""
-    st.info(fmt.plain(reason), icon=":material/info:")
+    st.info(
+        fmt.plain(f"No cut to show: {reason.rstrip('.')}. These systems have two executors."), icon=":material/info:"
+    )
     with st.container(horizontal=True, gap="small"):
         for id in _OPEN[:3]:
             st.button(PRESETS[id].pill, on_click=link.open_scenario, args=(PRESETS[id].scenario,), key=f"split.{id}")
