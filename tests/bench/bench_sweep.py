@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from statistics import median
 
@@ -138,21 +138,24 @@ def rows() -> list[dict]:
     once, passes = 1 << 19, 4  # long enough that starting two threads is not what is timed
     n = once * passes
 
-    def fill(_: int = 0) -> float:
-        """So many designs in chunks as a sweep takes them; its CPU time. [s]"""
+    starts = list(range(0, once, PIECE)) * passes
+
+    def fill(pieces: Iterator[int]) -> float:
+        """Takes piece after piece, as a sweep's threads do, until none is left; its CPU time. [s]"""
         start = time.thread_time()
-        for lo in list(range(0, once, PIECE)) * passes:
+        for lo in pieces:
             program.fill(lo, lo + PIECE, names)
         return time.thread_time() - start
 
-    fill()
+    fill(iter(starts))
     with ThreadPoolExecutor(2) as pool:
         walls, apart, beside = [], [], []
         for _ in range(21):  # turn and turn about, on threads of one pool
             walls.append([])
             for threads, spent in ((1, apart), (2, beside)):
+                pieces = iter(starts * threads)  # of one list: the cores of a shared host differ in speed
                 start = time.perf_counter()
-                spent.extend(pool.map(fill, range(threads)))
+                spent.append(sum(pool.map(fill, [pieces] * threads)) / threads)
                 walls[-1].append(threads * n / (time.perf_counter() - start))
     one, two = (median(side) for side in zip(*walls, strict=True))
     gained = median(both / alone for alone, both in walls)
