@@ -112,10 +112,11 @@ def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figur
 def chains(found: Comparison, batch: int, dark: bool) -> go.Figure:
     """Traffic of the largest chains breadth first (light) and depth first."""
     ranked = sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
-    scale = fmt.scale([4 * max(c.before.at(batch) for c in ranked)], "B")
+    most = max(chain.moved_bytes(batch)[0] for chain in ranked)
+    scale = fmt.scale([most], "B")
     data, labels = [], []
     for at, chain in enumerate(ranked):
-        before, after = (4 * moved.at(batch) for moved in (chain.before, chain.after))
+        before, after = chain.moved_bytes(batch)
         labels.append(two_lines(f"{chain.ops[0]} to {chain.ops[-1]}", fmt.times(before / after)))
         hover = (
             f"<b>{' → '.join(chain.ops)[:200]}</b><br>{fmt.si(before, 'B')} before, {fmt.si(after, 'B')} after"
@@ -123,7 +124,7 @@ def chains(found: Comparison, batch: int, dark: bool) -> go.Figure:
         )
         data.append(bar(at, scale(before), marker={"color": NEUTRAL, "opacity": 0.4}, hovertemplate=hover))
         data.append(bar(at, scale(after), marker={"color": PALETTE["offchip"][dark]}, hovertemplate=hover))
-    top = scale(4 * max(c.before.at(batch) for c in ranked))
+    top = scale(most)
     x = {"title": f"Moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05],
          "showgrid": False}  # fmt: skip
     return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)

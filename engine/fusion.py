@@ -68,6 +68,10 @@ class Chain:
         """Activation elements moved depth first."""
         return _sum((self.read, self.written))
 
+    def moved_bytes(self, batch: float) -> tuple[float, float]:
+        """Activation bytes moved breadth first and depth first. [B]"""
+        return ELEMENT * self.before.at(batch), ELEMENT * self.after.at(batch)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -335,8 +339,8 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> C
     return Comparison(
         breadth_s=seconds(device, graph, breadth, batch, format),
         depth_s=seconds(device, graph, depth, batch, format),
-        breadth_bytes=ELEMENT * sum(c.before.at(batch) for c in found),
-        depth_bytes=ELEMENT * sum(c.after.at(batch) for c in found),
+        breadth_bytes=sum(c.moved_bytes(batch)[0] for c in found),
+        depth_bytes=sum(c.moved_bytes(batch)[1] for c in found),
         chains=found,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.counts import at as _at
+from engine.devices.counts import parts
 from engine.devices.cpu_flags import (
     BINARY,
     CHANNELS,
@@ -166,10 +167,7 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         stored = table[j, T.STORED]
         if stored > 0.0:
             weights = min(weights, stored)
-        part_n = np.ceil(n / ways) / n if shard == 1.0 and n > 0 else (1.0 / ways if shard == 1.0 else 1.0)
-        part_g = np.ceil(g / ways) / g if shard == 2.0 and g > 0 else 1.0
-        part_k = 1.0 / ways if shard == 3.0 else 1.0
-        part_e = 1.0 / ways if shard == 4.0 else 1.0
+        part_g, part_n, part_k, part_e = parts(shard, g, n, ways)
         share = part_n * part_g * part_k * part_e
         flops *= share
         weights *= share

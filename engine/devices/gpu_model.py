@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.counts import at as _at
+from engine.devices.counts import parts
 from engine.kernels.jit import inner, kernel
 from engine.settle import WIDTH
 from model_zoo import table as T
@@ -59,10 +60,7 @@ def demand_ops(table, batch, length, context, ways, rec, out):
         writes = _at(table, j, T.WRITES, batch, length, context)
         state = _at(table, j, T.STATE_READS, batch, length, context)
         state += _at(table, j, T.STATE_WRITES, batch, length, context)
-        part_n = np.ceil(n / ways) / max(n, 1.0) if shard == 1.0 and n > 0 else (1.0 / ways if shard == 1.0 else 1.0)
-        part_g = np.ceil(g / ways) / max(g, 1.0) if shard == 2.0 else 1.0
-        part_k = 1.0 / ways if shard == 3.0 else 1.0
-        part_e = 1.0 / ways if shard == 4.0 else 1.0
+        part_g, part_n, part_k, part_e = parts(shard, g, n, ways)
         share = part_n * part_g * part_k * part_e
         flops *= share
         weights *= share

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -18,23 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from engine.kernels.operators.gemm import Packed, gemm_f32, pack_f32
 from engine.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
+from tests.bench.bench_wide_deep import timed
 
 HIDDEN = (512, 512)
 BATCHES = (1, 64, 449)
-ROUNDS = 15
-
-
-def _times(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            start = thread_time()
-            for _ in range(repeats):
-                call()
-            found[name].append((thread_time() - start) / repeats)
-    return found
 
 
 def _packed_classes(layers: list[tuple[Packed, np.ndarray]], values: np.ndarray) -> np.ndarray:
@@ -68,7 +54,7 @@ def rows() -> list[dict[str, Any]]:
                 "our": partial(_packed_classes, packed, test[:batch]),
                 "binary": partial(binary.classes, bits[:batch], threads=1),
             }
-            took = _times(calls, max(1, 512 // batch))
+            took = timed(calls, max(1, 512 // batch))
             best = min(("numpy", "our"), key=lambda name: median(took[name]))
             gain = median(f / b for f, b in zip(took[best], took["binary"], strict=True))
             fast = batch / median(took[best])

@@ -27,7 +27,7 @@ ROUNDS = 15
 Row = dict[str, Any]
 
 
-def _timed(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, np.ndarray]:
+def timed(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, np.ndarray]:
     """CPU seconds of every call, a sample a round; calls take turns."""
     for call in calls.values():
         call()
@@ -89,7 +89,7 @@ def rows() -> list[Row]:
             if error > (0.05 if "int8" in name else 1e-4):
                 raise AssertionError(f"{name} is off by {error:.2g}: its time cannot be compared")
             calls[name] = partial(call, flat[:batch], held.numbers[:batch])
-        took = _timed(calls, max(1, 2048 // batch))
+        took = timed(calls, max(1, 2048 // batch))
         gain = float(np.median(took["fp32"] / took["int8"]))
         vnni = isa() == "avx512vnni"
         found.append(
