@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.family import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
-from engine.devices.npu_isa.chains import CELLS, DEPTHS, Pipeline, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.chains import CELLS, DEPTHS, Passes, Pipeline, cut, floor_cycles, pass_cycles
 from engine.devices.npu_isa.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
@@ -24,6 +24,11 @@ __all__ = ["FAMILY", "Engine", "stored_bits"]
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _GATES = {3: "gru", 4: "lstm"}
 
+_STEPS: dict[str, tuple[str, ...]] = {
+    "Add": ("add",), "Mul": ("mul",), "Div": ("mul",), "BatchNormalization": ("mul", "add"),
+    "Silu": ("sigmoid", "mul"), "Swish": ("sigmoid", "mul"), "HardSwish": ("sigmoid", "mul"),
+} | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))  # fmt: skip
+"""Vector instructions of an operator, any activation standing for all; moving data needs none."""
 _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
 
 
@@ -266,21 +271,24 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
             size = ops[i].reads.at(1, job.length, job.context) + ops[i].writes.at(1, job.length, job.context)
             sheet.seconds[i, _HOST] += _runs(job, ops[i]) * size * 2.0 / job.model["host_rate"]
         return end - at
-    covered, end = 0.0, at
+    covered, passes, end = 0.0, Passes(engine.pipe.mfus), at
     while end < len(ops) and ops[end].kind not in HOST_KINDS and not _cell_at(ops, end):
         op = ops[end]
         if op.contraction and end > at:
             break
         runs = _runs(job, op)
-        cycles = _product_cycles(job, engine, op) if op.contraction else _vector_cycles(job, engine, op)
         if op.contraction:
-            covered = cycles
-            spent = cycles * runs / engine.clock
+            covered = _product_cycles(job, engine, op)
+            spent = covered * runs / engine.clock
             sheet.seconds[end, _COMPUTE] += spent
             sheet.seconds[end, _OFFCHIP] += max(stream[end] - spent, 0.0)
         else:
-            # a vector operation rides in its producer's chain; a window over several outputs is a chain of its own
-            alone = cycles if op.kind in _POOLS else max(cycles - covered, 0.0)
+            # a vector operation rides in its producer's chain; a window over several outputs starts one of its own
+            if op.kind in _POOLS:
+                covered, passes = 0.0, Passes(engine.pipe.mfus)
+            busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
+            alone = max(busy - covered, 0.0)
+            covered += alone
             least = _share(job, op) * _work(job, op) / peak(job.device, job.format) if alone else 0.0
             sheet.seconds[end, _COMPUTE] += max(alone * runs / engine.clock, least)
         end += 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.choices import default_scenario
 from engine.devices import family
 from engine.devices.npu import Engine, stored_bits
-from engine.devices.npu_isa.chains import CELLS, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.chains import CELLS, Passes, cut, floor_cycles, pass_cycles
 from engine.evaluate import evaluate
 from engine.settings import apply_all
 from hardware_specs.catalog import default_catalog
@@ -234,3 +234,21 @@ def test_a_scenario_file_asks_for_an_unseen_instance_and_network(tmp_path):
     report = evaluate(scenario_of(str(file)))
     assert report.roofline.peak_flops_per_s == 2 * 400 * 20 * 8 * 280e6
     assert report.fits
+
+
+def test_a_sum_and_an_activation_behind_a_product_share_one_pass():
+    report = evaluate(default_scenario("brainwave-a10", "resnet50"))
+    seconds = {op.name: op.time_s for op in report.ops}
+    rides = [seconds[name] for name in seconds if name.endswith("-add-relu")]
+    assert rides
+    assert not any(rides)
+    assert all(seconds[name] > 0 for name in ("s1b1-add", "conv1-relu"))  # the units are slower than the engines there
+
+
+@pytest.mark.parametrize("mfus", [1, 2, 3])
+def test_passes_take_the_slowest_of_each_and_then_the_next(mfus):
+    passes = Passes(mfus)
+    steps = [(("add",), 10.0), (("relu",), 30.0), (("add",), 20.0), (("mul", "add"), 5.0), ((), 7.0)]
+    took = [passes.add(*step) for step in steps]
+    expected = {1: [10, 30, 50, 55, 57], 2: [10, 30, 30, 35, 37], 3: [10, 30, 30, 30, 30]}
+    assert took == expected[mfus]

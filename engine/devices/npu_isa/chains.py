@@ -12,11 +12,11 @@ et al., ISCA 2018.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["CELLS", "DEPTHS", "Chain", "Pipeline", "VectorOp", "cut", "finish", "floor_cycles", "pass_cycles"]
+__all__ = ["CELLS", "DEPTHS", "Chain", "Passes", "Pipeline", "VectorOp", "cut", "finish", "floor_cycles", "pass_cycles"]
 
 DEPTHS: dict[str, float] = {
     "dispatch": 8, "vrf-read": 10, "vrf-write": 10, "mvu-convert": 40, "mvu-distribute": 200, "mvu-dot-level": 15,
@@ -147,6 +147,31 @@ def cut(chain: Chain, mfus: int) -> tuple[tuple[Chain, tuple[int, ...]], ...]:
         places.append(at)
     pieces.append((Chain(source, tuple(ops), chain.target, matrix), tuple(places)))
     return tuple(pieces)
+
+
+@dataclass
+class Passes:
+    """Cycles a chain keeps the multifunction units of an instance, operation by operation.
+
+    Values stream through the units of one pass, so the slowest operation of the pass counts, not their sum; a chain
+    that asks for more units than there are goes through them again.
+    """
+
+    mfus: int
+    _ops: tuple[VectorOp, ...] = ()
+    _pieces: int = 1
+    _before: float = 0.0  # cycles of the finished passes
+    _last: float = 0.0  # cycles of the pass under way
+
+    def add(self, ops: Sequence[str], cycles: float) -> float:
+        """Cycles of the whole chain once vectors that take ``cycles`` a pass also go through ``ops``. [cycle]"""
+        self._ops += tuple(map(VectorOp, ops))
+        pieces = len(cut(Chain("x", self._ops, "y"), self.mfus))
+        if pieces > self._pieces:
+            self._before += self._last + (pieces - self._pieces - 1) * cycles
+            self._pieces, self._last = pieces, cycles
+        self._last = max(self._last, cycles)
+        return self._before + self._last
 
 
 def finish(chain: Chain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]) -> dict[str, float]:
