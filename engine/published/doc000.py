@@ -303,7 +303,11 @@ PREDICTIONS: dict[str, Prediction] = {
     "FB-071": Prediction(lambda: sparse_cores(_node()) / 12, _node, None, _DEFAULTS),
     "FB-072": Prediction(lambda: dense_utilisation(_node()), _node, None, _DEFAULTS),
     "FB-073": Prediction(lambda: slower(_xlmr(), "split-ops"), _xlmr, "card"),
-    "FB-074": Prediction(_placement_gain, _node, None, _DEFAULTS),
+    "FB-074": Prediction(
+        _placement_gain, _node, None,
+        f"{_DEFAULTS} What remains is one chain of operators, each cut over all cores, so no order is left to choose; "
+        "the sentence sets a limit, which nothing gained does not pass.",
+    ),
     "FB-075": Prediction(_batch_gain, _resnext, "card", "The concept trunk is taken as ResNeXt-101 32x4d."),
     "FB-077": Prediction(lambda: shares(REGNET)["AdaptiveAvgPool"] / 100, _regnet, "card"),
     "FB-078": Prediction(lambda: slower(_regnet(), "large-pools"), _regnet, "card"),
