@@ -7,7 +7,7 @@ matrices of a step are one product each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,25 +15,29 @@ from model_zoo.families.blocks import elementwise, gather, linear
 from model_zoo.families.family import Family, Params
 from model_zoo.ops import Dim, Graph, Linear, Op, Phase, dim
 
-__all__ = ["FAMILY"]
+__all__ = ["FAMILY", "GATES", "Cell", "step_of"]
 
-GATES = {"gru": 3, "lstm": 4}
+GATES = {"gru": 3, "lstm": 4, "rnn": 1}
 ROW = dim(1, "b")
 STEPS = dim(1, "s")
 
 
-class _Cell:
+class Cell:
     """Ops of one cell, `layers` identical copies of it, `parallel` of which step through the sequence side by side."""
 
-    def __init__(self, name: str, group: str, hidden: int, layers: int, parallel: int) -> None:
+    def __init__(
+        self, name: str, group: str, hidden: int, layers: int, parallel: int, row: Dim = ROW, steps: Dim = STEPS
+    ) -> None:
         self.name, self.group, self.hidden, self.layers, self.parallel = name, group, hidden, layers, parallel
+        self.row, self.steps = row, steps
         self.ops: list[Op] = []
 
     def product(self, label: str, width: int, inputs: tuple[str, ...], gates: int, *, recurrent: bool) -> str:
         """Gates times an input (independent of the steps before) or times the state (waits for the step before)."""
         op = linear(
-            f"{self.name}-{label}", ROW, width, gates * self.hidden, group=self.group, inputs=inputs,
-            layers=self.layers, steps=STEPS, sequential=recurrent, state_reads=ROW * width if recurrent else Dim(0.0),
+            f"{self.name}-{label}", self.row, width, gates * self.hidden, group=self.group, inputs=inputs,
+            layers=self.layers, steps=self.steps, sequential=recurrent,
+            state_reads=self.row * width if recurrent else Dim(0.0),
             attributes=(("parallel", float(self.parallel)),),
         )  # fmt: skip
         self.ops.append(op)
@@ -45,15 +49,16 @@ class _Cell:
     ) -> str:  # fmt: skip
         """An element-wise op over `vectors` vectors; `reads` and `writes` of them are kept state."""
         op = elementwise(
-            f"{self.name}-{label}", kind, ROW * (vectors * self.hidden), group=self.group, inputs=inputs,
-            operands=operands - reads / vectors, layers=self.layers, steps=STEPS, sequential=True,
-            state_reads=ROW * (reads * self.hidden), state_writes=ROW * (writes * self.hidden), shard="elements",
+            f"{self.name}-{label}", kind, self.row * (vectors * self.hidden), group=self.group, inputs=inputs,
+            operands=operands - reads / vectors, layers=self.layers, steps=self.steps, sequential=True,
+            state_reads=self.row * (reads * self.hidden), state_writes=self.row * (writes * self.hidden),
+            shard="elements",
         )  # fmt: skip
         self.ops.append(op)
         return op.name
 
 
-def _gru(cell: _Cell, width: int, source: tuple[str, ...]) -> None:
+def _gru(cell: Cell, width: int, source: tuple[str, ...]) -> None:
     x = cell.product("input", width, source, 3, recurrent=False)
     h = cell.product("recurrent", cell.hidden, (), 3, recurrent=True)
     gates = cell.pointwise("gate-add", "Add", 2, (x, h), 2)
@@ -66,7 +71,7 @@ def _gru(cell: _Cell, width: int, source: tuple[str, ...]) -> None:
     cell.pointwise("state", "Add", 1, (scaled, new), 2, writes=1)  # n + z (h - n)
 
 
-def _lstm(cell: _Cell, width: int, source: tuple[str, ...]) -> None:
+def _lstm(cell: Cell, width: int, source: tuple[str, ...]) -> None:
     x = cell.product("input", width, source, 4, recurrent=False)
     h = cell.product("recurrent", cell.hidden, (), 4, recurrent=True)
     gates = cell.pointwise("gate-add", "Add", 4, (x, h), 2)
@@ -77,6 +82,18 @@ def _lstm(cell: _Cell, width: int, source: tuple[str, ...]) -> None:
     memory = cell.pointwise("cell", "Add", 1, (kept, gained), 2, writes=1)
     squashed = cell.pointwise("squash", "Tanh", 1, (memory,))
     cell.pointwise("state", "Mul", 1, (sigmoid, squashed), 2, writes=1)
+
+
+def _plain(cell: Cell, width: int, source: tuple[str, ...]) -> None:
+    x = cell.product("input", width, source, 1, recurrent=False)
+    h = cell.product("recurrent", cell.hidden, (), 1, recurrent=True)
+    new = cell.pointwise("add", "Add", 1, (x, h), 2)
+    cell.pointwise("state", "Tanh", 1, (new,), writes=1)
+
+
+def step_of(kind: str) -> Callable[[Cell, int, tuple[str, ...]], None]:
+    """What adds the ops of a step to a cell: ``step(cell, width of the input, ops before it)``."""
+    return {"gru": _gru, "lstm": _lstm, "rnn": _plain}[kind]
 
 
 def _front(params: Params, width: int) -> tuple[list[Op], int, tuple[str, ...]]:
@@ -113,13 +130,13 @@ def _build(values: Mapping[str, Any]) -> Graph:
     ops, width, source = _front(params, inputs)
     state = 0
     if kind != "none":
-        step = _gru if kind == "gru" else _lstm
+        step = step_of(kind)
         side = directions * instances
-        first = _Cell("rnn" if stacked == 1 else "rnn1", "recurrent", hidden, side, side)
+        first = Cell("rnn" if stacked == 1 else "rnn1", "recurrent", hidden, side, side)
         step(first, width, source)
         ops += first.ops
         if stacked > 1:
-            later = _Cell("rnn2+", "recurrent", hidden, side * (stacked - 1), side)
+            later = Cell("rnn2+", "recurrent", hidden, side * (stacked - 1), side)
             step(later, hidden * directions, (first.ops[-1].name,))
             ops += later.ops
         state = hidden * directions * instances * stacked * (2 if kind == "lstm" else 1)

@@ -1,0 +1,246 @@
+"""An ONNX file opened and checked: parsed, its own functions expanded, every tensor made once and before it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from model_zoo.schema import WorkloadError
+
+__all__ = ["MAX_BYTES", "MAX_ELEMENTS", "MAX_NODES", "SMALL", "Axes", "File", "open_file", "shown", "told"]
+
+MAX_BYTES = 256 * 1024 * 1024
+MAX_NODES = 20_000
+MAX_ELEMENTS = 2**48  # of one tensor
+SMALL = 4096  # elements up to which a tensor's values are looked at: shapes, axes, positions
+_BATCHES = frozenset({"batch", "batch_size", "batchsize", "bs", "b", "n"})
+
+Axes = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class File:
+    """What a file holds before any shape is worked out.
+
+    `inputs` are the tensors that enter with their axes, an open axis by its name; `weights` the shapes of the file's
+    own tensors and `elements` their ONNX element type; `small` those of at most `SMALL` elements, data and all.
+    `batch` is the open axis that is the batch, or its fixed size; `length` the one other open axis.
+    """
+
+    nodes: tuple[Any, ...]
+    outputs: tuple[str, ...]
+    inputs: dict[str, Axes]
+    elements: dict[str, int]
+    weights: dict[str, tuple[int, ...]]
+    small: dict[str, Any]
+    opset: int
+    ir_version: int
+    batch: int | str
+    length: str | None
+
+
+def shown(name: str) -> str:
+    """A name out of a file as a sentence may hold it: short, quoted, control characters escaped."""
+    return repr(name if len(name) <= 60 else name[:57] + "...")
+
+
+def told(error: BaseException) -> str:
+    """First line of somebody else's complaint, printable and short."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return re.sub(r"[^\x20-\x7e]", "?", line)[:120]
+
+
+def open_file(data: bytes, sizes: Mapping[str, int]) -> File:
+    """The file of these bytes with the axes that `sizes` names fixed; WorkloadError in one sentence otherwise."""
+    model = _parse(data)
+    graph = model.graph
+    opset = _opset(model)
+    if graph.sparse_initializer:
+        raise WorkloadError("the ONNX model keeps weights as sparse tensors, which have no count here")
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    weights = {name: _weight(tensor) for name, tensor in tensors.items()}
+    elements = {name: tensor.data_type for name, tensor in tensors.items()}
+    inputs = {v.name: _axes(v) for v in graph.input if v.name not in tensors}
+    elements |= {v.name: v.type.tensor_type.elem_type for v in graph.input if v.name not in tensors}
+    inputs, batch, length = _opened(inputs, sizes)
+    outputs = tuple(v.name for v in graph.output)
+    nodes = _needed(tuple(graph.node), {*inputs, *tensors}, outputs)
+    small = {name: t for name, t in tensors.items() if prod(t.dims) <= SMALL and t.data_location != t.EXTERNAL}
+    return File(nodes, outputs, inputs, elements, weights, small, opset, model.ir_version, batch, length)
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError:
+        raise WorkloadError("reading ONNX needs the package onnx, which is not installed: pip install onnx") from None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise WorkloadError(f"an ONNX model is read from bytes, not from {type(data).__name__}")
+    if len(data) > MAX_BYTES:
+        raise WorkloadError(
+            f"the file has {len(data)} bytes; at most {MAX_BYTES} are read (keep its weights outside the file)"
+        )
+    try:
+        model = onnx.load_model_from_string(bytes(data))
+    except (DecodeError, ValueError) as error:
+        raise WorkloadError(f"not readable as an ONNX model ({told(error)})") from None
+    if not model.graph.node:
+        raise WorkloadError("the ONNX model has no nodes")
+    if not all(isinstance(text, str) for text in _texts(model)):
+        raise WorkloadError("not readable as an ONNX model (a name in it is no text)")
+    count = _expanded(model)
+    if count > MAX_NODES:
+        raise WorkloadError(f"the ONNX model has {_many(count)} nodes; at most {MAX_NODES} are read")
+    return _inlined(model) if model.functions else model
+
+
+def _texts(model: Any) -> Iterator[Any]:
+    """Every name the importer goes by; protobuf hands out bytes where one is not UTF-8."""
+    for entry in model.opset_import:
+        yield entry.domain
+    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer, *model.functions):
+        yield value.name
+    for value in model.graph.input:
+        yield from (axis.dim_param for axis in value.type.tensor_type.shape.dim)
+    for function in model.functions:
+        yield function.domain
+        yield from (*function.input, *function.output)
+    for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _many(count: int) -> str:
+    return str(count) if count < 10**12 else "more than 10^12"
+
+
+def _expanded(model: Any) -> int:
+    """Nodes with every call of the model's own functions written out."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    counts: dict[tuple[str, str, str], int | None] = {}
+
+    def one(node: Any) -> int:
+        key = (node.domain, node.op_type, node.overload)
+        if key not in functions:
+            return 1
+        if key not in counts:
+            counts[key] = None
+            counts[key] = sum(one(inner) for inner in functions[key].node)
+        if counts[key] is None:
+            raise WorkloadError(f"the ONNX model's function {shown(node.op_type)} calls itself")
+        return counts[key] or 0
+
+    try:
+        return sum(one(node) for node in model.graph.node)
+    except RecursionError:
+        raise WorkloadError("the ONNX model's functions call each other too deeply to be read") from None
+
+
+def _inlined(model: Any) -> Any:
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # the inliner raises errors of several C++ kinds
+        raise WorkloadError(f"the ONNX model's own functions can't be written out ({told(error)})") from None
+
+
+def _opset(model: Any) -> int:
+    from onnx import defs
+
+    found = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    newest = defs.onnx_opset_version()
+    if not found:
+        raise WorkloadError("the ONNX model does not say which opset it uses")
+    if not 1 <= found[0] <= newest:
+        raise WorkloadError(f"the ONNX model's opset is {found[0]}; 1 to {newest} can be read")
+    return int(found[0])
+
+
+def _weight(tensor: Any) -> tuple[int, ...]:
+    dims = tuple(tensor.dims)
+    if any(d < 0 for d in dims) or prod(dims) > MAX_ELEMENTS:
+        extents = " x ".join(map(str, dims[:8]))
+        raise WorkloadError(
+            f"weight {shown(tensor.name)} has the shape {extents}; extents of at least 0 and together at most "
+            f"{MAX_ELEMENTS} elements are allowed"
+        )
+    return dims
+
+
+def _axes(value: Any) -> Axes:
+    """Axes of an input: a number, or the name of an open axis (one of its own where the file gives none)."""
+    kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        raise WorkloadError(f"input {shown(value.name)} is no tensor: sequences, maps and optionals have no count here")
+    if not kind.HasField("shape"):
+        raise WorkloadError(f"input {shown(value.name)} has no shape; export the model with one")
+    axes: list[int | str] = []
+    for number, axis in enumerate(kind.shape.dim):
+        if not axis.HasField("dim_value") or axis.dim_value == -1:  # some exporters write -1 for an open axis
+            axes.append(axis.dim_param or f"{value.name}.{number}")
+        elif 0 < axis.dim_value <= MAX_ELEMENTS:
+            axes.append(int(axis.dim_value))
+        else:
+            raise WorkloadError(
+                f"input {shown(value.name)} has {axis.dim_value} along axis {number}; 1 to {MAX_ELEMENTS} or an open "
+                "axis is allowed"
+            )
+    return tuple(axes)
+
+
+def _opened(inputs: dict[str, Axes], sizes: Mapping[str, int]) -> tuple[dict[str, Axes], int | str, str | None]:
+    """The inputs with the named sizes set, which axis is the batch and which one is the length."""
+    known = {a for axes in inputs.values() for a in axes if isinstance(a, str)}
+    for name, size in sizes.items():
+        if name not in known:
+            some = ", ".join(map(shown, sorted(known)[:8])) or "none"
+            raise WorkloadError(f"size of axis {shown(name)}: no input has an open axis of that name; open are {some}")
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_ELEMENTS:
+            raise WorkloadError(
+                f"size of axis {shown(name)} is {shown(str(size))}; a whole number from 1 to {MAX_ELEMENTS} is allowed"
+            )
+    inputs = {n: tuple(sizes.get(a, a) if isinstance(a, str) else a for a in axes) for n, axes in inputs.items()}
+    first = next((axes for axes in inputs.values() if axes), None)
+    if first is None:
+        raise WorkloadError("the ONNX model has no input with a shape")
+    opened = list(dict.fromkeys(a for axes in inputs.values() for a in axes if isinstance(a, str)))
+    batch = next((a for a in opened if a.lower() in _BATCHES), first[0])
+    lengths = [a for a in opened if a != batch]
+    if len(lengths) > 1:
+        raise WorkloadError(
+            f"the inputs leave the axes {', '.join(map(shown, lengths[:6]))} open beside the batch "
+            f"{shown(str(batch))}; one length is allowed, so give the others a size"
+        )
+    return inputs, batch, lengths[0] if lengths else None
+
+
+def _needed(nodes: tuple[Any, ...], given: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:
+    """Nodes that some output needs, after a check that every tensor is made once and before it is read."""
+    made = set(given)
+    for number, node in enumerate(nodes, 1):
+        label = shown(node.name or f"{node.op_type.lower()}{number}")
+        for name in node.input:
+            if name and name not in made:
+                raise WorkloadError(
+                    f"node {label} reads {shown(name)}, which no input, weight or earlier node of the ONNX model makes"
+                )
+        for name in node.output:
+            if name and name in made:
+                raise WorkloadError(f"node {label} makes {shown(name)}, which exists already")
+            made.add(name)
+    if not outputs:
+        raise WorkloadError("the ONNX model has no output")
+    for name in outputs:
+        if name not in made or not name:
+            raise WorkloadError(f"output {shown(name)} of the ONNX model is made by no node")
+    wanted, kept = set(outputs), []
+    for node in reversed(nodes):
+        if wanted.intersection(filter(None, node.output)):
+            wanted.update(node.input)
+            kept.append(node)
+    return tuple(reversed(kept))
