@@ -68,11 +68,10 @@ def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
     Lists are entered by position or by an entry's name (``memory.hbm.bandwidth``). The new value keeps the field's
     dimension: a bare number is SI, a printed one carries its unit.
     """
-    data = spec.model_dump()
-    node, quantity = data, spec
+    node = quantity = spec
     for step in path:
-        quantity = _enter(quantity, step, shown)
-    if not isinstance(quantity, Quantity):
+        node, quantity = quantity, _enter(quantity, step, shown)
+    if not isinstance(quantity, Quantity) or isinstance(node, tuple):
         raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
     printed: str | float = value
     if not isinstance(value, str) and quantity.dimension != "1":
@@ -83,19 +82,22 @@ def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
         "note": f"what-if of the scenario; the catalog says {quantity.value}",
         "before": quantity.value if quantity.before is None else quantity.before,
     }
-    node = data
-    walked = spec
-    for step in path[:-1]:
-        node = node[_key(walked, step)]
-        walked = _enter(walked, step, shown)
-    if isinstance(node, tuple):
-        raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
-    node[_key(walked, path[-1])] = replacement
     try:
-        return type(spec).model_validate(data)
+        return type(spec).model_validate(_with(spec, path, replacement))
     except ValidationError as error:
         message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ScenarioError(f"{shown} = {str(value)[:40]}: {message}") from None
+
+
+def _with(node: Any, path: list[str], replacement: Any) -> Any:
+    """A spec node as data with something else at ``path``; what lies beside the path is valid and stays as it is."""
+    if not path:
+        return replacement
+    key = _key(node, path[0])
+    if isinstance(node, tuple):
+        return (*node[:key], _with(node[key], path[1:], replacement), *node[key + 1 :])
+    fields = node if isinstance(node, dict) else node.__dict__
+    return fields | {key: _with(fields[key], path[1:], replacement)}
 
 
 def _enter(node: Any, step: str, shown: str) -> Any:

@@ -19,6 +19,7 @@ from engine.partition.plan import padding
 from engine.scenario import Costs, ScenarioError
 from engine.schedule import job_of
 from engine.settings import apply
+from engine.sweep.column import Column
 from engine.sweep.space import Space
 from engine.sweep.watch import (
     WatchedJob,
@@ -112,37 +113,44 @@ class Family:
         self.fields: dict[str, frozenset[int]] = {}
         self.model_axes: dict[str, frozenset[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}
-        self._set: dict[tuple[int, int], list[tuple[str, Any, Any]]] = {}
+        self._set: dict[int, list[list[tuple[str, Any, Any]] | str]] = {}
+        self._columnar: dict[int, bool] = {}
         self._designs: dict[tuple[int, ...], Design] = {}
         self._size_axes: dict[int, dict[str, frozenset[int]]] = {}
         self.tile: tuple[int, ...] = ()  # of plans that leave it open
         self.beat = beat
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         for axis in self.numeric:
-            for digit in range(len(space.axes[axis])):
-                beat(digit, len(space.axes[axis]))
-                self._harvest(axis, digit, known)
+            self._harvest(axis, known)
 
-    def _harvest(self, axis: int, digit: int, known: dict[Any, Any]) -> None:
-        """What a digit of an axis sets, as (kind, where, value)."""
+    def _harvest(self, axis: int, known: dict[Any, Any]) -> None:
+        """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
+        one = self.space.axes[axis]
+        for path in one.paths:
+            self._reads(axis, path)
+        key = (self.base.system.id, self.base.workload.id, axis)
+        if key not in known:
+            known[key] = []
+            for digit in range(len(one)):
+                self.beat(digit, len(one))
+                known[key].append(self._setting(axis, digit))
+        for digit, found in enumerate(known[key]):
+            if isinstance(found, str):
+                self.refused[axis, digit] = found
+        self._set[axis] = known[key]
+
+    def _setting(self, axis: int, digit: int) -> list[tuple[str, Any, Any]] | str:
+        """What a digit of an axis sets; the first sentence that refuses it."""
         found: list[tuple[str, Any, Any]] = []
         for path, value in self.space.axes[axis].settings(digit):
-            head, rest = _head(path)
-            self._reads(axis, path)
-            key = (self.base.system.id, self.base.workload.id, path, str(value))
-            if key not in known:
-                try:
-                    known[key] = self._read(head, rest, path, value)
-                except ValueError as error:
-                    known[key] = str(error)
-            if isinstance(known[key], str):
-                self.refused.setdefault((axis, digit), known[key])
-            else:
-                kind, where, one = known[key]
-                if kind == "spec":
-                    one = one[0], WatchedQuantity.of(one[1], frozenset({axis}))
-                found.append((kind, where, one))
-        self._set[axis, digit] = found
+            try:
+                kind, where, one = self._read(*_head(path), path, value)
+            except ValueError as error:
+                return str(error)
+            if kind == "spec":
+                one = one[0], WatchedQuantity.of(one[1], frozenset({axis}))
+            found.append((kind, where, one))
+        return found
 
     def _reads(self, axis: int, path: str) -> None:
         """Which fields of the scenario, or parameters of the model, an axis sets."""
@@ -189,8 +197,12 @@ class Family:
         return "spec", (at, tuple(keys), shown), (printed, quantity)
 
     def settings(self, digits: Sequence[int]) -> list[tuple[str, Any, Any]]:
-        """Everything the numeric axes set at a position on each, as (kind, where, value)."""
-        return [one for axis, digit in zip(self.numeric, digits, strict=True) for one in self._set[axis, digit]]
+        """Everything the numeric axes set at a position on each, as (kind, where, value); nothing where refused."""
+        return [one for axis, digit in zip(self.numeric, digits, strict=True) for one in self._at(axis, digit)]
+
+    def _at(self, axis: int, digit: int) -> list[tuple[str, Any, Any]]:
+        found = self._set[axis][digit]
+        return found if isinstance(found, list) else []
 
     def design(self, digits: Sequence[int]) -> Design:
         """The design at a position on each numeric axis."""
@@ -198,7 +210,39 @@ class Family:
         if key not in self._designs:
             if len(self._designs) > 2048:
                 self._designs.clear()
-            self._designs[key] = Design(self, key)
+            self._designs[key] = Design(self, self.settings(key))
+        return self._designs[key]
+
+    def columnar(self, at: int) -> bool:
+        """Whether all values of the numeric axis at that position set the same numbers of specs, prices, the model."""
+        if at not in self._columnar:
+            shapes = {
+                tuple((kind, where) for kind, where, _ in found)
+                for found in self._set[self.numeric[at]]
+                if isinstance(found, list)
+            }
+            self._columnar[at] = len(shapes) == 1 and all(kind != "field" for kind, _ in next(iter(shapes)))
+        return self._columnar[at]
+
+    def column(self, digits: Sequence[int], at: int, along: Sequence[int]) -> Design:
+        """Designs at a position on each numeric axis but the one at ``at``, there at all of ``along``, as one."""
+        key = (*digits[:at], -1, *digits[at + 1 :])
+        if key not in self._designs:
+            alike = [self._at(self.numeric[at], digit) for digit in along]
+            merged = []
+            for (kind, where, one), *_ in zip(*alike, strict=True):
+                every = [found[len(merged)][2] for found in alike]
+                if kind == "spec":
+                    column = Column([quantity.__dict__["seen"][1] for _, quantity in every])
+                    value = column, WatchedQuantity.of(one[1], frozenset({self.numeric[at]}), column)
+                elif kind == "model":
+                    value = (Column([number for _, number in every]),) * 2
+                else:
+                    value = Column(every)
+                merged.append((kind, where, value))
+            others = [one for a, (axis, digit) in enumerate(zip(self.numeric, digits, strict=True)) if a != at
+                      for one in self._at(axis, digit)]  # fmt: skip
+            self._designs[key] = Design(self, [*others, *merged])
         return self._designs[key]
 
     def size_axes(self, phase: int) -> Mapping[str, frozenset[int]]:
@@ -232,18 +276,18 @@ class Family:
 class Design:
     """One design of a family, watched. Its plan is made once; pieces of the model are functions of it."""
 
-    def __init__(self, family_: Family, digits: tuple[int, ...]) -> None:
+    def __init__(self, family_: Family, settings: Sequence[tuple[str, Any, Any]]) -> None:
         self.family = family_
-        self.bound = self._bound(digits)
+        self.bound = self._bound(settings)
         self._plan: Plan | None = None
         self._jobs: dict[tuple[int, int], WatchedJob] = {}
 
-    def _bound(self, digits: tuple[int, ...]) -> Bound:
+    def _bound(self, settings: Sequence[tuple[str, Any, Any]]) -> Bound:
         base = self.family.base
         fields: dict[str, Any] = dict(self.family.scenario.__dict__)
         devices, host, wires = list(base.devices), base.host, list(base.wires)
         model, costs, overrides = dict(base.model), fields["costs"].model_dump(), dict(fields["overrides"])
-        for kind, where, value in self.family.settings(digits):
+        for kind, where, value in settings:
             if kind == "field":
                 fields[where] = value
             elif kind == "costs":

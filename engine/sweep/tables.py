@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from engine.partition import Plan
 from engine.schedule import exchange_wire, globals_of, hop_terms, layout_of, schedule
 from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, exchange_points
 from engine.sweep.choice import TileChoice
+from engine.sweep.column import rows_of
 from engine.sweep.design import Design, Family, Structural
 from engine.sweep.pieces import (
     collectives_of,
@@ -35,6 +36,7 @@ from engine.sweep.watch import note, watching
 __all__ = ["Refused", "compile_family"]
 
 _TABLE_BYTES = 256 << 20
+_FEW = 2  # values of an axis that are taken one by one: a column that turns out to be none costs one more
 _GRID = 1 << 21  # entries up to which priced runs are tabulated
 
 
@@ -71,6 +73,10 @@ class _Tables:
         """The table over those axes; None, with `axes` enlarged, where the piece reads another one."""
         order = sorted(axes)
         entries = prod(self.radix[a] for a in order)
+        if order and not whole:
+            columns = self._columns(piece, order)
+            if columns is not None:
+                return columns
         values: np.ndarray | None = None
         bad = np.zeros(entries, dtype=bool)
         sentences: dict[str, None] = {}
@@ -110,6 +116,42 @@ class _Tables:
                 raise Refused(next(iter(sentences)))
             values = np.zeros((entries, 0))
         return Table(tuple(order), values, bad, tuple(sentences))
+
+    def _columns(self, piece: Callable[[Design], Any], order: Sequence[int]) -> Table | None:
+        """The table over those axes, all values of one of them at a time; None where they differ in more than numbers.
+
+        It must read none but those axes and be refused nowhere: else each entry is made by itself.
+        """
+        able = [a for a in order if len(self.allowed[a]) > _FEW and self.family.columnar(a)]
+        if not able:
+            return None
+        along = max(able, key=lambda a: self.radix[a])
+        rest = [a for a in order if a != along]
+        digits = sorted(self.allowed[along])
+        bad = np.ones([self.radix[a] for a in (*rest, along)], dtype=bool)
+        values: np.ndarray | None = None
+        for others in product(*(sorted(self.allowed[a]) for a in rest)):
+            self.family.beat(0, 1)
+            where = list(self.reference)
+            for a, d in zip(rest, others, strict=True):
+                where[a] = d
+            try:
+                with watching(self.family.fields) as read, np.errstate(all="ignore"):
+                    rows = rows_of(piece(self.family.column(where, along, digits)), len(digits))
+            except Exception:  # whatever arithmetic on numbers would not have raised
+                return None
+            if {self.position[axis] for axis in read} - set(order):
+                return None
+            if values is None:
+                if bad.size * 8 * rows.shape[1] > _TABLE_BYTES:
+                    return None
+                values = np.full((*bad.shape, rows.shape[1]), np.nan)
+            values[(*others, digits)] = rows
+            bad[(*others, digits)] = False
+        assert values is not None
+        back = np.argsort([*rest, along])
+        values = np.ascontiguousarray(values.transpose([*back, len(order)])).reshape(bad.size, -1)
+        return Table(tuple(order), values, np.ascontiguousarray(bad.transpose(back)).ravel())
 
 
 def _size(entry: Any) -> int:

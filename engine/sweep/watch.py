@@ -63,10 +63,10 @@ class WatchedQuantity(Quantity):
     """A quantity that an axis sets; its value in SI is worked out once."""
 
     @classmethod
-    def of(cls, quantity: Quantity, axes: frozenset[int]) -> WatchedQuantity:
-        """The same quantity, watched."""
+    def of(cls, quantity: Quantity, axes: frozenset[int], si: Any = None) -> WatchedQuantity:
+        """The same quantity, watched; ``si`` stands for its value where many are taken at once."""
         made = cls.model_construct(**quantity.__dict__)
-        made.__dict__["seen"] = axes, quantity.si  # frozen for everybody else
+        made.__dict__["seen"] = axes, quantity.si if si is None else si  # frozen for everybody else
         return made
 
     @property

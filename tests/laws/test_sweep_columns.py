@@ -1,0 +1,72 @@
+"""A table filled a column at a time holds the bits of one filled entry by entry; what is no arithmetic is refused."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from engine.choices import default_scenario
+from engine.sweep import price, space_of
+from engine.sweep.column import Column, NotAlike, rows_of
+from engine.sweep.sensitivity import knobs_of
+from engine.sweep.tables import _Tables
+from tests.laws.test_sweep import PAIRS
+
+STEPS = 5
+
+
+@pytest.mark.parametrize(("system", "workload"), PAIRS)
+def test_columns_change_no_bit(system: str, workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = knobs_of(default_scenario(system, workload))
+    draw = random.Random(f"{system} {workload}")
+    filled = []
+    by_column = _Tables._columns
+
+    def spied(self, piece, order):
+        table = by_column(self, piece, order)
+        filled.append(table is not None)
+        return table
+
+    for _ in range(2):
+        paths = draw.sample(sorted(known), 2)
+        axes = {path: [known[path] * (1 + 0.3 * i) for i in range(STEPS)] for path in paths}
+        space = space_of({
+            "scenario": {"system": system, "workload": workload},
+            "axes": axes | {"costs.years": [1, 2, 3, 30], "costs.pue": [1.1, 1.2, 1.3]}, "constraints": [],
+        })  # fmt: skip
+        monkeypatch.setattr(_Tables, "_columns", spied)
+        columns = price(space)
+        monkeypatch.setattr(_Tables, "_columns", lambda *_: None)
+        entries = price(space)
+        for a, b in zip(columns, entries, strict=True):
+            assert a.tobytes() == b.tobytes()
+        assert entries[1].any()  # thirty years are refused
+        assert not entries[1].all()
+    assert any(filled)
+
+
+def test_a_column_is_its_values_one_by_one() -> None:
+    draw = np.random.default_rng(3)
+    a, b = draw.lognormal(0, 30, 200), draw.lognormal(0, 30, 200)
+
+    def of(x, y):
+        return (2 * x + y / 3.0) / (y - x * 1e-7) - (-x) * 0.1, 1 / x + (y - 4), max(x, -1.0), 7
+
+    rows = rows_of(of(Column(a), Column(b)), 200)
+    assert rows.tolist() == [[float(v) for v in of(x, y)] for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        float, int, str, hash, math.sqrt, abs, round, list, np.asarray, "{:g}".format, lambda c: c**2, lambda c: c // 2,
+        lambda c: c % 2, lambda c: 1 / c, lambda c: c < 1.0, lambda c: min(c, 1.0), bool, lambda c: c == 1.0,
+        lambda c: c + True, lambda c: c * (1 << 60), lambda c: c + "1", lambda c: {c: 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_arithmetic_alike_for_all_is_refused(work) -> None:
+    with pytest.raises(NotAlike):
+        work(Column([0.0, 1.0, 2.0]))
