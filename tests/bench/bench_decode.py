@@ -1,8 +1,9 @@
 """A transformer's decode step, attention and the FP16 product tree: ratios interleaved in one process.
 
 A decode step reads every weight and the whole cache once, so it is held against a read of the same arrays by the same
-number of threads, next to it. Times are processor seconds of all threads, since other work may share the machine; the
-rate printed is bytes over those, times the threads.
+number of threads, next to it, who share it out in pieces as a step's do: cores of a shared host differ in speed. Times
+are processor seconds of all threads, since other work may share the machine; the rate printed is bytes over those,
+times the threads.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from engine.kernels.operators.attention import attention
 from engine.kernels.operators.decoder import Decoder, decode_step
 from engine.kernels.operators.halfprec import rounded_bits
 from engine.kernels.operators.halftree import pack_tree, tree_matvec
+from engine.kernels.operators.ranges import over_range
 
 LAYERS, WIDTH, HEADS, LENGTH = 24, 1024, 16, 512  # GPT-2 345M, half its context in the cache
 ROUNDS = 9
-_SPAN = 8 * 128
+_PART = 1 << 16  # words of one piece of a stream
 Call = Callable[[], object]
 
 
@@ -57,8 +59,10 @@ def _model(stored: Any) -> tuple[Decoder, np.ndarray, np.ndarray]:
     return Decoder(stored, HEADS, qkv, project, up, down, bias, norms), keys, cached
 
 
-def _read(data: np.ndarray, out: np.ndarray, grain: int, part: int) -> None:
-    probe._read_range(part, part + 1, data, out, grain, 1)
+def _stream(arrays: list[np.ndarray], threads: int) -> None:
+    for array in arrays:
+        parts = max(1, array.size // _PART)
+        over_range(probe._read_range, parts, array, np.zeros(parts, np.int32), _PART, 1, threads=threads, finest=8)
 
 
 def decode_rows() -> list[dict]:
@@ -70,13 +74,8 @@ def decode_rows() -> list[dict]:
         arrays = [a.reshape(-1).view(np.int32) for a in (model.qkv, model.project, model.up, model.down, keys, values)]
         total = sum(a.nbytes for a in arrays)
         for threads in sorted({1, jit.pool_size()}):
-
-            def stream(data: list[np.ndarray] = arrays, t: int = threads) -> None:
-                for array in data:
-                    out, grain = np.zeros(t, np.int32), array.size // (t * _SPAN) * _SPAN
-                    list(jit.run_chunks(partial(_read, array, out, grain), range(t)))
-
             step = partial(decode_step, x, model, keys, values, LENGTH - 1, threads)
+            stream = partial(_stream, arrays, threads)
             seconds = _interleaved({"ours": step, "stream": stream}, clock=time.process_time)
             ratio = np.median(seconds["stream"] / seconds["ours"])
             rate = threads * total / float(np.median(seconds["ours"])) / 1e9

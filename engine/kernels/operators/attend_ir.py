@@ -11,15 +11,16 @@ import numpy as np
 from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, inner, intrinsic, types
-from engine.kernels.operators.dot_ir import NAMED, widened
+from engine.kernels.operators.dot_ir import AHEAD, NAMED, widened
 from engine.kernels.operators.lanes import half_vector
-from engine.kernels.operators.microkernel import VL, load, multiply_add, splat
+from engine.kernels.operators.microkernel import VL, declared, load, multiply_add, splat
 
 __all__ = ["CACHED", "narrow_bf16", "narrow_fp16", "store_value", "weighted_rows", "widen"]
 
 CACHED = ("f32", "bf16", "fp16")
 """Formats of a key/value cache."""
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+_LINE = 64
 _TINY = np.float32(2.0**-14)
 _HALF = np.float32(0.5)
 _LARGE = np.float32(65520)  # rounds to infinity in fp16
@@ -94,7 +95,8 @@ def store_value(cache, at, x, stored):
 def weighted_rows(vectors: int) -> Any:
     """``f(weights, w_off, rows, rows_off, pitch, count, out, out_off)``: ``vectors * VL`` columns summed over rows.
 
-    ``out[c] = sum over r of weights[w_off + r] * rows[rows_off + r * pitch + c]``, in order of r.
+    ``out[c] = sum over r of weights[w_off + r] * rows[rows_off + r * pitch + c]``, in order of r. Lines are asked for
+    :data:`~engine.kernels.operators.dot_ir.AHEAD` of where rows are read.
     """
     if not JIT_ENABLED:
 
@@ -136,7 +138,11 @@ def weighted_rows(vectors: int) -> Any:
             builder.position_at_end(body)
             factor = splat(builder, load(builder, factor_at, builder.mul(r, _I64(4)), _F32), VL)
             row = builder.gep(row_at, [builder.mul(r, step)])
+            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
             for v, total in enumerate(sums):
+                if v * VL * size % _LINE == 0:
+                    line = builder.gep(row, [_I64(v * VL * size + AHEAD)])
+                    builder.call(hint, [line, _I32(0), _I32(3), _I32(1)])
                 value = load(builder, row, _I64(v * VL * size), ir.VectorType(element, VL))
                 total.add_incoming(
                     multiply_add(builder, "f32", total, factor, widened(builder, stored, value)), builder.block

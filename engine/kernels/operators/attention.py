@@ -21,16 +21,16 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.attend_ir import CACHED, store_value, weighted_rows, widen
 from engine.kernels.operators.conv import LINEAR, sweep_block
-from engine.kernels.operators.dot_ir import ROWS, SPAN, STORED, dot_tile
+from engine.kernels.operators.dot_ir import AHEAD, ROWS, SPAN, STORED, dot_tile
 from engine.kernels.operators.gemm import output
-from engine.kernels.operators.lanes import lanes
+from engine.kernels.operators.lanes import lanes, prefetch
 from engine.kernels.operators.microkernel import VL
 from engine.kernels.operators.pointwise import exp32
 from engine.kernels.operators.ranges import fresh, over_range, require, whole
 from engine.kernels.operators.softmax import row_max, row_sum
 from engine.kernels.operators.tile_ir import tile_rows
 
-__all__ = ["append", "attend_head", "attention"]
+__all__ = ["append", "ask_ahead", "attend_head", "attention"]
 
 CacheFormat = Literal["f32", "bf16", "fp16"]
 PREFILL = 16
@@ -41,6 +41,14 @@ _QUERIES = 8 * tile_rows(4)
 """Queries of a prefill block: their scores and a head's keys share a second-level cache."""
 _ZERO, _ONE = np.float32(0), np.float32(1)
 _dot, _wide, _thin = dot_tile(1), weighted_rows(4), weighted_rows(1)
+
+
+@inner
+def ask_ahead(array, start):
+    """Ask for what a kernel that reads on from ``start`` of a flat array will not have asked for in time."""
+    line = 64 // array.itemsize
+    for i in range(AHEAD // 64):
+        prefetch(array, start + i * line)
 
 
 @inner
@@ -61,6 +69,7 @@ def attend_head(q, q_off, keys, values, start, visible, depth, zero, scores, out
     for s in range(0, visible, ROWS):
         at = start + s * depth
         _dot(keys, at, depth, visible - s, q, q_off, depth, depth, zero, 0, scores, s, 1, 1)
+    ask_ahead(values, start)
     share = _softmax(scores[:visible])
     d = 0
     while d < depth:

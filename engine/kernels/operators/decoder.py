@@ -19,7 +19,7 @@ from engine.kernels import jit
 from engine.kernels.gang import counters, job_done, take_job, wait_for
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.attend_ir import CACHED, store_value
-from engine.kernels.operators.attention import attend_head
+from engine.kernels.operators.attention import ask_ahead, attend_head
 from engine.kernels.operators.dot_ir import ROWS, SPAN, STORED, dot_tile
 from engine.kernels.operators.pointwise import gelu_tanh32
 from engine.kernels.operators.ranges import fresh, over_range, require, whole
@@ -97,21 +97,33 @@ def _piece(job, piece, outputs, w, layer, inputs, x, zero, out):
     return first, last
 
 
+@inner
+def _next_job(counts, phase, w, base, size):
+    """A job of a phase, whose first weights are asked for: jobs of ``size`` weights each lie from ``base`` on."""
+    job = take_job(counts, phase)
+    ask_ahead(w, base + job * size)
+    return job
+
+
 @kernel
 def decode_worker(
     lo, hi, counts, pieces, x, middle, qkv, mixed, hidden, w_qkv, w_project, w_up, w_down, bias, norms, keys, values,
     length, heads, rate, stored,
 ):  # fmt: skip
-    """One thread's share of a step; ``lo`` and ``hi`` only tell threads apart. Arrays are flat but ``x`` and norms."""
+    """One thread's share of a step; ``lo`` and ``hi`` only tell threads apart. Arrays are flat but ``x`` and norms.
+
+    The first job of a phase is taken before the phase ahead of it is waited for: its weights come meanwhile.
+    """
     layers, width = norms.shape[0], norms.shape[2]
     inside = bias.shape[1] - 5 * width
     depth, capacity = width // heads, keys.size // (layers * width)
     zero, ready = np.zeros(1, np.float32), np.zeros(x.size, np.float32)
     query, scores = np.zeros(depth + 64, np.float32), np.empty(length + 1 + ROWS, np.float32)
+    head, square, broad = capacity * depth, width * width, width * inside
+    job = _next_job(counts, 0, w_qkv, 0, pieces[0] * width)
     for layer in range(layers):
         phase, add = layer * _PHASES, bias[layer]
         jobs, known = (3 * width + pieces[0] - 1) // pieces[0], False
-        job = take_job(counts, phase)
         while job < jobs:
             if not known:  # only once a job is held: until it is done nobody writes x
                 _normalised(x[:width], norms[layer, 0], norms[layer, 1], ready)
@@ -122,22 +134,22 @@ def decode_worker(
                 to[i] += part[i]
             job_done(counts, phase)
             job = take_job(counts, phase)
+        job = _next_job(counts, phase + 1, keys, layer * heads * head, head)
         wait_for(counts, phase, jobs)
         phase += 1
-        job = take_job(counts, phase)
         while job < heads:
-            start, column = (layer * heads + job) * capacity * depth, job * depth
+            start, column = (layer * heads + job) * head, job * depth
             for d in range(depth):
                 store_value(keys, start + length * depth + d, qkv[width + column + d], stored)
                 store_value(values, start + length * depth + d, qkv[2 * width + column + d], stored)
                 query[d] = qkv[column + d] * rate
             attend_head(query, 0, keys, values, start, length + 1, depth, zero, scores, mixed, column)
             job_done(counts, phase)
-            job = take_job(counts, phase)
+            job = _next_job(counts, phase, keys, layer * heads * head, head)
+        job = _next_job(counts, phase + 1, w_project, layer * square, pieces[1] * width)
         wait_for(counts, phase, heads)
         phase += 1
         jobs = (width + pieces[1] - 1) // pieces[1]
-        job = take_job(counts, phase)
         while job < jobs:
             first, last = _piece(job, pieces[1], width, w_project, layer, width, mixed, zero, middle)
             to, part, old = middle[first:last], add[3 * width + first : 3 * width + last], x[first:last]
@@ -145,10 +157,10 @@ def decode_worker(
                 to[i] += np.float32(part[i] + old[i])
             job_done(counts, phase)
             job = take_job(counts, phase)
+        job = _next_job(counts, phase + 1, w_up, layer * broad, pieces[1] * width)
         wait_for(counts, phase, jobs)
         phase += 1
         jobs, known = (inside + pieces[1] - 1) // pieces[1], False
-        job = take_job(counts, phase)
         while job < jobs:
             if not known:
                 _normalised(middle[:width], norms[layer, 2], norms[layer, 3], ready)
@@ -159,10 +171,10 @@ def decode_worker(
                 to[i] = gelu_tanh32(np.float32(to[i] + part[i]))
             job_done(counts, phase)
             job = take_job(counts, phase)
+        job = _next_job(counts, phase + 1, w_down, layer * broad, pieces[2] * inside)
         wait_for(counts, phase, jobs)
         phase += 1
         jobs = (width + pieces[2] - 1) // pieces[2]
-        job = take_job(counts, phase)
         while job < jobs:
             first, last = _piece(job, pieces[2], width, w_down, layer, inside, hidden, zero, x)
             begin = 4 * width + inside
@@ -171,6 +183,8 @@ def decode_worker(
                 to[i] += np.float32(part[i] + old[i])
             job_done(counts, phase)
             job = take_job(counts, phase)
+        if layer + 1 < layers:
+            job = _next_job(counts, phase + 1, w_qkv, 3 * (layer + 1) * square, pieces[0] * width)
         wait_for(counts, phase, jobs)
 
 

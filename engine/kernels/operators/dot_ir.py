@@ -19,7 +19,7 @@ from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 from engine.kernels.operators.lanes import half_vector
 from engine.kernels.operators.microkernel import INT_KIND, VL, declared, load, multiply_add
 
-__all__ = ["PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile", "widened"]
+__all__ = ["AHEAD", "PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile", "widened"]
 
 ROWS = 4
 PAIR_ROWS = 8 if VL == 16 else 4  # rows of the tile of two vectors: with 32 registers, sixteen sums
@@ -31,6 +31,10 @@ SPAN = {"f32": VL, "bf16": VL, "fp16": VL, "u8": 4 * VL}
 NAMED: dict[str, str] = {np.dtype(kind).name: stored for stored, kind in STORED.items()}
 _FAR = 64 * 1024  # beyond this a whole row group is too far ahead to prefetch
 _NEAR = 2048
+AHEAD = 6144
+"""How far ahead of a row read from its first to its last value lines are asked for. [B]"""
+_LINE = 64
+_CHAINS = 8  # independent sums of such a row
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
@@ -81,112 +85,166 @@ def _folded(builder: Any, sums: list[Any], add: Any) -> Any:
     return sums[0]
 
 
-def _generate(vectors: int) -> Any:
-    unroll = 2 if vectors == 1 else 1
-    height = PAIR_ROWS if vectors == 2 else ROWS
+class _Tile:
+    """IR of one tile while it is being made: where its operands lie, and how a step of K adds to a sum."""
 
+    def __init__(self, vectors: int, stored: str, context: Any, builder: Any, signature: Any, args: Any) -> None:
+        self.builder, self.stored, self.vectors = builder, stored, vectors
+        self.height = PAIR_ROWS if vectors == 2 else ROWS
+        integer = stored == "u8"
+        element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
+        self.word, self.span = _I32 if integer else _F32, SPAN[stored]
+        self.size, self.x_size = signature.args[0].dtype.bitwidth // 8, signature.args[4].dtype.bitwidth // 8
+        self.sum_type, self.row_type = ir.VectorType(self.word, VL), ir.VectorType(element, self.span)
+        self.x_type = ir.VectorType(_I8 if integer else _F32, self.span)
+        self.add = builder.add if integer else builder.fadd
+
+        def data(index: int, offset: Any, width: int) -> Any:
+            array = context.make_array(signature.args[index])(context, builder, args[index])
+            pointer = builder.bitcast(array.data, _I8.as_pointer())
+            return builder.gep(pointer, [builder.mul(offset, _I64(width))])
+
+        self.lda, self.rows, self.k = args[2], args[3], args[7]
+        self.base, vector_at = data(0, args[1], self.size), data(4, args[5], self.x_size)
+        self.x_at = [builder.gep(vector_at, [builder.mul(args[6], _I64(v * self.x_size))]) for v in range(vectors)]
+        self.init_at, self.out_at, self.ldo, self.cols = data(8, args[9], 4), data(10, args[11], 4), args[12], args[13]
+        self.steps = builder.sdiv(self.k, _I64(self.span))
+        self.tail_bytes = builder.mul(builder.srem(self.k, _I64(self.span)), _I64(self.size))
+        self.hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+        self.spill = cgutils.alloca_once(builder, self.row_type)
+
+    def row(self, number: Any) -> Any:
+        """Where row ``number`` starts; beyond the last row, the last."""
+        builder = self.builder
+        inside = builder.icmp_signed("<", number, self.rows)
+        index = builder.select(inside, number, builder.sub(self.rows, _I64(1)))
+        return builder.gep(self.base, [builder.mul(builder.mul(index, self.lda), _I64(self.size))])
+
+    def ask(self, row: Any, offset: Any) -> None:
+        """Ask for the line ``offset`` bytes behind ``row``."""
+        self.builder.call(self.hint, [self.builder.gep(row, [offset]), _I32(0), _I32(3), _I32(1)])
+
+    def fetched(self, row: Any, at: Any) -> Any:
+        """A step of a row from its element ``at`` on, as it is summed."""
+        value = load(self.builder, row, self.builder.mul(at, _I64(self.size)), self.row_type)
+        return widened(self.builder, self.stored, value)
+
+    def fetched_tail(self, row: Any) -> Any:
+        """What is left of a row behind its whole steps, zero padded."""
+        builder = self.builder
+        builder.store(ir.Constant(self.row_type, None), self.spill)
+        source = builder.gep(row, [builder.mul(self.steps, _I64(self.span * self.size))])
+        cgutils.raw_memcpy(builder, builder.bitcast(self.spill, _I8.as_pointer()), source, self.tail_bytes, 1)
+        return widened(builder, self.stored, builder.load(self.spill))
+
+    def vector(self, v: int, at: Any) -> Any:
+        return load(self.builder, self.x_at[v], self.builder.mul(at, _I64(self.x_size)), self.x_type)
+
+    def count_in(self, place: Any, row: Any, vector: Any) -> None:
+        total = _accumulated(self.builder, self.stored, self.builder.load(place), row, vector)
+        self.builder.store(total, place)
+
+    def fresh_sums(self, count: int) -> list[Any]:
+        return [cgutils.alloca_once(self.builder, self.sum_type) for _ in range(count)]
+
+    def row_by_row(self) -> list[Any]:
+        """Sums of each row against one vector, row after row: memory is read, and asked for, in one rising order."""
+        builder, step_bytes = self.builder, self.span * self.size
+        sums = self.fresh_sums(_CHAINS)
+        kept = cgutils.alloca_once(builder, ir.ArrayType(self.sum_type, self.height))
+        turns = builder.sdiv(self.steps, _I64(_CHAINS))
+        with cgutils.for_range(builder, _I64(self.height)) as number:
+            row = self.row(number.index)
+            for place in sums:
+                builder.store(ir.Constant(self.sum_type, None), place)
+
+            def step(chain: int, index: Any, hinted: bool) -> None:
+                at = builder.mul(index, _I64(self.span))
+                if hinted:
+                    self.ask(row, builder.add(builder.mul(at, _I64(self.size)), _I64(AHEAD)))
+                self.count_in(sums[chain], self.fetched(row, at), self.vector(0, at))
+
+            with cgutils.for_range(builder, turns) as loop:
+                for u in range(_CHAINS):
+                    index = builder.add(builder.mul(loop.index, _I64(_CHAINS)), _I64(u))
+                    step(u, index, u * step_bytes % _LINE == 0)
+            done = builder.mul(turns, _I64(_CHAINS))
+            with cgutils.for_range(builder, builder.sub(self.steps, done)) as loop:
+                step(0, builder.add(done, loop.index), True)
+            with builder.if_then(builder.icmp_signed(">", self.tail_bytes, _I64(0))):
+                self.count_in(sums[0], self.fetched_tail(row), self.vector(0, builder.mul(self.steps, _I64(self.span))))
+            totals = [builder.load(place) for place in sums]
+            while len(totals) > 1:
+                totals = [self.add(a, b) for a, b in zip(totals[::2], totals[1::2], strict=True)]
+            builder.store(totals[0], builder.gep(kept, [_I64(0), number.index]))
+        return [builder.load(builder.gep(kept, [_I64(0), _I64(r)])) for r in range(self.height)]
+
+    def abreast(self) -> list[Any]:
+        """Sums of all rows against all vectors, one step of K after another: what is read of a vector serves all."""
+        builder = self.builder
+        rows = [self.row(_I64(r)) for r in range(self.height)]
+        group_bytes = builder.mul(self.lda, _I64(self.height * self.size))
+        near = builder.icmp_signed("<=", group_bytes, _I64(_FAR))
+        ahead = builder.select(near, group_bytes, _I64(_NEAR))
+        sums = [self.fresh_sums(self.vectors) for _ in rows]
+        for place in (place for row in sums for place in row):
+            builder.store(ir.Constant(self.sum_type, None), place)
+
+        def step(at: Any, fetch: Any) -> None:
+            vectors = [self.vector(v, at) for v in range(self.vectors)]
+            for row, places in zip(rows, sums, strict=True):
+                value = fetch(row, at)
+                for place, vector in zip(places, vectors, strict=True):
+                    self.count_in(place, value, vector)
+
+        def fetch_whole(row: Any, at: Any) -> Any:
+            if self.vectors != 2:  # of two vectors the rows are activations, near already: asking takes load slots
+                self.ask(row, builder.add(builder.mul(at, _I64(self.size)), ahead))
+            return self.fetched(row, at)
+
+        with cgutils.for_range(builder, self.steps) as loop:
+            step(builder.mul(loop.index, _I64(self.span)), fetch_whole)
+        with builder.if_then(builder.icmp_signed(">", self.tail_bytes, _I64(0))):
+            step(builder.mul(self.steps, _I64(self.span)), lambda row, at: self.fetched_tail(row))
+        return [builder.load(place) for row in sums for place in row]
+
+    def finish(self, totals: list[Any]) -> None:
+        """Fold the lanes of every sum, add the start values and store what the output has of the tile."""
+        builder, vectors = self.builder, self.vectors
+        group = min(len(totals), VL)
+        start = load(builder, self.init_at, _I64(0), ir.VectorType(self.word, vectors))
+        every = ir.Constant(ir.VectorType(_I32, group), [i % vectors for i in range(group)])
+        start = builder.shuffle_vector(start, ir.Constant(start.type, ir.Undefined), every)
+        tight = builder.and_(
+            builder.icmp_signed("==", self.ldo, _I64(vectors)), builder.icmp_signed("<=", _I64(vectors), self.cols)
+        )
+        whole = builder.and_(tight, builder.icmp_signed("<=", _I64(self.height), self.rows))
+        spill = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(_I8, 4 * len(totals))), _I8.as_pointer())
+        target = builder.select(whole, self.out_at, spill)
+        for first in range(0, len(totals), group):
+            value = self.add(_folded(builder, totals[first : first + group], self.add), start)
+            place = builder.gep(target, [_I64(4 * first)])
+            builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=1)
+        with builder.if_then(builder.not_(whole)):
+            wide = builder.select(builder.icmp_signed("<", self.cols, _I64(vectors)), self.cols, _I64(vectors))
+            high = builder.select(builder.icmp_signed("<", self.rows, _I64(self.height)), self.rows, _I64(self.height))
+            with cgutils.for_range(builder, high) as edge:
+                source = builder.gep(spill, [builder.mul(edge.index, _I64(4 * vectors))])
+                place = builder.gep(self.out_at, [builder.mul(builder.mul(edge.index, self.ldo), _I64(4))])
+                cgutils.raw_memcpy(builder, place, source, wide, 4)
+
+
+def _generate(vectors: int) -> Any:
     @intrinsic
     def generated(
         typingctx: Any, w: Any, w_off: Any, lda: Any, rows: Any, x: Any, x_off: Any, ldx: Any, k: Any, init: Any,
         col: Any, out: Any, out_off: Any, ldo: Any, cols: Any,
     ) -> Any:  # fmt: skip
         stored = NAMED[str(w.dtype)]
-        integer = stored == "u8"
-        element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
-        size, x_size, span = w.dtype.bitwidth // 8, x.dtype.bitwidth // 8, SPAN[stored]
-        word = _I32 if integer else _F32
-        sum_type, row_type = ir.VectorType(word, VL), ir.VectorType(element, span)
-        x_type = ir.VectorType(_I8 if integer else _F32, span)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def data(index: int, offset: Any, width: int) -> Any:
-                array = context.make_array(signature.args[index])(context, builder, args[index])
-                pointer = builder.bitcast(array.data, _I8.as_pointer())
-                return builder.gep(pointer, [builder.mul(offset, _I64(width))])
-
-            lda, rows, ldx, k = args[2], args[3], args[6], args[7]
-            base, vector_at = data(0, args[1], size), data(4, args[5], x_size)
-            init_at, out_at, ldo, cols = data(8, args[9], 4), data(10, args[11], 4), args[12], args[13]
-            row_at = []
-            for r in range(height):
-                inside = builder.icmp_signed("<", _I64(r), rows)
-                index = builder.select(inside, _I64(r), builder.sub(rows, _I64(1)))
-                row_at.append(builder.gep(base, [builder.mul(builder.mul(index, lda), _I64(size))]))
-            x_at = [builder.gep(vector_at, [builder.mul(ldx, _I64(v * x_size))]) for v in range(vectors)]
-            group_bytes = builder.mul(lda, _I64(height * size))
-            near = builder.icmp_signed("<=", group_bytes, _I64(_FAR))
-            ahead = builder.select(near, group_bytes, _I64(_NEAR))
-            hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-            sums = [
-                [[cgutils.alloca_once(builder, sum_type) for _ in range(unroll)] for _ in range(vectors)]
-                for _ in range(height)
-            ]
-            for place in (p for row in sums for column in row for p in column):
-                builder.store(ir.Constant(sum_type, None), place)
-
-            def step(u: int, at: Any, fetch: Any) -> None:
-                xs = [load(builder, p, builder.mul(at, _I64(x_size)), x_type) for p in x_at]
-                for r in range(height):
-                    value = widened(builder, stored, fetch(r, builder.mul(at, _I64(size))))
-                    for v in range(vectors):
-                        place = sums[r][v][u]
-                        builder.store(_accumulated(builder, stored, builder.load(place), value, xs[v]), place)
-
-            def fetch_whole(r: int, offset: Any) -> Any:
-                if vectors != 2:  # of two vectors the rows are activations, near already: asking takes load slots
-                    line = builder.gep(row_at[r], [builder.add(offset, ahead)])
-                    builder.call(hint, [line, _I32(0), _I32(3), _I32(1)])
-                return load(builder, row_at[r], offset, row_type)
-
-            tail_bytes = builder.mul(builder.srem(k, _I64(span)), _I64(size))
-            spill = cgutils.alloca_once(builder, row_type)
-
-            def fetch_tail(r: int, offset: Any) -> Any:
-                builder.store(ir.Constant(row_type, None), spill)
-                target = builder.bitcast(spill, _I8.as_pointer())
-                cgutils.raw_memcpy(builder, target, builder.gep(row_at[r], [offset]), tail_bytes, 1)
-                return builder.load(spill)
-
-            steps = builder.sdiv(k, _I64(span))
-            turns = builder.sdiv(steps, _I64(unroll))
-            with cgutils.for_range(builder, turns) as loop:
-                for u in range(unroll):
-                    at = builder.mul(builder.add(builder.mul(loop.index, _I64(unroll)), _I64(u)), _I64(span))
-                    step(u, at, fetch_whole)
-            with cgutils.for_range(builder, builder.sub(steps, builder.mul(turns, _I64(unroll)))) as loop:
-                at = builder.mul(builder.add(builder.mul(turns, _I64(unroll)), loop.index), _I64(span))
-                step(0, at, fetch_whole)
-            with builder.if_then(builder.icmp_signed(">", tail_bytes, _I64(0))):
-                step(0, builder.mul(steps, _I64(span)), fetch_tail)
-
-            add = builder.add if integer else builder.fadd
-            totals = []
-            for place in (column for row in sums for column in row):
-                total = builder.load(place[0])
-                for more in place[1:]:
-                    total = add(total, builder.load(more))
-                totals.append(total)
-            group = min(len(totals), VL)
-            start = load(builder, init_at, _I64(0), ir.VectorType(word, vectors))
-            every = ir.Constant(ir.VectorType(_I32, group), [i % vectors for i in range(group)])
-            start = builder.shuffle_vector(start, ir.Constant(start.type, ir.Undefined), every)
-            tight = builder.and_(
-                builder.icmp_signed("==", ldo, _I64(vectors)), builder.icmp_signed("<=", _I64(vectors), cols)
-            )
-            whole = builder.and_(tight, builder.icmp_signed("<=", _I64(height), rows))
-            spill = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(_I8, 4 * len(totals))), _I8.as_pointer())
-            target = builder.select(whole, out_at, spill)
-            for first in range(0, len(totals), group):
-                value = add(_folded(builder, totals[first : first + group], add), start)
-                place = builder.gep(target, [_I64(4 * first)])
-                builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=1)
-            with builder.if_then(builder.not_(whole)):
-                wide = builder.select(builder.icmp_signed("<", cols, _I64(vectors)), cols, _I64(vectors))
-                high = builder.select(builder.icmp_signed("<", rows, _I64(height)), rows, _I64(height))
-                with cgutils.for_range(builder, high) as edge:
-                    source = builder.gep(spill, [builder.mul(edge.index, _I64(4 * vectors))])
-                    place = builder.gep(out_at, [builder.mul(builder.mul(edge.index, ldo), _I64(4))])
-                    cgutils.raw_memcpy(builder, place, source, wide, 4)
+            tile = _Tile(vectors, stored, context, builder, signature, args)
+            tile.finish(tile.row_by_row() if vectors == 1 else tile.abreast())
             return context.get_dummy_value()
 
         index = types.intp
