@@ -153,10 +153,11 @@ def _override(
             at = next(i for i, w in enumerate(wires) if w.role == path[0])
             wires[at] = replace(wires[at], link=set_path(wires[at].link, path[1:], value, shown))
         else:
-            roles = "|".join(w.role for w in wires) or "-"
+            roles = "|".join(w.role for w in wires)
+            there = [f"devices.{i}.<field>" for i in range(len(devices))] + ["host.<field>"] * (host is not None)
+            there += [f"links.<{roles}>.<field>"] * bool(roles)
             raise ScenarioError(
-                f"{shown} is not a hardware path: use devices.0..{len(devices) - 1}.<field>, host.<field>, "
-                f"links.<{roles}>.<field> or model.<parameter>"
+                f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>"
             )
     return devices, host, wires, model
 

@@ -170,12 +170,21 @@ def spec_text(device: Device) -> str:
     return yaml.dump(data, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
 
 
-def write_spec(device: Device, root: Path | None = None) -> Path:
-    """Write the spec under ``root`` (the user's catalog folder when left out); returns the file."""
+def _folder(root: Path | None) -> Path:
+    """The folder specs of devices lie in, made where it is missing; MeasureError where it can't be."""
     folder = (root or user_root()) / "devices"
-    path = folder / f"{device.id}.yaml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MeasureError(f"out is {str(folder)[:200]!r}: {error.strerror or 'not writable'}") from None
+    return folder
+
+
+def write_spec(device: Device, root: Path | None = None) -> Path:
+    """Write the spec under ``root`` (the user's catalog folder when left out); returns the file."""
+    folder = _folder(root)
+    path = folder / f"{device.id}.yaml"
+    try:
         fresh = path.with_suffix(".new")
         fresh.write_text(spec_text(device))
         fresh.replace(path)
@@ -198,6 +207,7 @@ def seen() -> tuple[Roofline, Habits]:
 
 def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]:
     """Probe the host and write it into a catalog folder. A measurement."""
+    _folder(root)
     roofline, found = seen()
     device = device_of(roofline, found)
     return device, write_spec(device, root), roofline, found

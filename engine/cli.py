@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 from engine.cli_edge import add_edge
 from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
-from engine.cli_out import emit
+from engine.cli_out import emit, writable
 from engine.cli_plan import add_plan
 from engine.cli_sweep import add_sweep
 from engine.cli_traffic import add_traffic
@@ -20,12 +22,14 @@ from engine.devices.family import Unsupported
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
 from engine.settings import apply_all
 from hardware_specs.catalog import default_catalog
+from hardware_specs.plain import read_plain
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import default_zoo
 from model_zoo.schema import WorkloadError
 
 __all__ = ["main", "scenario_of"]
 
+_FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
 _KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
 
 
@@ -39,6 +43,12 @@ def scenario_of(
     from engine.choices import default_scenario
     from engine.presets import preset
 
+    if target is not None and (system is not None or workload is not None):
+        name, value = ("system", system) if system is not None else ("workload", workload)
+        raise ScenarioError(
+            f"--{name} is {str(value)[:60]!r} beside a scenario, which names its own: give one of the two, or "
+            f"--set {name}=..."
+        )
     if target is None:
         if not system or not workload:
             raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
@@ -48,19 +58,19 @@ def scenario_of(
     path = Path(target)
     if path.suffix in (".yaml", ".yml", ".json"):
         return _from_file(path)
-    return decode(token_in(target))
+    token = token_in(target)
+    if token == target.strip() and not token[:1].isdigit():
+        raise ScenarioError(
+            f"scenario is {target[:60]!r}: a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
+        )
+    return decode(token)
 
 
 def _from_file(path: Path) -> Scenario:
     """A scenario file: system, workload, and any field; fields left out take the pair's defaults."""
-    import yaml
-
     from engine.choices import default_scenario
 
-    try:
-        data = yaml.safe_load(path.read_text()[: 256 * 1024])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ScenarioError(f"{path.name}: not readable ({str(error).splitlines()[0]})") from None
+    data = read_plain(path, _FILE_LIMIT)
     if isinstance(data, dict) and "scenario" in data and "token" in data:
         data = data["scenario"]  # a report as exported
     if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
@@ -183,6 +193,8 @@ def _validate(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     from engine.bench import collect, markdown
 
+    if args.markdown:
+        writable(Path(args.markdown))
     rows = collect(args.only)
     if args.markdown:
         Path(args.markdown).write_text(markdown(rows))
@@ -232,12 +244,23 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     args = build_parser().parse_args(argv)
+    if sys.stdout is None:
+        sys.stderr.write("stdout is closed: there is nowhere to answer\n")
+        return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another instead of nothing
     for problem in default_catalog().problems:
         sys.stderr.write(f"{problem}\n")
     try:
-        return args.run(args)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
     except (ScenarioError, Unsupported, SpecError, WorkloadError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader has seen enough; what is left in the buffer must not be tried again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        sys.stderr.write(f"{error.filename or 'stdout'} can't be used: {error.strerror or error}\n")
+        return 2

@@ -69,6 +69,8 @@ def _measure(args: argparse.Namespace) -> int:
                 for k in KERNELS.values()]  # fmt: skip
         told = [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows]
         return emit(rows, args.json, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
+    if args.batch is not None:
+        raise MeasureError(f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch")
     if not args.kernel:
         raise MeasureError(f"kernel is missing: name one of {', '.join(KERNELS)}, or give --workload")
     entry = kernel_named(args.kernel)

@@ -5,16 +5,33 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-__all__ = ["emit"]
+from engine.scenario import ScenarioError
+
+__all__ = ["emit", "writable"]
 
 
 def emit(data: Any, as_json: bool, lines: Iterable[str]) -> int:
     """Writes one of the two to stdout and returns exit code 0; a number that is not finite is refused in JSON."""
-    if as_json:
-        json.dump(data, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
-    else:
+    if not as_json:
         sys.stdout.write("\n".join(lines) + "\n")
+        return 0
+    try:
+        text = json.dumps(data, indent=1, allow_nan=False)
+    except ValueError:
+        raise ScenarioError("a figure of this answer is not finite, which JSON can't hold") from None
+    sys.stdout.write(text + "\n")
     return 0
+
+
+def writable(path: Path) -> None:
+    """Refuses a file that can't be written before anything is computed for it; leaves what is there as it is."""
+    try:
+        fresh = not path.exists()
+        path.open("ab").close()
+        if fresh:
+            path.unlink()
+    except OSError as error:
+        raise ScenarioError(f"{str(path)[:120]!r} can't be written: {error.strerror or error}") from None

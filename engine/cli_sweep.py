@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -13,6 +12,7 @@ from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
+from engine.cli_out import emit, writable
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 
@@ -45,6 +45,12 @@ def _executor(kind: str) -> Iterator[Executor | None]:
 def _sweep(args: argparse.Namespace) -> int:
     from engine.sweep import objectives_of, space_of, sweep, table_rows, write_rows
 
+    if args.top < 0:
+        raise ScenarioError(f"top is {args.top}; a whole number of at least 0 is allowed")
+    for path in filter(None, (args.out, args.table, args.top_out)):
+        if Path(path).suffix not in (".csv", ".parquet"):
+            raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
+        writable(Path(path))
     space = space_of(args.space)
     if args.pareto:
         space = replace(space, objectives=objectives_of(args.pareto))
@@ -73,9 +79,7 @@ def _sweep(args: argparse.Namespace) -> int:
         write_rows(result.top.rows(), Path(args.top_out))
     found = result.to_dict()
     if args.json:
-        json.dump({k: v for k, v in found.items() if k != "front" or not args.out}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
-        return 0
+        return emit({k: v for k, v in found.items() if k != "front" or not args.out}, True, ())
     counts = result.counts
     lines = [
         f"{counts.size:,} designs in {result.seconds:.2f} s, {counts.size / result.seconds:,.0f} a second",

@@ -66,7 +66,9 @@ def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     _add_load(p)
     p.add_argument("--demand", required=True, help="peak requests a second, or a day as equal steps: 100,400,250")
     p.add_argument("--sla", required=True, help="p99=20ms, mean=3us, ttft:p95=300ms")
-    p.add_argument("--headroom", type=float, default=0.2, help="share kept free at the peak (default 0.2)")
+    p.add_argument(
+        "--headroom", type=float, default=0.2, help="load on top of the peak to plan for (default 0.2: a fifth more)"
+    )
     p.add_argument("--survives", default="node", help="none, card, node or rack (default node)")
     p.add_argument("--node-usd", type=float, help="price of a node where none is published")
     p.add_argument("--idle-w", type=float, help="power of an idle node where none is published")

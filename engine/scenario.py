@@ -14,7 +14,7 @@ import zlib
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 __all__ = ["TOKEN_LIMIT", "VERSION", "Costs", "Limits", "Scenario", "ScenarioError", "decode", "encode", "token_in"]
 
@@ -36,13 +36,26 @@ class ScenarioError(ValueError):
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, data: Any) -> Any:
+        """True is not 1 and yes is not a batch: only switches are on or off."""
+        if isinstance(data, dict):
+            for key, value in data.items():
+                inner = value.items() if isinstance(value, dict) and key != "switches" else ((None, value),)
+                for part, item in inner:
+                    if isinstance(item, bool):
+                        where = key if part is None else f"{key}.{part}"
+                        raise ValueError(f"{str(where)[:80]} is {str(item).lower()}: a number or a text is needed")
+        return data
+
 
 class Costs(_Frozen):
     """Prices that turn power and hardware into money."""
 
     energy_usd_per_kwh: float = Field(default=0.10, ge=0, le=10)
     pue: float = Field(default=1.2, ge=1, le=3)
-    years: float = Field(default=3.0, gt=0, le=20)
+    years: float = Field(default=3.0, ge=0.01, le=20)
     utilisation: float = Field(default=0.6, gt=0, le=1)
 
 
@@ -92,10 +105,51 @@ def make(fields: Any) -> Scenario:
         return Scenario.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])[:80] or "scenario"
-        value = first.get("input")
-        shown = "" if isinstance(value, dict | list) or first["type"] == "missing" else f" is {str(value)[:40]!r}"
-        raise ScenarioError(f"{field}{shown}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise ScenarioError(_one_sentence(first["type"], first["loc"], first["msg"], first.get("input"))) from None
+
+
+def _one_sentence(kind: str, loc: tuple[str | int, ...], message: str, value: Any) -> str:
+    """A complaint of pydantic as field, value and what is allowed."""
+    parts = [str(p) for p in loc if p not in ("int", "float", "[key]") and not str(p).startswith("constrained-")]
+    field = ".".join(parts)[:80]
+    if kind == "value_error":
+        return (
+            message.removeprefix("Value error, ") if not field else f"{field}: {message.removeprefix('Value error, ')}"
+        )
+    model: type[BaseModel] = Scenario
+    info = None
+    for part in parts:
+        info = model.model_fields.get(part)
+        inner = info.annotation if info is not None else None
+        model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+    shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {str(value)[:40]!r}"
+    return f"{field or 'scenario'}{shown}: {_allowed(kind, info, message)}"
+
+
+def _allowed(kind: str, info: Any, message: str) -> str:
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return f"no such field; fields are {', '.join(Scenario.model_fields)}"
+    if kind == "string_pattern_mismatch":
+        if "A-Z" in message or "\\w" in message:
+            return "letters, digits and . _ - are allowed, in a printed quantity also spaces and , + % /"
+        return "lower-case letters, digits, dots, hyphens and underscores are allowed"
+    if info is not None and any(hasattr(m, "ge") or hasattr(m, "gt") for m in info.metadata):
+        low = next((m.ge for m in info.metadata if hasattr(m, "ge")), None)
+        above = next((m.gt for m in info.metadata if hasattr(m, "gt")), None)
+        high = next((m.le for m in info.metadata if hasattr(m, "le")), None)
+        number = "a whole number" if info.annotation is int else "a number"
+        least = f"from {low}" if above is None else f"above {above}"
+        return f"{number} {least} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
+    return {
+        "finite_number": "a finite number is needed",
+        "dict_type": "a mapping of names to values is needed",
+        "model_type": "a mapping of names to values is needed",
+        "bool_parsing": "on or off (true or false) is needed",
+        "bool_type": "on or off (true or false) is needed",
+        "string_type": "a text is needed",
+    }.get(kind, f"{message.removeprefix('Input should be ')} is needed")
 
 
 def encode(scenario: Scenario) -> str:
@@ -146,7 +200,10 @@ def token_in(text: str) -> str:
     """The token in a bare token or in a URL whose query has ``s=``."""
     text = text.strip()
     if "s=" in text and ("?" in text or "://" in text):
-        values = parse_qs(urlsplit(text).query).get("s")
+        try:
+            values = parse_qs(urlsplit(text).query).get("s")
+        except ValueError as error:
+            raise ScenarioError(f"This URL can't be read: {error}") from None
         if not values:
             raise ScenarioError("This URL has no scenario: `s=` is missing from its query")
         return values[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from engine.scenario import Scenario, ScenarioError, make
@@ -24,9 +25,18 @@ def parse_setting(text: str) -> tuple[str, str]:
 
 def _number(path: str, value: Any) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         raise ScenarioError(f"{path} is {str(value)[:40]!r}: a number is needed") from None
+    if not math.isfinite(number) or isinstance(value, bool):
+        raise ScenarioError(f"{path} is {str(value)[:40]!r}: a finite number is needed")
+    return number
+
+
+def _whole(path: str, value: Any) -> Any:
+    """A whole number as one; what is none stays, for the scenario to refuse with its range."""
+    number = _number(path, value)
+    return int(number) if number == int(number) else number
 
 
 def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
@@ -39,19 +49,18 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     fields = scenario.model_dump()
     head, _, rest = path.partition(".")
     if path.startswith("system.") or (head in _HARDWARE and rest):
-        fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(value)}
+        fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
     elif path in _PLAIN:
         fields[path] = value
     elif path in _WHOLE:
-        number = _number(path, value)
-        fields[path] = int(number) if number == int(number) else number
+        fields[path] = _whole(path, value)
     elif path == "tile":
         fields["tile"] = _tile(value)
-    elif head == "tile" and rest.isdigit():
+    elif head == "tile" and rest.isdecimal():
         tile = list(scenario.tile)
         if int(rest) >= len(tile):
             raise ScenarioError(f"{path}: the tile has {len(tile)} numbers; set all of it first, as tile=64x16")
-        tile[int(rest)] = int(_number(path, value))
+        tile[int(rest)] = _whole(path, value)
         fields["tile"] = tuple(tile)
     elif head == "params" and rest:
         fields["params"] = fields["params"] | {rest: _number(path, value)}
@@ -74,24 +83,24 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     return make(fields)
 
 
-def _printed(value: Any) -> Any:
+def _printed(path: str, value: Any) -> Any:
     """A number where the text is one, else the printed quantity."""
     if isinstance(value, str):
         try:
             return float(value)
         except ValueError:
             return value
-    return float(value)
+    return _number(path, value)
 
 
 def _tile(value: Any) -> tuple[int, ...]:
     if isinstance(value, tuple | list):
-        return tuple(int(v) for v in value)
+        return tuple(_whole("tile", v) for v in value)
     text = str(value).lower()
     if text in ("auto", "()", ""):
         return ()
     parts = text.replace("×", "x").split("x")
-    if not all(part.strip().isdigit() for part in parts):
+    if not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
         raise ScenarioError(f"tile is {text[:40]!r}: whole numbers joined by x are allowed, as 64x16, or auto")
     return tuple(int(part) for part in parts)
 

@@ -9,9 +9,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from hardware_specs.plain import read_plain
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, DeviceGroup, Link, LinkUse, Nic, System
 
@@ -20,43 +20,6 @@ __all__ = ["Catalog", "default_catalog", "quantities", "read_spec", "user_root"]
 _ROOT = Path(__file__).resolve().parent
 _SCHEMAS: dict[str, type[BaseModel]] = {"devices": Device, "links": Link, "nics": Nic, "systems": System}
 _MAX_BYTES = 256 * 1024
-_DEEPEST = 20
-
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _load(raw: bytes) -> Any:
-    """YAML as plain data; a key given twice (the later would win in silence), an alias and deep nesting are refused."""
-    depth = 0
-    for event in yaml.parse(raw, _LOADER):
-        if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError("anchors and aliases are not allowed")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _DEEPEST:
-            raise yaml.YAMLError(f"nested more than {_DEEPEST} deep")
-    loader = _LOADER(raw)
-    try:
-        node = loader.get_single_node()
-        _refuse_twice(node)
-        return None if node is None else loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _refuse_twice(node: yaml.Node | None) -> None:
-    if isinstance(node, yaml.MappingNode):
-        keys = [key.value for key, _ in node.value]
-        for key, value in node.value:
-            if keys.count(key.value) > 1:
-                raise yaml.YAMLError(f"key {key.value!r} is given twice")
-            _refuse_twice(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_twice(item)
 
 
 def _record(annotation: Any) -> type[BaseModel] | None:
@@ -94,13 +57,7 @@ def one_sentence(error: ValidationError, schema: type[BaseModel]) -> str:
 
 def read_spec(path: Path, schema: type[BaseModel]) -> Any:
     """One YAML as an object of ``schema``; raises SpecError with one sentence naming file, field and reason."""
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise SpecError(f"{path.name}: {len(raw)} bytes is more than the {_MAX_BYTES} a spec may have")
-        data = _load(raw)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SpecError(f"{path.name}: not readable as YAML ({str(error).splitlines()[0]})") from None
+    data = read_plain(path, _MAX_BYTES)
     try:
         spec: Any = schema.model_validate(data)
     except ValidationError as error:

@@ -57,6 +57,7 @@ _PREFIXES = {"": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "
 _PREFIXES["P"] = 1e15
 _DIVIDED = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_LEAST, _MOST = 1e-18, 1e24  # in SI: nothing built is beyond, and products of a few such numbers stay finite
 _LONGEST = 60  # characters of a printed quantity
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ%/]*)\s*")
 
@@ -163,10 +164,13 @@ def within(dimension: str, low: float = 0.0, high: float = math.inf, positive: b
     def check(q: Quantity) -> Quantity:
         if q.dimension != dimension:
             raise SpecError(f"value {q.value!r} is in {q.dimension!r}; this field needs {dimension!r}")
+        unit = "" if dimension == "1" else f" {dimension}"
+        if q.si and not _LEAST <= abs(q.si) <= _MOST:
+            raise SpecError(f"value {q.value!r} is out of range: {_LEAST:g} to {_MOST:g}{unit} in size is allowed")
         if not low <= q.si <= high or (positive and q.si <= 0):
             least = "more than 0" if positive and low <= 0 else f"at least {low:g}"
             most = "" if math.isinf(high) else f" and at most {high:g}"
-            raise SpecError(f"value {q.value!r} is out of range: {least}{most} {dimension} is allowed")
+            raise SpecError(f"value {q.value!r} is out of range: {least}{most}{unit} is allowed")
         return q
 
     return AfterValidator(check)

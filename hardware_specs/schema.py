@@ -39,8 +39,10 @@ SecondsOrZero = Annotated[Quantity, within("s", positive=False)]
 Cycles = Annotated[Quantity, within("cycle", positive=False)]
 Watts = Annotated[Quantity, within("W", positive=False)]
 Usd = Annotated[Quantity, within("USD", positive=False)]
-Count = Annotated[Quantity, within("1")]
+Count = Annotated[Quantity, within("1", 1.0, 1e9)]
 CountOrZero = Annotated[Quantity, within("1", positive=False)]
+CardCores = Annotated[Quantity, within("1", 1.0, 512.0)]  # the model deals a layer out core by core
+Cores = Annotated[Quantity, within("1", 1.0, 65_536.0)]
 Ratio = Annotated[Quantity, within("1", 0.0, 1.0)]
 
 
@@ -91,8 +93,8 @@ class Clock(Record):
 class Cpu(Record):
     """A multicore CPU socket (or several): SIMD rate per core and cycle, sustained clocks, stream bandwidth."""
 
-    cores: Count
-    sockets: Count | None = None
+    cores: Cores
+    sockets: Cores | None = None
     clock: Hertz  # sustained with all cores busy on scalar or light vector code
     vector_clock: dict[Format, Hertz] = {}  # sustained all-core clock on the widest units of that format
     flop_per_cycle: dict[Format, FlopPerCycle]  # of one core
@@ -114,7 +116,7 @@ class Gpu(Record):
 class Card(Record):
     """A many-core inference card: matrix engine and vector unit per core, shared cache, LPDDR."""
 
-    cores: Count
+    cores: CardCores
     mac_per_cycle: dict[Format, Count]  # matrix engine of one core
     vector_bits: Count  # vector unit of one core
     clock: Clock

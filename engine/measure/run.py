@@ -253,7 +253,7 @@ def measure_workload(
     if precision not in WEIGHT_FORMATS:
         raise MeasureError(f"precision is {precision[:20]!r}; allowed for a workload: {', '.join(WEIGHT_FORMATS)}")
     graph, request = zoo.graph(workload), zoo.workload(workload).request
-    batch = batch or request.batch
+    batch = request.batch if batch is None else batch
     if not 1 <= batch <= 65536:
         raise MeasureError(f"batch is {batch}; allowed: 1 to 65,536")
     if any(op.kind == "BinaryGemm" for phase in graph.phases for op in phase.ops) and precision != "fp32":

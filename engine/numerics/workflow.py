@@ -94,6 +94,8 @@ def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: in
         raise NumericsError(f"study is {name[:40]!r}; allowed: {', '.join(STUDIES)}")
     if wide not in ("fp16", "bf16"):
         raise NumericsError(f"wide is {wide[:40]!r}; allowed: fp16, bf16")
+    if not 1 <= repeats <= 1000:
+        raise NumericsError(f"repeats is {repeats}; allowed: 1 to 1000")
     kind = STUDIES[name]
     bound = kind.bound if bound is None else bound
     if not 0 < bound < 1:

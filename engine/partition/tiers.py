@@ -15,7 +15,7 @@ from engine.bind import Wire
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.partition.split import Goal, best_split, split_points
-from engine.scenario import Scenario
+from engine.scenario import Scenario, make
 from engine.schedule import wire_time
 from hardware_specs.catalog import Catalog, default_catalog
 
@@ -102,7 +102,7 @@ def placements(
     for tier in TIERS:
         if tier.name in refused:
             continue
-        report = evaluate(Scenario(system=tier.system, workload=workload, precision=precision), catalog)
+        report = evaluate(_at(tier.system, workload, precision), catalog)
         travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
         uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
         rate = report.throughput_per_s
@@ -110,7 +110,7 @@ def placements(
     for tier in TIERS:
         if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
             continue
-        scenario = Scenario(system=tier.cut, workload=workload, precision=precision, scheme="split")
+        scenario = _at(tier.cut, workload, precision, "split")
         inner = [p for p in split_points(scenario, catalog=catalog) if p.crossing_bytes > 0]
         if not inner:
             continue
@@ -125,12 +125,16 @@ def placements(
     return tuple(found)
 
 
+def _at(system: str, workload: str, precision: str, scheme: str = "single") -> Scenario:
+    return make({"system": system, "workload": workload, "precision": precision, "scheme": scheme})
+
+
 def refusals(workload: str, precision: str = "fp32", catalog: Catalog | None = None) -> tuple[tuple[str, str], ...]:
     """Execution points that can't run a network, each with the reason."""
     found = []
     for tier in TIERS:
         try:
-            evaluate(Scenario(system=tier.system, workload=workload, precision=precision), catalog)
+            evaluate(_at(tier.system, workload, precision), catalog)
         except Unsupported as why:
             found.append((tier.name, str(why)))
     return tuple(found)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import exp, isnan, log, prod
+from math import exp, isfinite, isnan, log, prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from engine.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
 from engine.settings import apply
 from engine.settle import METRICS
+from hardware_specs.plain import read_plain
 
 __all__ = ["AXES_LIMIT", "FIGURES", "Axis", "Limit", "Objective", "Space", "objectives_of", "space_of", "steps"]
 
@@ -177,6 +178,9 @@ def _values(path: str, given: Any) -> tuple[Any, ...]:
             values = tuple(dict.fromkeys(round(v) for v in values))
     if not 1 <= len(values) <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
+    wrong = next((v for v in values if isinstance(v, float) and not isfinite(v)), None)
+    if wrong is not None:
+        raise ScenarioError(f"axis {path[:60]} has the value {wrong}: finite numbers are allowed")
     return values
 
 
@@ -325,7 +329,7 @@ def space_of(given: Any) -> Space:
     if isinstance(given, Space):
         return given
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
-        given = _read(Path(given))
+        given = read_plain(Path(given), _JSON_LIMIT)
     elif isinstance(given, str):
         given = _unpack(given)
     if not isinstance(given, Mapping):
@@ -341,15 +345,6 @@ def space_of(given: Any) -> Space:
     fits, limits = _limits_of(constraints)
     objectives = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
     return Space(_base(given["scenario"]), axes, objectives, limits, fits)
-
-
-def _read(path: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(path.read_text()[:_JSON_LIMIT])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ScenarioError(f"{path.name}: not readable ({str(error).splitlines()[0][:120]})") from None
 
 
 def _unpack(token: str) -> Any:

@@ -18,6 +18,9 @@ _JOULES_PER_KWH = 3.6e6
 _MILLION = 1e6
 
 
+_DEMAND_MOST = 1e12  # [1/s]
+
+
 @dataclass(frozen=True)
 class Demand:
     """Load over a day as equally long steps. [1/s]"""
@@ -27,6 +30,8 @@ class Demand:
     def __post_init__(self) -> None:
         if not self.qps or any(not math.isfinite(q) or q < 0 for q in self.qps) or max(self.qps) <= 0:
             raise TrafficError(f"demand is {self.qps}; it needs finite loads of at least 0 QPS, not all 0")
+        if max(self.qps) > _DEMAND_MOST:
+            raise TrafficError(f"demand is {max(self.qps):g} QPS; at most {_DEMAND_MOST:g} is allowed")
 
     @property
     def peak(self) -> float:

@@ -21,7 +21,7 @@ from engine.traffic.policies import (
     Policy,
 )
 from engine.traffic.scenario_load import is_decoder, ladder, load_of, node_facts
-from engine.traffic.service import TrafficError, whole
+from engine.traffic.service import TrafficError, positive, whole
 from engine.traffic.sizes import Fixed, Sizes
 from engine.traffic.sla import Headline, Sla, max_qps
 
@@ -68,6 +68,10 @@ class Serving:
     def __post_init__(self) -> None:
         whole("max_batch", self.max_batch)
         whole("buckets", self.buckets)
+        whole("services", self.services)
+        positive("timeout_s", self.timeout_s, zero=True)
+        if not 0 <= self.share <= 1:
+            raise TrafficError(f"share is {self.share!r}; it must be a number from 0 to 1")
         if self.arrangement not in ARRANGEMENTS:
             raise TrafficError(f"arrangement is {self.arrangement!r}; it must be one of {', '.join(ARRANGEMENTS)}")
         if self.buckets > 1 and (self.sizes is None or self.max_batch == 1):

@@ -24,6 +24,8 @@ __all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
 LEVEL = 0.99  # confidence of every interval
 TIGHT = 0.05  # an interval within +-5% of its value is called tight
 WARMUP = 0.10  # share of each replication that is discarded
+_TICK = 2.0**-52  # of a clock that shows 1
+_EXACT = 1e-3  # largest rounding of a time over the time a request takes of the capacity
 _MOST_REQUESTS = 200_000_000  # their latencies are held until the quantiles are read
 _ONE = Fixed(1)
 _LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sides may differ, per replication
@@ -117,6 +119,8 @@ def simulate(
     whole("requests", requests, 100)
     if max(requests, most or 0) > _MOST_REQUESTS:
         raise TrafficError(f"requests is {max(requests, most or 0)}; at most {_MOST_REQUESTS} are allowed")
+    if most is not None and most < requests:
+        raise TrafficError(f"most is {most}; it must be at least the {requests} requests it starts with")
     whole("replications", replications, 2)
     whole("seed", seed, 0)
     once = isinstance(arrivals, Trace)
@@ -126,6 +130,12 @@ def simulate(
     top = ceiling or capacity(system, sizes, outputs, seed)
     rho = arrivals.qps / top.qps
     skip = int(length * WARMUP)
+    least = length * _TICK * top.qps / _EXACT
+    if not once and arrivals.qps < least:
+        raise TrafficError(
+            f"qps is {arrivals.qps:g}; at least {least:.2g} is needed for {length} arrivals at a time, or the clock "
+            "would grow beyond the digits that tell a request's time"
+        )
     if arrivals.qps >= top.breaks_qps:
         return _overload(arrivals.qps, rho, top, seed)
 

@@ -117,6 +117,8 @@ class LogNormal:
         positive("cv", self.cv, zero=True)
         whole("low", self.low)
         whole("high", self.high, self.low)
+        if self.mean > self.high:
+            raise TrafficError(f"mean is {self.mean:g}; it must be at most the largest size, {self.high}")
 
     @property
     def largest(self) -> int:
