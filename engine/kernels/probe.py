@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.kernels import jit
 from engine.kernels.jit import JIT_ENABLED, kernel
+from engine.kernels.operators.binary_ir import OPERATIONS_PER_WORD
 from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
 from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
 from engine.kernels.operators.ranges import require
@@ -65,7 +66,9 @@ class Roofline:
     gather: float  # random lines of 64 B [1/s]
     launch: float  # one compiled call, arguments included [s]
     dispatch: float  # one range kernel over the whole pool [s]
-    binary: float | None = None  # [OP/s], differing bits counted, None where vectors have no bit count
+    binary: float | None = (
+        None  # [OP/s], differing bits at the binary tile's vector operations a word, None without a bit count
+    )
 
 
 _ABLE = {
@@ -312,7 +315,7 @@ class Prober:
             gather=self._ids.size / _best(lambda: _gather(self.words, self._ids), 0.01, rounds),
             launch=_best(lambda: _nothing(0, 0, empty, empty, empty), 0.005, rounds),
             dispatch=_best(all_threads, 0.005, rounds, time.perf_counter),
-            binary=compute_peak("xnor", rounds=rounds) if HAS_COUNT else None,
+            binary=compute_peak("xnor", rounds=rounds) * 3 / OPERATIONS_PER_WORD if HAS_COUNT else None,
         )
 
 

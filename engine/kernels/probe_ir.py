@@ -37,8 +37,12 @@ def compute_ir(kind: str) -> Any:
             with cgutils.for_range(builder, args[1]):
                 for place in sums:
                     held = builder.load(place)
-                    factor = held if kind == "xnor" else a  # two constants would be counted once, before the loop
-                    builder.store(multiply_add(builder, kind, held, factor, b), place)
+                    if kind == "xnor":  # of two constants the bits would be counted once, before the loop
+                        count = declared(builder, f"llvm.ctpop.v{VL}i32", vector, [vector])
+                        total = builder.add(held, builder.call(count, [builder.xor(held, b)]))
+                    else:
+                        total = multiply_add(builder, kind, held, a, b)
+                    builder.store(total, place)
             add = builder.fadd if real else builder.add
             total = builder.load(sums[0])
             for place in sums[1:]:

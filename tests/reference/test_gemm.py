@@ -136,10 +136,10 @@ def test_streamed_weights(n, k, batch, stored, seed):
 
 
 @EXAMPLES
-@given(st.integers(0, 9), st.integers(0, 150), st.integers(0, 40), SEEDS)
+@given(st.integers(0, 9), st.integers(0, 150), st.integers(0, 100), SEEDS)
 def test_binary_layers_are_exact(batch, size, neurons, seed):
     rng = np.random.default_rng(seed)
-    x, w = (rng.integers(0, 256, (rows, size)).astype(np.uint8) for rows in (batch, neurons))
+    x, w = (unaligned(rng.integers(0, 256, (rows, size)).astype(np.uint8)) for rows in (batch, neurons))
     threshold = rng.integers(0, 8 * size + 1, neurons).astype(np.int32)
     packed = pack_binary(w)
     for threads in (1, 2):

@@ -23,7 +23,7 @@ import numpy as np
 
 from engine.kernels import jit
 from engine.kernels.jit import kernel
-from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, NV, aligned, in_panels, panels, tile
+from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, aligned, in_panels, panels, tile
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = [
@@ -93,8 +93,7 @@ def panel_rows(a, first, last, b, b_off, done, count, init, scale, zero, low, hi
     Into the columns of ``panel``; where ``done``, on top of the sums already there.
     """
     lda, ldc = a.shape[1], c.shape[1]
-    wide = NV if c.itemsize == 2 else NC  # a column of bits is a vector of columns
-    at = panel * wide
+    at = panel * NC
     row = first
     while row + MR <= last:
         _tall(

@@ -10,7 +10,6 @@ Kinds, chosen by the type of the rows when a kernel is compiled (the word is 32 
     s16    int16    2 x s16 . s16 -> s32  widened u8 . s8, exact                (any CPU: LLVM folds it to pmaddwd)
     f32    float32  1 x f32               fused where the target has FMA
     bf16   uint16   2 x bf16 -> f32       vdpbf16ps                             (AVX512-BF16)
-    xnor   int32    32 bits -> s32        count of differing bits, exact        (VPOPCNTDQ)
 
 Rows are read where they lie, one 32-bit word broadcast at a time: six rows fit a first-level cache at any stride.
 Columns lie in panels ``[panel][k-word][NV][VL]`` words of ``NC = NV * VL`` columns, zero padded (:func:`in_panels`).
@@ -53,7 +52,7 @@ MR = 6
 EDGE = 2
 NV = 4 if VL == 16 else 2  # 6x4 accumulators of 32 registers, 6x2 of 16
 NC = NV * VL
-GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2, "xnor": 1}
+GROUP = {"u8s8": 4, "s16": 2, "f32": 1, "bf16": 2}
 INT_KIND = "u8s8" if isa() == "avx512vnni" else "s16"
 _NEWEST = host_features() if isa() == "avx512vnni" and JIT_ENABLED else frozenset()
 HAS_BF16 = "avx512bf16" in _NEWEST
@@ -61,11 +60,10 @@ HAS_BF16 = "avx512bf16" in _NEWEST
 HAS_COUNT = "avx512vpopcntdq" in _NEWEST
 """Whether the bits of a vector's lanes are counted by one instruction."""
 
-_KIND: dict[str, str] = {"uint8": "u8s8", "int16": "s16", "float32": "f32", "uint16": "bf16", "int32": "xnor"}
+_KIND: dict[str, str] = {"uint8": "u8s8", "int16": "s16", "float32": "f32", "uint16": "bf16"}
 _ROUNDER = 1.5 * 2**23  # x + _ROUNDER has the integer nearest x (ties to even) in its low mantissa bits
 _ROUNDER_BITS = 0x4B400000
-_AHEAD = 3072  # bytes of the panel that the edge tile, which may be all there is of M, asks for in advance,
-_AHEAD_TALL = 6144  # and the tall tile of counted bits, which has the time: their panels stream from the last level
+_AHEAD = 3072  # bytes of the panel that the edge tile, which may be all there is of M, asks for in advance
 _LINE = 64
 
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -123,9 +121,6 @@ def multiply_add(builder: Any, kind: str, acc: Any, a: Any, b: Any) -> Any:
         function = declared(builder, f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", acc.type, [acc.type, part, part])
         cast = [builder.bitcast(builder.bitcast(value, bits), part) for value in (a, b)]
         return builder.call(function, [acc, *cast])
-    if kind == "xnor":
-        count = declared(builder, f"llvm.ctpop.v{width}i32", acc.type, [acc.type])
-        return builder.add(acc, builder.call(count, [builder.xor(a, b)]))
     wide = ir.VectorType(_I32, 2 * width)
     narrow = ir.VectorType(_I16, 2 * width)
     factors = [builder.sext(builder.bitcast(value, narrow), wide) for value in (a, b)]
@@ -182,12 +177,12 @@ def _generate(height: int) -> Any:
         typingctx: Any, a: Any, a_off: Any, lda: Any, b: Any, b_off: Any, k: Any, init: Any, col: Any, scale: Any,
         zero: Any, low: Any, high: Any, c: Any, c_off: Any, ldc: Any, rows: Any, cols: Any, resume: Any,
     ) -> Any:  # fmt: skip
-        kind, epilogue = _KIND[str(a.dtype)], {"uint8": "u8", "uint16": "bits"}.get(str(c.dtype), "raw")
+        kind, epilogue = _KIND[str(a.dtype)], "u8" if str(c.dtype) == "uint8" else "raw"
         real = kind in ("f32", "bf16")
         vector = ir.VectorType(_F32 if real else _I32, VL)
         word = _F32 if kind == "f32" else _I32
         a_size, size = a.dtype.bitwidth // 8, c.dtype.bitwidth // 8
-        step = size if epilogue == "bits" else VL * size  # bytes stored of one vector of sums
+        step = VL * size  # bytes stored of one vector of sums
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def data(index: int, offset: Any, width: int) -> Any:
@@ -239,11 +234,10 @@ def _generate(height: int) -> Any:
             def step_of_k(word_of_a: Any, index: Any) -> None:
                 """All sums by one word of K; ``word_of_a(r)`` is row r's."""
                 b_step = builder.gep(cols_at, [builder.mul(index, _I64(4 * NC))])
-                if height != MR or kind == "xnor":
+                if height != MR:
                     hint = declared(builder, "llvm.prefetch.p0", ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-                    ahead = _AHEAD_TALL if height == MR else _AHEAD
                     for line in range(0, 4 * NC, _LINE):
-                        builder.call(hint, [builder.gep(b_step, [_I64(ahead + line)]), _I32(0), _I32(3), _I32(1)])
+                        builder.call(hint, [builder.gep(b_step, [_I64(_AHEAD + line)]), _I32(0), _I32(3), _I32(1)])
                 bs = [load(builder, b_step, _I64(4 * VL * j), ir.VectorType(word, VL)) for j in range(NV)]
                 for r in range(height):
                     one = splat(builder, word_of_a(r), VL)
@@ -271,9 +265,6 @@ def _generate(height: int) -> Any:
                 if epilogue == "u8":
                     by = load(builder, scale_at, _I64(4 * VL * j), ir.VectorType(_F32, VL))
                     return _requantised(builder, total, by, zero, low, high)
-                if epilogue == "bits":
-                    fires = builder.icmp_signed("<=", total, load(builder, scale_at, _I64(4 * VL * j), vector))
-                    return builder.bitcast(fires, _I16)
                 if real:
                     floor = splat(builder, low, VL)
                     return builder.select(builder.fcmp_ordered("<", total, floor), floor, total)
@@ -333,8 +324,8 @@ def tile(height: int) -> Any:
     ``tile(a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume)``: rows of
     ``k`` elements from ``a_off``, ``lda`` apart, against the panel at word ``b_off``; s16 takes whole words of K, u8s8
     at least one. ``init[col:]`` starts the sums or, where ``resume``, what ``c`` holds (32-bit sums). The type of
-    ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``, uint16
-    of bit counts one bit a column, ``sum <= scale[col:]``, anything else the sums (real ones at least ``low``).
+    ``c`` picks the epilogue: uint8 of integer sums stores ``clamp(rint(sum * scale[col:]) + zero, low, high)``,
+    anything else the sums (real ones at least ``low``).
     ``c_off``, ``ldc`` and ``cols`` count elements of ``c``; only the first ``rows`` x ``cols`` are written, and the
     tall tile is only given whole heights.
     """
