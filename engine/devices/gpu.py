@@ -18,6 +18,7 @@ from engine.devices.gpu_eager import kernels
 from engine.devices.gpu_model import (
     BYTES,
     DEMANDS,
+    LANES,
     LAUNCHES,
     NEAR,
     RATE,
@@ -185,6 +186,8 @@ def demand(job: Job) -> np.ndarray:
     demand_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
     if not (job.switches["graph"] or job.switches["fuse"]):
         out[:, LAUNCHES] *= kernels(job.ops, job.model["split_ops"])
+    if job.switches["graph"]:
+        out[out[:, RATE] != LANES, LAUNCHES] *= job.model["matmul_starts"]
     return out
 
 
@@ -217,6 +220,10 @@ FAMILY = DeviceFamily(
                   low=0.01, high=1.0),
         Parameter("op_latency", 3e-6, "s", "published", "A small memory-bound operator in a captured graph.",
                   source="empirical constant of NVIDIA's serving-configuration tables"),
+        Parameter("matmul_starts", 2.0, "1", "assumed",
+                  "Fixed time of a matmul or convolution in a captured graph over that of a small operator: its "
+                  "pipeline fills from memory, and sums of split products or the last blocks drain after it. The "
+                  "shortest library calls take 5 to 8 us.", low=1.0),
         Parameter("op_issue", 20e-6, "s", "published", "One operator issued by an eager framework.",
                   source="vendor figure for an element-wise launch from PyTorch"),
         Parameter("launches_per_op", 3.376, "1", "calibrated",
@@ -242,6 +249,8 @@ FAMILY = DeviceFamily(
     ),
     switches=(
         Switch("graph", "Captured graph", "Operators are launched as one graph, not one by one from a framework."),
-        Switch("fuse", "Fused operators", "Element-wise operators ride in their producer; scores stay on chip."),
+        Switch("fuse", "Fused operators",
+               "Element-wise operators ride in their producer; what joins, cuts or transposes tensors is laid out by "
+               "its neighbours; scores stay on chip."),
     ),
 )  # fmt: skip

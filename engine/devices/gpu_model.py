@@ -29,6 +29,8 @@ MATRIX, WIDE_MATRIX, LANES = range(3)  # values of RATE: which peak limits the a
 SUPPLY = ("matrix_s", "wide_s", "lanes_s", "byte_s", "launch_s", "issue_s")  # seconds per FLOP, per byte, per op
 MATRIX_S, WIDE_S, LANES_S, BYTE_S, LAUNCH_S, ISSUE_S = range(6)
 
+_TRANSPOSE, _CONCAT, _SPLIT, _RESHAPE = (float(T.CODES[k]) for k in ("Transpose", "Concat", "Split", "Reshape"))
+
 
 @kernel
 def _wave_share(g, m, n, k, units, side):
@@ -39,6 +41,12 @@ def _wave_share(g, m, n, k, units, side):
     inside = (g * m * n) / (tiles * side_m * side_n)
     blocks = min(tiles * max(1.0, np.floor(k / 256.0)), max(tiles, units))
     return inside * blocks / (np.ceil(blocks / units) * units)
+
+
+@inner
+def _in_place(kind):
+    """Whether neighbours of a compiled graph write or read an op's result where it belongs, strides and all."""
+    return kind in (_TRANSPOSE, _CONCAT, _SPLIT, _RESHAPE)
 
 
 @kernel
@@ -72,9 +80,10 @@ def demand_ops(table, batch, length, context, ways, rec, out):
         act_bytes = rec[ACT_BYTES] if low else rec[WIDE_BYTES]
         weight_bytes = rec[WEIGHT_BYTES] if low else rec[WIDE_BYTES]
         fused = rec[FUSE] > 0.0
-        inline = fused and klass == T.ELEMENTWISE
+        laid = fused and klass == T.MOVEMENT and _in_place(table[j, T.KIND])
+        inline = laid or (fused and klass == T.ELEMENTWISE)
         if inline:
-            reads = max(reads - writes, 0.0)
+            reads = 0.0 if laid else max(reads - writes, 0.0)
             writes = 0.0
         if fused and table[j, T.WRITES + 3] > 0.0:  # as wide as the context: scores stay on chip
             writes = 0.0

@@ -94,3 +94,22 @@ def test_a_load_measured_on_one_kind_of_network_is_not_the_power_of_another():
     tokens, images = asked("v100-appliance", "gpt2-1.5b"), asked("v100-appliance", "resnet50", batch=128)
     assert tokens.power_w / tokens.devices_used == pytest.approx(47.5)
     assert images.power_w / images.devices_used == pytest.approx(300.0)
+
+
+def test_a_captured_matmul_has_a_longer_start_than_an_element_wise_operator():
+    def seconds(graph: bool, starts: float):
+        base = default_scenario("a100-sxm-80gb", "resnet50", batch=1)
+        scenario = base.with_(switches=base.switches | {"graph": graph}, overrides={"model.matmul_starts": starts})
+        return evaluate(scenario).latency_s
+
+    assert seconds(True, 2.0) - seconds(True, 1.0) == pytest.approx(54 * 3e-6, rel=0.05)  # 53 convolutions, a product
+    assert seconds(False, 2.0) == seconds(False, 1.0)  # there the host's issue is what a short operator waits for
+
+
+def test_layout_costs_nothing_in_a_compiled_graph():
+    def moved(fuse: bool):
+        base = default_scenario("a100-sxm-80gb", "dlrm-mlperf-v1", batch=4096)
+        report = evaluate(base.with_(switches=base.switches | {"fuse": fuse}))
+        return sum(op.time_s for op in report.ops if op.kind in ("Concat", "Transpose"))
+
+    assert moved(True) == 0 < moved(False)
