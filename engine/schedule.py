@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from engine.bind import Bound, Wire
+from engine.column import larger, largest
 from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
@@ -87,10 +89,10 @@ class Schedule:
 
 def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
     """Seconds of (name, resource, seconds) rows added up by resource, in order. [s]"""
-    out = np.zeros(len(RESOURCES))
+    out: list[Any] = [0.0] * len(RESOURCES)
     for _, resource, seconds in rows:
-        out[RESOURCES.index(resource)] += seconds
-    return out
+        out[RESOURCES.index(resource)] = out[RESOURCES.index(resource)] + seconds
+    return np.array(out)
 
 
 def wire_terms(wire: Wire) -> tuple[float, float]:
@@ -143,7 +145,7 @@ def exchange_rate(job: Job, wire: Wire) -> float:
 
 def exchange_latency(job: Job, wire: Wire) -> float:
     """Time of a step of a collective apart from its bytes. [s]"""
-    return max(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
+    return larger(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
 
 
 def exchange_issue(job: Job, wire: Wire) -> float:
@@ -174,8 +176,8 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     inputs = compiled_length(bound)
-    longest = max(p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
-                  for p in bound.graph.phases)  # fmt: skip
+    longest = largest(p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
+                      for p in bound.graph.phases)  # fmt: skip
     return Job(
         device=stage.device,
         phase=phase,
@@ -243,7 +245,7 @@ def globals_of(bound: Bound) -> tuple[float, float, float]:
     """Units of a request, of a batch of them, and batches in flight. [-]"""
     s = bound.scenario
     units = bound.graph.units_per_request.at(s.inputs, s.outputs)
-    return units, units * s.batch, float(s.streams)
+    return units, units * s.batch, 1.0 * s.streams
 
 
 def schedule(bound: Bound, plan: Plan) -> Schedule:

@@ -13,8 +13,18 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.column import larger, numbers, settled, smaller
 from engine.devices.dfx_isa import program as isa
-from engine.devices.dfx_isa.core import BYTES, DEPTHS, Layer, Timed, core_record, time_program, vector_lanes
+from engine.devices.dfx_isa.core import (
+    BYTES,
+    DEPTHS,
+    Layer,
+    Timed,
+    core_record,
+    role_cycles,
+    time_program,
+    vector_lanes,
+)
 from engine.devices.dfx_isa.scoreboard import N_UNITS
 from engine.devices.dfx_isa.tiling import dsp_slices
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
@@ -80,7 +90,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     total = job.graph.parameters * BYTES
     if ddr is not None:
         rest = total - matrices * layer.layers * BYTES * ways
-        fits.append(Fit(ddr.name, ddr.role, max(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
+        fits.append(Fit(ddr.name, ddr.role, larger(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
     vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
     onchip = [m for m in job.device.memory if m.role == "onchip"]
     if onchip:
@@ -97,7 +107,8 @@ class _Pass:
     layer: Layer
     context: float  # of the middle token
     heads_run: float  # tokens the LM head runs for
-    parts: tuple[tuple[Timed, float], ...]
+    parts: tuple[tuple[str, float, float], ...]  # (program, context, times)
+    chaining: bool
 
     @classmethod
     def of(cls, job: Job) -> _Pass:
@@ -106,21 +117,24 @@ class _Pass:
         layer, chaining = Layer.of(job.phase), job.switches["chaining"]
         record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model)
         tokens = job.batch * job.length
-        heads_run = job.batch * (job.length if not job.switches["skip_head"] else min(job.length, 1.0))
-        mean = max(1.0, job.context - (job.length - 1.0) / 2.0)
+        heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0))
+        mean = larger(1.0, job.context - (job.length - 1.0) / 2.0)
         parts = (
-            (time_program("layer", record, layer, mean, chaining), tokens * layer.layers),
-            (time_program("head", record, layer, 0.0, chaining), heads_run),
-            (time_program("token", record, layer, 0.0, chaining), tokens),
-        )
-        return cls(record, layer, mean, heads_run, parts)
+            ("layer", mean, tokens * layer.layers), ("head", 0.0, heads_run), ("token", 0.0, tokens),
+        )  # fmt: skip
+        return cls(record, layer, mean, heads_run, parts, chaining)
+
+    def timed(self) -> list[tuple[Timed, float]]:
+        """Each program run, and how often it runs."""
+        return [(time_program(p, self.record, self.layer, at, self.chaining), times) for p, at, times in self.parts]
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
         """Seconds of the operators by resource, and of the ring. [s]"""
         assert job.device.dfx is not None
-        roles = np.sum([t.by_role * times for t, times in self.parts], axis=0) / job.device.dfx.clock.si
+        cycles = [role_cycles(p, self.record, self.layer, at, self.chaining) * times for p, at, times in self.parts]
+        roles = (cycles[0] + cycles[1] + cycles[2]) / job.device.dfx.clock.si
         rows = {op.name: i for i, op in enumerate(job.ops)}
-        seconds, other = np.zeros((len(job.ops), 6)), []
+        seconds, other = numbers((len(job.ops), 6)), []
         for r, name in enumerate(isa.ROLES):
             op = _OP_OF.get(name)
             if op is not None and op in rows:
@@ -128,8 +142,8 @@ class _Pass:
             else:
                 for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
                     if roles[r, column]:
-                        other.append((f"ring {name}", resource, float(roles[r, column])))
-        return seconds, tuple(other)
+                        other.append((f"ring {name}", resource, roles[r, column]))
+        return settled(seconds), tuple(other)
 
 
 def price(job: Job) -> PhaseCost:
@@ -138,7 +152,8 @@ def price(job: Job) -> PhaseCost:
     assert device.dfx is not None
     clock = device.dfx.clock.si
     seconds, other = one.times(job)
-    hbm = np.sum([t.hbm * times for t, times in one.parts], axis=0)
+    timed = one.timed()
+    hbm = np.sum([t.hbm * times for t, times in timed], axis=0)
     rows = {op.name: i for i, op in enumerate(job.ops)}
     n = len(job.ops)
     offchip = np.zeros(n)
@@ -150,7 +165,7 @@ def price(job: Job) -> PhaseCost:
     return PhaseCost(
         seconds, flops, np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock), offchip, np.zeros(n),
         other=other,
-        link_bytes=sum(t.sent * times for t, times in one.parts),
+        link_bytes=sum(t.sent * times for t, times in timed),
         timeline=_spans(one.record, one.layer, one.context, job.switches["chaining"], clock),
         timeline_of=f"one of {one.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),

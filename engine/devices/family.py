@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.column import exceeds
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
@@ -179,9 +180,14 @@ class Fit:
     required: bool = True  # False: a cache, which may be smaller than what passes through it
 
     @property
+    def lacks(self) -> float:
+        """1.0 where the level does not hold what must lie there, else 0.0."""
+        return exceeds(self.need_bytes, self.capacity_bytes) if self.required else 0.0
+
+    @property
     def fits(self) -> bool:
         """Whether the level holds what must lie there."""
-        return not self.required or self.need_bytes <= self.capacity_bytes
+        return self.lacks == 0.0
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.column import larger
 from engine.devices.family import Job
 from engine.formats import BITS, WEIGHT_ONLY
 
@@ -51,7 +52,7 @@ def footprint(
                 continue
             length = job.length if phase is job.phase else 1.0
             moved = op.reads.at(job.batch, length, job.max_context) + op.writes.at(job.batch, length, job.max_context)
-            activations = max(activations, moved * (kept_bits if op.quantisable else wide_bits) / 8)
+            activations = larger(activations, moved * (kept_bits if op.quantisable else wide_bits) / 8)
             if op.name in seen or op.stored == 0:
                 continue
             seen.add(op.name)

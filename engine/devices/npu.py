@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.column import exceeds, larger, largest, numbers, settled, smaller
 from engine.devices.family import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.npu_isa.chains import CELLS, DEPTHS, Passes, Pipeline, cut, floor_cycles, pass_cycles
 from engine.devices.npu_isa.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
@@ -79,7 +80,7 @@ def peak(device: Device, format: str) -> float:
     """
     npu = device.npu
     assert npu is not None
-    best = max(p.si for p in device.peak.values())
+    best = largest(p.si for p in device.peak.values())
     share = device.peak[format].si / best  # type: ignore[index]  # formats() lists only keys of `peak`
     return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * share
 
@@ -95,7 +96,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
 
 @dataclass
 class _Sheet:
-    """Arrays of a pass under construction. [s], [B]"""
+    """A pass under construction: numbers, or columns of them. [s], [B]"""
 
     seconds: np.ndarray
     offchip: np.ndarray
@@ -103,28 +104,36 @@ class _Sheet:
     other: list[tuple[str, str, float]]
     hosted: list[str]
     sent: float = 0.0
+    spans: tuple[Span, ...] = ()
+
+
+def _priced(job: Job) -> _Sheet:
+    """A pass, operator by operator."""
+    engine = Engine.of(job.device)
+    bits = stored_bits(job.device, job.format)
+    n = len(job.ops)
+    sheet = _Sheet(numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
+    bandwidth = levels(job.device)[2]
+    spilled_bytes = _weights(job, sheet, bits, spills(job, bits))
+    stream = spilled_bytes / bandwidth if bandwidth else numbers((n,))
+    at = 0
+    while at < n:
+        cell = _cell_at(job.ops, at)
+        at += _price_cell(job, engine, sheet, stream, at, cell) if cell else _price_run(job, engine, sheet, stream, at)
+    return sheet
+
+
+def brief(job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
+    """Times of one pass, as `price` finds them. [s]"""
+    sheet = _priced(job)
+    return settled(sheet.seconds), tuple(sheet.other)
 
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one processor; requests of a batch run one after the other."""
-    engine = Engine.of(job.device)
-    bits = stored_bits(job.device, job.format)
     n = len(job.ops)
-    sheet = _Sheet(np.zeros((n, 6)), np.zeros(n), np.zeros(n), [], [])
-    spilled = spills(job, bits)
-    _, _, bandwidth, _, dram_name = levels(job.device)
-    spilled_bytes = _weights(job, sheet, bits, spilled)
-    stream = spilled_bytes / bandwidth if bandwidth else np.zeros(n)
-    spans: tuple[Span, ...] = ()
-    at = 0
-    while at < n:
-        cell = _cell_at(job.ops, at)
-        if cell:
-            found = _price_cell(job, engine, sheet, stream, at, cell)
-            spans = spans or found
-            at += cell
-        else:
-            at += _price_run(job, engine, sheet, stream, at)
+    sheet = _priced(job)
+    spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
     flops = np.array([_share(job, op) * _work(job, op) for op in job.ops])
     notes = []
     guessed = [name for name in DEPTHS if job.device.npu is not None and name not in job.device.npu.depths]
@@ -137,7 +146,8 @@ def price(job: Job) -> PhaseCost:
             f"{spilled_bytes.sum() / 1e6:.1f} MB of weights a pass come from {dram_name}: they are not pinned."
         )
     return PhaseCost(
-        sheet.seconds, flops, np.full(n, peak(job.device, job.format)), sheet.offchip, sheet.onchip,
+        settled(sheet.seconds), flops, np.full(n, peak(job.device, job.format)), spilled_bytes,
+        sheet.onchip.astype(np.float64),
         other=tuple(sheet.other), link_bytes=sheet.sent, timeline=spans,
         timeline_of="one step of a recurrent layer" if spans else "", notes=tuple(notes),
     )  # fmt: skip
@@ -190,7 +200,7 @@ def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     return job.link.latency.si * job.link_hops + sent / rate, sent
 
 
-def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int, count: int) -> tuple[Span, ...]:
+def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int, count: int) -> int:
     """A recurrent cell: each step is the longer of engine occupancy, MFU occupancy and the chain of its state.
 
     Over several devices, copies of the cell that run side by side go apart; where there are fewer copies than
@@ -210,28 +220,30 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     steps = recurrent.steps.at(1, job.length, job.context)
     rounds = recurrent.layers / parallel * held / together * job.batch
     executions = steps * rounds
-    occupied = np.zeros(count)
+    occupied = numbers((count,))
     for i, op in enumerate(ops):
         if op.contraction:
             occupied[i] = together * gates * engine.product(1.0, rows, op.k.coef)
     streamed = stream[at : at + count] / executions * engine.clock  # cycles a step waits for DRAM
-    waits = np.maximum(streamed - occupied, 0.0)
+    waits = np.array([larger(one, 0.0) for one in streamed - occupied], dtype=object)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
     chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
     mfu = together * chains * engine.vectors(rows) * engine.vector_beats
     wire_s, sent = _exchange(job, peers, hidden * together)
     floor = floor_cycles(kind, engine.pipe)
-    busy = float(occupied.sum() + waits.sum())
-    step = max(busy, mfu, floor + wire_s * engine.clock)
+    busy = occupied.sum() + waits.sum()
+    step = largest((busy, mfu, floor + wire_s * engine.clock))
     second = executions / engine.clock
     sheet.seconds[at : at + count, _COMPUTE] += occupied * second
     sheet.seconds[at : at + count, _OFFCHIP] += waits * second
     waiting = [i for i, op in enumerate(ops) if op.sequential]
     rest = step - busy
-    wired = min(rest, wire_s * engine.clock)
-    depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting])
-    column = _COMPUTE if mfu >= step else _OVERHEAD
-    sheet.seconds[[at + i for i in waiting], column] += (rest - wired) * second * depth / depth.sum()
+    wired = smaller(rest, wire_s * engine.clock)
+    depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting], object)
+    working = 1.0 - exceeds(step, mfu)  # the multifunction units are what a step waits for
+    left = (rest - wired) * second * depth / depth.sum()
+    sheet.seconds[[at + i for i in waiting], _COMPUTE] += left * working
+    sheet.seconds[[at + i for i in waiting], _OVERHEAD] += left * (1.0 - working)
     sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
     sheet.sent += sent * executions
     name = ops[0].name.split("-")[0]
@@ -242,7 +254,8 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     if gathered:
         sheet.other.append((f"outputs of {name}", "links", gather_s * recurrent.layers / parallel * job.batch))
         sheet.sent += gathered * recurrent.layers / parallel * job.batch
-    return _step_spans(ops, occupied, mfu, floor, engine.clock)
+    sheet.spans = sheet.spans or _step_spans(ops, occupied, mfu, floor, engine.clock)
+    return count
 
 
 def _step_spans(ops: tuple[Op, ...], occupied: np.ndarray, mfu: float, floor: float, clock: float) -> tuple[Span, ...]:
@@ -281,16 +294,16 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
             covered = _product_cycles(job, engine, op)
             spent = covered * runs / engine.clock
             sheet.seconds[end, _COMPUTE] += spent
-            sheet.seconds[end, _OFFCHIP] += max(stream[end] - spent, 0.0)
+            sheet.seconds[end, _OFFCHIP] += larger(stream[end] - spent, 0.0)
         else:
             # a vector operation rides in its producer's chain; a window over several outputs starts one of its own
             if op.kind in _POOLS:
                 covered, passes = 0.0, Passes(engine.pipe.mfus)
             busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
-            alone = max(busy - covered, 0.0)
+            alone = larger(busy - covered, 0.0)
             covered += alone
-            least = _share(job, op) * _work(job, op) / peak(job.device, job.format) if alone else 0.0
-            sheet.seconds[end, _COMPUTE] += max(alone * runs / engine.clock, least)
+            least = _share(job, op) * _work(job, op) / peak(job.device, job.format) * exceeds(alone, 0.0)
+            sheet.seconds[end, _COMPUTE] += larger(alone * runs / engine.clock, least)
         end += 1
     wire_s, sent = _exchange(job, job.ways, first.writes.at(1, job.length, job.context))
     if first.contraction and first.shard != "none":
@@ -315,15 +328,15 @@ def _product_cycles(job: Job, engine: Engine, op: Op) -> float:
     if op.kind == "MatMul":  # the second matrix is written into the matrix memories first
         loading = g * n * engine.vectors(k) * engine.beats
         return g * engine.product(m, n, k) + loading
-    return engine.product(math.ceil(g / packed) * m, min(n * packed, max(n, engine.native)), k)
+    return engine.product(math.ceil(g / packed) * m, smaller(n * packed, larger(n, engine.native)), k)
 
 
 def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
     """Cycles of one execution of a vector operation for one request. [cycle]"""
     at = (1, job.length, job.context)
     written = op.writes.at(*at) * _share(job, op)
-    per = op.flops.at(*at) / max(op.writes.at(*at), 1.0) if op.kind in _POOLS else 1.0
-    passes = max(1.0, math.ceil(per / engine.pipe.mfus))
+    per = op.flops.at(*at) / larger(op.writes.at(*at), 1.0) if op.kind in _POOLS else 1.0
+    passes = larger(1.0, math.ceil(per / engine.pipe.mfus))
     return engine.vectors(written) * engine.vector_beats * passes
 
 
@@ -335,6 +348,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
+    brief=brief,
     collectives=False,
     pins=pins,
     streams_io=True,

@@ -8,14 +8,17 @@ the memory that weights lie in (`engine.devices.smartnic_memory`). Estimates.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from engine.column import larger, numbers, settled, smaller
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
 from engine.devices.footprint import footprint
 from engine.devices.smartnic_memory import Home, answer_cycles, capacity_of, home_of, input_cycles
 from engine.devices.smartnic_memory import nic_of as _nic
 from hardware_specs.schema import Device, MemoryLevel
-from model_zoo.ops import Graph, Op
+from model_zoo.ops import Graph
 
 __all__ = ["FAMILY", "access_s", "chain_s", "drop_point", "forwarding_rate", "layer_s", "packet_budget"]
 
@@ -60,7 +63,7 @@ def executors_of(job: Job) -> float:
     """Threads that compute: the tile's first number, else the spec's. [-]"""
     nic = _nic(job.device)
     wanted = float(job.tile[0]) if job.tile else nic.executors.si
-    return min(wanted, nic.engines.si * nic.threads_per_engine.si)
+    return smaller(wanted, nic.engines.si * nic.threads_per_engine.si)
 
 
 def chain_s(device: Device, executors: float, model) -> float:
@@ -76,26 +79,26 @@ def layer_s(device: Device, k: float, n: float, executors: float, home: Home, mo
     input's first reading and the way of the result are waited for once.
     """
     nic = _nic(device)
-    per_engine = min(model["threads_for_inference"], nic.threads_per_engine.si)
-    engines = min(nic.engines.si, np.ceil(executors / per_engine))
+    per_engine = smaller(model["threads_for_inference"], nic.threads_per_engine.si)
+    engines = smaller(nic.engines.si, np.ceil(executors / per_engine))
     threads = np.ceil(executors / engines)  # of the fullest engine
     neurons = np.ceil(n / executors)  # of one executor
-    active = min(threads, np.ceil(n / neurons))
+    active = smaller(threads, np.ceil(n / neurons))
     words = np.ceil(k / WORD_BITS)
     bursts = np.ceil(words / model["burst_words"])
     issue = words * model["word_cycles"]
     once, again = input_cycles(device, k, threads)
     wait = bursts * home.cycles(device, model["burst_words"] * WORD_BITS / 8.0) + again
     busy = neurons * active * issue
-    waited = neurons * max(0.0, issue + wait - active * issue) + once + answer_cycles(device, n)
-    return float(busy / nic.clock.si), float(waited / nic.clock.si)
+    waited = neurons * larger(0.0, issue + wait - active * issue) + once + answer_cycles(device, n)
+    return busy / nic.clock.si, waited / nic.clock.si
 
 
 def compare_s(device: Device, neurons: float, executors: float, model) -> float:
     """Thresholds of so many neurons: a cycle each, threads of an engine in turn. [s]"""
     nic = _nic(device)
-    threads = np.ceil(executors / min(nic.engines.si, np.ceil(executors / model["threads_for_inference"])))
-    return float(np.ceil(neurons / executors) * min(threads, neurons) / nic.clock.si)
+    threads = np.ceil(executors / smaller(nic.engines.si, np.ceil(executors / model["threads_for_inference"])))
+    return np.ceil(neurons / executors) * smaller(threads, neurons) / nic.clock.si
 
 
 def access_s(device: Device, name: str, size: float) -> tuple[float, float] | None:
@@ -118,7 +121,7 @@ def packet_budget(device: Device, executors: float, model) -> float:
     Threads of an engine share its issue slots evenly; engines without executors forward only.
     """
     nic = _nic(device)
-    per_engine = min(model["threads_for_inference"], nic.threads_per_engine.si)
+    per_engine = smaller(model["threads_for_inference"], nic.threads_per_engine.si)
     engines = min(nic.engines.si, np.ceil(executors / per_engine)) if executors > 0 else 0.0
     threads = np.ceil(executors / engines) if engines else 0.0
     left = engines * (nic.threads_per_engine.si - threads) / nic.threads_per_engine.si
@@ -180,38 +183,26 @@ def price(job: Job) -> PhaseCost:
     """
     device, model = job.device, job.model
     executors = executors_of(job)
-    dram = _dram(device)
-    weights = sum(op.stored * op.layers for op in job.ops if op.kind == "BinaryGemm") / 8.0
-    home = home_of(device, weights, job.switches["weights-near"])
+    home, layers = _priced(job)
     at = (job.batch, job.length, job.context)
     size = len(job.ops)
-    seconds, flops, off, on = np.zeros((size, 6)), np.zeros(size), np.zeros(size), np.zeros(size)
+    flops, off, on = np.zeros(size), np.zeros(size), np.zeros(size)
     roofs = np.full(size, peak(device, "binary"))
     spans: list[Span] = []
     clock = 0.0
-    for i, op in enumerate(job.ops):
-        if op.kind != "BinaryGemm":  # the compare that ends a neuron: one cycle of its executor's turn
-            flops[i] = op.flops.at(*at) * op.layers
-            seconds[i, 0] = compare_s(device, op.writes.at(*at) * op.layers, executors, model)
-            one = compare_s(device, op.writes.at(1, job.length, job.context), executors, model)
-            spans.append(Span("executors", op.name, clock, one, "compute"))
-            clock += one
-            continue
-        rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
-        work, waited, wire, bits = _one(op, job, executors, home)
-        late = 0.0
-        if dram.bandwidth is not None:
-            late = max(0.0, home.dram * bits / 8.0 / dram.bandwidth.si - work - waited)
-        wait = waited + late
-        seconds[i, 0], seconds[i, 5] = rows * work, rows * wire
-        seconds[i, 1], seconds[i, 2] = rows * (home.dram * waited + late), rows * (1.0 - home.dram) * waited
+    for i, (op, one) in enumerate(zip(job.ops, layers, strict=True)):
         flops[i] = op.flops.at(*at) * op.layers * op.steps.at(*at)
-        off[i], on[i] = rows * home.dram * bits / 8.0, rows * (1.0 - home.dram) * bits / 8.0
+        if op.kind != "BinaryGemm":  # the compare that ends a neuron: one cycle of its executor's turn
+            alone = compare_s(device, op.writes.at(1, job.length, job.context), executors, model)
+            spans.append(Span("executors", op.name, clock, alone, "compute"))
+            clock += alone
+            continue
+        off[i], on[i] = one.rows * home.dram * one.bits / 8.0, one.rows * (1.0 - home.dram) * one.bits / 8.0
         if op.layers == 1 and len(spans) < 96:
             for unit, name, length, resource in (
-                ("dispatcher", f"{op.name} start", wire / 2.0, "overhead"),
-                ("executors", op.name, work + wait, "compute"),
-                ("dispatcher", f"{op.name} end", wire / 2.0, "overhead"),
+                ("dispatcher", f"{op.name} start", one.wire / 2.0, "overhead"),
+                ("executors", op.name, one.work + (one.waited + one.late), "compute"),
+                ("dispatcher", f"{op.name} end", one.wire / 2.0, "overhead"),
             ):
                 spans.append(Span(unit, name, clock, length, resource))
                 clock += length
@@ -222,7 +213,9 @@ def price(job: Job) -> PhaseCost:
         f"line rate from {drop_point(device, executors, model):.0f} B on",
         *_told(home),
     )
-    return PhaseCost(seconds, flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes)
+    return PhaseCost(
+        _seconds(home, layers), flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes
+    )
 
 
 def _told(home: Home) -> tuple[str, ...]:
@@ -230,15 +223,47 @@ def _told(home: Home) -> tuple[str, ...]:
     return tuple(f"Weights lie in the {name.upper()}, which packets then lack" for name in home.shares if name in _NEAR)
 
 
-def _one(op: Op, job: Job, executors: float, home: Home) -> tuple[float, float, float, float]:
-    """Arithmetic, waits and notifications of one sample of a layer [s], and the bits of weights it reads."""
+@dataclass(frozen=True)
+class _Layer:
+    """An operator of a pass: `rows` samples one after the other, each of so many seconds, and weights of `bits`."""
+
+    rows: float
+    work: float
+    waited: float = 0.0
+    late: float = 0.0  # until the DRAM has delivered the weights
+    wire: float = 0.0  # notifications
+    bits: float = 0.0
+
+
+def _priced(job: Job) -> tuple[Home, list[_Layer]]:
+    """Where the weights lie, and a pass operator by operator."""
+    device, model, executors, dram = job.device, job.model, executors_of(job), _dram(job.device)
+    weights = sum(op.stored * op.layers for op in job.ops if op.kind == "BinaryGemm") / 8.0
+    home = home_of(device, weights, job.switches["weights-near"])
     at = (job.batch, job.length, job.context)
-    k, n = op.k.at(*at), op.n.at(*at)
-    return (
-        *layer_s(job.device, k, n, executors, home, job.model),
-        chain_s(job.device, executors, job.model),
-        k * n,
-    )
+    found = []
+    for op in job.ops:
+        if op.kind != "BinaryGemm":
+            found.append(_Layer(1.0, compare_s(device, op.writes.at(*at) * op.layers, executors, model)))
+            continue
+        rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
+        k, n = op.k.at(*at), op.n.at(*at)
+        work, waited = layer_s(device, k, n, executors, home, model)
+        late = 0.0
+        if dram.bandwidth is not None:
+            late = larger(0.0, home.dram * (k * n) / 8.0 / dram.bandwidth.si - work - waited)
+        found.append(_Layer(rows, work, waited, late, chain_s(device, executors, model), k * n))
+    return home, found
+
+
+def _seconds(home: Home, layers: list[_Layer]) -> np.ndarray:
+    """Seconds of a pass by operator and resource. [s]"""
+    seconds = numbers((len(layers), 6))
+    for row, one in zip(seconds, layers, strict=True):
+        row[0], row[5] = one.rows * one.work, one.rows * one.wire
+        row[1] = one.rows * (home.dram * one.waited + one.late)
+        row[2] = one.rows * (1.0 - home.dram) * one.waited
+    return settled(seconds)
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
@@ -266,6 +291,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
+    brief=lambda job: (_seconds(*_priced(job)), ()),
     parameters=(
         Parameter("word_cycles", 42.65, "cycle", "calibrated",
                   "Issue cycles of one 32-bit word on one engine: load, xor, count by shifts and masks, add, loop.",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.column import exceeds, larger, smaller
 from hardware_specs.schema import Device, NicMemory, SmartNic
 
 __all__ = ["Home", "answer_cycles", "capacity_of", "home_of", "input_cycles", "nic_of", "read_cycles"]
@@ -48,7 +49,7 @@ def read_cycles(device: Device, name: str, size: float, foreign: bool = False) -
     memory = nic_of(device).memory(name)
     if memory is None:
         return 0.0
-    accesses = float(np.ceil(size / memory.width.si)) if memory.width is not None else 1.0
+    accesses = np.ceil(size / memory.width.si) if memory.width is not None else 1.0
     near, far = memory.nearest.si, memory.farthest.si
     latency = (near + far) / 2.0 if memory.per == "chip" else far if foreign else near
     return accesses * latency
@@ -73,7 +74,7 @@ def home_of(device: Device, size: float, near: bool = False) -> Home:
             if memory is not None and size <= capacity_of(device, memory):
                 return Home({name: 1.0})
     cache = nic.memory("emem-cache")
-    held = min(1.0, max(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0
+    held = smaller(1.0, larger(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0
     return Home({name: share for name, share in (("emem-cache", held), ("emem", 1.0 - held)) if share > 0.0})
 
 
@@ -85,8 +86,8 @@ def input_cycles(device: Device, inputs: float, threads: float) -> tuple[float, 
     """
     read = read_cycles(device, "ctm", inputs / 8.0, foreign=True)
     registers = nic_of(device).memory("registers")
-    fits = registers is None or inputs / 8.0 <= registers.capacity.si / threads
-    return (read, 0.0) if fits else (0.0, read)
+    lacks = 0.0 if registers is None else exceeds(inputs / 8.0, registers.capacity.si / threads)
+    return read * (1.0 - lacks), read * lacks
 
 
 def answer_cycles(device: Device, neurons: float) -> float:

@@ -96,7 +96,7 @@ def compiled_length(bound: Bound) -> float:
     """Length of a request as the device runs it: its own, or the mean it is padded to. [tokens]"""
     s = bound.scenario
     length = padding(bound)
-    return float(s.inputs) if length is None else length(model_of(bound), float(s.inputs), float(s.batch))
+    return 1.0 * s.inputs if length is None else length(model_of(bound), 1.0 * s.inputs, 1.0 * s.batch)
 
 
 def padding(bound: Bound) -> Callable[[Mapping[str, float], float, float], float] | None:
@@ -133,6 +133,6 @@ def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
     entering = compiled_length(bound) if graph.input_elements.s else s.inputs
     into = graph.input_elements.at(s.batch, entering, entering) * element
     out = graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
-    parts = (float(s.inputs if graph.input_elements.s else 1), float(s.outputs if graph.output_elements.s else 1))
+    parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
     first, last = parts if fam.streams_io else (1.0, 1.0)
     return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last, way="out", after=stages))

@@ -14,11 +14,13 @@ from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, encode
 from engine.sweep.choice import TileChoice
-from engine.sweep.design import Beat, Family, Structural, numeric_axes
+from engine.sweep.design import Beat, Family, Structural
+from engine.sweep.entries import Refused
 from engine.sweep.program import Program
 from engine.sweep.result import shown
+from engine.sweep.setting import numeric_axes
 from engine.sweep.space import FIGURES, Space
-from engine.sweep.tables import Refused, compile_family
+from engine.sweep.tables import compile_family
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 

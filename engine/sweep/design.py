@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel
+import numpy as np
 
-from engine.bind import Bound, as_run, named, set_path
+from engine.bind import Bound, as_run, named
+from engine.column import Column
 from engine.devices import family
 from engine.partition import Plan, open_plan, with_tile
 from engine.partition.plan import padding
-from engine.scenario import Costs, ScenarioError
+from engine.scenario import Costs
 from engine.schedule import job_of
-from engine.settings import apply
-from engine.sweep.column import Column
+from engine.sweep.setting import HARDWARE, head_of, read_setting
 from engine.sweep.space import Space
 from engine.sweep.watch import (
     WatchedJob,
@@ -35,28 +35,10 @@ from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 from model_zoo.ops import Linear
 
-__all__ = ["Beat", "Design", "Family", "Structural", "numeric_axes"]
+__all__ = ["Beat", "Design", "Family", "Structural"]
 
 Beat = Callable[[int, int], None]
 """Called with (entries made, entries of this table) while tables are made; what it raises ends that."""
-_SIZES = ("batch", "streams", "inputs", "outputs")
-_HARDWARE = ("devices", "host", "links", "model")
-
-
-def _head(path: str) -> tuple[str, str]:
-    """(kind of a path, rest of it), with the optional ``system.`` in front gone."""
-    head, _, rest = path.removeprefix("system.").partition(".")
-    return head, rest
-
-
-def _is_number(path: str) -> bool:
-    head, rest = _head(path)
-    return path in _SIZES or (bool(rest) and head in (*_HARDWARE, "costs", "limits"))
-
-
-def numeric_axes(space: Space) -> tuple[int, ...]:
-    """Axes that set numbers only: sizes of the work, prices, specs, model parameters."""
-    return tuple(i for i, axis in enumerate(space.axes) if all(_is_number(path) for path in axis.paths))
 
 
 class Structural(Exception):
@@ -77,19 +59,6 @@ def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
     if isinstance(spec, dict):
         return spec | {key: _put(spec[key], rest, value)}
     return spec.model_copy(update={key: _put(getattr(spec, key), rest, value)})
-
-
-def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:
-    """Keys of a path through a spec (lists are entered by position or name), and what lies there."""
-    found: list[Any] = []
-    for step in path:
-        key: Any = step
-        if isinstance(spec, tuple):
-            by_name = next((i for i, item in enumerate(spec) if getattr(item, "name", None) == step), 0)
-            key = int(step) if step.isdigit() else by_name
-        spec = getattr(spec, step) if isinstance(spec, BaseModel) else spec[key]
-        found.append(key)
-    return found, spec
 
 
 class Family:
@@ -115,7 +84,7 @@ class Family:
         self.refused: dict[tuple[int, int], str] = {}
         self._set: dict[int, list[list[tuple[str, Any, Any]] | str]] = {}
         self._columnar: dict[int, bool] = {}
-        self._designs: dict[tuple[int, ...], Design] = {}
+        self._designs: dict[tuple[Any, ...], Design] = {}
         self._size_axes: dict[int, dict[str, frozenset[int]]] = {}
         self.tile: tuple[int, ...] = ()  # of plans that leave it open
         self.beat = beat
@@ -144,7 +113,7 @@ class Family:
         found: list[tuple[str, Any, Any]] = []
         for path, value in self.space.axes[axis].settings(digit):
             try:
-                kind, where, one = self._read(*_head(path), path, value)
+                kind, where, one = read_setting(self.space.base, self.base, path, value, self.catalog, self.zoo)
             except ValueError as error:
                 return str(error)
             if kind == "spec":
@@ -154,47 +123,13 @@ class Family:
 
     def _reads(self, axis: int, path: str) -> None:
         """Which fields of the scenario, or parameters of the model, an axis sets."""
-        head, rest = _head(path)
-        field = head if head in ("costs", "limits") else "overrides" if head in _HARDWARE else path
+        head, rest = head_of(path)
+        field = head if head in ("costs", "limits") else "overrides" if head in HARDWARE else path
         self.fields[field] = self.fields.get(field, frozenset()) | {axis}
         parts = rest.split(".")
         name = rest if head == "model" else parts[2] if head == "devices" and parts[1:2] == ["model"] else None
         if name is not None:
             self.model_axes[name] = self.model_axes.get(name, frozenset()) | {axis}
-
-    def _read(self, head: str, rest: str, path: str, value: Any) -> tuple[str, Any, Any]:
-        """One setting, validated: (kind, where it goes, what goes there)."""
-        changed = apply(self.space.base, path, value)
-        if path in _SIZES:
-            return "field", path, getattr(changed, path)
-        if head in ("costs", "limits"):
-            return head, rest, getattr(getattr(changed, head), rest)
-        printed = changed.overrides[path.removeprefix("system.")]
-        shown, steps = path.removeprefix("system."), rest.split(".")
-        base = self.base
-        if head == "model" and len(steps) == 1:
-            number = float(named(changed.with_(overrides={shown: printed}), self.catalog, self.zoo).model[rest])
-            families = {d.kind: d for d in (*base.devices, *([base.host] if base.host else []))}
-            own = [(family(k), d) for k, d in families.items() if any(p.name == rest for p in family(k).parameters)]
-            if not own:
-                raise ScenarioError(f"model.{rest}: no such parameter of {base.system.name}")
-            for fam, device in own:
-                fam.model(device, {rest: number})
-            return "model", rest, (printed, number)
-        if head == "devices" and len(steps) >= 2 and steps[0].isdigit() and int(steps[0]) < len(base.devices):
-            at, spec, inside = ("devices", int(steps[0])), base.devices[int(steps[0])], steps[1:]
-        elif head == "host" and base.host is not None:
-            at, spec, inside = ("host", 0), base.host, steps
-        elif head == "links" and any(w.role == steps[0] for w in base.wires) and len(steps) >= 2:
-            position = next(i for i, w in enumerate(base.wires) if w.role == steps[0])
-            at, spec, inside = ("links", position), base.wires[position].link, steps[1:]
-        else:
-            named(base.scenario.with_(overrides={shown: printed}), self.catalog, self.zoo)
-            raise ScenarioError(f"{shown} is not a number of a specification")
-        changed_spec = set_path(spec, inside, printed, shown)
-        keys, quantity = _keys(changed_spec, inside)
-        quantity.si  # noqa: B018  # a unit that does not fit is refused here
-        return "spec", (at, tuple(keys), shown), (printed, quantity)
 
     def settings(self, digits: Sequence[int]) -> list[tuple[str, Any, Any]]:
         """Everything the numeric axes set at a position on each, as (kind, where, value); nothing where refused."""
@@ -214,35 +149,29 @@ class Family:
         return self._designs[key]
 
     def columnar(self, at: int) -> bool:
-        """Whether all values of the numeric axis at that position set the same numbers of specs, prices, the model."""
+        """Whether all values of the numeric axis at that position set the same numbers."""
         if at not in self._columnar:
             shapes = {
                 tuple((kind, where) for kind, where, _ in found)
                 for found in self._set[self.numeric[at]]
                 if isinstance(found, list)
             }
-            self._columnar[at] = len(shapes) == 1 and all(kind != "field" for kind, _ in next(iter(shapes)))
+            self._columnar[at] = len(shapes) == 1
         return self._columnar[at]
 
-    def column(self, digits: Sequence[int], at: int, along: Sequence[int]) -> Design:
-        """Designs at a position on each numeric axis but the one at ``at``, there at all of ``along``, as one."""
-        key = (*digits[:at], -1, *digits[at + 1 :])
+    def part(self, reference: Sequence[int], order: Sequence[int], digits: Sequence[list[int]]) -> Design:
+        """Designs at a reference but for some axes, there at all of ``digits``, as one: a column lies along each."""
+        key = (tuple(order), tuple(map(tuple, digits)))
         if key not in self._designs:
-            alike = [self._at(self.numeric[at], digit) for digit in along]
-            merged = []
-            for (kind, where, one), *_ in zip(*alike, strict=True):
-                every = [found[len(merged)][2] for found in alike]
-                if kind == "spec":
-                    column = Column([quantity.__dict__["seen"][1] for _, quantity in every])
-                    value = column, WatchedQuantity.of(one[1], frozenset({self.numeric[at]}), column)
-                elif kind == "model":
-                    value = (Column([number for _, number in every]),) * 2
-                else:
-                    value = Column(every)
-                merged.append((kind, where, value))
-            others = [one for a, (axis, digit) in enumerate(zip(self.numeric, digits, strict=True)) if a != at
-                      for one in self._at(axis, digit)]  # fmt: skip
-            self._designs[key] = Design(self, [*others, *merged])
+            if len(self._designs) > 2048:
+                self._designs.clear()
+            settings = []
+            for a, axis in enumerate(self.numeric):
+                along = digits[order.index(a)] if a in order else [reference[a]]
+                every = [self._at(axis, digit) for digit in along]
+                shape = [-1 if a == other else 1 for other in order]
+                settings += every[0] if len(along) == 1 else _merged(every, axis, shape)
+            self._designs[key] = Design(self, settings)
         return self._designs[key]
 
     def size_axes(self, phase: int) -> Mapping[str, frozenset[int]]:
@@ -271,6 +200,22 @@ class Family:
         """From now on, plans that leave their tile open take this one."""
         self.tile = tile
         self._designs.clear()
+
+
+def _merged(every: Sequence[Sequence[tuple[str, Any, Any]]], axis: int, shape: Sequence[int]) -> list[Any]:
+    """What some digits of an axis set, each number as a column of that shape."""
+    found = []
+    for settings in zip(*every, strict=True):
+        kind, where, one = settings[0]
+        if kind == "spec":
+            column = Column(np.reshape([value[1].__dict__["seen"][1] for _, _, value in settings], shape))
+            one = column, WatchedQuantity.of(one[1], frozenset({axis}), column)
+        elif kind == "model":
+            one = (Column(np.reshape([value[1] for _, _, value in settings], shape)),) * 2
+        else:
+            one = Column(np.reshape([value for _, _, value in settings], shape))
+        found.append((kind, where, one))
+    return found
 
 
 class Design:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.bind import Wire
+from engine.column import largest
 from engine.devices.family import DeviceFamily, Halves, Job
 from engine.schedule import (
     by_resource,
@@ -35,7 +36,10 @@ def whole_runs(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], 
             return np.zeros(2 * N)
         job = design.job(stage, phase)
         seconds, other = fam.times(job)
-        return np.concatenate([column_sums(seconds), _others(design, stage, fam, job, other)])
+        totals = (
+            sum(seconds, np.zeros(N)) if seconds.dtype == object else column_sums(seconds)
+        )  # of columns, of numbers
+        return np.concatenate([totals, _others(design, stage, fam, job, other)])
 
     return piece
 
@@ -117,7 +121,7 @@ def once_a_request(stage: int, fam: DeviceFamily) -> Callable[[Design], np.ndarr
 def places(stage: int, fam: DeviceFamily) -> Callable[[Design], tuple[float, ...]]:
     def piece(design: Design) -> tuple[float, ...]:
         phase = _first(design, stage)
-        return (0.0 if phase is None or all(f.fits for f in fam.place(design.job(stage, phase))) else 1.0,)
+        return (0.0 if phase is None else largest([0.0, *(f.lacks for f in fam.place(design.job(stage, phase)))]),)
 
     return piece
 

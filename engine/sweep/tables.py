@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -16,8 +15,8 @@ from engine.partition import Plan
 from engine.schedule import exchange_wire, globals_of, hop_terms, layout_of, schedule
 from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, exchange_points
 from engine.sweep.choice import TileChoice
-from engine.sweep.column import rows_of
 from engine.sweep.design import Design, Family, Structural
+from engine.sweep.entries import Tables
 from engine.sweep.pieces import (
     collectives_of,
     demand_of,
@@ -33,131 +32,9 @@ from engine.sweep.pieces import (
 from engine.sweep.program import Assembly, Pieces, Program, Run, Table, assemble, price_run
 from engine.sweep.watch import note, watching
 
-__all__ = ["Refused", "compile_family"]
+__all__ = ["compile_family"]
 
-_TABLE_BYTES = 256 << 20
-_FEW = 2  # values of an axis that are taken one by one: a column that turns out to be none costs one more
 _GRID = 1 << 21  # entries up to which priced runs are tabulated
-
-
-class Refused(ValueError):
-    """Every design of a family is refused: the sentence why."""
-
-
-class _Tables:
-    """Makes the tables of one family."""
-
-    def __init__(self, fam: Family) -> None:
-        self.family = fam
-        self.radix = [len(fam.space.axes[i]) for i in fam.numeric]
-        allowed = [[d for d in range(n) if (i, d) not in fam.refused] for i, n in zip(fam.numeric, self.radix)]
-        for axis, digits in zip(fam.numeric, allowed, strict=True):
-            if not digits:
-                raise Refused(fam.refused[axis, 0])
-        self.allowed = [set(digits) for digits in allowed]
-        self.reference = [digits[0] for digits in allowed]
-        self.position = {axis: at for at, axis in enumerate(fam.numeric)}
-
-    def make(self, piece: Callable[[Design], Any], whole: bool = False) -> Table:
-        """The table of a piece of the model: entries are added until it reads no axis that the table lacks.
-
-        A piece is a row of numbers, or an object of any kind where ``whole``.
-        """
-        axes: set[int] = set()
-        while True:
-            table = self._try(piece, axes, whole)
-            if table is not None:
-                return table
-
-    def _try(self, piece: Callable[[Design], Any], axes: set[int], whole: bool) -> Table | None:
-        """The table over those axes; None, with `axes` enlarged, where the piece reads another one."""
-        order = sorted(axes)
-        entries = prod(self.radix[a] for a in order)
-        if order and not whole:
-            columns = self._columns(piece, order)
-            if columns is not None:
-                return columns
-        values: np.ndarray | None = None
-        bad = np.zeros(entries, dtype=bool)
-        sentences: dict[str, None] = {}
-        for at, digits in enumerate(product(*(range(self.radix[a]) for a in order))):
-            self.family.beat(at, entries)
-            if any(d not in self.allowed[a] for a, d in zip(order, digits, strict=True)):
-                bad[at] = True
-                continue
-            where = list(self.reference)
-            for a, d in zip(order, digits, strict=True):
-                where[a] = d
-            design = self.family.design(where)
-            error: ValueError | None = None
-            row: Any = None
-            with watching(self.family.fields) as read:
-                try:
-                    row = piece(design) if whole else np.asarray(piece(design), dtype=np.float64)
-                except ValueError as refusal:
-                    error = refusal
-                    for own in self.family.model_axes.values():
-                        note(own)
-            grown = {self.position[axis] for axis in read} - axes
-            if grown:
-                axes |= grown
-                return None
-            if error is not None:
-                bad[at] = True
-                sentences.setdefault(str(error))
-                continue
-            if values is None:
-                if entries * _size(row) > _TABLE_BYTES:
-                    raise Structural({self.family.numeric[max(order, key=lambda a: self.radix[a])]})
-                values = np.full(entries, None) if whole else np.full((entries, *row.shape), np.nan)
-            values[at] = row
-        if values is None:
-            if sentences:
-                raise Refused(next(iter(sentences)))
-            values = np.zeros((entries, 0))
-        return Table(tuple(order), values, bad, tuple(sentences))
-
-    def _columns(self, piece: Callable[[Design], Any], order: Sequence[int]) -> Table | None:
-        """The table over those axes, all values of one of them at a time; None where they differ in more than numbers.
-
-        It must read none but those axes and be refused nowhere: else each entry is made by itself.
-        """
-        able = [a for a in order if len(self.allowed[a]) > _FEW and self.family.columnar(a)]
-        if not able:
-            return None
-        along = max(able, key=lambda a: self.radix[a])
-        rest = [a for a in order if a != along]
-        digits = sorted(self.allowed[along])
-        bad = np.ones([self.radix[a] for a in (*rest, along)], dtype=bool)
-        values: np.ndarray | None = None
-        for others in product(*(sorted(self.allowed[a]) for a in rest)):
-            self.family.beat(0, 1)
-            where = list(self.reference)
-            for a, d in zip(rest, others, strict=True):
-                where[a] = d
-            try:
-                with watching(self.family.fields) as read, np.errstate(all="ignore"):
-                    rows = rows_of(piece(self.family.column(where, along, digits)), len(digits))
-            except Exception:  # whatever arithmetic on numbers would not have raised
-                return None
-            if {self.position[axis] for axis in read} - set(order):
-                return None
-            if values is None:
-                if bad.size * 8 * rows.shape[1] > _TABLE_BYTES:
-                    return None
-                values = np.full((*bad.shape, rows.shape[1]), np.nan)
-            values[(*others, digits)] = rows
-            bad[(*others, digits)] = False
-        assert values is not None
-        back = np.argsort([*rest, along])
-        values = np.ascontiguousarray(values.transpose([*back, len(order)])).reshape(bad.size, -1)
-        return Table(tuple(order), values, np.ascontiguousarray(bad.transpose(back)).ravel())
-
-
-def _size(entry: Any) -> int:
-    """Bytes of an entry, about. [B]"""
-    parts = entry if isinstance(entry, tuple) else (entry,)
-    return 8 + sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
 def _signature(plan: Plan) -> tuple[Any, ...]:
@@ -192,7 +69,7 @@ def _planner() -> Callable[[Design], list[float]]:
     return piece
 
 
-def _tabulated(made: _Tables, run: Run, size: int) -> Table | None:
+def _tabulated(made: Tables, run: Run, size: int) -> Table | None:
     """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
     axes = sorted({a for t in (run.demand, *run.supply) for a in t.axes})
     radix = [made.radix[a] for a in axes]
@@ -206,7 +83,7 @@ def _tabulated(made: _Tables, run: Run, size: int) -> Table | None:
 
 def compile_family(fam: Family) -> Program | TileChoice:
     """The program of a family of designs; Structural or Refused where there is none."""
-    made = _Tables(fam)
+    made = Tables(fam)
     checks = [made.make(_check)]
     fam.design(made.reference).lower()
     tiles = fam.design(made.reference).open_plan().tiles
@@ -219,7 +96,7 @@ def compile_family(fam: Family) -> Program | TileChoice:
     return TileChoice(programs) if tiles else programs[0]
 
 
-def _pieces(made: _Tables, checks: list[Table]) -> Pieces:
+def _pieces(made: Tables, checks: list[Table]) -> Pieces:
     """Everything a program is made of."""
     fam = made.family
     plans = made.make(_planner())
@@ -302,7 +179,7 @@ def _pieces(made: _Tables, checks: list[Table]) -> Pieces:
     return Pieces(made.radix, layout, put, runs, extra, tuple(bad_rows), tuple(unfit_rows), sentences)
 
 
-def _refusals(made: _Tables, at: int) -> Table:
+def _refusals(made: Tables, at: int) -> Table:
     """Values of an axis that are refused on their own."""
     bad = np.array([d not in made.allowed[at] for d in range(made.radix[at])])
     return Table((at,), np.zeros((len(bad), 0)), bad)

@@ -7,18 +7,21 @@ Source: Hong et al., MICRO 2022.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from engine.column import Column, columns_of, smaller
 from engine.devices.dfx_isa import program as isa
-from engine.devices.dfx_isa.scoreboard import N_UNITS, run
+from engine.devices.dfx_isa.scoreboard import N_UNITS, book, book_many
+from engine.devices.family import RESOURCES
 from hardware_specs.schema import Device, Dfx, Link
 from model_zoo.ops import Phase
 
-__all__ = ["BYTES", "DEPTHS", "Layer", "Timed", "core_record", "time_program", "vector_lanes"]
+__all__ = ["BYTES", "DEPTHS", "Layer", "Timed", "core_record", "role_cycles", "time_program", "vector_lanes"]
 
 BYTES = 2.0
 DEPTHS: dict[str, float] = {
@@ -27,7 +30,7 @@ DEPTHS: dict[str, float] = {
 }  # fmt: skip
 """Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
 
-_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
+_TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.HANDOFF)  # what of an instruction a core's numbers change
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def core_record(
     hbm = next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
     ddr = [m for m in device.memory if m.role == "offchip" and m.name != hbm.name and m.bandwidth is not None]
     port = dfx.channels.si * dfx.channel_bits.si / 8
-    dma = min(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
+    dma = smaller(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
     words = math.ceil(d * lanes * BYTES / port)  # all channels answer in step: a beat is whole words of the port
     depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
     rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0) / clock if link else 1.0
@@ -108,38 +111,55 @@ def core_record(
         isa.BYTES: BYTES,
         isa.FILL: d * lanes * BYTES / (words * port),
     }
-    return tuple(float(values[i]) for i in range(isa.RECORD))
+    return tuple(1.0 * values[i] for i in range(isa.RECORD))
 
 
 def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
     """Run a program and book its cycles; `fill` is the share of the memory port that a beat uses."""
     start, done, push = np.zeros(len(code)), np.zeros(len(code)), np.zeros(len(code))
-    busy = np.zeros(N_UNITS)
-    cycles = run(code, len(code), chaining, start, done, push, busy)
-    role, unit = code[:, isa.ROLE].astype(int), code[:, isa.UNIT].astype(int)
-    roles = np.zeros((len(isa.ROLES), 6))
-    streamed = np.where(unit == isa.MPU, np.minimum(push, code[:, isa.OCCUPY]), 0.0)
-    # a tile narrower than the port, or a memory faster than a beat: the matrix unit is what the stream waits for
-    computing = np.where(code[:, isa.OCCUPY] <= code[:, isa.BEATS], streamed, streamed * (1.0 - fill))
-    wired = np.where(unit == isa.ROUTER, np.minimum(push, code[:, isa.LATENCY]), 0.0)
-    vector = np.where(unit == isa.VPU, push, 0.0)
-    stored = np.where((unit == isa.WRITE) | (unit == isa.DDR), push, 0.0)
-    np.add.at(roles[:, _COMPUTE], role, vector + computing)
-    np.add.at(roles[:, _OFFCHIP], role, streamed - computing + stored)
-    np.add.at(roles[:, _LINKS], role, wired)
-    np.add.at(roles[:, _OVERHEAD], role, push - streamed - vector - wired - stored)
-    hbm = np.bincount(role, code[:, isa.HBM], len(isa.ROLES))
+    busy, roles = np.zeros(N_UNITS), np.zeros((len(isa.ROLES), len(RESOURCES)))
+    cycles = book(code, chaining, fill, start, done, push, busy, roles)
+    hbm = np.bincount(code[:, isa.ROLE].astype(int), code[:, isa.HBM], len(isa.ROLES))
     return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, done)
+
+
+def _program(part: str, record: Sequence[Any], layer: Layer, context: Any) -> np.ndarray:
+    """Code of one layer, of the LM head or of the embedding of one token."""
+    if part == "layer":
+        heads = math.ceil(layer.heads / record[isa.CARDS])
+        return isa.layer_program(record, layer.width, heads, layer.head, layer.ffn, context)
+    return (
+        isa.head_program(record, layer.width, layer.vocab) if part == "head" else isa.token_program(record, layer.width)
+    )
 
 
 @lru_cache(maxsize=4096)
 def time_program(part: str, record: tuple[float, ...], layer: Layer, context: float, chaining: bool) -> Timed:
     """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
-    if part == "layer":
-        heads = math.ceil(layer.heads / record[isa.CARDS])
-        code = isa.layer_program(record, layer.width, heads, layer.head, layer.ffn, context)
-    elif part == "head":
-        code = isa.head_program(record, layer.width, layer.vocab)
-    else:
-        code = isa.token_program(record, layer.width)
-    return _summarise(code, chaining, record[isa.FILL])
+    return _summarise(_program(part, record, layer, context), chaining, record[isa.FILL])
+
+
+def role_cycles(part: str, record: tuple[Any, ...], layer: Layer, context: Any, chaining: bool) -> np.ndarray:
+    """`Timed.by_role` of a program; of a record or a context with columns in it, an array of columns. [cycle]
+
+    One program is written for all cores, its numbers columns, and run for each.
+    """
+    if not any(isinstance(one, Column) for one in (*record, context)):
+        return time_program(part, record, layer, context, chaining).by_role
+    code, fill = _program(part, record, layer, context), record[isa.FILL]
+    found = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
+    found += [(-1, 0, fill)] if isinstance(fill, Column) else []
+    if not found:
+        return _summarise(code.astype(np.float64), chaining, fill).by_role
+    shape = np.broadcast_shapes(*(one.values.shape for _, _, one in found))
+    fixed = np.array([[0.0 if isinstance(one, Column) else float(one) for one in row] for row in code])
+    strides = [[math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
+               for v in (one.values for _, _, one in found)]  # fmt: skip
+    sizes = [one.values.size for _, _, one in found]
+    out = np.zeros((len(isa.ROLES), len(RESOURCES), math.prod(shape)))
+    book_many(
+        fixed, np.array([i for i, _, _ in found]), np.array([c for _, c, _ in found]),
+        np.cumsum([0, *sizes[:-1]]), np.array(strides), np.concatenate([one.values.ravel() for _, _, one in found]),
+        0.0 if isinstance(fill, Column) else float(fill), np.array(shape), chaining, out,
+    )  # fmt: skip
+    return columns_of(out, shape)

@@ -13,6 +13,8 @@ from math import ceil, log2
 
 import numpy as np
 
+from engine.column import exceeds, larger, one_by_one, smaller
+
 __all__ = ["COLUMNS", "ROLES", "UNITS", "head_program", "layer_program", "token_program"]
 
 UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
@@ -55,17 +57,22 @@ D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_
 RECORD = 21
 
 
+def _levels(count: float) -> int:
+    """Levels of a tree over so many values. [-]"""
+    return ceil(log2(count))
+
+
 class _Program:
     """Instructions being written; every method appends one and returns its place."""
 
     def __init__(self, record: Sequence[float]) -> None:
         self.rec = record
         self.rows: list[list[float]] = []
-        self.tree = ceil(log2(record[D])) * record[ADD]  # depth of the adder tree behind the multipliers
-        self.maximum = ceil(log2(record[VECTOR])) * record[COMPARE]
+        self.tree = one_by_one(_levels, record[D]) * record[ADD]  # depth of the adder tree behind the multipliers
+        self.maximum = one_by_one(_levels, record[VECTOR]) * record[COMPARE]
 
     def code(self) -> np.ndarray:
-        """The program as rows of numbers, (n, COLUMNS)."""
+        """The program as rows of numbers, (n, COLUMNS); of columns where the record holds some."""
         return np.array(self.rows)
 
     def put(
@@ -87,7 +94,7 @@ class _Program:
         rec = self.rec
         beats = ceil(rows / rec[D]) * ceil(cols / rec[L])
         latency = rec[MUL] + self.tree + rec[ADD] + extra  # products, tree, accumulation over tiles
-        occupy = ceil(beats * max(1.0, rec[BEAT] + rec[GAP]))
+        occupy = ceil(beats * larger(1.0, rec[BEAT] + rec[GAP]))
         return self.put(
             MPU, occupy, latency, dep1, dep2, False, role, op, dst, src,
             hbm=rows * cols * rec[BYTES], beats=beats, handoff=handoff, arg=arg,
@@ -108,7 +115,7 @@ class _Program:
         """
         add, lanes = self.rec[ADD], self.rec[VECTOR]
         beats = ceil(elements / lanes)
-        levels = ceil(log2(lanes)) + (beats > 1) + ceil(log2(min(beats, add)))
+        levels = one_by_one(_levels, lanes) + exceeds(beats, 1.0) + one_by_one(_levels, smaller(beats, add))
         return self.put(VPU, beats, levels * add, dep, -1, True, role, ACCUMULATE, dst, src)
 
     def norm(self, width: float, dep: int, role: int, source: int) -> int:

@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices.dfx_isa.program import CHAIN, DEP1, DEP2, HANDOFF, LATENCY, OCCUPY, UNIT
+from engine.devices.dfx_isa.program import (
+    BEATS,
+    CHAIN,
+    DDR,
+    DEP1,
+    DEP2,
+    HANDOFF,
+    LATENCY,
+    MPU,
+    OCCUPY,
+    ROLE,
+    ROUTER,
+    UNIT,
+    VPU,
+    WRITE,
+)  # fmt: skip
+from engine.devices.family import RESOURCES
 from engine.kernels.jit import kernel
 
-__all__ = ["run"]
+__all__ = ["book", "book_many", "run"]
 
 N_UNITS = 5
+_COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
 
 
 @kernel
@@ -56,3 +73,55 @@ def run(code, count, chaining, start, done, push, busy):
         push[i] = ahead
         frontier += ahead
     return frontier
+
+
+@kernel
+def book(code, chaining, fill, start, done, push, busy, roles):
+    """`run` a program and book its cycles in ``roles`` (roles, resources); returns all cycles. [cycle]
+
+    ``fill`` is the share of the memory port that a beat uses. A tile narrower than the port, or a memory faster than
+    a beat: the matrix unit is what the stream waits for.
+    """
+    cycles = run(code, code.shape[0], chaining, start, done, push, busy)
+    roles[:] = 0.0
+    for i in range(code.shape[0]):
+        role, unit, ahead = int(code[i, ROLE]), int(code[i, UNIT]), push[i]
+        streamed = min(ahead, code[i, OCCUPY]) if unit == MPU else 0.0
+        computing = streamed if code[i, OCCUPY] <= code[i, BEATS] else streamed * (1.0 - fill)
+        wired = min(ahead, code[i, LATENCY]) if unit == ROUTER else 0.0
+        vector = ahead if unit == VPU else 0.0
+        stored = ahead if unit in (WRITE, DDR) else 0.0
+        roles[role, _COMPUTE] += vector + computing
+        roles[role, _OFFCHIP] += streamed - computing + stored
+        roles[role, _LINKS] += wired
+        roles[role, _OVERHEAD] += ahead - streamed - vector - wired - stored
+    return cycles
+
+
+@kernel
+def book_many(code, rows, columns, first, strides, values, fills, shape, chaining, out):
+    """`book` one program for many cores: fills ``out`` (roles, resources, cores).
+
+    Cores are numbered by ``shape``, last dimension fastest. Number v of ``code`` that differs between them lies at
+    ``code[rows[v], columns[v]]`` and is found at ``values[first[v]:]`` by ``strides[v]``; a row of -1 is the fill.
+    """
+    n, varying = code.shape[0], rows.shape[0]
+    start, done, push, busy = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(N_UNITS)
+    roles = np.zeros(out.shape[:2])
+    digits = np.zeros(shape.shape[0], dtype=np.int64)
+    for p in range(out.shape[2]):
+        left = p
+        for d in range(shape.shape[0] - 1, -1, -1):
+            digits[d] = left % shape[d]
+            left //= shape[d]
+        fill = fills
+        for v in range(varying):
+            at = first[v]
+            for d in range(shape.shape[0]):
+                at += strides[v, d] * digits[d]
+            if rows[v] < 0:
+                fill = values[at]
+            else:
+                code[rows[v], columns[v]] = values[at]
+        book(code, chaining, fill, start, done, push, busy, roles)
+        out[:, :, p] = roles

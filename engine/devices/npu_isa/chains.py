@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
+
+from engine.column import larger, one_by_one
 
 __all__ = ["CELLS", "DEPTHS", "Chain", "Passes", "Pipeline", "VectorOp", "cut", "finish", "floor_cycles", "pass_cycles"]
 
@@ -57,6 +59,11 @@ class Chain:
         return 2 + bool(self.matrix) + len(self.ops) + sum(bool(v.tap) for v in self.ops)
 
 
+def _levels(lanes: float) -> float:
+    """Levels of an adder tree over so many lanes. [-]"""
+    return math.ceil(math.log2(max(lanes, 2)))
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """Depths of the units of an instance. [cycle]"""
@@ -77,8 +84,8 @@ class Pipeline:
             2 * depths["mvu-convert"]  # float16 to shared exponent, and back
             + depths["mvu-distribute"]
             + math.ceil(native / lanes)  # a native tile passes
-            + math.ceil(math.log2(max(lanes, 2))) * depths["mvu-dot-level"]
-            + max(tiles - 1.0, 0.0) * depths["mvu-reduce-hop"]
+            + one_by_one(_levels, lanes) * depths["mvu-dot-level"]
+            + larger(tiles - 1.0, 0.0) * depths["mvu-reduce-hop"]
         )
         mfu = sum(depths[name] for name in ("mfu-crossbar", "mfu-add", "mfu-mul", "mfu-activation"))
         return cls(
@@ -170,7 +177,7 @@ class Passes:
         if pieces > self._pieces:
             self._before += self._last + (pieces - self._pieces - 1) * cycles
             self._pieces, self._last = pieces, cycles
-        self._last = max(self._last, cycles)
+        self._last = larger(self._last, cycles)
         return self._before + self._last
 
 
@@ -186,7 +193,6 @@ def finish(chain: Chain, places: tuple[int, ...], pipe: Pipeline, ready: dict[st
     return written
 
 
-@lru_cache(maxsize=256)
 def floor_cycles(cell: str, pipe: Pipeline) -> float:
     """Cycles from a state to the next one along the dependence: no step of the cell takes less. [cycle] A bound.
 
@@ -194,6 +200,12 @@ def floor_cycles(cell: str, pipe: Pipeline) -> float:
     as soon as it is written, so products stream behind the units that feed them and only the depth of the units
     counts here; how long the products occupy the engine is the other bound.
     """
+    return one_by_one(lambda *depths: _floor(cell, Pipeline(*depths)), *(getattr(pipe, f.name) for f in fields(pipe)))
+
+
+@lru_cache(maxsize=4096)
+def _floor(cell: str, pipe: Pipeline) -> float:
+    """The same of one instance."""
     chains = [piece for chain in CELLS[cell] for piece in cut(chain, pipe.mfus)]
     names = {c.target for c, _ in chains} | {v.tap for c, _ in chains for v in c.ops if v.tap}
     ready = {v.operand: 0.0 for c, _ in chains for v in c.ops} | {c.source: 0.0 for c, _ in chains}

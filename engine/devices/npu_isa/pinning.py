@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.column import larger, smaller
 from engine.devices.family import Fit, Job
 from engine.devices.footprint import footprint
 from hardware_specs.schema import Device
@@ -50,7 +51,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     wanted = need.weights + need.state  # lookup tables stay with the host
     fits = [Fit(chip_name, "onchip", wanted, chip, "pinned weights and state", required=not dram)]
     if dram:
-        spilled = max(0.0, wanted - chip)
+        spilled = larger(0.0, wanted - chip)
         fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned"))
     return tuple(fits)
 
@@ -67,7 +68,7 @@ def spills(job: Job, bits: float) -> dict[str, float]:
             if op.name not in here or op.name in spilled or op.stored == 0 or op.kind in HOST_KINDS:
                 continue
             size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
-            held = min(room, size)
+            held = smaller(room, size)
             room -= held
             spilled[op.name] = 1.0 - held / size
     return spilled

@@ -1,0 +1,199 @@
+"""Many values of a setting as one number: what a model works out of it by plain arithmetic comes out for all at once.
+
+Adding, multiplying, dividing and rounding doubles gives the same bits one by one and in an array, so the functions of a
+model that price one design fill a whole table in a few calls. A column lies along the axis of the designs it varies
+with; columns of several axes spread over their product only where they meet. A comparison that falls out alike for all
+values is answered. For anything else `NotAlike` names the axes along which the values must be taken apart.
+
+A model picks the larger of two numbers by `larger`, and so on, where either answer may come out.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+__all__ = [
+    "Column", "NotAlike", "columns_of", "each", "exceeds", "larger", "largest", "numbers", "one_by_one", "rows_of",
+    "settled", "smaller",
+]  # fmt: skip
+
+_WHOLE = 1 << 53  # integers up to here are doubles
+
+
+class NotAlike(Exception):
+    """The values of a column can't be treated alike: take them apart along one of those axes, if any is named."""
+
+    def __init__(self, axes: Sequence[int] = ()) -> None:
+        super().__init__(f"axes {list(axes)}")
+        self.axes = tuple(axes)
+
+
+def _operand(other: Any) -> Any:
+    if isinstance(other, Column):
+        return other.values
+    if (
+        isinstance(other, bool)
+        or not isinstance(other, int | float)
+        or (isinstance(other, int) and abs(other) > _WHOLE)
+    ):
+        raise NotAlike
+    return float(other)
+
+
+def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Column, Any], Any]:
+    def found(self: Column, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented  # its entries meet the column one by one
+        a, b = (_operand(other), self.values) if swapped else (self.values, _operand(other))
+        if of is operator.truediv and not np.all(b):  # a number raises where an array would go on
+            raise NotAlike(_varying(np.asarray(b) != 0.0))
+        return Column(of(a, b))
+
+    return found
+
+
+def _compared(of: Callable[[Any, Any], Any]) -> Callable[[Column, Any], bool]:
+    def found(self: Column, other: Any) -> bool:
+        answers = of(self.values, _operand(other))
+        if answers.all():
+            return True
+        if answers.any():
+            raise NotAlike(_varying(answers))
+        return False
+
+    return found
+
+
+def _varying(answers: np.ndarray) -> tuple[int, ...]:
+    """Axes along which answers differ."""
+    return tuple(d for d in range(answers.ndim) if (answers != answers.take([0], d)).any())
+
+
+class Column:
+    """A double for each value of an axis, or of several: an array with one dimension an axis of the designs."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values, dtype=np.float64)
+
+    __add__, __radd__ = _arithmetic(operator.add, False), _arithmetic(operator.add, True)
+    __sub__, __rsub__ = _arithmetic(operator.sub, False), _arithmetic(operator.sub, True)
+    __mul__, __rmul__ = _arithmetic(operator.mul, False), _arithmetic(operator.mul, True)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv, False), _arithmetic(operator.truediv, True)
+    __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
+    __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
+    __eq__ = _compared(operator.eq)  # type: ignore[assignment]
+    __ne__ = _compared(operator.ne)  # type: ignore[assignment]
+
+    def __neg__(self) -> Column:
+        return Column(-self.values)
+
+    def __bool__(self) -> bool:
+        return self != 0.0
+
+    def __ceil__(self) -> Column:
+        """What `math.ceil` and `np.ceil` find."""
+        if not np.isfinite(self.values).all():  # a number raises
+            raise NotAlike(_varying(np.isfinite(self.values)))
+        return Column(np.ceil(self.values))
+
+    def __format__(self, spec: str) -> str:
+        """The first value: what is told about many is told about one of them."""
+        return format(float(self.values.flat[0]), spec)
+
+    def __hash__(self) -> int:
+        raise self._apart()
+
+    def _apart(self) -> NotAlike:
+        return NotAlike([d for d, size in enumerate(self.values.shape) if size > 1])
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise self._apart()
+
+    __float__ = __int__ = __index__ = __str__ = __repr__ = __round__ = __floor__ = __trunc__ = __abs__ = _refuse
+    __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _refuse
+
+
+def larger(a: Any, b: Any) -> Any:
+    """``max(a, b)``, of columns value by value."""
+    if isinstance(a, Column) or isinstance(b, Column):
+        a, b = _operand(a), _operand(b)
+        return Column(np.where(b > a, b, a))
+    return b if b > a else a
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """``min(a, b)``, of columns value by value."""
+    if isinstance(a, Column) or isinstance(b, Column):
+        a, b = _operand(a), _operand(b)
+        return Column(np.where(b < a, b, a))
+    return b if b < a else a
+
+
+def largest(values: Iterable[Any]) -> Any:
+    """``max(values)``, of columns value by value."""
+    first, *rest = values
+    for value in rest:
+        first = larger(first, value)
+    return first
+
+
+def exceeds(need: Any, capacity: Any) -> Any:
+    """1.0 where a need is not met by a capacity, else 0.0; of columns value by value."""
+    if isinstance(need, Column) or isinstance(capacity, Column):
+        return Column(np.where(_operand(need) <= _operand(capacity), 0.0, 1.0))
+    return 0.0 if need <= capacity else 1.0
+
+
+def numbers(shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros that a model adds numbers or columns to; `settled` ends that."""
+    return np.full(shape, 0.0, dtype=object)
+
+
+def settled(found: np.ndarray) -> np.ndarray:
+    """The same as doubles, where no entry is a column."""
+    return found if any(isinstance(one, Column) for one in found.flat) else found.astype(np.float64)
+
+
+def one_by_one(work: Callable[..., float], *given: Any) -> Any:
+    """``work(*given)``, a number; of columns, the number of each of their values."""
+    if not any(isinstance(one, Column) for one in given):
+        return work(*given)
+    if len(given) == 1:  # many values of one column are the same
+        values, which = np.unique(given[0].values, return_inverse=True)
+        return Column(np.array([work(value) for value in values.tolist()], dtype=np.float64)[which])
+    return each(lambda *one: np.array(work(*one)), *given)[()]
+
+
+def each(work: Callable[..., np.ndarray], *given: Any) -> np.ndarray:
+    """``work(*given)``, an array; of columns, the array once for each of their values as an array of columns."""
+    if not any(isinstance(one, Column) for one in given):
+        return work(*given)
+    spread = np.broadcast_arrays(*(_operand(one) for one in given))
+    shape = spread[0].shape
+    found = [work(*one) for one in zip(*(s.ravel().tolist() for s in spread), strict=True)]
+    return columns_of(np.stack(found, axis=-1), shape)
+
+
+def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array whose last axis runs over designs, in the order of ``shape``, as an array of columns."""
+    out = np.empty(every.shape[:-1], dtype=object)
+    for at in np.ndindex(out.shape):
+        row = every[at]
+        out[at] = Column(row.reshape(shape)) if row.any() else 0.0
+    return out
+
+
+def rows_of(found: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Entries (*shape, columns) from what a function of designs returned; NotAlike where that is no row of numbers."""
+    if not isinstance(found, tuple | list | np.ndarray) or (isinstance(found, np.ndarray) and found.ndim != 1):
+        raise NotAlike
+    out = np.empty((*shape, len(found)))
+    for i, one in enumerate(found):
+        out[..., i] = _operand(one)
+    return out
