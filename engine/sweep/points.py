@@ -14,7 +14,7 @@ from engine.devices import gpu_model
 from engine.kernels.jit import kernel
 from engine.settle import N, settle_money, settle_times
 
-__all__ = ["fill_points", "gather_rows"]
+__all__ = ["fill_points", "fill_scattered", "gather_rows"]
 
 WIDTH = 256
 SUPPLIES = len(gpu_model.SUPPLY)
@@ -126,7 +126,8 @@ def fill_points(
             while at < n:
                 upto = min(n, at + same - (start + at) % same)
                 d = demand_first[h] + ops[h] * _demand_at(start + at, radix, demand_strides[h])
-                gpu_model.supply_block(demand[d : d + ops[h]], block, at, WIDTH if at == 0 and upto == n else upto)
+                whole = at == 0 and upto == n and n > SEGMENT
+                gpu_model.supply_block(demand[d : d + ops[h]], block, at, WIDTH if whole else upto)
                 at = upto
             for r in range(N):
                 rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]
@@ -141,3 +142,21 @@ def fill_points(
             for q in range(n):
                 target[q] = source[q]
         start += n
+
+
+@kernel
+def fill_scattered(
+    numbers, radix, strides, first, width, offset, row, values, constant_row, constant,
+    demand, demand_first, ops, demand_strides, run_of, block_row, same,
+    plan_rows, facts, given_row, given, wanted, out,
+):  # fmt: skip
+    """The same of designs here and there: fills ``out`` (len(wanted), n)."""
+    own, one = np.empty((given.shape[0], 1)), np.empty((wanted.shape[0], 1))
+    for i in range(numbers.shape[0]):
+        own[:, 0] = given[:, i]
+        fill_points(
+            numbers[i], numbers[i] + 1, radix, strides, first, width, offset, row, values, constant_row, constant,
+            demand, demand_first, ops, demand_strides, run_of, block_row, same,
+            plan_rows, facts, given_row, own, wanted, one,
+        )  # fmt: skip
+        out[:, i] = one[:, 0]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.settle import METRICS, Layout, N
-from engine.sweep.points import HALVES_ROWS, fill_points, gather_rows
+from engine.sweep.points import HALVES_ROWS, fill_points, fill_scattered, gather_rows
 
 __all__ = ["Assembly", "Pieces", "Program", "Run", "Table", "assemble", "price_run"]
 
@@ -108,12 +108,9 @@ class Program:
     def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of designs here and there."""
         wanted = self._wanted(figures)
-        out, one = np.empty((len(wanted), len(numbers))), np.empty((len(wanted), 1))
-        given = self._given(numbers).T if self.priced else np.zeros((len(numbers), 0))
-        for i, number in enumerate(numbers.tolist()):
-            own = np.ascontiguousarray(given[i])[:, None]
-            fill_points(number, number + 1, *self.arguments, self.given_row, own, wanted, one)
-            out[:, i] = one[:, 0]
+        out = np.empty((len(wanted), len(numbers)))
+        given = self._given(numbers) if self.priced else np.zeros((0, len(numbers)))
+        fill_scattered(numbers, *self.arguments, self.given_row, given, wanted, out)
         return self._parted(out, len(figures))
 
     def _given(self, numbers: np.ndarray) -> np.ndarray:
