@@ -274,11 +274,15 @@ class Prober:
     def __init__(self) -> None:
         require(JIT_ENABLED, "the probe needs compiled code; NUMBA_DISABLE_JIT is set")
         self.caches = cache_sizes()
-        lines = 8 * self.caches.l3 // _LINE
+        lines, threads = 8 * self.caches.l3 // _LINE, jit.pool_size()
         self.words = aligned(lines * _LINE // 4, np.int32)
-        self.words.view(np.float32)[:] = 1  # what the triad adds; as floats these words are no denormal numbers
+        # the first touch of the pages takes as long as a process's first compiled call: both at once
+        filled = [jit.pool().submit(part.fill, 1.0) for part in np.array_split(self.words.view(np.float32), threads)]
+        compute_peak("f32", 0.0, 1)
         # lines visited once a pass, and far more of them than the last-level cache holds
         self._ids = np.random.default_rng(0).integers(0, lines, lines // 4, dtype=np.int32)
+        for part in filled:  # what the triad adds; as floats these words are no denormal numbers
+            part.result()
 
     def far(self, threads: int = 1, rounds: int = _ROUNDS) -> float:
         """Rate at which memory is read. [B/s]"""
