@@ -49,6 +49,7 @@ _FIELDS = (
 
 ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
 ARRAY_N = 32.0  # filters side by side
+TILE = 32.0  # rows and filters that go to a core together
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
 
 
@@ -60,6 +61,23 @@ def _fill(m, n, k, macs):
     wide = n / (np.ceil(n / ARRAY_N) * ARRAY_N)
     high = m / (np.ceil(m / rows) * rows)
     return deep * wide * high
+
+
+@kernel
+def _skew(m, columns, pieces, rows):
+    """Time of the busiest core over the mean one: whole tiles first, the last, lower row of tiles into what is left.
+
+    The lower tiles count with their own height (in whole passes of the array), so that a row more is never faster:
+    work times skew is the larger of an even share and the busiest core's tiles, and neither falls with the rows.
+    """
+    whole = columns * np.floor(m / TILE)
+    high = np.ceil(TILE / rows) * rows
+    low = np.ceil((m - np.floor(m / TILE) * TILE) / rows) * rows
+    longest = np.ceil(whole / pieces) * high
+    if low > 0.0:
+        left = columns - (longest / high * pieces - whole) * np.floor(high / low)
+        longest += low * np.ceil(max(left, 0.0) / pieces)
+    return max(1.0, longest * pieces / (columns * np.ceil(m / rows) * rows))
 
 
 @kernel
@@ -116,9 +134,10 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
             k_own = np.ceil(k / ways) if shard == 3.0 else k
             macs = rec[LOW_MACS] if low else rec[WIDE_MACS]
             effort = (flops / 2.0) / (_fill(m, n_own, k_own, macs) * rec[MATRIX_FILL])
-            tiles = g_own * np.ceil(m / 32.0) * np.ceil(n_own / 32.0)
+            columns = g_own * np.ceil(n_own / TILE)
+            tiles = columns * np.ceil(m / TILE)
             pieces = min(cores, tiles)
-            skew = np.ceil(tiles / pieces) * pieces / tiles
+            skew = _skew(m, columns, pieces, max(1.0, np.floor(macs / (ARRAY_K * ARRAY_N))))
             out[j, MACS_LOW if low else MACS_WIDE] = effort
             out[j, ROOF] = 0.0 if low else 1.0
         elif unit == DEPTHWISE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -197,3 +198,28 @@ def test_the_length_rule_is_near_the_bound():
     busiest(lengths, True, 6, 4, 40.0, 10.0, 0.0, 10.0, False, 0.0, 1.0, out)
     least = max(lengths.sum() * 10 / 24, lengths.max() * 10)
     assert least <= out[0] <= 4 / 3 * least
+
+
+@pytest.mark.parametrize("rows", [1.0, 3.0, 4.0, 5.0, 9.0, 32.0])
+@pytest.mark.parametrize("cores", [1.0, 6.0, 12.0, 13.0])
+def test_a_row_more_is_never_faster_on_the_array(rows, cores):
+    """A ragged row of tiles counted as much as a whole one when work was dealt out, so 65 rows beat 64 by 10%."""
+    for columns in (1.0, 2.0, 7.0, 32.0, 100.0):
+        last = 0.0
+        for m in range(1, 200):
+            pieces = min(cores, columns * np.ceil(m / C.TILE))
+            work = columns * np.ceil(m / rows) * rows / C.TILE
+            time = work * C._skew(float(m), columns, pieces, rows) / pieces
+            assert time >= last * (1 - 1e-12)
+            assert time * pieces >= work * (1 - 1e-12)  # no core does less than an even share
+            last = time
+
+
+@pytest.mark.parametrize(
+    ("workload", "precision"), [("deepbench-lstm-256", "fp16"), ("dlrm-more-complex", "int8"), ("mlp-121m", "int8")]
+)
+def test_a_sample_more_is_never_faster(workload, precision):
+    base = on_card(workload, precision=precision)
+    batches = (1, 31, 32, 33, 41, 45, 63, 64, 65, 66, 69, 96, 97, 128, 129)
+    times = [evaluate(base.with_(batch=b)).latency_s for b in batches]
+    assert all(b >= a * (1 - 1e-12) for a, b in pairwise(times))
