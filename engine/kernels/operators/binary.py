@@ -16,6 +16,7 @@ neuron to a lane, and rows pass over a panel while it stays in the first-level c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -93,13 +94,19 @@ def _by_one(rows, pairs, words, limits, out, blocks, across):
     _range(0, blocks * across, x, words, limits, out, blocks, across)
 
 
+@lru_cache(4096)
+def _plan(rows: int, size: int, neurons: int, threads: int | None) -> tuple[int, int, int]:
+    """Pairs of words of a row, blocks of rows and panels across of a product."""
+    pairs, across = -(-size // 8), -(-neurons // ACROSS)
+    return pairs, row_blocks(rows, 8 * pairs, across, threads) if neurons else 0, across
+
+
 def _run(x: np.ndarray, packed: BinaryWeights, limits: np.ndarray, out: np.ndarray, threads: int | None) -> np.ndarray:
     rows, size = x.shape
     if size * 8 != packed.k:
         require(False, f"x has {size * 8} bits a row; allowed: {packed.k}, as the weights")
-    if packed.n and rows:
-        pairs, across = -(-size // 8), -(-packed.n // ACROSS)
-        blocks = row_blocks(rows, 8 * pairs, across, threads)
+    pairs, blocks, across = _plan(rows, size, packed.n, threads)
+    if blocks:
         if threads == 1:
             _by_one(x, pairs, packed.words, limits, out, blocks, across)
         else:
