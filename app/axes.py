@@ -13,9 +13,7 @@ from typing import Any
 
 from app import cached, specs, words
 from app import format as fmt
-from app.look import level_name
 from engine.devices import family
-from engine.formats import BITS
 from engine.scenario import Scenario, encode
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
@@ -27,7 +25,6 @@ __all__ = [
     "Span",
     "candidates",
     "size",
-    "tidy",
     "told",
     "usual",
     "values_of",
@@ -41,7 +38,6 @@ _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at f
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
 _FIRST_STEPS = 8
 _ON_OFF = (False, True)
-_BLOCKS = ("dfx", "npu", "card", "cpu", "gpu", "smartnic")  # parts of a spec that a label need not name
 
 
 @dataclass(frozen=True)
@@ -160,13 +156,6 @@ def _around(printed: str, reach: float) -> Span | None:
     return Span(f"{low}{tail} {unit}".strip(), f"{high}{tail} {unit}".strip(), _FIRST_STEPS)
 
 
-def tidy(label: str) -> str:
-    """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
-    words_ = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
-    shown = [words.format_label(w) if w in BITS else w for w in words_ if w not in _BLOCKS or len(words_) == 1]
-    return level_name(" ".join(shown))
-
-
 def _hardware(scenario: Scenario) -> list[Candidate]:
     found = []
     for row in specs.overridable(scenario):
@@ -175,7 +164,7 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
         found.append(
-            Candidate(row.path, tidy(row.label), group, (), span, row.printed, str, f"{row.basis}. {row.where}")
+            Candidate(row.path, words.tidy(row.label), group, (), span, row.printed, str, f"{row.basis}. {row.where}")
         )
     return found
 

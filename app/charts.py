@@ -264,5 +264,5 @@ def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] =
     for row in rows:
         if row["id"] in named:
             plot.label(row["published"], row["predicted"], row["id"], BESIDE)
-    x = log_axis(low, high, "Published, as printed (filled: validation, hollow: calibration)") | {"showgrid": False}
+    x = log_axis(low, high, "Published, as printed") | {"showgrid": False}
     return style(data, x, log_axis(low, high, "Predicted"), 380, dark, notes=plot.notes)

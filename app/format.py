@@ -102,10 +102,15 @@ def digits3(value: float) -> str:
 
 
 def digits4(value: float) -> str:
-    """A figure as papers print it, for comparison: four significant digits, 1,210,949 in full; no prefix."""
+    """A figure as papers print it, for comparison: four significant digits, 1,210,949 in full; no prefix.
+
+    Below a ten-thousandth, digits behind that many zeros are counted by nobody: `<0.0001`.
+    """
     if _unknown(value):
         return UNKNOWN
     size = abs(value)
+    if 0 < size < 1e-4:
+        return f">{MINUS}0.0001" if value < 0 else "<0.0001"
     if size == 0 or size >= 1000:
         shown = f"{size:,.0f}"
     else:

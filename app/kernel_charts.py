@@ -84,7 +84,7 @@ def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: fl
             "mode": "markers",
             "x": list(range(1, last + 1)),
             "y": [scale(s) for s in samples],
-            "marker": {"color": PICK[dark], "size": 8},
+            "marker": {"color": INK[dark], "size": 8},
             "hovertemplate": [f"run {i}<br>{fmt.seconds(s)}<extra></extra>" for i, s in enumerate(samples, 1)],
         },
     ]
@@ -126,7 +126,7 @@ def networks(rows: Sequence[Compared], dark: bool, width: float = 900.0) -> go.F
             "mode": "markers",
             "x": times,
             "y": [ratio for _, ratio, _ in known],
-            "marker": {"color": PICK[dark], "size": 8},
+            "marker": {"color": INK[dark], "size": 8},
             "hovertemplate": [
                 f"<b>{row.workload}</b><br>measured {fmt.seconds(seconds)}<br>predicted {fmt.seconds(row.predicted_s)}"
                 f"<br>{fmt.signed(ratio - 1)}<extra></extra>"

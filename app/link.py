@@ -29,11 +29,13 @@ __all__ = [
     "go",
     "home",
     "matching",
+    "on_system",
     "open_pair",
     "open_scenario",
     "pin",
     "read",
     "related",
+    "rival",
     "sync",
     "undo",
     "unpin",
@@ -41,6 +43,7 @@ __all__ = [
 
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
+_ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
 
 
 def home() -> Scenario:
@@ -184,9 +187,42 @@ def related(scenario: Scenario) -> Preset | None:
     return matching(scenario) or next(same, None)
 
 
+def rival() -> Scenario | None:
+    """The published rival of the preset at hand, asked what the scenario is asked; None where it can't be asked that.
+
+    A batch or a length that was changed is changed in both: 64 requests against the rival's one would flatter.
+    """
+    near = related(current())
+    if near is None or near.rival is None:
+        return None
+    try:
+        return _asked_the_same(PRESETS[near.rival].scenario, near.scenario)
+    except (ScenarioError, Unsupported):
+        return None
+
+
+def on_system(system: str) -> Scenario:
+    """The scenario's workload on another system as it usually runs there, asked the same.
+
+    ScenarioError or Unsupported where it can't be, in one sentence.
+    """
+    usual = default_scenario(system, current().workload)
+    return _asked_the_same(usual, usual)
+
+
+def _asked_the_same(other: Scenario, was: Scenario) -> Scenario:
+    """Another scenario with what the session's asks otherwise than `was`; an error where it is not offered or held."""
+    asked = {name: getattr(current(), name) for name in _ASKED}
+    found = other.with_(**{name: value for name, value in asked.items() if value != getattr(was, name)})
+    report = cached.report(encode(found))
+    if not report.fits:
+        raise ScenarioError(report.problems[0])
+    return found
+
+
 def baseline() -> str | None:
-    """Token that deltas refer to: the pinned one, else the preset's published rival; None where there is neither."""
+    """Token that deltas refer to: the pinned one, else the published rival's; None where there is neither."""
     if st.session_state.baseline:
         return st.session_state.baseline
-    near = related(current())
-    return encode(PRESETS[near.rival].scenario) if near and near.rival else None
+    found = rival()
+    return encode(found) if found else None

@@ -65,9 +65,8 @@ TRACK = ("#E9EDF2", "#252C36")
 PICK = ("#C2185B", "#FF6FA5")
 NEUTRAL = "#788494"
 CHART_TEXT = "#5B6675"  # light theme only; in the dark Streamlit's own is readable
-_ACRONYMS = frozenset(
-    ("hbm", "ddr", "dram", "lpddr", "gddr", "sram", "uram", "bram", "m20k", "emem", "imem", "ctm", "l1", "l2", "l3")
-)
+_MEMORIES = ("hbm", "ddr", "dram", "lpddr", "gddr", "sram", "uram", "bram", "m20k", "emem", "imem", "ctm")
+_ACRONYMS = frozenset((*_MEMORIES, "l1", "l2", "l3", "llc"))
 BAR_WIDTH = 0.66  # of a row
 BAR_TEXT = "#0B1220"
 

@@ -20,6 +20,7 @@ page = st.navigation(
     position="top",
 )
 link.arrive()
+st.set_page_config(page_title=f"{page.title} · Inferscape")
 if message:
     st.warning(fmt.plain(message), icon=":material/link_off:")
 try:

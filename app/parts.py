@@ -74,39 +74,52 @@ def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], No
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
 
 
+def _following(name: str, value: Any) -> str:
+    """Session key of a widget that shows `value`, a new one whenever something else than the widget changed it.
+
+    A browser that still draws the old value sends it with the next edit. Under the old key it is known for what was
+    drawn there; under one key for all it would count as picked, and undo that edit.
+    """
+    ss = st.session_state
+    key = f"{name}.{ss.get(name, 0)}"
+    if key not in ss or ss[key] != value:
+        ss[name] = ss.get(name, 0) + 1
+        key = f"{name}.{ss[name]}"
+        ss[key] = value
+    return key
+
+
 def presets() -> None:
     """One pill a document, and all presets under More."""
     heads = [p.id for p in PRESETS.values() if p.headline]
     found = link.matching(link.current())
-    st.session_state["w.preset"] = found.id if found and found.headline else None
+    head, one = found.id if found and found.headline else None, found.id if found else None
+    pill, listed = _following("w.preset", head), _following("w.more", one)
 
-    def picked() -> None:
-        if st.session_state["w.preset"]:
-            link.open_scenario(PRESETS[st.session_state["w.preset"]].scenario)
-
-    def more() -> None:
-        if st.session_state["w.more"]:
-            link.open_scenario(PRESETS[st.session_state["w.more"]].scenario)
+    def picked(key: str, drawn: str | None) -> None:
+        if st.session_state[key] and st.session_state[key] != drawn:
+            link.open_scenario(PRESETS[st.session_state[key]].scenario)
 
     near = link.related(link.current())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.pills(
             "Presets, one for each document",
             heads,
-            key="w.preset",
+            key=pill,
             format_func=lambda id: PRESETS[id].pill,
             on_change=picked,
+            args=(pill, head),
             label_visibility="collapsed",
         )
         with st.popover("More"), st.container(width=300 if mobile() else 460):
-            st.session_state["w.more"] = found.id if found else None
             st.selectbox(
                 "Preset",
                 sorted(PRESETS, key=lambda id: PRESETS[id].document),
                 index=None,
-                key="w.more",
+                key=listed,
                 format_func=lambda id: f"{DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}",
-                on_change=more,
+                on_change=picked,
+                args=(listed, one),
                 placeholder="Choose a preset",
             )
             if near and not found:
@@ -164,7 +177,7 @@ def baseline_report() -> tuple[str, Report] | None:
         report = cached.report(token)
     except (ScenarioError, Unsupported):
         return None
-    found = link.matching(report.scenario)
+    found = link.matching(report.scenario) if st.session_state.baseline else link.related(report.scenario)
     return (found.pill if found else report.system_name), report
 
 
@@ -184,18 +197,23 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
         against = baseline_report()
         if against and st.session_state.baseline:
             st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
-    with right, st.container(horizontal=True, horizontal_alignment="left" if mobile() else "right", gap="small"):
+    phone = mobile()
+    side = "left" if phone else "right"
+    with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
         if page == "explore":
             if st.button(
-                "Compare", icon=":material/view_column:", key="compare", help="Put this scenario beside others."
+                "Compare",
+                icon=None if phone else ":material/view_column:",
+                key="compare",
+                help="Put this scenario beside others.",
             ):
                 comparison.compare_now()
         else:
             st.page_link("views/explore.py", label="Explore", icon=":material/arrow_back:", query_params=link.address())
         pinned = st.session_state.baseline == st.session_state.token
         st.button(
-            "Pinned" if pinned else "Pin as baseline",
-            icon=":material/keep:",
+            "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
+            icon=None if phone else ":material/keep:",
             on_click=link.unpin if pinned else link.pin,
             disabled=report is None,
             key="pin",
@@ -204,19 +222,26 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
         _share()
         if report is not None:
             _export(report, page, exports)
-    if exports or page in ("explore", "sweep"):  # pages whose tables have a file of their own
-        _own_files_only()
+    _toolbars(own_files=bool(exports) or page in ("explore", "sweep"))
 
 
-def _own_files_only() -> None:
-    """Hides the download in the tables' toolbars: it has no tokens, units or versions and lets formulas run."""
+def _toolbars(own_files: bool) -> None:
+    """Hides what of the tables' toolbars misleads or is in the way.
+
+    Their download has no tokens, units or versions and lets formulas run: not beside files of the page's own. On a
+    phone the whole toolbar stands on the title above its table, always.
+    """
     button = '[data-testid="stElementToolbarButton"]:has(button[aria-label^="Download as CSV"])'
-    st.html(f"<style>{button} {{ display: none; }}</style>")
+    hidden = [button] if own_files else []
+    if mobile():
+        hidden.append('[data-testid="stElementToolbar"]')
+    if hidden:
+        st.html(f"<style>{', '.join(hidden)} {{ display: none; }}</style>")
 
 
 def _share() -> None:
     token = st.session_state.token
-    with st.popover("Share", icon=":material/link:"):
+    with st.popover("Share", icon=None if mobile() else ":material/link:"):
         query = urlencode(st.query_params.to_dict() | link.address(), safe="~.,")  # a page's own view travels too
         parts = urlsplit(st.context.url or "")
         url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
@@ -232,7 +257,7 @@ def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callab
         "Whole report, JSON": (page, "json", lambda: tables.report_json(report)),
     }
     today = datetime.now(UTC).date()
-    with st.popover("Export", icon=":material/download:"):
+    with st.popover("Export", icon=None if mobile() else ":material/download:"):
         for label, (stem, kind, make) in offered.items():
             st.download_button(
                 label,

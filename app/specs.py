@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from app import format as fmt
 from engine.bind import bind
 from engine.scenario import Scenario
-from hardware_specs.quantity import Quantity
+from hardware_specs.quantity import Quantity, parse
 
-__all__ = ["Row", "assumed_price", "overridable", "quantities"]
+__all__ = ["Row", "assumed_price", "overridable", "overridden", "quantities", "si_of", "written"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,32 @@ def overridable(scenario: Scenario) -> list[Row]:
 def assumed_price(scenario: Scenario) -> bool:
     """Whether a price of the scenario's devices has no source."""
     return any(device.price is not None and device.price.basis == "assumed" for device in bind(scenario).devices)
+
+
+def si_of(printed: str) -> tuple[float, str]:
+    """SI value and unit of a value as the catalog prints it, `$` for money; no unit where it is a plain count."""
+    if printed.replace(",", "").replace(".", "", 1).isdigit():
+        return float(printed.replace(",", "")), ""
+    value, dimension = parse(printed)
+    return value, {"1": "", "USD": "$"}.get(dimension, dimension)
+
+
+def written(printed: str, value: Any) -> str:
+    """A what-if value as people write it: as it was typed, else in the unit of the catalog's printed one."""
+    if isinstance(value, str):
+        return value
+    unit = si_of(printed)[1]
+    if not unit:
+        return f"{float(value):g}" if abs(value) < 1e-4 else fmt.digits4(float(value))
+    return fmt.usd(float(value)) if unit == "$" else fmt.si(float(value), unit)
+
+
+def overridden(scenario: Scenario) -> list[tuple[str, str]]:
+    """(label, value) of each what-if, in words; the bare path where the catalog no longer has it."""
+    if not scenario.overrides:
+        return []
+    known = {row.path: row for row in overridable(scenario)}
+    return [
+        (known[path].label, written(known[path].printed, value)) if path in known else (path, str(value))
+        for path, value in scenario.overrides.items()
+    ]

@@ -19,6 +19,8 @@ from engine.scenario import Scenario, ScenarioError
 
 __all__ = ["change", "go", "moves", "tiles"]
 
+_SAME = f"{100 * SAME:g}%"
+
 
 def go(page: str, scenario: Scenario) -> None:
     """Take a design to Explore, or beside the current scenario on Compare."""
@@ -43,8 +45,10 @@ def tiles(outcome: Outcome, design: Design) -> None:
         best, now = found.values[found.best[0]][found.best[1]], found.values[found.now[0]][found.now[1]]
         place = f"{found.rows.values[found.best[0]]} × {found.columns.values[found.best[1]]}"
         answer = f"{place} is best, {metric.text(best)}"
+        if found.slices is not None:
+            answer = f"{place} is as good as any within {_SAME}, {metric.text(best)}, with the fewest DSP slices"
         if now is not None and found.best != found.now:
-            answer += f" against {metric.text(now)} of the selected one"
+            answer += f"; selected {metric.text(now)}"
     with parts.card(f"{metric.label} by tile", f"{answer} (ring: best, star: selected)"):
         fig = sweep_charts.heat(
             [str(v) for v in found.columns.values],
@@ -59,8 +63,8 @@ def tiles(outcome: Outcome, design: Design) -> None:
         parts.figure(fig, f"{metric.label} over the tile's knobs: {answer}.", "tiles")
         if found.slices is not None:
             st.caption(
-                f"Of the tiles within {fmt.percent(SAME)} of the best figure, the ring marks the one that takes the "
-                f"fewest DSP slices, {found.slices:,.0f} a core."
+                f"Of the tiles within {_SAME} of the best figure, the ring marks the one that takes the fewest DSP "
+                f"slices, {found.slices:,.0f} a core."
             )
 
 

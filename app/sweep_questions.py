@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app import axes, sweep_run
+from app import axes, sweep_run, words
 from app.axes import Candidate, Span
 from app.objectives import Metric
 from app.spaces import Space
@@ -85,7 +85,7 @@ def swings(scenario: Scenario, metric: Metric) -> list[tuple[str, float, float]]
     found = axes.candidates(scenario)
     rows = []
     for swing in sensitivity(scenario, (metric.name,), share=SHARE)[metric.name][:_MOST_SWINGS]:
-        name = found[swing.path].label if swing.path in found else axes.tidy(swing.path.rpartition(".")[2])
+        name = found[swing.path].label if swing.path in found else words.tidy(swing.path.rpartition(".")[2])
         ends = [0.0 if end is None else end / swing.base - 1.0 for end in (swing.low, swing.high)]
         if any(abs(e) > 5e-4 for e in ends):
             rows.append((name[:1].upper() + name[1:], ends[0], ends[1]))

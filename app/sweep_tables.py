@@ -8,19 +8,19 @@ from typing import Any
 import pandas as pd
 
 from app import format as fmt
-from app import objectives
+from app import objectives, specs
 from app.axes import Candidate
+from app.look import RESOURCE_LABELS
 from app.objectives import Metric
 from app.sweep_charts import Column
 from app.sweep_run import Design, Outcome
 from engine.report import Report
 from engine.scenario import Scenario, encode
-from hardware_specs.quantity import parse
 
 __all__ = ["columns", "csv", "frame", "named", "over", "pair", "setting", "start_of", "told", "unmet"]
 
 _LIMITS = {
-    "refused": "not offered",
+    "refused": "the system takes no such combination",
     "fits": "memory capacity",
     "latency_s": "latency",
     "power_w": "power",
@@ -34,17 +34,7 @@ def setting(candidate: Candidate, value: Any) -> str:
     """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
     if not candidate.ranged:
         return candidate.shown(value)
-    return fmt.si(float(value), _unit(candidate)) if _unit(candidate) != "$" else fmt.usd(float(value))
-
-
-def _unit(candidate: Candidate) -> str:
-    """SI unit of a range's values; none where they are plain counts."""
-    dimension = parse(str(candidate.now))[1] if not _bare(str(candidate.now)) else "1"
-    return {"1": "", "USD": "$"}.get(dimension, dimension)
-
-
-def _bare(text: str) -> bool:
-    return text.replace(",", "").replace(".", "", 1).isdigit()
+    return specs.written(str(candidate.now), float(value))
 
 
 def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
@@ -71,7 +61,7 @@ def frame(
         candidate = found[axis.path]
         values = [axis.values[outcome.space.digits(d.number)[at]] for d in shown]
         if candidate.ranged:
-            scale = fmt.scale([float(v) for v in values], _unit(candidate))
+            scale = fmt.scale([float(v) for v in values], specs.si_of(str(candidate.now))[1])
             unit = f" ({scale.unit})" if scale.unit else ""
             data[candidate.label[:1].upper() + candidate.label[1:] + unit] = [scale(float(v)) for v in values]
         elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in candidate.options):
@@ -116,7 +106,14 @@ def pair(outcome: Outcome, design: Design, chosen: Report) -> list[tuple[str, st
         if m is not None:
             now_text = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
             rows.append((m.label, now_text, m.text(getattr(chosen, name))))
+    held = [_held(of) if of.fits else fmt.UNKNOWN for of in (report, chosen)]
+    rows.append(("Limited by", held[0], held[1]))
     return rows
+
+
+def _held(report: Report) -> str:
+    """What most of the time goes to: `off-chip memory 55%`."""
+    return f"{RESOURCE_LABELS[report.bound].lower()} {fmt.percent(report.breakdown[report.bound] / report.latency_s)}"
 
 
 def start_of(scenario: Scenario, candidate: Candidate) -> float:
@@ -124,7 +121,7 @@ def start_of(scenario: Scenario, candidate: Candidate) -> float:
     given = scenario.overrides.get(candidate.path, candidate.now)
     if not isinstance(given, str):
         return float(given)
-    return float(given.replace(",", "")) if _bare(given) else parse(given)[0]
+    return specs.si_of(given)[0]
 
 
 def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:

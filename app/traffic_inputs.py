@@ -215,10 +215,20 @@ def _asked(label: str, key: str, placeholder: str, high: float = 1e12) -> float 
     )  # fmt: skip
 
 
+def _typed(key: str) -> float | None:
+    """What a number input holds before it is drawn: what was typed, else what the address says."""
+    given = st.session_state.get(key, st.query_params.get(key))
+    try:
+        return float(given) if given is not None else None
+    except ValueError:
+        return None
+
+
 def site(report: Report, carried_qps: float) -> Site:
     """The demand, and where its nodes stand."""
-    with st.sidebar, st.expander("Demand and site", key="open.site"):
-        usual = nice(_DEMAND_NODES * carried_qps) if carried_qps > 0 else 1.0
+    usual = nice(_DEMAND_NODES * carried_qps) if carried_qps > 0 else 1.0
+    peak = _typed("demand") or usual
+    with st.sidebar, st.expander(f"Demand and site · {fmt.si(peak, 'QPS')}", key="open.site"):
         given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}")
         mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")

@@ -62,8 +62,11 @@ def verdict(headline: Headline, sla: Sla, report: Report) -> str:
         found = "" if idle is None else f": at {fmt.percent(headline.report.rho)} of capacity it is {fmt.seconds(idle)}"
         return f"**No load keeps {_promise(sla)}**{found}. {said}"
     low, high = headline.sure_qps, headline.hopeless_qps
+    batch = report.scenario.batch
+    held = "sequence" if report.unit == "token" else report.unit
+    each = f", requests of {batch:,} {held}s each" if batch > 1 else ""
     return (
-        f"**Max {fmt.si(headline.qps, 'QPS')} at {_promise(sla)}**, limited by **{fmt.plain(headline.limit)}**; "
+        f"**Max {fmt.si(headline.qps, 'QPS')} at {_promise(sla)}**{each}, limited by **{fmt.plain(headline.limit)}**; "
         f"99% sure: {_range(low, high)}. Capacity is {fmt.si(headline.capacity_qps, 'QPS')}. {said}"
     )
 

@@ -21,6 +21,8 @@ __all__ = ["kind_of", "scenario_controls", "set_costs", "system_label", "workloa
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
 _LONGEST = 33  # characters a select box of a 320 px sidebar shows
+_SEGMENTS = 22  # characters of the options beside each other that it shows in one line
+_NUMBER = 6  # digits beside the steps of a number input on half of it
 _AUTO = 0  # no tile has a side of 0
 
 
@@ -89,20 +91,21 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
 
 def _shape(scenario: Scenario, offered: Choices) -> None:
     lengths = [("inputs", offered.input_label), ("outputs", offered.output_label)]
-    cells: list[tuple[str, Callable[[], None]]] = []
+    cells: list[tuple[str, float, Callable[[], None]]] = []
     for field, label in lengths:
         if label:
-            cells.append((label, lambda field=field, label=label: _number(field, label, getattr(scenario, field))))
+            now = getattr(scenario, field)
+            cells.append((label, now, lambda field=field, label=label, now=now: _number(field, label, now)))
     for p in offered.params:
-        cells.append((p.label, lambda p=p: _param(p, scenario)))
+        cells.append((p.label, scenario.params.get(p.name, p.default), lambda p=p: _param(p, scenario)))
     for at in range(0, len(cells), 2):
         pair = cells[at : at + 2]
-        if len(pair) == 2 and all(len(label) <= 16 for label, _ in pair):
-            for column, (_, draw) in zip(st.columns(2), pair, strict=True):
+        if len(pair) == 2 and all(len(label) <= 16 and now < 10**_NUMBER for label, now, _ in pair):
+            for column, (_, _, draw) in zip(st.columns(2), pair, strict=True):
                 with column:
                     draw()
         else:
-            for _, draw in pair:
+            for _, _, draw in pair:
                 draw()
 
 
@@ -154,7 +157,7 @@ def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: C
         "args": (field, key),
         "help": help,
     }
-    if len(values) <= 4 and all(len(shown(v)) <= 8 for v in values):
+    if len(values) <= 4 and sum(len(shown(v)) for v in values) <= _SEGMENTS:
         st.segmented_control(_label(field, label), values, required=True, width="stretch", **common)
     else:
         st.selectbox(_label(field, label), values, **common)
@@ -255,8 +258,8 @@ def _overrides(scenario: Scenario) -> None:
             help=words.HELP["overrides"],
         )
         for path in shown:
-            key = _controlled(f"w.override.{path}", str(scenario.overrides.get(path, "")))
-            row = known.get(path)
+            row, value = known.get(path), scenario.overrides.get(path, "")
+            key = _controlled(f"w.override.{path}", specs.written(row.printed, value) if row else str(value))
             st.text_input(
                 row.label if row else path,
                 key=key,

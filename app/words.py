@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from app import format as fmt
+from app import specs
 from app.look import RESOURCE_LABELS, level_name
 from app.roofline import points
-from engine.formats import LABELS
+from engine.formats import BITS, LABELS
 from engine.report import Report
 from engine.scenario import Scenario
 
@@ -22,6 +23,7 @@ __all__ = [
     "knobs",
     "per",
     "rate_unit",
+    "tidy",
 ]
 
 HELP = {
@@ -52,6 +54,7 @@ SCHEMES = {
     "split": "Split",
     "on-path": "On path",
 }
+_BLOCKS = ("dfx", "npu", "card", "cpu", "gpu", "smartnic")  # parts of a spec that a label need not name
 _TINY = {"sample": "smpl"}  # on half of a phone
 _SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
 _WAITS = {
@@ -67,6 +70,13 @@ _WAITS = {
 def format_label(name: str) -> str:
     """A number format as people write it."""
     return LABELS.get(name, name)
+
+
+def tidy(label: str) -> str:
+    """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
+    words = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
+    shown = [format_label(w) if w in BITS else w for w in words if w not in _BLOCKS or len(words) == 1]
+    return level_name(" ".join(shown))
 
 
 def rate_unit(unit: str, tiny: bool = False) -> str:
@@ -104,9 +114,7 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     parts += [f"{name.replace('_', ' ')} {value:g}" for name, value in scenario.params.items()]
     normal = default.switches if default else {}
     parts += [f"{name} {'on' if on else 'off'}" for name, on in scenario.switches.items() if on != normal.get(name, on)]
-    parts += [
-        f"{path.removeprefix('devices.0.').replace('.', ' ')} {value}" for path, value in scenario.overrides.items()
-    ]
+    parts += [f"{tidy(label)} {value}" for label, value in specs.overridden(scenario)]
     return parts
 
 

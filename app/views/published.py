@@ -139,7 +139,10 @@ def evidence(rows: list[claims.Row]) -> None:
     left, right = st.columns([7, 3], gap="small")
     with left:
         inside = sum(bool(row["within"]) for row in drawn)
-        answer = f"{inside} of {len(drawn)} numbers within tolerance; the shaded band is ±10%"
+        answer = (
+            f"{inside} of {len(drawn)} numbers within tolerance; filled is validation, hollow calibration, a diamond "
+            "missed, the shaded band ±10%"
+        )
         with parts.card("Predicted against published", answer):
             event = parts.figure(
                 charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import cached, fused, link, parts, split_charts, widgets
+from app import cached, fused, link, parts, split_charts, widgets, words
 from app import format as fmt
 from engine.devices.family import Unsupported
 from engine.devices.smartnic_memory import read_cycles
@@ -41,8 +41,14 @@ def cut(scenario: Scenario) -> None:
     """Every cut between the two executors, and the best for a goal."""
     try:
         split, plain = cuts(scenario)
-    except (ScenarioError, Unsupported) as error:
+    except Unsupported as error:
         elsewhere(str(error))
+        return
+    except ScenarioError as error:
+        schemes = cached.options(encode(scenario)).schemes
+        ways = ", ".join(words.SCHEMES.get(name, name).lower() for name in schemes)
+        name = parts.pair_names(scenario)[0]
+        elsewhere(str(error) if "split" in schemes else f"{name} has one executor, run as {ways}")
         return
     goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import cached, comparison, link, parts, traffic_charts, traffic_tables, words
+from app import cached, link, parts, traffic_charts, traffic_others, traffic_tables
 from app import format as fmt
 from app.load import Answer, Load, Point, Spot, point_of, spot_of
 from app.simulation import Simulation
-from app.traffic_inputs import Site, load_and_sla, nice, site
+from app.traffic_inputs import load_and_sla, nice, site
 from engine.devices.family import Unsupported
-from engine.presets import PRESETS
 from engine.report import Report
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla
 
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
@@ -109,7 +107,7 @@ def spread(spot: Spot, sla: Sla) -> None:
         fig = traffic_charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
         parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
         for note in spot.report.notes if spot.report else ():
-            st.caption(fmt.plain(note))
+            st.caption(fmt.plain(note.replace("+-", "±")))
 
 
 def busy(spot: Spot, least: int = 140) -> None:
@@ -118,6 +116,8 @@ def busy(spot: Spot, least: int = 140) -> None:
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
     with parts.card("How busy each part is", said):
         parts.figure(traffic_charts.use(spot.use, parts.dark(), least), f"Use: {said}.", "t.use")
+        if "server" in spot.use and len(spot.use) > 1:
+            st.caption("Server: the whole system at work on a request, whichever of its parts that takes.")
 
 
 def busy_along(points: list[Point], qps: float, height: int) -> None:
@@ -149,71 +149,16 @@ def window(load: Load, qps: float) -> None:
             st.caption("All of these were turned away.")
 
 
-def _three(largest: float) -> Any:
-    """A column whose largest value has three digits, and as many decimals everywhere."""
-    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
-    return st.column_config.NumberColumn(format=f"%.{decimals}f")
-
-
-def _table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
-    whole = st.column_config.NumberColumn(format="localized")
-    columns = {n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
-    columns |= {n: whole for n in frame if frame[n].dtype.kind == "i" or n in ("Nodes", "Racks")}
-    columns |= {pinned: st.column_config.TextColumn(pinned=True, width="small" if pinned == "Down" else "medium")}
-    st.dataframe(frame, hide_index=True, column_config=columns, alt=alt)
-
-
-def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str]) -> None:
+def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str], peak_qps: float) -> None:
     """Nodes, racks, power and money for the demand."""
-    with parts.card("Nodes for the demand", said):
+    with parts.card(f"Nodes for {fmt.si(peak_qps, 'QPS')} at the peak", said):
         if frame is not None:
-            _table(frame.dropna(axis=1, how="all"), "Down", "Nodes, racks, power and cost by failure domain")
+            traffic_others.table(
+                frame.dropna(axis=1, how="all"), "Down", "Nodes, racks, power and cost by failure domain"
+            )
         for note in notes:
             st.caption(fmt.plain(note))
-
-
-def _short_name(scenario: Scenario) -> str:
-    """A preset's short name, or the system's with what differs from its default."""
-    found = link.matching(scenario)
-    if found:
-        return found.pill
-    system, _ = parts.pair_names(scenario)
-    return f"{system} · {', '.join(words.knobs(scenario, None)[:3])}"
-
-
-def rivals(report: Report) -> tuple[tuple[str, str], ...]:
-    """Names and tokens of what a scenario stands beside: the baseline, its published rival, this session's others."""
-    found: dict[str, Scenario] = {}
-    against = parts.baseline_report()
-    if against:
-        found[against[1].token] = against[1].scenario
-    preset = link.related(link.current())
-    if preset and preset.rival:
-        found.setdefault(encode(PRESETS[preset.rival].scenario), PRESETS[preset.rival].scenario)
-    for entry in comparison.shown().entries:
-        found.setdefault(encode(entry.scenario), entry.scenario)
-    found.pop(report.token, None)
-    return tuple((_short_name(scenario), token) for token, scenario in found.items())
-
-
-def others_card(report: Report, load: Load, sla: Sla, where: Site) -> None:
-    """The same demand on other systems; computed when it is opened."""
-    others = rivals(report)
-    title = f"The same demand on other systems · {len(others) or 'none chosen'}"
-    with st.expander(title, key="open.others", on_change="rerun") as folded:
-        if not folded.open:
-            return
-        if not others:
-            st.caption("Pin a baseline or put scenarios on Compare: they are asked for the same promise here.")
-            return
-        offers = cached.offers(load, sla, where, others)
-        names = [_short_name(report.scenario), *(name for name, _ in others)]
-        frame = traffic_tables.offers_frame(offers, names)
-        st.markdown(f":gray[{fmt.plain(traffic_tables.offers_said(offers, names))}]")
-        _table(frame, "System", "Systems at the same promise and demand")
-        for name, offer in zip(names, offers, strict=True):
-            for said in [offer.problem] if offer.problem else offer.notes:
-                st.caption(fmt.plain(f"{name}: {said}"))
+        st.caption("Demand, headroom, failures and prices are set under Demand and site, in the sidebar.")
 
 
 @st.fragment(run_every=0.4)
@@ -280,8 +225,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
     with chart:
         side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, made), lambda: spread(spot, sla))
-    capacity_card(frame, said, notes)
-    others_card(report, load, sla, where)
+    capacity_card(frame, said, notes, where.peak_qps)
+    traffic_others.card(report, load, sla, where)
     if spot.shares.size:
         tall = traffic_charts.use_height(spot.use, _SHORT)
         side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, 300 if parts.mobile() else tall))

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from engine.presets import PRESETS
-from engine.scenario import encode
+from engine.scenario import decode, encode
 from tests.app.forged import forged
 
 PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
@@ -156,6 +156,32 @@ def test_a_slider_moves_the_numbers(visit):
     slider.press("ArrowLeft")
     me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {me.token()!r}")
     assert me.leaves(before)
+
+
+def test_a_preset_on_its_way_out_does_not_undo_edits(visit):
+    me = visit()
+    home = PRESETS["dfx-1.5b"].scenario
+    for _ in range(3):  # whether an edit finds the page between two drawings is a matter of milliseconds
+        slider = me.page.get_by_role("slider", name="Batch")
+        slider.focus()
+        for _ in range(5):
+            me.page.keyboard.press("ArrowRight")
+        me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {encode(home)!r}")
+        me.settled()
+        batch = decode(me.token()).batch
+        assert batch > 1
+        assert decode(me.token()) == home.with_(batch=batch)
+        assert slider.get_attribute("aria-valuetext") == str(batch)
+        me.page.get_by_role("radio", name=PRESETS["dfx-1.5b"].pill).click()
+        me.page.wait_for_url(f"**s={encode(home)}*")
+        me.settled()
+
+
+def test_each_page_has_its_name_in_the_title(visit):
+    me = visit()
+    assert me.page.title() == "Explore · Inferscape"
+    me.page.get_by_role("link", name="Catalog").click()
+    me.page.wait_for_function("document.title === 'Catalog · Inferscape'")
 
 
 def choose(page, label, option):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.format import plain
+from app.format import compared, plain
 from engine.choices import default_scenario
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
@@ -58,7 +58,8 @@ def test_a_presets_link_opens_it(id):
     report = evaluate(PRESETS[id].scenario)
     assert len(at.metric) == (4 if report.fits else 0)
     assert bool(at.error) == bool(report.problems)
-    assert at.session_state["w.preset"] == (id if PRESETS[id].headline else None)
+    pill = at.session_state[f"w.preset.{at.session_state['w.preset']}"]
+    assert pill == (id if PRESETS[id].headline else None)
 
 
 BAD = {
@@ -123,6 +124,18 @@ def test_a_knob_changes_numbers_and_address():
     at.number_input(key="w.outputs").set_value(128).run()
     assert decode(token(alive(at))).outputs == 128
     assert any("modified" in m.value for m in at.markdown)
+
+
+def test_the_rival_is_asked_what_the_scenario_is_asked():
+    """Eleven times slower at batch 64, because the four GPUs take 64 requests at once too."""
+    at = opened()
+    assert [m.delta for m in at.metric][:2] == ["5.59× faster", "5.59× more"]
+    at.select_slider(key="w.batch").set_value(64).run()
+    mine, other = (evaluate(PRESETS[id].scenario.with_(batch=64)) for id in ("dfx-1.5b", "v100-1.5b"))
+    ratio = mine.latency_per_unit_s / other.latency_per_unit_s
+    assert ratio > 10
+    shown = [m.delta for m in alive(at).metric]
+    assert shown[:2] == [compared(ratio, 1.0, "slower", "faster"), compared(1 / ratio, 1.0, "more", "less")]
 
 
 def test_another_system_brings_its_defaults_and_another_workload_too():

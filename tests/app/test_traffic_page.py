@@ -334,3 +334,10 @@ def test_what_cannot_run_or_does_not_fit_says_so():
     assert "Does not fit" in opened(s=encode(tight)).error[0].value
     other = odd.with_(system="agilio-cx", scheme="on-path", devices=1, tile=(), switches={})
     assert len(opened(s=encode(other)).info) == 1
+
+
+def test_the_demand_and_what_a_request_holds_are_named():
+    at = opened(s=encode(PRESETS["v100-1.5b"].scenario.with_(batch=8)), demand="50")
+    assert said(at, "**Nodes for 50.0 QPS at the peak**")
+    assert said(at, "requests of 8 sequences each")
+    assert any(e.label == "Demand and site · 50.0 QPS" for e in at.expander)

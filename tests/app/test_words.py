@@ -127,6 +127,13 @@ def test_neighbours_of_a_pair_that_cannot_run_can():
     assert pairs[1][1] == never.workload
 
 
+def test_a_what_if_is_named_with_its_unit():
+    swept = PRESETS["dfx-1.5b"].scenario.with_(overrides={"devices.0.memory.hbm.bandwidth": 730204483905.3717})
+    assert words.knobs(swept, None)[-1] == "HBM bandwidth 730 GB/s"
+    typed = swept.with_(overrides={"devices.0.memory.hbm.bandwidth": "0.92 TB/s"})
+    assert words.knobs(typed, None)[-1] == "HBM bandwidth 0.92 TB/s"
+
+
 @pytest.mark.parametrize("id", SOME)
 def test_every_value_offered_for_change_can_be_changed(id):
     scenario = PRESETS[id].scenario
