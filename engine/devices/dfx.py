@@ -28,7 +28,8 @@ from engine.devices.dfx_isa.core import (
 from engine.devices.dfx_isa.scoreboard import N_UNITS
 from engine.devices.dfx_isa.tiling import dsp_slices
 from engine.devices.family import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
-from hardware_specs.schema import Device
+from engine.words import level_name
+from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph, Op
 
 __all__ = ["FAMILY", "Layer", "core_record", "time_program"]
@@ -75,10 +76,15 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     return None
 
 
+def _weight_memory(device: Device) -> MemoryLevel:
+    """The off-chip level that holds the weights."""
+    return next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
+
+
 def place(job: Job) -> tuple[Fit, ...]:
     """Weights and KV in HBM, embeddings and biases in DDR, vectors of one token on chip."""
     layer = Layer.of(job.phase)
-    hbm = next(m for m in job.device.memory if m.role == "offchip" and "weights" in m.holds)
+    hbm = _weight_memory(job.device)
     ways = job.ways
     heads, part = math.ceil(layer.heads / ways), math.ceil(layer.width / ways)
     matrices = layer.width * (3 * heads * layer.head + part + math.ceil(layer.ffn / ways)) + layer.ffn * part
@@ -207,6 +213,14 @@ def _notes(job: Job) -> tuple[str, ...]:
     d, lanes, taken, there = _slices(job)
     share = f" of {there:,.0f} ({100 * taken / there:.0f}%)" if there else ""
     found = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
+    dfx, hbm = job.device.dfx, _weight_memory(job.device)
+    port = dfx.channels.si * dfx.channel_bits.si / 8 * dfx.clock.si
+    if hbm.bandwidth and port < hbm.bandwidth.si:
+        found.append(
+            f"Weights enter by {dfx.channels.si:.0f} channels of {dfx.channel_bits.si:.0f} bits, {port / 1e9:.0f} GB/s "
+            f"at {dfx.clock.si / 1e6:.0f} MHz: that port is the off-chip limit; a faster {level_name(hbm.name)} "
+            "changes nothing."
+        )
     if job.length > 1 and not job.switches["skip_head"]:
         found.append("The LM head runs for input tokens too.")
     guessed = [name for name in DEPTHS if name not in job.device.dfx.depths]

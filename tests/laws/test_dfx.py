@@ -162,3 +162,16 @@ def test_the_published_tile_is_the_fastest_that_fits_in_a_long_context_and_a_hai
     long, short = latencies(768, 256), latencies(64, 64)
     assert min(long, key=long.get) == (64, 16)
     assert short[64, 16] < 1.004 * min(short.values())
+
+
+def test_a_port_slower_than_the_memory_is_named_as_the_limit_and_is_one():
+    base = default_scenario("dfx-u280", "gpt2-1.5b")
+
+    def run(*changes: str):
+        report = evaluate(apply_all(base, list(changes)))
+        return report.latency_s, any("that port is the off-chip limit" in a.text for a in report.assumptions)
+
+    bandwidth, clock = "devices.0.memory.hbm.bandwidth", "devices.0.dfx.clock"
+    assert run() == run(f"{bandwidth}=900 GB/s") == (run()[0], True)
+    assert run(f"{bandwidth}=400 GB/s")[1] is False
+    assert run(f"{clock}=230 MHz")[1] is False
