@@ -1,10 +1,10 @@
 """A many-core inference card: matrix engine, vector unit and SRAM in each core, a shared cache, LPDDR behind it.
 
-The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up,
-timed and scheduled in `card_cores`; this module turns a device and a job into what those need. Weights that fit in the
-cores' SRAM and the cache stay there, whole tensors at a time, those most often read first and of those the largest.
-Where a network has embedding tables and its parts are placed apart, some cores look up and the others compute.
-Estimates.
+The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up in
+`card_demand`, timed and scheduled in `card_cores`; this module turns a device and a job into what those need. Weights
+that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those most often read first and of those
+the largest. Where a network has embedding tables and its parts are placed apart, some cores look up and the others
+compute. Estimates.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices import card_cores as C
+from engine.devices import card_demand as D
 from engine.devices.card_bags import busiest, list_lengths, overflow
 from engine.devices.card_graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES
@@ -43,7 +44,7 @@ from model_zoo.ops import Graph, Op, Phase
 
 __all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "supply", "utilisation"]
 
-_UNITS = {T.CONTRACTION: C.MATRIX, T.LOOKUP: C.LOOKUP, T.MOVEMENT: C.COPY}
+_UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
 _NO_WORK = frozenset({"Reshape"})
 _PASSES = {"Softmax": 3, "LayerNormalization": 3, "RMSNormalization": 2, "LRN": 2}
 _ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
@@ -71,44 +72,44 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
 def _unit(op: Op) -> int:
     if op.contraction:
         one = op.kind == "Conv" and op.n.at() == 1.0 and op.g.coef > 1
-        return C.DEPTHWISE if one else C.MATRIX
+        return D.DEPTHWISE if one else D.MATRIX
     if op.kind in _NO_WORK:
-        return C.NOTHING
-    return _UNITS.get(T.CLASS_OF.get(op.kind, -1), C.LANES)
+        return D.NOTHING
+    return _UNITS.get(T.CLASS_OF.get(op.kind, -1), D.LANES)
 
 
 def _traits(ops: tuple[Op, ...]) -> np.ndarray:
     """What kind of work each op is, shape (n_ops, TRAITS)."""
-    out = np.zeros((len(ops), C.TRAITS))
+    out = np.zeros((len(ops), D.TRAITS))
     group, before = -1, None
     for row, op in zip(out, ops, strict=True):
         unit = _unit(op)
-        copies = op.layers if unit == C.LOOKUP or (op.kind == "Tile" and op.layers > 1) else 1
-        row[C.UNIT] = unit
-        row[C.COPIES] = copies
-        row[C.PASSES] = _PASSES.get(op.kind, 2 if op.attribute(RANGE) else 1)
-        row[C.RIDES] = float(op.attribute(RIDES) > 0 or unit == C.NOTHING)
-        row[C.HOST] = C.ON_HOST * (op.kind in _ON_HOST)
+        copies = op.layers if unit == D.LOOKUP or (op.kind == "Tile" and op.layers > 1) else 1
+        row[D.UNIT] = unit
+        row[D.COPIES] = copies
+        row[D.PASSES] = _PASSES.get(op.kind, 2 if op.attribute(RANGE) else 1)
+        row[D.RIDES] = float(op.attribute(RIDES) > 0 or unit == D.NOTHING)
+        row[D.HOST] = D.ON_HOST * (op.kind in _ON_HOST)
         if op.attribute(HOSTED):
-            row[C.HOST] = C.HOST_MOVES
+            row[D.HOST] = D.HOST_MOVES
         elif op.attribute(DECODED):
-            row[C.HOST] = C.DECODER
-        row[C.LANE_FLOP] = 0.5 if op.kind in _FUSED_MULTIPLY_ADD else 1.0
+            row[D.HOST] = D.DECODER
+        row[D.LANE_FLOP] = 0.5 if op.kind in _FUSED_MULTIPLY_ADD else 1.0
         low = op.attribute(LOW) > 0
         rides = op.attribute(RIDES) > 0
         if not op.contraction and op.attribute(LOW_IN) and op.kind not in _FUSED_MULTIPLY_ADD:
-            row[C.LANE_READ] = WIDEN
+            row[D.LANE_READ] = WIDEN
         if not op.contraction and op.attribute(LOW_OUT) and low and not rides:
-            row[C.LANE_WRITE] = NARROW
-        row[C.LOW] = float(low)
+            row[D.LANE_WRITE] = NARROW
+        row[D.LOW] = float(low)
         if op.kind == "GlobalAveragePool":
-            row[C.WINDOW] = op.attribute("height") * op.attribute("width")
+            row[D.WINDOW] = op.attribute("height") * op.attribute("width")
             if low:  # sums of many 8-bit values need 32-bit lanes, half as many
-                row[C.LANE_FLOP], row[C.LANE_READ] = 2.0, 2 * WIDEN
+                row[D.LANE_FLOP], row[D.LANE_READ] = 2.0, 2 * WIDEN
         now = (op.layers // copies, op.steps)
         if now != before:
             group, before = group + 1, now
-        row[C.GROUP] = group
+        row[D.GROUP] = group
     return out
 
 
@@ -153,9 +154,9 @@ def _kept(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray, core
     if not job.switches["on-chip-weights"]:
         return stay
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
-    size = np.where(traits[:, C.LOW] > 0, rec[C.LOW_BYTES], rec[C.WIDE_BYTES]) * rec[C.DENSITY]
+    size = np.where(traits[:, D.LOW] > 0, rec[D.LOW_BYTES], rec[D.WIDE_BYTES]) * rec[D.DENSITY]
     share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
-    each = np.where(traits[:, C.UNIT] == C.LOOKUP, 0.0, table[:, T.STORED] * size * share)
+    each = np.where(traits[:, D.UNIT] == D.LOOKUP, 0.0, table[:, T.STORED] * size * share)
     often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
     space = max(0.0, onchip_bytes(job.device, cores * job.streams) - need.activations)
     _stay(each, table[:, T.LAYERS], often, space, stay)
@@ -166,19 +167,19 @@ def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
     table, traits, _, _ = _lowered(job)
     rec = record(job)
-    stay = _kept(job, table, traits, rec, int(rec[C.CORES]))
-    size = np.where(traits[:, C.LOW] > 0, rec[C.LOW_BYTES], rec[C.WIDE_BYTES]) * rec[C.DENSITY]
+    stay = _kept(job, table, traits, rec, int(rec[D.CORES]))
+    size = np.where(traits[:, D.LOW] > 0, rec[D.LOW_BYTES], rec[D.WIDE_BYTES]) * rec[D.DENSITY]
     share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
     held = table[:, T.STORED] * table[:, T.LAYERS] * size * share * stay
-    return float(held[traits[:, C.UNIT] != C.LOOKUP].sum())
+    return float(held[traits[:, D.UNIT] != D.LOOKUP].sum())
 
 
 def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: float) -> np.ndarray:
-    """Lookups of the busiest card and core, shape (n_ops, 4); see `card_cores.demand_ops`."""
+    """Lookups of the busiest card and core, shape (n_ops, 4); see `card_demand.demand_ops`."""
     out, model = np.zeros((len(job.ops), 4)), job.model
     element = table_bits(job) / 8
     for j, op in enumerate(job.ops):
-        if traits[j, C.UNIT] != C.LOOKUP:
+        if traits[j, D.UNIT] != D.LOOKUP:
             continue
         rows = op.gather_rows.at(job.batch, job.length, job.context)
         row_cycles = np.ceil(op.row_elements / lanes) * model["row_lane_ops"] + model["row_cycles"]
@@ -206,7 +207,7 @@ def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: 
 
 
 def record(job: Job) -> np.ndarray:
-    """Flat record of the mapping for the compiled demand, in SI, in the order of `card_cores._FIELDS`."""
+    """Flat record of the mapping for the compiled demand, in SI, in the order of `card_demand.FIELDS`."""
     device, model = job.device, job.model
     card = device.card
     assert card is not None
@@ -275,12 +276,12 @@ def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rec = record(job)
     card = job.device.card
     assert card is not None
-    cores = int(rec[C.CORES])
+    cores = int(rec[D.CORES])
     clock, lanes = card.clock.max.si, card.vector_bits.si / 16
     bags = _bags(job, traits, cores, lanes, job.model["dispatch"] * clock)
     stay = _kept(job, table, traits, rec, cores)
-    out = np.zeros((table.shape[0], C.DEMANDS))
-    C.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
+    out = np.zeros((table.shape[0], D.DEMANDS))
+    D.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
     return out, first, waits
 
 
@@ -309,7 +310,7 @@ def utilisation(job: Job) -> float:
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
     asked, seconds, spans, _ = schedule(job)
-    runs = asked[:, C.RUNS]
+    runs = asked[:, D.RUNS]
     spec = job.device.card
     assert spec is not None
     vector = 2 * spec.cores.si * spec.vector_bits.si / 8 * spec.clock.max.si  # 8-bit multiply-adds in every lane
@@ -317,8 +318,8 @@ def price(job: Job) -> PhaseCost:
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), asked, seconds, spans)
     return PhaseCost(
-        seconds, runs * asked[:, C.WORK], roofs[asked[:, C.ROOF].astype(int)],
-        runs * (asked[:, C.FAR] + asked[:, C.BEYOND]), runs * asked[:, C.NEAR], timeline=bars, timeline_of=of,
+        seconds, runs * asked[:, D.WORK], roofs[asked[:, D.ROOF].astype(int)],
+        runs * (asked[:, D.FAR] + asked[:, D.BEYOND]), runs * asked[:, D.NEAR], timeline=bars, timeline_of=of,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices import card_cores as C
+from engine.devices import card_demand as D
 from engine.devices.family import RESOURCES, Job, Span
 
 __all__ = ["bars_of", "core_spans"]
@@ -16,7 +17,7 @@ def bars_of(
     job: Job, cores: int, asked: np.ndarray, seconds: np.ndarray, spans: np.ndarray
 ) -> tuple[tuple[Span, ...], str]:
     """Bars of the segment of the pass that takes longest, the longest ops of it."""
-    groups = asked[:, C.SEGMENT].astype(int)
+    groups = asked[:, D.SEGMENT].astype(int)
     chosen = int(np.bincount(groups, seconds.sum(axis=1)).argmax())
     rows = np.flatnonzero((groups == chosen) & (spans[:, 1] > spans[:, 0]))
     if len(rows) > SHOWN:
@@ -26,11 +27,11 @@ def bars_of(
         Span("all cores" if pieces >= cores else f"{int(pieces)} cores", job.ops[j].name, begin, end - begin,
              RESOURCES[busiest_of[j]])
         for j, pieces, begin, end in zip(
-            rows.tolist(), asked[rows, C.PIECES].tolist(), spans[rows, 0].tolist(), spans[rows, 1].tolist(),
+            rows.tolist(), asked[rows, D.PIECES].tolist(), spans[rows, 0].tolist(), spans[rows, 1].tolist(),
             strict=True,
         )
     )  # fmt: skip
-    layers = int(asked[rows[0], C.RUNS]) if len(rows) else 1
+    layers = int(asked[rows[0], D.RUNS]) if len(rows) else 1
     return bars, f"one of {layers} layers" if layers > 1 else job.phase.name
 
 
@@ -54,13 +55,13 @@ def core_spans(
     clock, low = 0.0, 0
     while low < n:
         high = low + 1
-        while high < n and asked[high, C.SEGMENT] == asked[low, C.SEGMENT]:
+        while high < n and asked[high, D.SEGMENT] == asked[low, D.SEGMENT]:
             high += 1
-        bars = np.full((int(asked[low:high, C.PIECES].sum()), 4), -1.0)
+        bars = np.full((int(asked[low:high, D.PIECES].sum()), 4), -1.0)
         makespan = C.list_schedule(
             low, high, asked, piece, far, first, waits, cores, ranked, begin, end, held, free, rank, core_of, bars
         )
-        for _ in range(max(1, round(asked[low, C.RUNS]))):
+        for _ in range(max(1, round(asked[low, D.RUNS]))):
             for j, core, at, done in bars.tolist():
                 if done > at:
                     op = int(j)
@@ -68,7 +69,7 @@ def core_spans(
                         Span(f"core {start + int(core) + 1}", job.ops[op].name, clock + at, done - at, names[op])
                     )
             clock += makespan
-        apart = (asked[low:high, C.HOST_OPS] > 0) | (asked[low:high, C.PIXELS] > 0)
+        apart = (asked[low:high, D.HOST_OPS] > 0) | (asked[low:high, D.PIXELS] > 0)
         clock += float(seconds[low:high][apart].sum())
         low = high
     return tuple(found)

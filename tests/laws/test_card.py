@@ -12,6 +12,7 @@ from engine.bind import bind
 from engine.choices import default_scenario
 from engine.devices import card
 from engine.devices import card_cores as C
+from engine.devices import card_demand as D
 from engine.devices.card_bags import busiest, list_lengths
 from engine.devices.card_graph import as_run
 from engine.evaluate import evaluate
@@ -69,9 +70,9 @@ def test_cores_are_never_over_committed_and_bars_end_with_the_pass(workload):
     asked, seconds, spans, (worked, offered) = card.schedule(one)
     cores = card.cores_of(one)
     assert 0 < worked <= offered
-    for group in np.unique(asked[:, C.SEGMENT]):
-        rows = np.flatnonzero((asked[:, C.SEGMENT] == group) & (asked[:, C.PIECES] > 0))
-        runs = asked[rows[0], C.RUNS]
+    for group in np.unique(asked[:, D.SEGMENT]):
+        rows = np.flatnonzero((asked[:, D.SEGMENT] == group) & (asked[:, D.PIECES] > 0))
+        runs = asked[rows[0], D.RUNS]
         makespan = spans[rows, 1].max()
         own = seconds[rows][:, [0, 1, 2, 5]].sum()
         assert own == pytest.approx(runs * makespan, rel=1e-9)
@@ -90,7 +91,7 @@ def test_an_op_starts_after_what_it_reads(workload):
     first, waits = card.needs(one.ops)
     for j in range(len(one.ops)):
         for i in waits[first[j] : first[j + 1]]:
-            if asked[i, C.SEGMENT] == asked[j, C.SEGMENT]:
+            if asked[i, D.SEGMENT] == asked[j, D.SEGMENT]:
                 assert spans[j, 0] >= spans[i, 1] - 1e-12
 
 
@@ -207,9 +208,9 @@ def test_a_row_more_is_never_faster_on_the_array(rows, cores):
     for columns in (1.0, 2.0, 7.0, 32.0, 100.0):
         last = 0.0
         for m in range(1, 200):
-            pieces = min(cores, columns * np.ceil(m / C.TILE))
-            work = columns * np.ceil(m / rows) * rows / C.TILE
-            time = work * C._skew(float(m), columns, pieces, rows) / pieces
+            pieces = min(cores, columns * np.ceil(m / D.TILE))
+            work = columns * np.ceil(m / rows) * rows / D.TILE
+            time = work * D._skew(float(m), columns, pieces, rows) / pieces
             assert time >= last * (1 - 1e-12)
             assert time * pieces >= work * (1 - 1e-12)  # no core does less than an even share
             last = time
