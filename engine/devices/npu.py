@@ -15,12 +15,13 @@ import numpy as np
 
 from engine.column import exceeds, larger, largest, numbers, settled, smaller
 from engine.devices.family import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
-from engine.devices.npu_isa.chains import CELLS, DEPTHS, Passes, Pipeline, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.instance import Engine
 from engine.devices.npu_isa.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
-__all__ = ["FAMILY", "Engine", "stored_bits"]
+__all__ = ["FAMILY", "peak", "stored_bits"]
 
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _GATES = {3: "gru", 4: "lstm"}
@@ -31,46 +32,6 @@ _STEPS: dict[str, tuple[str, ...]] = {
 } | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))  # fmt: skip
 """Vector instructions of an operator, any activation standing for all; moving data needs none."""
 _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
-
-
-@dataclass(frozen=True)
-class Engine:
-    """What the cost model reads of an instance."""
-
-    native: float
-    lanes: float
-    tiles: float
-    clock: float
-    beats: float  # cycles a native tile, or a native vector, takes
-    vector_beats: float  # cycles a native vector takes in an MFU
-    pipe: Pipeline
-
-    @classmethod
-    def of(cls, device: Device) -> Engine:
-        """Read off the `npu` block."""
-        npu = device.npu
-        assert npu is not None
-        depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
-        native, lanes = npu.native_dim.si, npu.lanes.si
-        beats = math.ceil(native / lanes)
-        vector = math.ceil(native / npu.mfu_lanes.si) if npu.mfu_lanes else beats
-        pipe = Pipeline.of(depths, native, lanes, npu.tiles.si, npu.mfus.si)
-        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe)
-
-    def vectors(self, elements: float) -> float:
-        """Native vectors that hold so many elements. [-]"""
-        return math.ceil(elements / self.native)
-
-    def product(self, rows: float, n: float, k: float) -> float:
-        """Cycles of `rows` matrix-vector products by one n x k matrix. [cycle]
-
-        Its native tiles are dealt to the engines; a matrix of fewer tiles than engines is copied where several rows
-        can use the copies.
-        """
-        tiles = self.vectors(n) * self.vectors(k)
-        if rows > 1:
-            return math.ceil(rows * tiles / self.tiles) * self.beats
-        return rows * math.ceil(tiles / self.tiles) * self.beats
 
 
 def peak(device: Device, format: str) -> float:

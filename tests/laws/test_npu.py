@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from engine.choices import default_scenario
 from engine.devices import family
-from engine.devices.npu import Engine, stored_bits
+from engine.devices.npu import stored_bits
 from engine.devices.npu_isa.chains import CELLS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.instance import Engine
 from engine.evaluate import evaluate
 from engine.settings import apply_all
 from hardware_specs.catalog import default_catalog

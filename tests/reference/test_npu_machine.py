@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.choices import default_scenario
-from engine.devices.npu import Engine
 from engine.devices.npu_isa.accuracy import accuracy
+from engine.devices.npu_isa.instance import Engine
 from engine.devices.npu_isa.machine import Processor, arithmetic, relative_error
 from engine.devices.npu_isa.programs import attention, convolution, mlp, recurrent, split_to_units
 from engine.devices.npu_isa.timing import sequence_cycles
