@@ -39,11 +39,12 @@ from __future__ import annotations
 from engine.sweep.attribution import Attribution, attribute
 from engine.sweep.blocks import TABLE_LIMIT, figures_of, price, table_rows
 from engine.sweep.chunk import Mismatch
+from engine.sweep.goals import FIGURES, Limit, Objective, objectives_of
 from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import Cancelled, sweep
 from engine.sweep.sensitivity import Swing, knobs_of, sensitivity
-from engine.sweep.space import FIGURES, Axis, Limit, Objective, Space, objectives_of, space_of
+from engine.sweep.space import Axis, Space, space_of
 from engine.sweep.tiles import TileTable, tile_table
 
 __all__ = [

@@ -12,7 +12,7 @@ from engine.choices import choices, default_scenario, why_not
 from engine.evaluate import evaluate
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, make
-from engine.sweep.space import FIGURES
+from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 

@@ -16,10 +16,11 @@ from engine.scenario import ScenarioError, encode
 from engine.sweep.choice import TileChoice
 from engine.sweep.design import Beat, Family, Structural
 from engine.sweep.entries import Refused
+from engine.sweep.goals import FIGURES
 from engine.sweep.program import Program
 from engine.sweep.result import shown
 from engine.sweep.setting import numeric_axes
-from engine.sweep.space import FIGURES, Space
+from engine.sweep.space import Space
 from engine.sweep.tables import compile_family
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo

@@ -11,8 +11,9 @@ import numpy as np
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.sift import sift
 from engine.sweep.blocks import Block, Programs
+from engine.sweep.goals import FIGURES, Objective
 from engine.sweep.result import BINS
-from engine.sweep.space import FIGURES, Objective, space_of
+from engine.sweep.space import space_of
 from engine.sweep.top import Top, best_of
 
 __all__ = ["PIECE", "Found", "Known", "Mismatch", "Wish", "killers_of", "search", "search_shared"]

@@ -12,7 +12,8 @@ import numpy as np
 
 from engine.kernels.search.bins import BINS, bin_edges
 from engine.scenario import ScenarioError, encode
-from engine.sweep.space import FIGURES, Space
+from engine.sweep.goals import FIGURES
+from engine.sweep.space import Space
 
 __all__ = ["BINS", "Counts", "Front", "SweepResult", "shown", "write_rows"]
 

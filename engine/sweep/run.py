@@ -20,8 +20,9 @@ from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.blocks import Block, Programs, figures_of
 from engine.sweep.chunk import Found, Known, Mismatch, Wish, killers_of, search, search_shared
+from engine.sweep.goals import FIGURES
 from engine.sweep.result import BINS, Counts, Front, SweepResult
-from engine.sweep.space import FIGURES, Space, space_of
+from engine.sweep.space import Space, space_of
 from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo

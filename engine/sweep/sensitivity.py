@@ -16,7 +16,7 @@ from engine.evaluate import evaluate
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError
 from engine.settings import apply
-from engine.sweep.space import FIGURES
+from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo

@@ -1,4 +1,4 @@
-"""A space of designs: a scenario, axes over any of its settings, limits that count and what is to be best.
+"""A space of designs: a scenario, axes over any of its settings, and the goals they are judged by (`goals`).
 
 A design is a number: digits of a mixed radix, one an axis, the last axis fastest. A space travels as a dict, a YAML
 file or a token, so that a link holds it.
@@ -12,30 +12,23 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import exp, isfinite, isnan, log, prod
+from math import exp, isfinite, log, prod
 from pathlib import Path
 from typing import Any
 
 from engine.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
 from engine.settings import apply
-from engine.settle import METRICS
+from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
 from hardware_specs.plain import read_plain
 
-__all__ = ["AXES_LIMIT", "FIGURES", "Axis", "Limit", "Objective", "Space", "objectives_of", "space_of", "steps"]
+__all__ = ["AXES_LIMIT", "Axis", "Space", "apply_settings", "space_of", "steps"]
 
 AXES_LIMIT = 16
 VALUES_LIMIT = 100_000  # of one axis
 TOKEN_LIMIT = 16_384
 POINTS_LIMIT = 10**12
 _JSON_LIMIT = 1 << 20
-
-FIGURES = tuple(name for name in METRICS if name != "interval_s")
-"""Figures of a report that a limit or an objective may name."""
-_HIGHER = {"throughput_per_s", "throughput_per_w", "throughput_per_usd"}
-_SIGNS = {"min": 1.0, "max": -1.0}
-
-Value = str | int | float | bool | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -58,86 +51,6 @@ class Axis:
     def paths(self) -> frozenset[str]:
         """Every path it sets."""
         return frozenset(path for digit in range(len(self)) for path, _ in self.settings(digit))
-
-
-@dataclass(frozen=True)
-class Limit:
-    """An inequality on a figure: ``figure <= value`` or ``figure >= value``."""
-
-    figure: str
-    most: bool
-    value: float
-
-    def excess(self, found: float) -> float:
-        """How far a figure lies on the wrong side, relative to the limit; 0 or less where it is kept. [-]"""
-        gap = found - self.value if self.most else self.value - found
-        return gap / (abs(self.value) or 1.0)
-
-    def __str__(self) -> str:
-        return f"{self.figure} {'<=' if self.most else '>='} {self.value:.6g}"
-
-
-@dataclass(frozen=True)
-class Objective:
-    """A figure to be small (`sign` 1) or large (`sign` -1)."""
-
-    figure: str
-    sign: float
-
-    def __str__(self) -> str:
-        return f"{self.figure}:{'min' if self.sign > 0 else 'max'}"
-
-
-def _figure(name: Any, where: str) -> str:
-    if name not in FIGURES:
-        raise ScenarioError(f"{where} is {str(name)[:40]!r}: figures are {', '.join(FIGURES)}")
-    return str(name)
-
-
-def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
-    """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max."""
-    parts: list[Any] = [f"{k}:{v}" for k, v in given.items()] if isinstance(given, Mapping) else []
-    parts = parts or (given.split(",") if isinstance(given, str) else list(given))
-    found = []
-    for part in parts:
-        if isinstance(part, Objective):
-            found.append(part)
-            continue
-        name, _, goal = str(part).strip().partition(":")
-        name = _figure(name.strip(), "objective")
-        goal = goal.strip() or ("max" if name in _HIGHER else "min")
-        if goal not in _SIGNS:
-            raise ScenarioError(f"objective {name} is {goal[:20]!r}: min or max is allowed")
-        found.append(Objective(name, _SIGNS[goal]))
-    if not 1 <= len(found) <= 4 or len({o.figure for o in found}) < len(found):
-        raise ScenarioError(f"{len(found)} objectives were given: 1 to 4 different figures are allowed")
-    return tuple(found)
-
-
-def _limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
-    """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``."""
-    parts = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else list(given or ())
-    fits, found = False, []
-    for part in parts:
-        if isinstance(part, Limit):
-            found.append(part)
-            continue
-        text = str(part).strip()
-        if text == "fits":
-            fits = True
-            continue
-        sign = next((s for s in ("<=", ">=") if s in text), None)
-        if sign is None:
-            raise ScenarioError(f"constraint {text[:60]!r}: write fits, figure <= number or figure >= number")
-        name, _, number = text.partition(sign)
-        try:
-            value = float(number)
-        except ValueError:
-            raise ScenarioError(f"constraint {text[:60]!r}: {number.strip()[:20]!r} is not a number") from None
-        if isnan(value):
-            raise ScenarioError(f"constraint {text[:60]!r}: nan is not a limit")
-        found.append(Limit(_figure(name.strip(), "constraint"), sign == "<=", value))
-    return fits, tuple(found)
 
 
 def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[float, ...]:
@@ -243,7 +156,7 @@ class Space:
         return {
             "scenario": encode(self.base),
             "axes": {axis.path: list(axis.values) for axis in self.axes},
-            "constraints": [*(["fits"] if self.fits else []), *(_exact(limit) for limit in self.limits)],
+            "constraints": [*(["fits"] if self.fits else []), *(limit.exact for limit in self.limits)],
             "objectives": [str(o) for o in self.objectives],
         }
 
@@ -258,10 +171,6 @@ class Space:
         if len(token) > TOKEN_LIMIT:
             raise ScenarioError(f"this space makes a token of {len(token)} characters: {TOKEN_LIMIT} are allowed")
         return token
-
-
-def _exact(limit: Limit) -> str:
-    return f"{limit.figure} {'<=' if limit.most else '>='} {limit.value!r}"
 
 
 def apply_settings(base: Scenario, settings: Sequence[tuple[str, Any]]) -> Scenario:
@@ -342,7 +251,7 @@ def space_of(given: Any) -> Space:
         )
     axes = tuple(Axis(str(path), _values(str(path), values)) for path, values in given["axes"].items())
     constraints = given.get("constraints", ["fits"])
-    fits, limits = _limits_of(constraints)
+    fits, limits = limits_of(constraints)
     objectives = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
     return Space(_base(given["scenario"]), axes, objectives, limits, fits)
 

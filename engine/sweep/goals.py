@@ -1,0 +1,103 @@
+"""Goals of a space: figures of a report, the limits that count on them, and what is to be best; read from text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+from engine.scenario import ScenarioError
+from engine.settle import METRICS
+
+__all__ = ["FIGURES", "Limit", "Objective", "limits_of", "objectives_of"]
+
+FIGURES = tuple(name for name in METRICS if name != "interval_s")
+"""Figures of a report that a limit or an objective may name."""
+_HIGHER = {"throughput_per_s", "throughput_per_w", "throughput_per_usd"}
+_SIGNS = {"min": 1.0, "max": -1.0}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An inequality on a figure: ``figure <= value`` or ``figure >= value``."""
+
+    figure: str
+    most: bool
+    value: float
+
+    def excess(self, found: float) -> float:
+        """How far a figure lies on the wrong side, relative to the limit; 0 or less where it is kept. [-]"""
+        gap = found - self.value if self.most else self.value - found
+        return gap / (abs(self.value) or 1.0)
+
+    @property
+    def exact(self) -> str:
+        """The inequality with every digit, as `limits_of` reads it back."""
+        return f"{self.figure} {'<=' if self.most else '>='} {self.value!r}"
+
+    def __str__(self) -> str:
+        return f"{self.figure} {'<=' if self.most else '>='} {self.value:.6g}"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A figure to be small (`sign` 1) or large (`sign` -1)."""
+
+    figure: str
+    sign: float
+
+    def __str__(self) -> str:
+        return f"{self.figure}:{'min' if self.sign > 0 else 'max'}"
+
+
+def _figure(name: Any, where: str) -> str:
+    if name not in FIGURES:
+        raise ScenarioError(f"{where} is {str(name)[:40]!r}: figures are {', '.join(FIGURES)}")
+    return str(name)
+
+
+def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
+    """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max."""
+    parts: list[Any] = [f"{k}:{v}" for k, v in given.items()] if isinstance(given, Mapping) else []
+    parts = parts or (given.split(",") if isinstance(given, str) else list(given))
+    found = []
+    for part in parts:
+        if isinstance(part, Objective):
+            found.append(part)
+            continue
+        name, _, goal = str(part).strip().partition(":")
+        name = _figure(name.strip(), "objective")
+        goal = goal.strip() or ("max" if name in _HIGHER else "min")
+        if goal not in _SIGNS:
+            raise ScenarioError(f"objective {name} is {goal[:20]!r}: min or max is allowed")
+        found.append(Objective(name, _SIGNS[goal]))
+    if not 1 <= len(found) <= 4 or len({o.figure for o in found}) < len(found):
+        raise ScenarioError(f"{len(found)} objectives were given: 1 to 4 different figures are allowed")
+    return tuple(found)
+
+
+def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
+    """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``."""
+    parts = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else list(given or ())
+    fits, found = False, []
+    for part in parts:
+        if isinstance(part, Limit):
+            found.append(part)
+            continue
+        text = str(part).strip()
+        if text == "fits":
+            fits = True
+            continue
+        sign = next((s for s in ("<=", ">=") if s in text), None)
+        if sign is None:
+            raise ScenarioError(f"constraint {text[:60]!r}: write fits, figure <= number or figure >= number")
+        name, _, number = text.partition(sign)
+        try:
+            value = float(number)
+        except ValueError:
+            raise ScenarioError(f"constraint {text[:60]!r}: {number.strip()[:20]!r} is not a number") from None
+        if isnan(value):
+            raise ScenarioError(f"constraint {text[:60]!r}: nan is not a limit")
+        found.append(Limit(_figure(name.strip(), "constraint"), sign == "<=", value))
+    return fits, tuple(found)
