@@ -107,7 +107,7 @@ def spread(spot: Spot, sla: Sla) -> None:
         fig = traffic_charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
         parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
         for note in spot.report.notes if spot.report else ():
-            st.caption(fmt.plain(note.replace("+-", "±")))
+            st.caption(fmt.plain(note))
 
 
 def busy(spot: Spot, least: int = 140) -> None:

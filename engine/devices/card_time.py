@@ -24,8 +24,7 @@ def bars_of(
         rows = np.sort(rows[np.argsort(spans[rows, 0] - spans[rows, 1], kind="stable")[:SHOWN]])
     busiest_of = seconds.argmax(axis=1)
     bars = tuple(
-        Span("all cores" if pieces >= cores else f"{int(pieces)} cores", job.ops[j].name, begin, end - begin,
-             RESOURCES[busiest_of[j]])
+        Span(_lane(int(pieces), cores), job.ops[j].name, begin, end - begin, RESOURCES[busiest_of[j]])
         for j, pieces, begin, end in zip(
             rows.tolist(), asked[rows, D.PIECES].tolist(), spans[rows, 0].tolist(), spans[rows, 1].tolist(),
             strict=True,
@@ -33,6 +32,13 @@ def bars_of(
     )  # fmt: skip
     layers = int(asked[rows[0], D.RUNS]) if len(rows) else 1
     return bars, f"one of {layers} layers" if layers > 1 else job.phase.name
+
+
+def _lane(pieces: int, cores: int) -> str:
+    """Name of the row an operator of so many pieces is drawn in."""
+    if pieces >= cores:
+        return "all cores"
+    return f"{pieces} core{'s' if pieces > 1 else ''}"
 
 
 def core_spans(

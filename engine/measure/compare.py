@@ -262,7 +262,7 @@ def _mean(a: Roofline, b: Roofline) -> Roofline:
 
 
 def summary(rows: Sequence[Compared]) -> str:
-    """`27 networks: median error 12%, worst 1.8x (gru-...)`, held against the goal; one sentence."""
+    """`27 networks: median error 12%, worst 1.80× (gru-...)`, held against the goal; one sentence."""
     known = [row for row in rows if row.ratio is not None]
     if not known:
         return "No network was compared."
@@ -273,6 +273,6 @@ def summary(rows: Sequence[Compared]) -> str:
     beyond = sum(max(row.ratio, 1 / row.ratio) > MOST for row in known if row.ratio)
     met = median(errors) <= GOAL and off <= MOST
     return (
-        f"{len(known)} networks: median error {median(errors):.0%} (goal {GOAL:.0%}), {beyond} beyond {MOST:.0f}x, "
-        f"worst {off:.2f}x ({worst.workload}); the goal is {'met' if met else 'missed'}."
+        f"{len(known)} networks: median error {median(errors):.0%} (goal {GOAL:.0%}), {beyond} beyond {MOST:.0f}×, "
+        f"worst {off:.2f}× ({worst.workload}); the goal is {'met' if met else 'missed'}."
     )

@@ -22,7 +22,7 @@ from engine.traffic.sizes import Fixed, Sizes
 __all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
 
 LEVEL = 0.99  # confidence of every interval
-TIGHT = 0.05  # an interval within +-5% of its value is called tight
+TIGHT = 0.05  # an interval within ±5% of its value is called tight
 WARMUP = 0.10  # share of each replication that is discarded
 _TICK = 2.0**-52  # of a clock that shows 1
 _EXACT = 1e-3  # largest rounding of a time over the time a request takes of the capacity
@@ -103,7 +103,7 @@ def simulate(
     """Latency distribution of ``system`` under ``arrivals``.
 
     ``requests`` are split over independent ``replications``; the first tenth of each is discarded. When the interval
-    of a mean or quantile is wider than +-5%, replications are added until it is not or ``most`` requests have been
+    of a mean or quantile is wider than ±5%, replications are added until it is not or ``most`` requests have been
     simulated. A trace is replayed once and its interval comes from consecutive batches. Same seed, same bits,
     whatever the number of threads.
 
@@ -197,7 +197,7 @@ def _report(
     notes = list(_notes(arrivals, top, length))
     if not tight and figures:
         worst = max(figures, key=lambda f: f.spread)
-        wide = f"+-{worst.spread:.1%}" if math.isfinite(worst.spread) else "it has no upper end"
+        wide = f"±{worst.spread:.1%}" if math.isfinite(worst.spread) else "it has no upper end"
         notes.append(f"The interval is not tight: {wide}; simulate more requests.")
     settled = abs(area - stays) <= edge
     if not settled:

@@ -162,7 +162,7 @@ def _row(id, measured, predicted):
 def test_the_summary_counts_what_it_says():
     rows = [_row("a", 1.0, 1.1), _row("b", 1.0, 0.9), _row("c", 1.0, 0.4)]
     said = summary([*rows, Compared("d", "fp32", 1, 1, None, None, None, (), (), "too large")])
-    assert said.startswith("3 networks: median error 10% (goal 20%), 1 beyond 2x, worst 2.50x (c)")
+    assert said.startswith("3 networks: median error 10% (goal 20%), 1 beyond 2×, worst 2.50× (c)")
     assert said.endswith("missed.")
     assert summary(rows[:2]).endswith("met.")
 

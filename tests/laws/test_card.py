@@ -84,6 +84,12 @@ def test_cores_are_never_over_committed_and_bars_end_with_the_pass(workload):
             assert held <= cores * (1 + 1e-9)
 
 
+def test_rows_of_the_timeline_count_cores_in_words_that_agree():
+    rows = {bar.unit for bar in evaluate(on_card("dlrm-less-complex")).timeline}
+    assert {"1 core", "2 cores", "all cores"} <= rows
+    assert "1 cores" not in rows
+
+
 @pytest.mark.parametrize("workload", NETWORKS)
 def test_an_op_starts_after_what_it_reads(workload):
     one = job(workload)
