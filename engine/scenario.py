@@ -71,8 +71,9 @@ class Scenario(_Frozen):
     """System, workload, batching, precision, tiling, partition, optimisations and what-ifs.
 
     `layers` names operators that stay in a wider format than `precision`: the per-layer plan of a mixed-precision
-    network. `tile` is empty for the best tile the model finds. `split` is the number of operators that stay on the
-    first executor. `overrides` maps a hardware path such as ``devices.0.npu.tiles`` to a printed quantity.
+    network. `tile` is empty for the family's own choice: DFX takes the best tile the model finds, a CPU all cores of
+    the stream. `split` is the number of operators that stay on the first executor. `overrides` maps a hardware path
+    such as ``devices.0.npu.tiles`` to a printed quantity.
     """
 
     version: int = Field(default=VERSION, ge=1, le=VERSION)

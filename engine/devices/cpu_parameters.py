@@ -96,6 +96,8 @@ SWITCHES: tuple[Switch, ...] = (
 
 ASSUMPTIONS: tuple[str, ...] = (
     "Streams share cores, last-level cache and DRAM bandwidth evenly; each runs the same network on its own batch.",
+    "A stream runs on all its cores unless the tile names its threads; every operator forks and joins them, so a small "
+    "or recurrent network can be faster on fewer.",
     "On several sockets a stream keeps to as few as hold its threads, its memory spread over those.",
     "Weights are streamed and packed while the first row is multiplied; the remaining rows run from cache.",
     "INT8 covers products with stored weights; lookups, normalisation and state stay wide. The zero point of the first "

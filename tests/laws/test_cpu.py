@@ -109,6 +109,13 @@ def test_threads_help_and_stay_below_ideal(net):
     assert times[0] / times[3] < 9.0
 
 
+def test_only_the_join_of_its_threads_makes_a_network_slower_on_more():
+    lstm = [job("epyc-9965", "deepbench-lstm-256", tile=(t,)) for t in (1, 8, 64, 192)]
+    assert cpu.price(lstm[1]).total_s < cpu.price(lstm[3]).total_s
+    without = [cpu.price(replace(j, model=j.model | {"barrier": 0.0})).total_s for j in lstm]
+    assert without == sorted(without, reverse=True)
+
+
 def test_more_streams_raise_throughput_and_latency():
     made, waited = [], []
     for streams in (1, 4, 14, 28):
