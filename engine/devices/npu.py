@@ -327,6 +327,8 @@ FAMILY = DeviceFamily(
     ),
     assumptions=(
         "A recurrent step takes the longer of its matrix work and the dependence chain of its state; inputs run ahead.",
+        "Each further tile engine lengthens the hand-over between engines, twice the lanes the adder tree: a step that "
+        "waits for its state, or a product too small to fill them, can be slower on more of either.",
         "Weights are pinned greedily in the order of the network; stored bits are sign and mantissa.",
         "Requests of a batch run one after the other; the program is single-threaded.",
         "Inputs and outputs cross the network step by step while the processor works, in float16.",

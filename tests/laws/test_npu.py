@@ -55,6 +55,21 @@ def test_deeper_units_are_slower_on_a_small_network(path):
     assert latency(settings_=deeper, hidden=256, input=256) > latency(hidden=256, input=256)
 
 
+@pytest.mark.parametrize(("knob", "depth", "values"), [
+    ("tiles", "mvu-reduce-hop", (6, 12, 24)), ("lanes", "mvu-dot-level", (40, 80, 160)),
+])  # fmt: skip
+@pytest.mark.parametrize("steps", [1, 25, 500])
+def test_more_engines_or_lanes_are_slower_only_by_the_path_they_lengthen(knob, depth, values, steps):
+    def times(*more):
+        return [latency(settings_=[f"system.devices.0.npu.{knob}={v}", *more], steps=steps, hidden=256, input=256)
+                for v in values]  # fmt: skip
+
+    paid, free = times(), times(f"system.devices.0.npu.depths.{depth}=0 cycles")
+    assert paid == sorted(paid)
+    assert paid[0] < paid[-1]
+    assert free == sorted(free, reverse=True)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 12), st.sampled_from([1, 2, 4]))
 def test_overrides_of_the_instance_change_its_peak(tiles, lanes):
