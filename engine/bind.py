@@ -16,6 +16,7 @@ from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import Quantity, SpecError
 from hardware_specs.schema import Device, Link, LinkUse, System
 from model_zoo.catalog import Zoo, default_zoo
+from model_zoo.families.family import Family
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
@@ -162,15 +163,14 @@ def _override(
     return devices, host, wires, model
 
 
-def _params(scenario: Scenario, workload: Workload) -> dict[str, Any]:
+def _params(scenario: Scenario, entry: Family) -> dict[str, Any]:
     """Workload parameters the scenario turns, checked against what the family lets a user turn."""
-    from model_zoo.families import FAMILIES
-
-    entry = FAMILIES[workload.family]
     for name, value in scenario.params.items():
         if name not in entry.adjustable:
             allowed = ", ".join(sorted(entry.adjustable)) or "none"
-            raise ScenarioError(f"params.{name} = {value}: not adjustable for {workload.id}; adjustable: {allowed}")
+            raise ScenarioError(
+                f"params.{name} = {value}: not adjustable for {scenario.workload}; adjustable: {allowed}"
+            )
         label, low, high = entry.adjustable[name]
         if not low <= value <= high:
             raise ScenarioError(f"params.{name} ({label}) = {value:g}: {low:g} to {high:g} is allowed")
@@ -189,7 +189,7 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
         model: dict[str, float] = {}
         if scenario.overrides:
             devices, host, wires, model = _override(scenario, devices, host, wires)
-        graph = zoo.graph(scenario.workload, _params(scenario, workload))
+        graph = zoo.graph(scenario.workload, _params(scenario, zoo.family(scenario.workload)))
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     return Bound(

@@ -14,7 +14,6 @@ from engine.scenario import Scenario, ScenarioError, make
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo, default_zoo
-from model_zoo.families import FAMILIES
 from model_zoo.schema import WorkloadError
 
 __all__ = ["BATCHES", "Adjustable", "Choices", "choices", "default_scenario", "why_not"]
@@ -149,13 +148,14 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
     try:
         entry, load = catalog.system(scenario.system), zoo.workload(scenario.workload)
+        kind = zoo.family(scenario.workload)
         device = catalog.device(entry.devices[0].device)
         graph = zoo.graph(scenario.workload)
         offered, missing = _formats(scenario.system, scenario.workload, catalog, zoo)
         pairs = {id: why_not(scenario.system, id, catalog, zoo) for id in zoo.ids()}
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
-    fam, kind = family(device.kind), FAMILIES[load.family]
+    fam = family(device.kind)
     lookups = any(op.kind in LOOKUPS for phase in graph.phases for op in phase.ops)
     schemes = tuple(s for s in entry.schemes if s != "tables" or lookups)
     values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}}

@@ -249,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another instead of nothing
-    for problem in default_catalog().problems:
+    for problem in (*default_catalog().problems, *default_zoo().problems):
         sys.stderr.write(f"{problem}\n")
     try:
         code = args.run(args)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from model_zoo.families import FAMILIES, build
+from model_zoo.families import FAMILIES, Family, built
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
@@ -20,16 +22,16 @@ __all__ = ["Zoo", "default_zoo", "read_workload"]
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
 _MAX_BYTES = 256 * 1024
+_DEEPEST = 20  # levels of a YAML file
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_workload(path: Path) -> Workload:
     """One workload YAML; raises WorkloadError with one sentence naming file, field and reason."""
     try:
-        raw = path.read_bytes()
-        if len(raw) > _MAX_BYTES:
-            raise WorkloadError(f"{path.name}: {len(raw)} bytes is more than the {_MAX_BYTES} a workload may have")
-        data = yaml.load(raw, _LOADER)
+        if (size := path.stat().st_size) > _MAX_BYTES:
+            raise WorkloadError(f"{path.name}: {size} bytes is more than the {_MAX_BYTES} a workload may have")
+        data = yaml.load(path.read_bytes(), _LOADER)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise WorkloadError(f"{path.name}: not readable as YAML ({str(error).splitlines()[0]})") from None
     try:
@@ -45,16 +47,75 @@ def read_workload(path: Path) -> Workload:
     return workload
 
 
-class Zoo:
-    """Workloads under one or more folders; later folders add entries and may not redefine an id."""
+@dataclass(frozen=True)
+class _Guest:
+    """A user's own file, read and lowered once."""
 
-    def __init__(self, *roots: Path) -> None:
+    path: Path
+    workload: Workload
+    family: Family
+    digest: bytes
+
+
+def _guest(path: Path) -> _Guest:
+    """A user's own file as a workload whose graph can be built; WorkloadError in one sentence otherwise."""
+    try:
+        if not path.is_file():
+            raise WorkloadError("not a file")
+        if path.suffix == ".onnx":
+            from model_zoo.importers.onnx_workload import read_onnx_workload
+
+            workload, family = read_onnx_workload(path)
+        else:
+            _refuse_deep(path)
+            workload = read_workload(path)
+            family = FAMILIES[workload.family]
+        built(family, {key: number.value for key, number in workload.params.items()})
+        return _Guest(path, workload, family, hashlib.sha256(path.read_bytes()).digest())
+    except WorkloadError as error:
+        raise WorkloadError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
+    except OSError as error:
+        raise WorkloadError(f"{path.name}: can't be read ({error.strerror or type(error).__name__})") from None
+    except Exception as error:  # whatever a user's file holds, the others stay
+        raise WorkloadError(f"{path.name}: can't be used ({type(error).__name__})") from None
+
+
+def _refuse_deep(path: Path) -> None:
+    """Refuse what the YAML loader can't survive: deep nesting ends the process, aliases grow without bound."""
+    with path.open("rb") as file:
+        raw = file.read(_MAX_BYTES)
+    depth = 0
+    try:
+        for event in yaml.parse(raw, _LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+                raise WorkloadError(f"aliases and nesting more than {_DEEPEST} deep are not allowed")
+    except yaml.YAMLError:
+        return  # who reads it says where
+
+
+class Zoo:
+    """Workloads under one or more folders; later folders add entries and may not redefine an id.
+
+    `guests` are a user's own folders, of YAML and of ONNX files: what is wrong there is a sentence in `problems`.
+    """
+
+    def __init__(self, *roots: Path, guests: tuple[Path, ...] = ()) -> None:
         self.roots = roots or (_ROOT,)
+        self.guests = guests
         self._read: dict[str, Workload] = {}
         self._lower = lru_cache(maxsize=512)(self._lower_uncached)
 
+    def with_guest(self, root: Path) -> Zoo:
+        """A zoo that also holds a user's folder: what can't be used there is left out, and `problems` says why."""
+        return Zoo(*self.roots, guests=(*self.guests, root))
+
     @cached_property
     def _paths(self) -> dict[str, Path]:
+        return self._shipped | {id: guest.path for id, guest in self._found[0].items()}
+
+    @cached_property
+    def _shipped(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
         for root in self.roots:
             for path in sorted(root.rglob("*.yaml")):
@@ -62,6 +123,26 @@ class Zoo:
                     raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
                 found[path.stem] = path
         return found
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, _Guest], tuple[str, ...]]:
+        found: dict[str, _Guest] = {}
+        problems: list[str] = []
+        for root in self.guests:
+            for path in sorted([*root.rglob("*.yaml"), *root.rglob("*.onnx")]):
+                try:
+                    if path.stem in self._shipped or path.stem in found:
+                        raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
+                    found[path.stem] = _guest(path)
+                except WorkloadError as error:
+                    said = "".join(c if c.isprintable() else "?" for c in str(error))
+                    problems.append(f"{said} (left out of the zoo)")
+        return found, tuple(problems)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a user's folder holds that can't be used, one sentence a file."""
+        return self._found[1]
 
     def ids(self) -> tuple[str, ...]:
         """Ids of all workloads, sorted."""
@@ -78,9 +159,21 @@ class Zoo:
             near = difflib.get_close_matches(id[:80], self._paths, 1, 0.3)
             hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(self._paths))}"
             raise WorkloadError(f"workload {id[:80]!r} is not in the catalog{hint}")
+        if id in self._found[0]:
+            return self._found[0][id].workload
         if id not in self._read:
             self._read[id] = read_workload(self._paths[id])
         return self._read[id]
+
+    def family(self, id: str) -> Family:
+        """Family of that workload; a network read from ONNX is one of its own, with nothing to adjust."""
+        workload = self.workload(id)
+        guest = self._found[0].get(id)
+        return guest.family if guest else FAMILIES[workload.family]
+
+    def is_guest(self, id: str) -> bool:
+        """Whether the workload is a user's own."""
+        return id in self._found[0]
 
     def graph(self, id: str, overrides: Mapping[str, Any] | None = None) -> Graph:
         """The workload lowered to ops, with family parameters overridden where given; cached."""
@@ -89,18 +182,23 @@ class Zoo:
     def _lower_uncached(self, id: str, overrides: tuple[tuple[str, Any], ...]) -> Graph:
         workload = self.workload(id)
         params = {key: number.value for key, number in workload.params.items()}
-        return build(workload.family, params | dict(overrides))
+        return built(self.family(id), params | dict(overrides))
 
     @cached_property
     def digest(self) -> str:
         """Digest of every file's bytes: changes when any number does. [-]"""
         state = hashlib.sha256()
         for id, path in sorted(self._paths.items()):
-            state.update(f"{id}\0".encode() + path.read_bytes())
+            guest = self._found[0].get(id)
+            state.update(f"{id}\0".encode() + (guest.digest if guest else path.read_bytes()))
         return state.hexdigest()[:12]
 
 
 @cache
 def default_zoo() -> Zoo:
-    """The zoo that ships with the project."""
-    return Zoo()
+    """The zoo that ships with the project, and the user's own networks where there are any.
+
+    They lie in the folder ``workloads`` of ``INFERSCAPE_CATALOG``, else of ``~/.inferscape/catalog``.
+    """
+    root = Path(os.environ.get("INFERSCAPE_CATALOG") or Path("~/.inferscape/catalog").expanduser()) / "workloads"
+    return Zoo().with_guest(root) if root.is_dir() else Zoo()

@@ -252,14 +252,24 @@ def detail(section: str, id: str) -> None:
             st.button("Open in Explore", type="primary", on_click=_open, args=(section, id), key="open.entry")
         if section == "systems":
             members(entry)
-        values(parameters(entry) if section == "workloads" else specs.quantities(entry))
         if section == "workloads":
+            if entry.params:
+                values(parameters(entry))
             graph(entry)
+        else:
+            values(specs.quantities(entry))
         if section == "devices":
             inside.precisions(entry)
         sources(entry)
         notes(entry)
         path = default_zoo().path(id) if section == "workloads" else default_catalog().path(section, id)
+        if section == "workloads" and default_zoo().is_guest(id):
+            st.caption(
+                f"Your own network, read from `{path.name}` in the folder `workloads` of your catalog "
+                "(`INFERSCAPE_CATALOG`, else `~/.inferscape/catalog`)."
+            )
+        if path.suffix == ".onnx":
+            return
         with st.expander("YAML", key="open.yaml", on_change="rerun") as folded:
             if folded.open:
                 st.code(path.read_text(), language="yaml")
@@ -277,6 +287,8 @@ def show() -> None:
         f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} "
         "workloads**, each number with its unit as printed, its source and the kind of evidence it is."
     )
+    if problems := (*catalog.problems, *zoo.problems):
+        st.warning("\n\n".join(fmt.plain(problem) for problem in problems), icon=":material/edit_off:")
     left, right = st.columns([2, 3], gap="small")
     with left:
         section, id = pick()

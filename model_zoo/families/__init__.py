@@ -20,7 +20,7 @@ from model_zoo.families.family import Family
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
-__all__ = ["FAMILIES", "Family", "build"]
+__all__ = ["FAMILIES", "Family", "build", "built"]
 
 FAMILIES: dict[str, Family] = {
     family.name: family
@@ -39,17 +39,20 @@ FAMILIES: dict[str, Family] = {
 
 
 def build(family: str, params: Mapping[str, Any]) -> Graph:
+    """Graph of the family of that name for a full set of parameters; WorkloadError names the one that is wrong."""
+    return built(FAMILIES[family], params)
+
+
+def built(entry: Family, params: Mapping[str, Any]) -> Graph:
     """Graph of a family for a full set of parameters; WorkloadError names the parameter that is wrong."""
-    entry = FAMILIES[family]
     allowed = {*entry.required, *entry.defaults}
     for key in params:
         if key not in allowed:
-            raise WorkloadError(
-                f"parameter {str(key)[:60]!r} is not one of family {family!r}; allowed: {', '.join(sorted(allowed))}"
-            )
+            names = ", ".join(sorted(allowed)) or "none"
+            raise WorkloadError(f"parameter {str(key)[:60]!r} is not one of family {entry.name!r}; allowed: {names}")
     for key in entry.required:
         if key not in params:
-            raise WorkloadError(f"family {family!r} needs the parameter {key!r}")
+            raise WorkloadError(f"family {entry.name!r} needs the parameter {key!r}")
     for key, (label, low, high) in entry.adjustable.items():
         value = params.get(key, low)  # a family's own default need not lie in the range a user may turn
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:

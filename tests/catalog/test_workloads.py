@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from model_zoo import FAMILIES, Graph, Op, WorkloadError, Zoo, default_zoo, read_workload
+from model_zoo import FAMILIES, Graph, Op, WorkloadError, Zoo, read_workload
 from model_zoo import table as T
 
-ZOO = default_zoo()
+ZOO = Zoo()
 ROOT = Path(__file__).resolve().parents[2] / "model_zoo"
 
 NAMED = {
