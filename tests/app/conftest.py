@@ -89,8 +89,13 @@ class Visitor:
         self.page.goto(self.server + path)
         return self.settled()
 
-    def settled(self) -> "Visitor":
-        """Wait until the script has stopped and stays stopped, and nothing shows a skeleton."""
+    def settled(self, anew: bool = False) -> "Visitor":
+        """Wait until the script has stopped and stays stopped, and nothing shows a skeleton.
+
+        `anew` counts from now: just after a click the script has yet to start.
+        """
+        if anew:
+            self.page.evaluate("window.still = 0")
         self.page.wait_for_function(
             """() => {
                 const app = document.querySelector('[data-testid=stApp]');

@@ -126,7 +126,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
         shown = objectives.metrics(report)["latency_per_unit_s"].text(report.latency_per_unit_s)
         card = me.page.locator("[data-testid=stVerticalBlock]", has_text="Selected design").last
         me.page.wait_for_function("t => document.body.innerText.includes(t)", arg=shown)
-        me.settled()  # two designs may take the same time: the words alone do not tell which one is shown
+        me.settled(anew=True)  # two designs may take the same time: the words alone do not tell which one is shown
         assert shown in card.inner_text()
         seen.add(int(spot["number"]))
     assert len(seen) == 2
@@ -135,7 +135,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     assert not any(button.is_visible() for button in own.all())  # the page's own export has tokens and units
     me.page.get_by_role("button", name="Open in Explore").click()
     me.page.wait_for_url(f"{me.server}/?s=*")
-    me.settled()
+    me.settled(anew=True)
     assert decode(me.token()) == expected
     assert evaluate(decode(me.token())).latency_s == report.latency_s
 

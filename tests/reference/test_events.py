@@ -134,7 +134,7 @@ def twin_of(chain: Chain) -> list[TwinStation]:
 def test_policy_equals_simpy_twin(name: str) -> None:
     chain, qps = SYSTEMS[name]
     arrive = Gamma(qps, cv=1.3).times(N, 7, 0)
-    sizes = LogNormal(40, 1.0, chain.sizes[-1]).draw(N, 7, 2, 0)
+    sizes = LogNormal(min(40, chain.sizes[-1]), 1.0, chain.sizes[-1]).draw(N, 7, 2, 0)
     rows = np.searchsorted(chain.sizes, sizes)
     factors = [service_factors(s, i, N, 7, 0) for i, s in enumerate(chain.stations)]
     scale = [f if f.size else np.ones(N) for f in factors]
