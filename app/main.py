@@ -11,19 +11,31 @@ from engine.scenario import encode
 HERE = Path(__file__).parent
 PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
 
-st.set_page_config(page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320)
-st.logo(str(HERE / "logo.svg"), size="medium")
-cached.warm_up(encode(link.home()))
-message = link.sync()
-page = st.navigation(
-    [st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == PAGES[0]) for name in PAGES],
-    position="top",
-)
-link.arrive()
-st.set_page_config(page_title=f"{page.title} · Inferscape")
-if message:
-    st.warning(fmt.plain(message), icon=":material/link_off:")
-try:
-    page.run()
-finally:
-    cached.keep_modules()
+
+def show() -> None:
+    """The page that the address names."""
+    st.set_page_config(
+        page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320
+    )
+    st.logo(str(HERE / "logo.svg"), size="medium")
+    cached.warm_up(encode(link.home()))
+    message = link.sync()
+    page = st.navigation(
+        [
+            st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == PAGES[0])
+            for name in PAGES
+        ],
+        position="top",
+    )
+    link.arrive()
+    st.set_page_config(page_title=f"{page.title} · Inferscape")
+    if message:
+        st.warning(fmt.plain(message), icon=":material/link_off:")
+    try:
+        page.run()
+    finally:
+        cached.keep_modules()
+
+
+if __name__ == "__main__":  # a process that a sweep starts reads this file under another name and needs no page
+    show()
