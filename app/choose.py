@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-__all__ = ["choose"]
+__all__ = ["choose", "unknown"]
 
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 
@@ -15,11 +15,12 @@ _KEPT = "kept."  # in the session: the choice outlives its widget, which a switc
 def choose(label: str, options: Mapping[str, str], key: str, **more: Any) -> str:
     """A select box over ``options`` (id -> label); the first is the default and leaves the address clean.
 
-    The address wins over the session, and the session repairs the address. An unknown id is dropped.
+    The address wins over the session, and the session repairs the address. A label is read as its id; what is neither
+    is dropped, and `unknown` says so where a page asks it first.
     """
     ss, default = st.session_state, next(iter(options))
     given = st.query_params.get(key)
-    value = str(given if given in options else ss.get(_KEPT + key, default))
+    value = str(_named(given, options) or ss.get(_KEPT + key, default))
     if value not in options:
         value = default
     widget = f"w.{key}"
@@ -38,3 +39,17 @@ def choose(label: str, options: Mapping[str, str], key: str, **more: Any) -> str
     if given != (None if value == default else value):
         mirror(value)
     return st.selectbox(label, list(options), format_func=options.__getitem__, key=widget, on_change=changed, **more)
+
+
+def unknown(label: str, options: Mapping[str, str], key: str) -> str | None:
+    """The sentence to show where the address holds a value that `choose` will drop; None where it holds none."""
+    given = st.query_params.get(key)
+    if given is None or _named(given, options):
+        return None
+    *others, last = options
+    return f"{label} {given[:40]!r} of this link is not known; {', '.join(others)} and {last} are"
+
+
+def _named(given: str | None, options: Mapping[str, str]) -> str | None:
+    """The id that a value of the address means: itself, or the one of its label, as older links have it."""
+    return next((id for id, label in options.items() if given in (id, label)), None)

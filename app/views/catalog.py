@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import cached, claims, inside, link, parts, specs, widgets, words
 from app import format as fmt
+from app.choose import choose, unknown
 from engine.choices import default_scenario, why_not
 from engine.devices.family import Unsupported
 from engine.scenario import ScenarioError, encode
@@ -55,13 +56,7 @@ def _of(section: str, entry: Any) -> str:
 def pick() -> tuple[str, str | None]:
     """The sidebar and the list: section and the id chosen."""
     with st.sidebar:
-        section = st.selectbox(
-            "Section",
-            list(_SECTIONS),
-            format_func=lambda section: _SECTIONS[section],
-            key="section",
-            bind="query-params",
-        )
+        section = choose("Section", _SECTIONS, "section")
         needle = st.text_input(
             "Search", key="find", bind="query-params", placeholder="name, id, vendor or source", max_chars=60
         )
@@ -178,9 +173,10 @@ def graph(workload: Any) -> None:
         phase.context.at(request.inputs, request.outputs),
     )
     work = net.flops(request.batch, request.inputs, request.outputs)
+    asked = [f"batch {request.batch}", *_lengths(workload)]
     st.markdown(
-        f"**{fmt.count(net.parameters)} parameters**, {fmt.si(work, 'FLOP')} a request of batch {request.batch}, "
-        f"{request.inputs:,} in and {request.outputs:,} out; {len(phase.ops)} kinds of operator in {phase.name}."
+        f"**{fmt.count(net.parameters)} parameters**, {fmt.si(work, 'FLOP')} a request of {', '.join(asked)}; "
+        f"{len(phase.ops)} kinds of operator in {phase.name}."
     )
     flops = fmt.scale([op.flops.at(*at) for op in phase.ops], "FLOP")
     frame = pd.DataFrame(
@@ -211,6 +207,13 @@ def graph(workload: Any) -> None:
     with st.expander("Graph", key="open.graph", on_change="rerun") as folded:
         if folded.open:
             st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}", width="content")
+
+
+def _lengths(workload: Any) -> list[str]:
+    """The lengths of a workload's own request, as its family calls them; none where it has none."""
+    family, request = default_zoo().family(workload.id), workload.request
+    named = ((family.input_label, request.inputs), (family.output_label, request.outputs))
+    return [f"{label.lower()} {length:,}" for label, length in named if label]
 
 
 def drawing(ops: tuple[Op, ...]) -> str:
@@ -283,6 +286,8 @@ def show() -> None:
         report = None
     parts.bar(report, "catalog")
     catalog, zoo = default_catalog(), default_zoo()
+    if stray := unknown("Section", _SECTIONS, "section"):
+        st.warning(fmt.plain(f"{stray}."), icon=":material/link_off:")
     st.markdown(
         f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} "
         "workloads**, each number with its unit as printed, its source and the kind of evidence it is."

@@ -40,7 +40,7 @@ def test_it_is_picked_and_shown_like_any_other(token: str) -> None:
     assert alive(at).session_state["scenario"].workload == "my-net"
 
     at.switch_page("views/catalog.py").run()
-    at.selectbox(key="section").set_value("workloads").run()
+    at.selectbox(key="w.section").set_value("workloads").run()
     at.text_input(key="find").set_value("my-net").run()
     alive(at)
     assert any(m.value.startswith(f"**{plain('my-net')}**") for m in at.markdown)

@@ -46,7 +46,7 @@ def test_the_catalog_shows_peak_against_precision():
     at = AppTest.from_file(str(MAIN), default_timeout=240)
     at.run()
     at.switch_page("views/catalog.py").run()
-    at.selectbox(key="section").select("devices").run()
+    at.selectbox(key="w.section").select("devices").run()
     at.text_input(key="find").set_value("arria-10-1150-brainwave").run()
     assert not at.exception, [e.message for e in at.exception]
     assert "**Peak against precision**" in " ".join(m.value for m in at.markdown)

@@ -241,11 +241,50 @@ def test_a_page_switch_keeps_the_scenario(page):
 def test_the_catalog_lists_every_section(section):
     at = opened()
     at.switch_page("views/catalog.py").run()
-    at.selectbox(key="section").set_value(section).run()
+    at.selectbox(key="w.section").set_value(section).run()
     alive(at)
     assert len(at.dataframe) >= 2
     at.text_input(key="find").set_value("nothing is called this").run()
     assert any("Nothing matches" in c.value for c in alive(at).caption)
+
+
+@pytest.mark.parametrize("given", ["workloads", "Workloads"])
+def test_a_link_opens_a_section_of_the_catalog_by_id_or_by_name(given):
+    at = opened()
+    at.query_params["section"] = given
+    at.switch_page("views/catalog.py").run()
+    assert alive(at).selectbox(key="w.section").value == "workloads"
+    assert not at.warning
+
+
+def test_a_link_to_a_section_that_does_not_exist_says_which_do():
+    at = opened()
+    at.query_params["section"] = "networks"
+    at.switch_page("views/catalog.py").run()
+    assert [w.value for w in alive(at).warning] == [
+        plain("Section 'networks' of this link is not known; systems, devices, links, nics and workloads are.")
+    ]
+    assert at.selectbox(key="w.section").value == "systems"
+    assert "section" not in at.query_params
+    assert not alive(at.run()).warning
+
+
+@pytest.mark.parametrize(
+    ("id", "asked"),
+    [
+        ("resnet50", "a request of batch 1; "),
+        ("gpt2-345m", "a request of batch 1, input tokens 64, output tokens 64; "),
+        ("deepbench-gru-512", "a request of batch 1, steps "),
+    ],
+)
+def test_the_catalog_names_only_the_lengths_a_network_has(id, asked):
+    at = opened()
+    at.query_params["section"] = "workloads"
+    at.switch_page("views/catalog.py").run()
+    at.text_input(key="find").set_value(id).run()
+    said = next(m.value for m in alive(at).markdown if "a request of" in m.value)
+    assert asked in said
+    assert " in and " not in said
 
 
 def test_every_entry_of_the_catalog_opens():
@@ -258,7 +297,7 @@ def test_every_entry_of_the_catalog_opens():
     specs = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}
     ids = {s: catalog.ids(s) for s in specs} | {"workloads": default_zoo().ids()}
     for section, entries in ids.items():
-        at.selectbox(key="section").set_value(section).run()
+        at.selectbox(key="w.section").set_value(section).run()
         for row in range(0, len(entries), 4):
             at.session_state[f"v.catalog.{section}"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
             alive(at.run())
@@ -295,7 +334,7 @@ def test_a_claim_opens_as_the_scenario_it_is_predicted_with():
 def test_an_entry_of_the_catalog_opens_in_explore(section, system, workload):
     at = opened()
     at.switch_page("views/catalog.py").run()
-    at.selectbox(key="section").set_value(section).run()
+    at.selectbox(key="w.section").set_value(section).run()
     at.text_input(key="find").set_value(system or workload).run()
     alive(at).button(key="open.entry").click().run()
     scenario = alive(at).session_state["scenario"]
