@@ -1,10 +1,10 @@
 """A many-core inference card: matrix engine, vector unit and SRAM in each core, a shared cache, LPDDR behind it.
 
 The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up in
-`card_demand`, timed and scheduled in `card_cores`; this module turns a device and a job into what those need. Weights
-that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those most often read first and of those
-the largest. Where a network has embedding tables and its parts are placed apart, some cores look up and the others
-compute. Estimates.
+`card_demand`, timed and scheduled in `card_cores`, at many points in `card_points`; this module turns a device and a
+job into what those need. Weights that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those
+most often read first and of those the largest. Where a network has embedding tables and its parts are placed apart,
+some cores look up and the others compute. Estimates.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from engine.devices.card_place import (
     unit_of,
     wide_format,
 )
+from engine.devices.card_points import supply_block
 from engine.devices.card_text import padded
 from engine.devices.card_time import bars_of, core_spans
 from engine.devices.family import DeviceFamily, Halves, Job, Knob, PhaseCost, Span
@@ -174,13 +175,15 @@ def resident(job: Job) -> float:
     return float(held[traits[:, D.UNIT] != D.LOOKUP].sum())
 
 
-def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: float) -> np.ndarray:
+def _bags(job: Job, traits: np.ndarray, cores: int) -> np.ndarray:
     """Lookups of the busiest card and core, shape (n_ops, 4); see `card_demand.demand_ops`."""
     out, model = np.zeros((len(job.ops), 4)), job.model
-    element = table_bits(job) / 8
-    for j, op in enumerate(job.ops):
-        if traits[j, D.UNIT] != D.LOOKUP:
-            continue
+    lookups = np.flatnonzero(traits[:, D.UNIT] == D.LOOKUP).tolist()
+    if not lookups:
+        return out
+    element, lanes = table_bits(job) / 8, _card(job).vector_bits.si / 16
+    for j in lookups:
+        op = job.ops[j]
         rows = op.gather_rows.at(job.batch, job.length, job.context)
         row_cycles = np.ceil(op.row_elements / lanes) * model["row_lane_ops"] + model["row_cycles"]
         line = np.ceil(op.row_elements * element / LINE) * LINE
@@ -196,8 +199,8 @@ def _bags(job: Job, traits: np.ndarray, cores: int, lanes: float, start_cycles: 
         most = max(float(np.ceil(op.layers / job.ways)), held)
         busiest(
             lengths, job.switches["length-aware"], job.ways, cores, most, row_cycles, model["list_cycles"],
-            np.ceil(op.row_elements / lanes) + model["row_cycles"], job.switches["single-lookup"], start_cycles,
-            float(job.batch), out[j],
+            np.ceil(op.row_elements / lanes) + model["row_cycles"], job.switches["single-lookup"],
+            model["dispatch"] * _card(job).clock.max.si, float(job.batch), out[j],
         )  # fmt: skip
         share = overflow(lengths, beyond(job)[0], job.switches["nvm-locality"])
         block = model["nvm_block"]
@@ -274,11 +277,8 @@ def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What a job's ops ask of one card, shape (n_ops, DEMANDS), and which ops each one waits for."""
     table, traits, first, waits = _lowered(job)
     rec = record(job)
-    card = job.device.card
-    assert card is not None
     cores = int(rec[D.CORES])
-    clock, lanes = card.clock.max.si, card.vector_bits.si / 16
-    bags = _bags(job, traits, cores, lanes, job.model["dispatch"] * clock)
+    bags = _bags(job, traits, cores)
     stay = _kept(job, table, traits, rec, cores)
     out = np.zeros((table.shape[0], D.DEMANDS))
     D.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
@@ -286,7 +286,7 @@ def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _asked(job: Job) -> tuple[Any, ...]:
-    """A demand as `card_cores.supply_block` takes it."""
+    """A demand as `card_points.supply_block` takes it."""
     return (*demand(job), cores_of(job), bool(job.switches["placement"]))
 
 
@@ -353,7 +353,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    halves=Halves(_asked, SUPPLY_OF, C.supply_block),
+    halves=Halves(_asked, SUPPLY_OF, supply_block),
     parameters=PARAMETERS,
     assumptions=ASSUMPTIONS,
     knobs=knobs,

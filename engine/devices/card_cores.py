@@ -3,7 +3,7 @@
 A piece of an operator takes a kernel start plus the slower of its arithmetic and its on-chip traffic on one core, and
 no piece ends before the operator's LPDDR traffic has passed the one channel all share. Pieces are placed on cores by
 list scheduling. What is demanded (`card_demand`) depends on the mapping, supply on rates; the schedule itself is made
-anew for every design point. Estimates.
+anew for every design point, of many points by `card_points`. Estimates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.devices.card_demand import (
 )
 from engine.kernels.jit import kernel
 
-__all__ = ["SUPPLY", "list_schedule", "piece_seconds", "share_out", "supply_block", "time_ops"]
+__all__ = ["SUPPLY", "list_schedule", "piece_seconds", "share_out", "time_ops"]
 
 # what a card supplies: rows of a supply array, a column a design point
 SUPPLY = (
@@ -224,15 +224,3 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
         spans[j, 0], spans[j, 1], spans[j, 2] = begin[j], end[j], held[j]
         spans[j, 3], spans[j, 4] = core_of[j, 0], core_of[j, 1]
     return used, offered
-
-
-@kernel
-def supply_block(lo, hi, demand, first, needs, cores, ranked, supply, totals):
-    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points) the sums of what `time_ops` gives."""
-    out = np.zeros((demand.shape[0], 6))
-    spans = np.zeros((demand.shape[0], 5))
-    for point in range(lo, hi):
-        time_ops(demand, first, needs, cores, ranked, supply, point, out, spans)
-        for j in range(demand.shape[0]):
-            for r in range(6):
-                totals[r, point] += out[j, r]

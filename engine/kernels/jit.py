@@ -36,7 +36,7 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 import numba
 from numba.core import cgutils, types
 from numba.core.bytecode import FunctionIdentity
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, overload, register_model
 
 __all__ = [
     "CACHE_DIR",
@@ -49,8 +49,11 @@ __all__ = [
     "intrinsic",
     "isa",
     "kernel",
+    "models",
+    "overload",
     "pool",
     "pool_size",
+    "register_model",
     "run_chunks",
     "source_digest",
     "types",
