@@ -11,29 +11,21 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, Family, built
 from model_zoo.ops import Graph
+from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError
 
 __all__ = ["Zoo", "default_zoo", "read_workload"]
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
-_MAX_BYTES = 256 * 1024
-_DEEPEST = 20  # levels of a YAML file
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_workload(path: Path) -> Workload:
     """One workload YAML; raises WorkloadError with one sentence naming file, field and reason."""
-    try:
-        if (size := path.stat().st_size) > _MAX_BYTES:
-            raise WorkloadError(f"{path.name}: {size} bytes is more than the {_MAX_BYTES} a workload may have")
-        data = yaml.load(path.read_bytes(), _LOADER)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise WorkloadError(f"{path.name}: not readable as YAML ({str(error).splitlines()[0]})") from None
+    data = read_plain(path)
     try:
         workload = Workload.model_validate(data)
     except ValidationError as error:
@@ -67,7 +59,6 @@ def _guest(path: Path) -> _Guest:
 
             workload, family = read_onnx_workload(path)
         else:
-            _refuse_deep(path)
             workload = read_workload(path)
             family = FAMILIES[workload.family]
         built(family, {key: number.value for key, number in workload.params.items()})
@@ -78,20 +69,6 @@ def _guest(path: Path) -> _Guest:
         raise WorkloadError(f"{path.name}: can't be read ({error.strerror or type(error).__name__})") from None
     except Exception as error:  # whatever a user's file holds, the others stay
         raise WorkloadError(f"{path.name}: can't be used ({type(error).__name__})") from None
-
-
-def _refuse_deep(path: Path) -> None:
-    """Refuse what the YAML loader can't survive: deep nesting ends the process, aliases grow without bound."""
-    with path.open("rb") as file:
-        raw = file.read(_MAX_BYTES)
-    depth = 0
-    try:
-        for event in yaml.parse(raw, _LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
-                raise WorkloadError(f"aliases and nesting more than {_DEEPEST} deep are not allowed")
-    except yaml.YAMLError:
-        return  # who reads it says where
 
 
 class Zoo:

@@ -152,6 +152,7 @@ BAD = {
         "family 'onnx' is not known",
     ),
     "deep.yaml": (b"[" * 100_000, "nesting more than"),
+    "twice.yaml": (b"id: twice\nname: a\nname: b\n", "not readable as YAML (key 'name' is given twice, line 3)"),
     "binary.yaml": (b"\xff\x00", "not readable as YAML"),
     "empty.onnx": (b"", "no nodes"),
 }
