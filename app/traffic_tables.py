@@ -289,7 +289,7 @@ def curve_csv(report: Report, load: Load, sla: Sla, points: Sequence[Point]) -> 
 def plan_rows(report: Report, sla: Sla, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The capacity table with what it belongs to; a lone row without numbers where there is no plan."""
     promise = {"sla": f"{sla.time} {sla.metric} <= {sla.seconds:g} s"}
-    rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")  # type: ignore[assignment]  # str keys
+    rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")
     return [_identity(report) | promise | row | _versions(report) for row in rows]
 
 

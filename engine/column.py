@@ -87,8 +87,8 @@ class Column:
     __truediv__, __rtruediv__ = _arithmetic(operator.truediv, False), _arithmetic(operator.truediv, True)
     __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
     __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
-    __eq__ = _compared(operator.eq)  # type: ignore[assignment]
-    __ne__ = _compared(operator.ne)  # type: ignore[assignment]
+    __eq__ = _compared(operator.eq)
+    __ne__ = _compared(operator.ne)
 
     def __neg__(self) -> Column:
         return Column(-self.values)

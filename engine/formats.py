@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-__all__ = ["BITS", "LABELS", "WEIGHT_ONLY", "activation_bytes", "bytes_of"]
+__all__ = ["BITS", "LABELS", "WEIGHT_ONLY", "activation_bytes"]
 
 BITS = MappingProxyType(
     {
@@ -37,8 +37,3 @@ LABELS = MappingProxyType(
 def activation_bytes(format: str) -> float:
     """Bytes of one activation where it is stored or sent: whole bytes. [B]"""
     return 2.0 if format in WEIGHT_ONLY else max(BITS[format], 8.0) / 8
-
-
-def bytes_of(format: str, elements: float = 1.0) -> float:
-    """Bytes of ``elements`` in ``format``. [B]"""
-    return elements * BITS[format] / 8

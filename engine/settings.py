@@ -7,11 +7,11 @@ from typing import Any
 
 from engine.scenario import Scenario, ScenarioError, make
 
-__all__ = ["apply", "apply_all", "parse_setting"]
+__all__ = ["HARDWARE", "apply", "apply_all", "parse_setting"]
 
 _PLAIN = {"system", "workload", "precision", "scheme"}
 _WHOLE = {"batch", "streams", "inputs", "outputs", "devices", "split"}
-_HARDWARE = ("devices", "host", "links", "model")
+HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specification or the cost model
 _ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
 
 
@@ -48,7 +48,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     """
     fields = scenario.model_dump()
     head, _, rest = path.partition(".")
-    if path.startswith("system.") or (head in _HARDWARE and rest):
+    if path.startswith("system.") or (head in HARDWARE and rest):
         fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
     elif path in _PLAIN:
         fields[path] = value

@@ -1,15 +1,14 @@
 """A many-core inference card: matrix engine, vector unit and SRAM in each core, a shared cache, LPDDR behind it.
 
 The compiler's view of a network is made in `card_graph`, lookups are balanced in `card_bags`, operators are cut up in
-`card_demand`, timed and scheduled in `card_cores`, at many points in `card_points`; this module turns a device and a
-job into what those need. Weights that fit in the cores' SRAM and the cache stay there, whole tensors at a time, those
-most often read first and of those the largest. Where a network has embedding tables and its parts are placed apart,
-some cores look up and the others compute. Estimates.
+`card_demand`, timed and scheduled in `card_cores` at the rates of `card_supply`, at many points in `card_points`; this
+module turns a device and a job into what those need. Weights that fit in the cores' SRAM and the cache stay there,
+whole tensors at a time, those most often read first and of those the largest. Where a network has embedding tables and
+its parts are placed apart, some cores look up and the others compute. Estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from engine.devices.card_graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RAN
 from engine.devices.card_parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES
 from engine.devices.card_place import (
     beyond,
+    card_of,
     cores_of,
     first_core,
     formats,
@@ -33,13 +33,14 @@ from engine.devices.card_place import (
     wide_format,
 )
 from engine.devices.card_points import supply_block
+from engine.devices.card_supply import SUPPLY_OF, supply
 from engine.devices.card_text import padded
 from engine.devices.card_time import bars_of, core_spans
 from engine.devices.family import DeviceFamily, Halves, Job, Knob, PhaseCost, Span
 from engine.devices.footprint import footprint
 from engine.formats import BITS
 from engine.kernels.jit import kernel
-from hardware_specs.schema import Card, Device
+from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
@@ -56,8 +57,7 @@ LINE = 64.0  # bytes of one LPDDR access
 
 def peak(device: Device, format: str) -> float:
     """Dense peak from cores, multiply-adds a cycle and clock. [FLOP/s] A bound."""
-    card = device.card
-    assert card is not None
+    card = card_of(device)
     return 2 * card.cores.si * card.mac_per_cycle[format].si * card.clock.max.si
 
 
@@ -150,13 +150,19 @@ def _stay(each, copies, often, space, stay):
             space -= kept * each[j]
 
 
+def _size_and_share(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes of a weight of each op [B], and the share of its weights that one card holds [-]."""
+    size = np.where(traits[:, D.LOW] > 0, rec[D.LOW_BYTES], rec[D.WIDE_BYTES]) * rec[D.DENSITY]
+    return size, np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
+
+
 def _kept(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray, cores: int) -> np.ndarray:
+    """Share of each op's weights that stays in the memories of so many cores, shape (n_ops,). [-]"""
     stay = np.zeros(table.shape[0])
     if not job.switches["on-chip-weights"]:
         return stay
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
-    size = np.where(traits[:, D.LOW] > 0, rec[D.LOW_BYTES], rec[D.WIDE_BYTES]) * rec[D.DENSITY]
-    share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
+    size, share = _size_and_share(job, table, traits, rec)
     each = np.where(traits[:, D.UNIT] == D.LOOKUP, 0.0, table[:, T.STORED] * size * share)
     often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
     space = max(0.0, onchip_bytes(job.device, cores * job.streams) - need.activations)
@@ -169,8 +175,7 @@ def resident(job: Job) -> float:
     table, traits, _, _ = _lowered(job)
     rec = record(job)
     stay = _kept(job, table, traits, rec, int(rec[D.CORES]))
-    size = np.where(traits[:, D.LOW] > 0, rec[D.LOW_BYTES], rec[D.WIDE_BYTES]) * rec[D.DENSITY]
-    share = np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
+    size, share = _size_and_share(job, table, traits, rec)
     held = table[:, T.STORED] * table[:, T.LAYERS] * size * share * stay
     return float(held[traits[:, D.UNIT] != D.LOOKUP].sum())
 
@@ -181,7 +186,7 @@ def _bags(job: Job, traits: np.ndarray, cores: int) -> np.ndarray:
     lookups = np.flatnonzero(traits[:, D.UNIT] == D.LOOKUP).tolist()
     if not lookups:
         return out
-    element, lanes = table_bits(job) / 8, _card(job).vector_bits.si / 16
+    element, lanes = table_bits(job) / 8, card_of(job.device).vector_bits.si / 16
     for j in lookups:
         op = job.ops[j]
         rows = op.gather_rows.at(job.batch, job.length, job.context)
@@ -200,7 +205,7 @@ def _bags(job: Job, traits: np.ndarray, cores: int) -> np.ndarray:
         busiest(
             lengths, job.switches["length-aware"], job.ways, cores, most, row_cycles, model["list_cycles"],
             np.ceil(op.row_elements / lanes) + model["row_cycles"], job.switches["single-lookup"],
-            model["dispatch"] * _card(job).clock.max.si, float(job.batch), out[j],
+            model["dispatch"] * card_of(job.device).clock.max.si, float(job.batch), out[j],
         )  # fmt: skip
         share = overflow(lengths, beyond(job)[0], job.switches["nvm-locality"])
         block = model["nvm_block"]
@@ -212,8 +217,7 @@ def _bags(job: Job, traits: np.ndarray, cores: int) -> np.ndarray:
 def record(job: Job) -> np.ndarray:
     """Flat record of the mapping for the compiled demand, in SI, in the order of `card_demand.FIELDS`."""
     device, model = job.device, job.model
-    card = device.card
-    assert card is not None
+    card = card_of(device)
     wide = wide_format(device, job.format)
     lanes = card.vector_bits.si / 16
     cores = cores_of(job)
@@ -236,41 +240,6 @@ def record(job: Job) -> np.ndarray:
             model["piece_elements"],
         ]
     )
-
-
-def _card(job: Job) -> Card:
-    card = job.device.card
-    assert card is not None
-    return card
-
-
-def _byte_s(job: Job) -> float:
-    """LPDDR time of a byte, streams sharing the channel. [s/B]"""
-    far, _ = levels(job.device)
-    bandwidth = far.bandwidth.si if far.bandwidth else float("inf")
-    return job.streams / (bandwidth * job.model["offchip_efficiency"])
-
-
-SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
-    lambda job: 1.0 / (_card(job).mac_per_cycle[job.format].si * _card(job).clock.max.si),
-    lambda job: 1.0 / (_card(job).mac_per_cycle[wide_format(job.device, job.format)].si * _card(job).clock.max.si),
-    lambda job: 1.0 / (_card(job).vector_bits.si / 16 * _card(job).clock.max.si),
-    lambda job: 1.0 / _card(job).clock.max.si,
-    lambda job: 1.0 / (_card(job).vector_bits.si / 8 * _card(job).clock.max.si),
-    _byte_s,
-    lambda job: job.model["kernel_start"],
-    lambda job: job.model["dispatch"],
-    lambda job: 1.0 / job.model["host_rate"],
-    lambda job: job.model["host_start"],
-    lambda job: job.streams / job.model["nvm_rate"],
-    lambda job: 1.0 / job.model["decoder_rate"],
-)
-"""What the card gives one stream, in the order of `card_cores.SUPPLY`. Each on its own, for a sweep. [s per unit]"""
-
-
-def supply(job: Job) -> np.ndarray:
-    """`SUPPLY_OF` as a column of the supply array. [s per unit]"""
-    return np.array([rate(job) for rate in SUPPLY_OF])
 
 
 def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -311,9 +280,8 @@ def price(job: Job) -> PhaseCost:
     """Cost of one pass on one card. An estimate."""
     asked, seconds, spans, _ = schedule(job)
     runs = asked[:, D.RUNS]
-    spec = job.device.card
-    assert spec is not None
-    vector = 2 * spec.cores.si * spec.vector_bits.si / 8 * spec.clock.max.si  # 8-bit multiply-adds in every lane
+    card = card_of(job.device)
+    vector = 2 * card.cores.si * card.vector_bits.si / 8 * card.clock.max.si  # 8-bit multiply-adds in every lane
     wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), asked, seconds, spans)
@@ -335,14 +303,12 @@ def cores(job: Job) -> tuple[Span, ...]:
 
 def knobs(device: Device) -> tuple[Knob, ...]:
     """How many cores look up embeddings while the others compute."""
-    assert device.card is not None
-    return (Knob("sparse-cores", "Cores for lookups or the first net", tuple(range(1, int(device.card.cores.si)))),)
+    return (Knob("sparse-cores", "Cores for lookups or the first net", tuple(range(1, int(card_of(device).cores.si)))),)
 
 
 def max_streams(device: Device) -> int:
     """One inference a core. [-]"""
-    assert device.card is not None
-    return int(device.card.cores.si)
+    return int(card_of(device).cores.si)
 
 
 FAMILY = DeviceFamily(

@@ -29,7 +29,6 @@ __all__ = ["ADDED", "DECODED", "HOSTED", "RANGE", "RIDES", "as_run", "lower"]
 
 RIDERS = frozenset({"Relu", "Clip", "HardSwish", "Swish", "Silu", "Tanh"})
 POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
-CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "Cast"})
 
 # attributes that `as_run` sets
 RIDES = "rides"  # no kernel of its own

@@ -8,22 +8,28 @@ from engine.devices.card_graph import DECODED, HOSTED
 from engine.devices.family import Fit, Job
 from engine.devices.footprint import footprint
 from engine.formats import BITS
-from hardware_specs.schema import Device, MemoryLevel
+from hardware_specs.schema import Card, Device, MemoryLevel
 from model_zoo.ops import Op
 
 __all__ = [
-    "beyond", "cores_of", "first_core", "formats", "levels", "onchip_bytes", "place", "table_bits", "unit_of",
-    "wide_format",
+    "beyond", "card_of", "cores_of", "first_core", "formats", "levels", "onchip_bytes", "place", "table_bits",
+    "unit_of", "wide_format",
 ]  # fmt: skip
+
+
+def card_of(device: Device) -> Card:
+    """The spec's many-core card."""
+    assert device.card is not None, device.id
+    return device.card
 
 
 def formats(device: Device) -> tuple[str, ...]:
     """Formats of the matrix engine."""
-    assert device.card is not None
-    return tuple(device.card.mac_per_cycle)
+    return tuple(card_of(device).mac_per_cycle)
 
 
 def levels(device: Device) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]]:
+    """The largest memory off the chip, and those on it."""
     far = max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
     return far, tuple(m for m in device.memory if m.role == "onchip")
 
@@ -34,6 +40,7 @@ def onchip_bytes(device: Device, cores: float) -> float:
 
 
 def wide_format(device: Device, format: str) -> str:
+    """Format of what may not run in the scenario's one: itself from 16 bits up, else FP16 where the card has it."""
     return format if BITS[format] >= 16 else ("fp16" if "fp16" in formats(device) else format)
 
 
@@ -46,9 +53,7 @@ def table_bits(job: Job) -> float:
 
 def cores_of(job: Job) -> int:
     """Cores a job may use: those of its partition, an equal share where several streams run. [-]"""
-    card = job.device.card
-    assert card is not None
-    cores = int(card.cores.si)
+    cores = int(card_of(job.device).cores.si)
     bags = any(op.kind == "EmbeddingBag" for op in job.ops)
     split = job.switches["overlap"] and any(op.kind == "EmbeddingBag" for op in job.phase.ops)
     net = _net(job)
@@ -60,9 +65,7 @@ def cores_of(job: Job) -> int:
 
 def first_core(job: Job) -> int:
     """The first of the cores a job may use. [-]"""
-    card = job.device.card
-    assert card is not None
-    cores = int(card.cores.si)
+    cores = int(card_of(job.device).cores.si)
     bags = any(op.kind == "EmbeddingBag" for op in job.ops)
     later = cores_of(job) * job.streams < cores and not bags and (_net(job) != 1)
     return cores - cores_of(job) * job.streams if later else 0

@@ -45,6 +45,7 @@ def _clock(device: Device, format: str) -> float:
 
 
 def cpu_of(device: Device) -> Cpu:
+    """The spec's processor."""
     assert device.cpu is not None, device.id
     return device.cpu
 

@@ -42,7 +42,7 @@ def peak(device: Device, format: str) -> float:
     npu = device.npu
     assert npu is not None
     best = largest(p.si for p in device.peak.values())
-    share = device.peak[format].si / best  # type: ignore[index]  # formats() lists only keys of `peak`
+    share = device.peak[format].si / best  # formats() lists only keys of `peak`
     return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * share
 
 

@@ -64,7 +64,7 @@ def _depthwise_op(s: tuple[int, ...]) -> Op:
 def _with(op: Op, **changes: Dim) -> Op:
     from dataclasses import replace
 
-    return replace(op, **changes)  # type: ignore[arg-type]  # fields of one type
+    return replace(op, **changes)
 
 
 def _point_op(kind: str) -> Callable[[tuple[int, ...]], Op]:

@@ -13,7 +13,7 @@ from engine.kernels.operators.activation import Activation, activate
 from engine.kernels.operators.attention import attention
 from engine.kernels.operators.batched import gemm_batched
 from engine.kernels.operators.binary import binary_counts, pack_binary
-from engine.kernels.operators.combine import Combination, combine
+from engine.kernels.operators.combine import combine
 from engine.kernels.operators.conv import conv, conv_shape, pack_conv
 from engine.kernels.operators.conv_int8 import conv_u8, pack_conv_s8
 from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_depthwise
@@ -275,7 +275,7 @@ def pointwise(name: str, elements: int, threads: int) -> Case:
     x, other, out = given(elements), given(elements, slot=2), room(elements)
     second = other if name in ("add", "mul") else None
     if name in _COMBINED:
-        run = partial(combine, cast(Combination, name), x, second, out=out, threads=threads)
+        run = partial(combine, name, x, second, out=out, threads=threads)
     else:
         run = partial(activate, x, cast(Activation, name), out=out, threads=threads)
     part = min(elements, 1 << 20)

@@ -1,6 +1,6 @@
 """Designs that share their structure: same system, network, mapping; numbers of the scenario and of specs vary.
 
-A `Family of designs` is bound and planned through the same functions as a single scenario; what the axes set is
+A `Family` of designs is bound and planned through the same functions as a single scenario; what the axes set is
 watched (`engine.sweep.watch`), so that each piece of the model is computed once for the values it reads.
 """
 
@@ -19,8 +19,9 @@ from engine.partition import Plan, open_plan, with_tile
 from engine.partition.plan import padding
 from engine.scenario import Costs
 from engine.schedule import job_of
-from engine.sweep.setting import HARDWARE, head_of, read_setting
-from engine.sweep.space import Space
+from engine.settings import HARDWARE
+from engine.sweep.setting import head_of, read_setting
+from engine.sweep.space import Space, apply_settings
 from engine.sweep.watch import (
     WatchedJob,
     WatchedModel,
@@ -74,8 +75,6 @@ class Family:
     ) -> None:  # fmt: skip
         self.space, self.fixed, self.numeric = space, dict(digits), tuple(numeric)
         self.catalog, self.zoo = catalog, zoo
-        from engine.sweep.space import apply_settings
-
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
         self.scenario = apply_settings(space.base, settings)
         self.base: Bound = named(self.scenario, catalog, zoo)

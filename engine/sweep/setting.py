@@ -10,15 +10,14 @@ from pydantic import BaseModel
 from engine.bind import Bound, named, set_path
 from engine.devices import family
 from engine.scenario import Scenario, ScenarioError
-from engine.settings import apply
+from engine.settings import HARDWARE, apply
 from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["HARDWARE", "head_of", "numeric_axes", "read_setting"]
+__all__ = ["head_of", "numeric_axes", "read_setting"]
 
 _SIZES = ("batch", "streams", "inputs", "outputs")
-HARDWARE = ("devices", "host", "links", "model")
 
 
 def head_of(path: str) -> tuple[str, str]:
@@ -63,8 +62,8 @@ def read_setting(
         return "field", path, getattr(changed, path)
     if head in ("costs", "limits"):
         return head, rest, getattr(getattr(changed, head), rest)
-    printed = changed.overrides[path.removeprefix("system.")]
     shown, steps = path.removeprefix("system."), rest.split(".")
+    printed = changed.overrides[shown]
     if head == "model" and len(steps) == 1:
         number = float(named(changed.with_(overrides={shown: printed}), catalog, zoo).model[rest])
         families = {d.kind: d for d in (*base.devices, *([base.host] if base.host else []))}
@@ -86,5 +85,4 @@ def read_setting(
         raise ScenarioError(f"{shown} is not a number of a specification")
     changed_spec = set_path(spec, inside, printed, shown)
     keys, quantity = _keys(changed_spec, inside)
-    quantity.si  # noqa: B018  # a unit that does not fit is refused here
     return "spec", (at, tuple(keys), shown), (printed, quantity)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
-__all__ = ["Law", "md1", "mdc", "mean_in_system", "mg1", "mgc", "mm1", "mm1n", "mmc"]
+__all__ = ["Law", "md1", "mdc", "mg1", "mgc", "mm1", "mm1n", "mmc"]
 
 _CERTAIN = 1e-12  # a tail this small is taken as none
 
@@ -68,11 +68,6 @@ def _load(rate: float, service_s: float, servers: int = 1) -> float:
     if rho >= 1.0:
         raise TrafficError(overloaded(rate, servers / service_s))
     return rho
-
-
-def mean_in_system(rate: float, mean_s: float) -> float:
-    """Little's law: mean number in a system whose guests come at ``rate`` [1/s] and stay ``mean_s`` [s]. [-]"""
-    return rate * mean_s
 
 
 def mm1(rate: float, service_s: float) -> Law:

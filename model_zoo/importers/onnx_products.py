@@ -47,11 +47,6 @@ def _contraction(
     return [replace(op, stored=new, weights=Dim(read), writes=file.elements(out))]
 
 
-def _points(file: Survey, *parts: Sequence[int]) -> tuple[float, ...]:
-    """A product of extents at every point, from one list of extents a point for each part."""
-    return tuple(float(prod(part[at] for part in parts)) for at in range(len(file.walks)))
-
-
 def _matmul(file: Survey, node: Any, name: str) -> list[Op]:
     sides = [node.input[0], node.input[3 if node.op_type == "QLinearMatMul" else 1]]
     marks = attributes_of(node) if node.op_type == "Gemm" else {}

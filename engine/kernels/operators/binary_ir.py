@@ -226,7 +226,7 @@ def _generate(height: int) -> Any:
 def _interpreted(height: int) -> Any:
     """The intrinsic in plain Python over the same panels, for when nothing is compiled."""
 
-    def tile_in_python(x, row, w, w_off, fetch, limits, out, col):  # type: ignore[no-untyped-def]
+    def tile_in_python(x, row, w, w_off, fetch, limits, out, col):
         pairs = x.shape[1]
         rows = x[row : row + height].view(np.uint32).reshape(height, pairs, 1, 2, 1).copy()
         weights = w[w_off : w_off + 2 * pairs * ACROSS].view(np.uint32).reshape(pairs, VECTORS, 2, VL).copy()

@@ -256,7 +256,7 @@ def _generate(vectors: int) -> Any:
 
 
 def _interpreted(vectors: int) -> Any:
-    def tile_in_python(w, w_off, lda, rows, x, x_off, ldx, k, init, col, out, out_off, ldo, cols):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+    def tile_in_python(w, w_off, lda, rows, x, x_off, ldx, k, init, col, out, out_off, ldo, cols):
         stored = NAMED[w.dtype.name]
         rows, cols = min(rows, PAIR_ROWS if vectors == 2 else ROWS), min(cols, vectors)
         left = as_strided(w.reshape(-1)[w_off:], (rows, k), (lda * w.itemsize, w.itemsize))

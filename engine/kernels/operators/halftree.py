@@ -72,7 +72,7 @@ def _tile_ir(width: int) -> Any:
     halves = ir.VectorType(HALF, VL)
 
     @intrinsic
-    def generated(typingctx: Any, w: Any, w_off: Any, x: Any, x_off: Any, total: Any):  # type: ignore[no-untyped-def]  # numba reads the arguments, not the result
+    def generated(typingctx: Any, w: Any, w_off: Any, x: Any, x_off: Any, total: Any):
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def data(index: int, offset: Any, each: int) -> Any:
                 array = context.make_array(signature.args[index])(context, builder, args[index])
@@ -108,7 +108,7 @@ def _tile_ir(width: int) -> Any:
 
 
 def _tile_python(width: int) -> Any:
-    def tile_in_python(w, w_off, x, x_off, total):  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+    def tile_in_python(w, w_off, x, x_off, total):
         weights = w[w_off : w_off + width * VL].view(np.float16).reshape(width, VL)
         with np.errstate(all="ignore"):
             level = weights * x[x_off : x_off + width].astype(np.float16)[:, None]

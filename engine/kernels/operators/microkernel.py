@@ -290,7 +290,7 @@ def _generate(height: int) -> Any:
 def _interpreted(height: int) -> Any:
     """The same tile in plain Python over the same panels, for when nothing is compiled."""
 
-    def tile_in_python(  # type: ignore[no-untyped-def]  # mirrors the intrinsic
+    def tile_in_python(
         a, a_off, lda, b, b_off, k, init, col, scale, zero, low, high, c, c_off, ldc, rows, cols, resume
     ):
         kind = _KIND[a.dtype.name]
