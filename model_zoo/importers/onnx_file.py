@@ -10,13 +10,16 @@ from typing import Any
 
 from model_zoo.schema import WorkloadError
 
-__all__ = ["MAX_BYTES", "MAX_ELEMENTS", "MAX_NODES", "SMALL", "Axes", "File", "open_file", "shown", "told"]
+__all__ = ["MAX_BYTES", "MAX_ELEMENTS", "MAX_NODES", "NATIVE", "SMALL", "Axes", "File", "open_file", "shown", "told"]
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NODES = 20_000
 MAX_ELEMENTS = 2**48  # of one tensor
 SMALL = 4096  # elements up to which a tensor's values are looked at: shapes, axes, positions
 _BATCHES = frozenset({"batch", "batch_size", "batchsize", "bs", "b", "n"})
+
+NATIVE = (RuntimeError, ValueError, IndexError, OverflowError, MemoryError)
+"""What the exceptions of C++'s library are in Python; onnx's own come on top."""
 
 Axes = tuple[int | str, ...]
 
@@ -141,11 +144,11 @@ def _expanded(model: Any) -> int:
 
 
 def _inlined(model: Any) -> Any:
-    from onnx import inliner
+    from onnx import checker, inliner
 
     try:
         return inliner.inline_local_functions(model)
-    except Exception as error:  # the inliner raises errors of several C++ kinds
+    except (checker.ValidationError, *NATIVE) as error:
         raise WorkloadError(f"the ONNX model's own functions can't be written out ({told(error)})") from None
 
 

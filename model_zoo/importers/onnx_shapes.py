@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from model_zoo.importers.onnx_file import MAX_ELEMENTS, SMALL, File, shown, told
+from model_zoo.importers.onnx_file import MAX_ELEMENTS, NATIVE, SMALL, File, shown, told
 from model_zoo.schema import WorkloadError
 
 __all__ = ["MICROSOFT", "Walk", "label_of"]
@@ -27,6 +27,7 @@ _BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 MICROSOFT = frozenset({"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization",
                        "SkipSimplifiedLayerNormalization"})  # fmt: skip
 _VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+_MOST_AXES = 64  # of a tensor: far more than anything has
 
 
 def label_of(node: Any, number: int) -> str:
@@ -86,7 +87,7 @@ class Walk:
         if node.domain == "com.microsoft" and node.op_type in MICROSOFT and node.input and node.input[0] in self.types:
             self.types[node.output[0]] = self.types[node.input[0]]
             return
-        schema = _schema(node.op_type, self.file.opset, "" if node.domain == "ai.onnx" else node.domain)
+        schema = _schema(node.op_type, self.file.opset) if node.domain in ("", "ai.onnx") else None
         if schema is None:
             return
         label = label_of(node, number)
@@ -104,7 +105,7 @@ class Walk:
         self._fold(node)
 
     def _infer(self, schema: Any, node: Any, label: str) -> None:
-        from onnx import helper, shape_inference
+        from onnx import checker, helper, shape_inference
 
         names = [name for name in node.input if name]
         if not all(name in self.types for name in names):
@@ -114,7 +115,7 @@ class Walk:
                 schema, node, {n: self.types[n] for n in names}, {n: self.data[n] for n in names if n in self.data},
                 opset_imports=[helper.make_opsetid("", self.file.opset)], ir_version=self.file.ir_version,
             )  # fmt: skip
-        except Exception as error:  # C++ errors of several kinds reach Python
+        except (shape_inference.InferenceError, checker.ValidationError, *NATIVE) as error:
             raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({told(error)})") from None
         self.types.update(found)
 
@@ -148,8 +149,8 @@ class Walk:
             for name, value in zip(outputs, found, strict=True):
                 if value.size <= SMALL:
                     self.data[name] = numpy_helper.from_array(value, name)
-        except Exception:  # the reference has no such type or operator: the value stays unknown
-            return
+        except Exception:  # each operator of the reference is Python of its own and raises what it likes
+            return  # the value stays unknown
 
 
 @lru_cache(maxsize=8192)
@@ -178,20 +179,22 @@ def _measured(node: Any, extents: tuple[int | None, ...] | None) -> tuple[list[i
 
 
 @lru_cache(maxsize=1024)
-def _schema(kind: str, opset: int, domain: str) -> Any:
+def _schema(kind: str, opset: int) -> Any:
+    """ONNX's description of an operator; None where this opset has none of that name."""
     from onnx import defs
 
     try:
-        return defs.get_schema(kind, opset, domain)
-    except Exception:  # onnx raises a SchemaError it does not export everywhere
+        return defs.get_schema(kind, opset)
+    except defs.SchemaError:
         return None
 
 
 @lru_cache(maxsize=1024)
-def _attribute_types(kind: str, since: int, domain: str) -> dict[str, tuple[int, bool]]:
+def _attribute_types(kind: str, since: int) -> dict[str, tuple[int, bool]]:
+    """Type of each attribute of an operator, and whether a node must give it."""
     from onnx import defs
 
-    found: Any = defs.get_schema(kind, since, domain).attributes
+    found: Any = defs.get_schema(kind, since).attributes
     return {name: (int(a.type.value), bool(a.required)) for name, a in found.items()}
 
 
@@ -203,10 +206,28 @@ def _fits(schema: Any, node: Any, label: str) -> None:
             f"node {label} ({node.op_type}) has {many} inputs and {made} outputs; {schema.min_input} to "
             f"{schema.max_input} and {schema.min_output} to {schema.max_output} are allowed"
         )
-    types = _attribute_types(schema.name, schema.since_version, schema.domain)
+    types = _attribute_types(schema.name, schema.since_version)
     given = {a.name: int(a.type) for a in node.attribute}
     for name, (kind, required) in types.items():
         if name in given and given[name] != kind:
             raise WorkloadError(f"node {label} ({node.op_type}) has an attribute {shown(name)} of the wrong type")
         if required and name not in given:
             raise WorkloadError(f"node {label} ({node.op_type}) lacks its attribute {shown(name)}")
+    _refuse_fatal(node, label)
+
+
+def _refuse_fatal(node: Any, label: str) -> None:
+    """Refuse values that ONNX's own inference trusts: an axis far outside, or a part too few, ends the process."""
+    for attribute in node.attribute:
+        name, value = attribute.name, attribute.i
+        if name in ("axis", "batch_dims"):
+            least = 0 if name == "batch_dims" else -_MOST_AXES
+            if not least <= value <= _MOST_AXES:
+                raise WorkloadError(
+                    f"node {label} ({node.op_type}) has {name} {value}; {least} to {_MOST_AXES} is allowed"
+                )
+        elif name == "num_outputs" and value != len(node.output):
+            raise WorkloadError(
+                f"node {label} ({node.op_type}) has num_outputs {value} and {len(node.output)} results; as many are "
+                "needed"
+            )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
+from onnxruntime import InferenceSession
 
 from model_zoo import build
-
-onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper  # noqa: E402
-
-from model_zoo.importers.onnx_model import read_onnx  # noqa: E402
-from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node  # noqa: E402
+from model_zoo.importers.onnx_model import read_onnx
+from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 
 UINT8, INT8, INT32 = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32
 
@@ -26,8 +24,6 @@ def ops_of(data: bytes, **options):
 ])  # fmt: skip
 @pytest.mark.parametrize("groups", [1, 2, 8])
 def test_convolutions_follow_the_shape_that_onnxruntime_makes(marks, groups):
-    from onnxruntime import InferenceSession
-
     data = model(
         [node("Conv", ["x", "w", "b"], ["y"], name="c", group=groups, **marks)], [("x", FLOAT, ["N", 8, 13, 11])],
         [("y", FLOAT, None)], {"w": f32(16, 8 // groups, 3, 3), "b": f32(16)},

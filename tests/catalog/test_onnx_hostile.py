@@ -6,14 +6,11 @@ import time
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from model_zoo import WorkloadError
-
-onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper  # noqa: E402
-
-from model_zoo.importers.onnx_model import MAX_NODES, read_onnx  # noqa: E402
-from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node  # noqa: E402
+from model_zoo.importers.onnx_model import MAX_NODES, read_onnx
+from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 
 X, Y = [("x", FLOAT, ["N", 4])], [("y", FLOAT, None)]
 IMAGE = [("x", FLOAT, ["N", 4, 8, 8])]
@@ -63,7 +60,7 @@ BRANCH = helper.make_graph([node("Relu", ["x"], ["o"])], "b", [], [helper.make_t
 CASES = {
     "no bytes": ("text", "read from bytes, not from str"),
     "no nodes": (model([], X, X), "no nodes"),
-    "a tensor": (onnx.numpy_helper.from_array(f32(3)).SerializeToString(), "no nodes"),
+    "a tensor": (numpy_helper.from_array(f32(3)).SerializeToString(), "no nodes"),
     "no input": (model([node("Relu", ["w"], ["y"])], [], Y, {"w": f32(3)}), "no input with a shape"),
     "no output": (model([node("Relu", ["x"], ["y"])], X, []), "no output"),
     "a cycle": (model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], X, Y), "'add1' reads 'b'"),
@@ -117,6 +114,15 @@ CASES = {
                          "size depends on the data"),
     "another's operator": (one("Foo", ["x"], domain="my.own"), "'odd' is 'Foo' of the domain 'my.own'"),
     "another's Relu": (one("Relu", ["x"], domain="my.own"), "'odd' is 'Relu' of the domain 'my.own'"),
+    "an axis beyond": (one("LayerNormalization", ["x", "w"], {"w": f32(4)}, axis=2**63 - 1), "'odd'.* has axis 92.*64"),
+    "an axis below": (one("LayerNormalization", ["x", "w"], {"w": f32(4)}, axis=-65), "has axis -65; -64 to 64 is"),
+    "shared axes below zero": (
+        one("GatherND", ["x", "w"], {"w": i64(0)}, batch_dims=-9), r"\(GatherND\) has batch_dims -9; 0 to 64 is allowed"
+    ),
+    "parts of nobody": (
+        one("Split", ["x"], outputs=("y", "z"), num_outputs=1), r"\(Split\) has num_outputs 1 and 2 results"
+    ),
+    "another's schema": (one("Normalizer", ["x"], domain="ai.onnx.ml"), "'Normalizer' of the domain 'ai.onnx.ml'"),
     "opset of the past": (relu([1], opset=0), "opset is 0; 1 to"),
     "opset of the future": (relu([1], opset=99), "opset is 99; 1 to"),
     "calls itself": (calling_itself(), "function 'f' calls itself"),

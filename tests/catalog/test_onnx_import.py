@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from onnx import checker, load_model_from_string
 
 from model_zoo import WorkloadError, build
 from model_zoo.families.images import Net
 from model_zoo.importers.onnx_model import read_onnx
-
-onnx = pytest.importorskip("onnx")
-helper, numpy_helper, FLOAT, INT64 = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 
 
-def saved(nodes, inputs, outputs, weights) -> bytes:
-    """Bytes of a model; inputs and outputs are (name, type, shape)."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(*i) for i in inputs],
-        [helper.make_tensor_value_info(*o) for o in outputs],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-    onnx.checker.check_model(model)
-    return model.SerializeToString()
-
-
-def f32(*shape: int) -> np.ndarray:
-    return np.ones(shape, np.float32)
+def saved(*parts) -> bytes:
+    """Bytes of a model that ONNX finds no fault with."""
+    data = model(*parts)
+    checker.check_model(load_model_from_string(data))
+    return data
 
 
 def cnn(batch: int | str) -> bytes:
-    node = helper.make_node
     nodes = [
         node("Conv", ["x", "w1", "b1"], ["a"], name="c1", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
         node("Relu", ["a"], ["r"], name="r1"),
@@ -76,7 +62,7 @@ def test_cnn_counts_equal_the_builder(batch):
 
 
 def attention(hidden: int, heads: int, tokens: int | str) -> bytes:
-    node, head = helper.make_node, hidden // heads
+    head = hidden // heads
     nodes = [node("Gather", ["table", "ids"], ["x"], name="tokens")]
     for side in "qkv":
         order = [0, 2, 3, 1] if side == "k" else [0, 2, 1, 3]
@@ -96,8 +82,8 @@ def attention(hidden: int, heads: int, tokens: int | str) -> bytes:
     weights = {f"w{n}": f32(hidden, hidden) for n in "qkvo"}
     weights |= {
         "table": f32(20, hidden),
-        "split": np.array([0, 0, heads, head], np.int64),
-        "join": np.array([0, 0, hidden], np.int64),
+        "split": i64(0, 0, heads, head),
+        "join": i64(0, 0, hidden),
     }
     ids = ("ids", INT64, ["batch", tokens])
     return saved(nodes, [ids], [("y", FLOAT, ["batch", tokens, hidden])], weights)
@@ -123,8 +109,8 @@ def test_attention_counts_equal_the_encoder(tokens):
 
 def test_shared_weights_are_stored_once():
     nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
-        helper.make_node("MatMul", ["a", "w"], ["y"], name="second"),
+        node("MatMul", ["x", "w"], ["a"], name="first"),
+        node("MatMul", ["a", "w"], ["y"], name="second"),
     ]
     graph = read_onnx(saved(nodes, [("x", FLOAT, ["N", 4])], [("y", FLOAT, ["N", 4])], {"w": f32(4, 4)}))
     assert graph.parameters == 16
@@ -132,7 +118,7 @@ def test_shared_weights_are_stored_once():
 
 
 def test_unknown_operator_is_refused():
-    nodes = [helper.make_node("Hardmax", ["x"], ["y"], name="odd")]
+    nodes = [node("Hardmax", ["x"], ["y"], name="odd")]
     data = saved(nodes, [("x", FLOAT, ["N", 4])], [("y", FLOAT, ["N", 4])], {})
     with pytest.raises(WorkloadError, match="node 'odd' is a 'Hardmax', an ONNX operator that has no count here"):
         read_onnx(data)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow.parquet import read_table
 
 from engine.bind import bind
 from engine.cli import main
@@ -91,7 +92,6 @@ def test_processes_write_the_same_bytes(space: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_dask_writes_the_same_bytes(space: Path, tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="Dask is an optional extra: pip install distributed")
     assert front(tmp_path / "d.csv", "dask", space) == front(tmp_path / "t.csv", "threads", space)
 
 
@@ -104,12 +104,11 @@ def test_dask_that_is_missing_is_one_sentence(space: Path, tmp_path: Path, monke
 
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
     result = sweep(CORES)
     assert write_rows(result.front.rows(), tmp_path / "f.csv") == len(result.front)
     assert write_rows(result.front.rows(), tmp_path / "f.parquet") == len(result.front)
     rows = list(csv.DictReader((tmp_path / "f.csv").open()))
-    kept = parquet.read_table(tmp_path / "f.parquet").to_pylist()
+    kept = read_table(tmp_path / "f.parquet").to_pylist()
     assert [r["token"] for r in rows] == [r["token"] for r in kept]
     for text, row in zip(rows, kept, strict=True):
         assert float(text["latency_s"]) == row["latency_s"] == evaluate(decode(row["token"])).latency_s

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from engine.numerics import binary_mlp
 from engine.numerics.binary_mlp import (
@@ -44,8 +45,7 @@ def twin(model: BinaryMlp, bits: np.ndarray) -> np.ndarray:
 
 
 def test_digits_are_the_packaged_ones():
-    sklearn = pytest.importorskip("sklearn.datasets")
-    theirs = sklearn.load_digits()
+    theirs = load_digits()
     ours = images()
     assert len(ours.train) + len(ours.test) == len(theirs.data) == 1797
     assert np.array_equal(np.sort(np.concatenate([ours.train, ours.test]).sum(1)), np.sort(theirs.data.sum(1)))
