@@ -37,6 +37,7 @@ FIELDS = (
     POOL_KERNEL, POOL_CYCLES, DENSITY, MATRIX_FILL, PIECE_ELEMENTS,
 ) = range(15)  # fmt: skip
 
+# assumed, as nothing published says them; the first two are among the family's assumptions
 ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
 ARRAY_N = 32.0  # filters side by side
 TILE = 32.0  # rows and filters that go to a core together

@@ -25,8 +25,6 @@ from model_zoo.ops import Graph, Phase
 
 __all__ = ["FAMILY", "instructions_per_cycle", "pipeline_use"]
 
-LINE = 64.0  # bytes of a cache line
-
 
 def formats(device: Device) -> tuple[str, ...]:
     """Formats its cores have arithmetic for, fastest first; binary where the spec gives a population-count rate."""
@@ -116,7 +114,7 @@ def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
     """Time until a part of a network has its input in its own caches, as (name, resource, seconds)."""
     if len(job.ops) == len(job.phase.ops):
         return ()
-    drawn = _handed_over(job, lowered(job.phase)) / LINE * job.model["handover_line"]
+    drawn = _handed_over(job, lowered(job.phase)) / M.LINE * job.model["handover_line"]
     return (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
 
 

@@ -46,7 +46,8 @@ class Parameter:
     """A constant of a cost model that no data sheet prints.
 
     `basis` is ``calibrated`` (then `claims` names the published figures it was fitted on), ``published`` (then
-    `source` says where) or ``assumed`` (then `note` says why). A scenario may override it within `low` .. `high`.
+    `source` says where), ``assumed`` (then `note` says why) or ``derived`` (then `note` says from what). A scenario may
+    override it within `low` .. `high`.
     """
 
     name: str

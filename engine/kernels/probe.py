@@ -66,9 +66,7 @@ class Roofline:
     gather: float  # random lines of 64 B [1/s]
     launch: float  # one compiled call, arguments included [s]
     dispatch: float  # one range kernel over the whole pool [s]
-    binary: float | None = (
-        None  # [OP/s], differing bits at the binary tile's vector operations a word, None without a bit count
-    )
+    binary: float | None = None  # [OP/s] at the vector operations a word of the binary tile; None without a bit count
 
 
 _ABLE = {

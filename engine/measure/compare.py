@@ -24,7 +24,8 @@ from engine.evaluate import evaluate
 from engine.habits import Habits
 from engine.kernels.probe import Prober, Roofline, compute_peak
 from engine.measure.cases import MeasureError
-from engine.measure.run import Bounds, WorkloadRun, measure_workload
+from engine.measure.network import WorkloadRun, measure_workload
+from engine.measure.run import Bounds
 from engine.measure.timing import Progress
 from engine.report import Report
 from engine.scenario import ScenarioError

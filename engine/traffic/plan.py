@@ -16,8 +16,6 @@ DOMAINS = ("none", "card", "node", "rack")
 _YEAR = 365.25 * 86_400.0
 _JOULES_PER_KWH = 3.6e6
 _MILLION = 1e6
-
-
 _DEMAND_MOST = 1e12  # [1/s]
 
 
