@@ -20,7 +20,7 @@ from model_zoo.families.family import Family
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["Bound", "Wire", "as_run", "bind", "check", "checked", "named", "set_path"]
+__all__ = ["Bound", "Wire", "bind", "check", "checked", "lowered", "named", "own_model", "set_path"]
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def checked(bound: Bound) -> Bound:
     """The same, checked against what the system offers, with the graph as the accelerator's compiler runs it."""
     check(bound.scenario, bound.system, bound.device, bound.graph)
     _check_model(bound)
-    graph = as_run(bound.scenario, bound.device, bound.graph, bound.model)
+    graph = lowered(bound.scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
     return bound if graph is bound.graph else replace(bound, graph=graph)
 
 
@@ -224,16 +224,21 @@ def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = N
     return checked(named(scenario, catalog, zoo))
 
 
-def as_run(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
-    """The graph as the accelerator's compiler runs it, where its family says how."""
+def own_model(device: Device, model: Mapping[str, float]) -> Mapping[str, float]:
+    """Model parameters of a device's family, of which `model` overrides some."""
+    fam = family(device.kind)
+    return fam.model(device, {k: v for k, v in model.items() if any(p.name == k for p in fam.parameters)})
+
+
+def lowered(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
+    """The graph as the accelerator's compiler runs it, where its family says how; `model` as of `own_model`."""
     fam = family(device.kind)
     if scenario.layers:
         graph = _raised(scenario, device, graph)
     if fam.lower is None:
         return graph
-    own = {k: v for k, v in model.items() if any(p.name == k for p in fam.parameters)}
     switches = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
-    return fam.lower(device, graph, scenario.precision, switches, fam.model(device, own))
+    return fam.lower(device, graph, scenario.precision, switches, model)
 
 
 def _raised(scenario: Scenario, device: Device, graph: Graph) -> Graph:

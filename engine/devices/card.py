@@ -156,16 +156,18 @@ def _size_and_share(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.nda
     return size, np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
 
 
-def _kept(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray, cores: int) -> np.ndarray:
-    """Share of each op's weights that stays in the memories of so many cores, shape (n_ops,). [-]"""
+def _kept(job: Job) -> np.ndarray:
+    """Share of each op's weights that stays on chip, shape (n_ops,). [-]"""
+    table, traits, _, _ = job.share(_lowered)
     stay = np.zeros(table.shape[0])
     if not job.switches["on-chip-weights"]:
         return stay
+    rec = job.share(record)
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
     size, share = _size_and_share(job, table, traits, rec)
     each = np.where(traits[:, D.UNIT] == D.LOOKUP, 0.0, table[:, T.STORED] * size * share)
     often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
-    space = max(0.0, onchip_bytes(job.device, cores * job.streams) - need.activations)
+    space = max(0.0, onchip_bytes(job.device, cores_of(job) * job.streams) - need.activations)
     _stay(each, table[:, T.LAYERS], often, space, stay)
     return stay
 
@@ -173,20 +175,20 @@ def _kept(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray, core
 def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
     table, traits, _, _ = _lowered(job)
-    rec = record(job)
-    stay = _kept(job, table, traits, rec, int(rec[D.CORES]))
+    rec, stay = record(job), _kept(job)
     size, share = _size_and_share(job, table, traits, rec)
     held = table[:, T.STORED] * table[:, T.LAYERS] * size * share * stay
     return float(held[traits[:, D.UNIT] != D.LOOKUP].sum())
 
 
-def _bags(job: Job, traits: np.ndarray, cores: int) -> np.ndarray:
+def _bags(job: Job) -> np.ndarray:
     """Lookups of the busiest card and core, shape (n_ops, 4); see `card_demand.demand_ops`."""
+    traits = job.share(_lowered)[1]
     out, model = np.zeros((len(job.ops), 4)), job.model
     lookups = np.flatnonzero(traits[:, D.UNIT] == D.LOOKUP).tolist()
     if not lookups:
         return out
-    element, lanes = table_bits(job) / 8, card_of(job.device).vector_bits.si / 16
+    element, lanes, cores = table_bits(job) / 8, card_of(job.device).vector_bits.si / 16, cores_of(job)
     for j in lookups:
         op = job.ops[j]
         rows = op.gather_rows.at(job.batch, job.length, job.context)
@@ -244,11 +246,8 @@ def record(job: Job) -> np.ndarray:
 
 def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What a job's ops ask of one card, shape (n_ops, DEMANDS), and which ops each one waits for."""
-    table, traits, first, waits = _lowered(job)
-    rec = record(job)
-    cores = int(rec[D.CORES])
-    bags = _bags(job, traits, cores)
-    stay = _kept(job, table, traits, rec, cores)
+    table, traits, first, waits = job.share(_lowered)
+    rec, stay, bags = job.share(record), job.share(_kept), job.share(_bags)
     out = np.zeros((table.shape[0], D.DEMANDS))
     D.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
     return out, first, waits

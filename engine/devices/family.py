@@ -122,6 +122,10 @@ class Job:
     link: Link | None = None
     link_hops: int = 1
 
+    def share(self, work: Callable[[Any], Any]) -> Any:
+        """What a function of a job finds for this one; a sweep asks once for all jobs that it reads alike."""
+        return work(self)
+
 
 @dataclass(frozen=True)
 class Span:

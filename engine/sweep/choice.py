@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,19 +48,20 @@ class TileChoice:
 
     def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
-        return self._best([p.fill(lo, hi, (*_PACE, *figures)) for p in self.programs])
+        return self._best(figures, lambda program, wanted: program.fill(lo, hi, wanted))
 
     def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of designs here and there."""
-        return self._best([p.fill_at(numbers, (*_PACE, *figures)) for p in self.programs])
+        return self._best(figures, lambda program, wanted: program.fill_at(numbers, wanted))
 
-    @staticmethod
-    def _best(found: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _best(self, figures: Sequence[str], fill: Callable[[Program, Sequence[str]], Any]) -> tuple[Any, Any, Any]:
         """The first tile with the shortest interval, then the least latency; refused where any tile is."""
-        values, bad, unfit = found[0]
-        for other, refused, misfit in found[1:]:
+        names = tuple(dict.fromkeys((*_PACE, *figures)))
+        values, bad, unfit = fill(self.programs[0], names)
+        for program in self.programs[1:]:
+            other, refused, misfit = fill(program, names)
             less = (other[0] < values[0]) | ((other[0] == values[0]) & (other[1] < values[1]))
-            values = np.where(less, other, values)
-            unfit = np.where(less, misfit, unfit)
-            bad = bad | refused
-        return np.ascontiguousarray(values[len(_PACE) :]), bad, unfit
+            np.copyto(values, other, where=less)
+            np.copyto(unfit, misfit, where=less)
+            np.logical_or(bad, refused, out=bad)
+        return values[[names.index(figure) for figure in figures]], bad, unfit

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.bind import Bound, as_run, named
+from engine.bind import Bound, lowered, named, own_model
 from engine.column import Column
 from engine.devices import family
 from engine.partition import Plan, open_plan, with_tile
@@ -23,6 +23,7 @@ from engine.settings import HARDWARE
 from engine.sweep.setting import head_of, read_setting
 from engine.sweep.space import Space, apply_settings
 from engine.sweep.watch import (
+    Memory,
     WatchedJob,
     WatchedModel,
     WatchedQuantity,
@@ -34,7 +35,7 @@ from engine.sweep.watch import (
 )
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
-from model_zoo.ops import Linear
+from model_zoo.ops import Graph, Linear
 
 __all__ = ["Beat", "Design", "Family", "Structural"]
 
@@ -86,6 +87,7 @@ class Family:
         self._designs: dict[tuple[Any, ...], Design] = {}
         self._size_axes: dict[int, dict[str, frozenset[int]]] = {}
         self.tile: tuple[int, ...] = ()  # of plans that leave it open
+        self.memories: dict[tuple[int, int], Memory] = {}  # of each stage's and phase's jobs with that tile
         self.beat = beat
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         for axis in self.numeric:
@@ -144,7 +146,7 @@ class Family:
         if key not in self._designs:
             if len(self._designs) > 2048:
                 self._designs.clear()
-            self._designs[key] = Design(self, self.settings(key))
+            self._designs[key] = Design(self, self.settings(key), dict(zip(self.numeric, key, strict=True)))
         return self._designs[key]
 
     def columnar(self, at: int) -> bool:
@@ -195,10 +197,15 @@ class Family:
             }
         return self._size_axes[phase]
 
+    def lowered(self, graph: Graph) -> None:
+        """From now on, designs have this graph."""
+        self.graph = graph
+        self._designs.clear()
+
     def pin(self, tile: tuple[int, ...]) -> None:
         """From now on, plans that leave their tile open take this one."""
         self.tile = tile
-        self._designs.clear()
+        self.memories.clear()
 
 
 def _merged(every: Sequence[Sequence[tuple[str, Any, Any]]], axis: int, shape: Sequence[int]) -> list[Any]:
@@ -220,9 +227,13 @@ def _merged(every: Sequence[Sequence[tuple[str, Any, Any]]], axis: int, shape: S
 class Design:
     """One design of a family, watched. Its plan is made once; pieces of the model are functions of it."""
 
-    def __init__(self, family_: Family, settings: Sequence[tuple[str, Any, Any]]) -> None:
-        self.family = family_
+    def __init__(
+        self, family_: Family, settings: Sequence[tuple[str, Any, Any]], digits: Mapping[int, int] | None = None
+    ) -> None:
+        self.family, self.digits = family_, digits
         self.bound = self._bound(settings)
+        self._open: Plan | None = None
+        self._tile: tuple[int, ...] | None = None  # of the plan and the jobs
         self._plan: Plan | None = None
         self._jobs: dict[tuple[int, int], WatchedJob] = {}
 
@@ -264,11 +275,13 @@ class Design:
         """The graph as the accelerator's compiler runs it; Structural where that depends on an axis."""
         if family(self.bound.device.kind).lower is None:
             return
+        with unwatched():
+            model = WatchedModel(own_model(self.bound.device, self.bound.model), self.family.model_axes)
         with watching(self.family.fields) as read:
-            graph = as_run(self.bound.scenario, self.bound.device, self.bound.graph, self.bound.model)
+            graph = lowered(self.bound.scenario, self.bound.device, self.bound.graph, model)
         if read:
             raise Structural(read)
-        self.family.graph = graph
+        self.family.lowered(graph)
         self.bound = replace(self.bound, graph=graph)
 
     def open_plan(self) -> Plan:
@@ -278,23 +291,28 @@ class Design:
     @property
     def plan(self) -> Plan:
         """Its plan; what the axes change in it is noted where it is tabulated."""
-        if self._plan is None:
-            with unwatched():
-                plan = self.open_plan()
-            self._plan = with_tile(plan, self.family.tile) if plan.tiles else plan
+        if self._plan is None or self._tile != self.family.tile:
+            if self._open is None:
+                with unwatched():
+                    self._open = self.open_plan()
+            self._tile = self.family.tile
+            self._plan = with_tile(self._open, self._tile) if self._open.tiles else self._open
+            self._jobs = {}
         return self._plan
 
     def job(self, stage: int, phase: int) -> WatchedJob:
         """The job of a phase on a stage, watched."""
+        on = self.plan.stages[stage]
         if (stage, phase) not in self._jobs:
             bound = self.bound
-            on, one = self.plan.stages[stage], bound.graph.phases[phase]
+            one = bound.graph.phases[phase]
             fam = family(on.device.kind)
             with unwatched():
                 job = job_of(bound, on, fam, one)
             self._jobs[stage, phase] = WatchedJob.of(
-                job, self.family.size_axes(phase), WatchedModel(job.model, self.family.model_axes)
-            )
+                job, self.family.size_axes(phase), WatchedModel(job.model, self.family.model_axes), self.digits,
+                self.family.memories.setdefault((stage, phase), {}),
+            )  # fmt: skip
         return self._jobs[stage, phase]
 
     def passes(self, phase: int) -> float:

@@ -14,7 +14,7 @@ from engine.devices import gpu_model
 from engine.kernels.jit import kernel
 from engine.settle import N, settle_money, settle_times
 
-__all__ = ["fill_points", "fill_scattered", "gather_rows"]
+__all__ = ["demand_at", "fill_points", "fill_scattered", "gather_range", "gather_rows"]
 
 WIDTH = 256
 SUPPLIES = len(gpu_model.SUPPLY)
@@ -80,13 +80,89 @@ def gather_rows(numbers, radix, strides, offset, values, out):
 
 
 @kernel
-def _demand_at(number, radix, strides):
+def gather_range(lo, radix, strides, offset, values, out):
+    """`gather_rows` of the designs from ``lo`` on, a stretch of the last axis at a time."""
+    last, n = radix.shape[0] - 1, out.shape[1]
+    at = 0
+    while at < n:
+        stretch = min(radix[last] - (lo + at) % radix[last], n - at)
+        for r in range(out.shape[0]):
+            base, left = offset[r], lo + at
+            for a in range(last, -1, -1):
+                base += strides[r, a] * (left % radix[a])
+                left //= radix[a]
+            step = strides[r, last]
+            for q in range(stretch):
+                out[r, at + q] = values[base + q * step]
+        at += stretch
+
+
+@kernel
+def demand_at(number, radix, strides):
     """Which demand a design has: its place in the table of demands."""
     found = 0
     for a in range(radix.shape[0] - 1, -1, -1):
         found += strides[a] * (number % radix[a])
         number //= radix[a]
     return found
+
+
+@kernel
+def _memory(row, constant_row, constant, block_row, plan_rows):
+    """Rows of `WIDTH` designs, flat: those of the plan, what is counted, the blocks; constants are in place."""
+    most = plan_rows
+    for c in range(row.shape[0]):
+        most = max(most, row[c] + 1)
+    for c in range(constant_row.shape[0]):
+        most = max(most, constant_row[c] + 1)
+    for h in range(block_row.shape[0]):
+        most = max(most, block_row[h] + HALVES_ROWS)
+    mem = np.zeros(most * WIDTH)
+    for c in range(constant_row.shape[0]):
+        mem[constant_row[c] * WIDTH : (constant_row[c] + 1) * WIDTH] = constant[c]
+    return mem
+
+
+@kernel
+def _fill(
+    mem, digits, lo, hi, radix, strides, first, width, offset, row, values,
+    demand, demand_first, ops, demand_strides, run_of, block_row, same,
+    plan_rows, facts, given_row, given, wanted, out, into,
+):  # fmt: skip
+    """Wanted rows of designs lo..hi in a memory: fills ``out``, and takes ``given``, from column ``into`` on."""
+    rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
+    start, n = lo, 0
+    while start < hi:
+        n = min(WIDTH, hi - start)
+        if same >= SEGMENT:  # long enough to keep blocks within one demand
+            n = min(n, same - start % same)
+        _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
+        for h in range(block_row.shape[0]):
+            block = mem[block_row[h] * WIDTH : (block_row[h] + HALVES_ROWS) * WIDTH]
+            block[SUPPLIES * WIDTH :] = 0.0
+            at = 0
+            while at < n:
+                upto = min(n, at + same - (start + at) % same)
+                d = demand_first[h] + ops[h] * demand_at(start + at, radix, demand_strides[h])
+                whole = at == 0 and upto == n and n > SEGMENT
+                gpu_model.supply_block(demand[d : d + ops[h]], block, at, WIDTH if whole else upto)
+                at = upto
+            for r in range(N):
+                rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]
+        column = into + start - lo
+        for g in range(given_row.shape[0]):
+            target = rows[given_row[g], :n]
+            source = given[g, column : column + n]
+            for q in range(n):
+                target[q] = source[q]
+        settle_times(rows, n, *facts)
+        settle_money(rows, n, facts[1])
+        for k in range(wanted.shape[0]):
+            source = mem[wanted[k] * WIDTH : wanted[k] * WIDTH + n]
+            target = out[k, column : column + n]
+            for q in range(n):
+                target[q] = source[q]
+        start += n
 
 
 @kernel
@@ -101,47 +177,12 @@ def fill_points(
     to the rows ``given_row``. Rows of the plan come first in memory, then those that count what is refused or does not
     fit, then the blocks of the runs that come in halves.
     """
-    most = plan_rows
-    for c in range(row.shape[0]):
-        most = max(most, row[c] + 1)
-    for c in range(constant_row.shape[0]):
-        most = max(most, constant_row[c] + 1)
-    for h in range(block_row.shape[0]):
-        most = max(most, block_row[h] + HALVES_ROWS)
-    mem = np.zeros(most * WIDTH)
-    rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
-    digits = np.zeros(radix.shape[0], dtype=np.int64)
-    for c in range(constant_row.shape[0]):
-        mem[constant_row[c] * WIDTH : (constant_row[c] + 1) * WIDTH] = constant[c]
-    start, n = lo, 0
-    while start < hi:
-        n = min(WIDTH, hi - start)
-        if same >= SEGMENT:  # long enough to keep blocks within one demand
-            n = min(n, same - start % same)
-        _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
-        for h in range(block_row.shape[0]):
-            block = mem[block_row[h] * WIDTH : (block_row[h] + HALVES_ROWS) * WIDTH]
-            block[SUPPLIES * WIDTH :] = 0.0
-            at = 0
-            while at < n:
-                upto = min(n, at + same - (start + at) % same)
-                d = demand_first[h] + ops[h] * _demand_at(start + at, radix, demand_strides[h])
-                whole = at == 0 and upto == n and n > SEGMENT
-                gpu_model.supply_block(demand[d : d + ops[h]], block, at, WIDTH if whole else upto)
-                at = upto
-            for r in range(N):
-                rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]
-        for g in range(given_row.shape[0]):
-            for q in range(n):
-                rows[given_row[g], q] = given[g, start - lo + q]
-        settle_times(rows, n, *facts)
-        settle_money(rows, n, facts[1])
-        for k in range(wanted.shape[0]):
-            source = mem[wanted[k] * WIDTH : wanted[k] * WIDTH + n]
-            target = out[k, start - lo : start - lo + n]
-            for q in range(n):
-                target[q] = source[q]
-        start += n
+    mem = _memory(row, constant_row, constant, block_row, plan_rows)
+    _fill(
+        mem, np.zeros(radix.shape[0], dtype=np.int64), lo, hi, radix, strides, first, width, offset, row, values,
+        demand, demand_first, ops, demand_strides, run_of, block_row, same,
+        plan_rows, facts, given_row, given, wanted, out, 0,
+    )  # fmt: skip
 
 
 @kernel
@@ -150,13 +191,11 @@ def fill_scattered(
     demand, demand_first, ops, demand_strides, run_of, block_row, same,
     plan_rows, facts, given_row, given, wanted, out,
 ):  # fmt: skip
-    """The same of designs here and there: fills ``out`` (len(wanted), n)."""
-    own, one = np.empty((given.shape[0], 1)), np.empty((wanted.shape[0], 1))
+    """The same of designs here and there, each by itself: fills ``out`` (len(wanted), n)."""
+    mem, digits = _memory(row, constant_row, constant, block_row, plan_rows), np.zeros(radix.shape[0], dtype=np.int64)
     for i in range(numbers.shape[0]):
-        own[:, 0] = given[:, i]
-        fill_points(
-            numbers[i], numbers[i] + 1, radix, strides, first, width, offset, row, values, constant_row, constant,
+        _fill(
+            mem, digits, numbers[i], numbers[i] + 1, radix, strides, first, width, offset, row, values,
             demand, demand_first, ops, demand_strides, run_of, block_row, same,
-            plan_rows, facts, given_row, own, wanted, one,
+            plan_rows, facts, given_row, given, wanted, out, i,
         )  # fmt: skip
-        out[:, i] = one[:, 0]

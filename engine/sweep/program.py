@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from engine.settle import METRICS, Layout, N
-from engine.sweep.points import HALVES_ROWS, fill_points, fill_scattered, gather_rows
+from engine.sweep.points import HALVES_ROWS, demand_at, fill_points, fill_scattered, gather_range, gather_rows
 
 __all__ = ["Assembly", "Pieces", "Program", "Run", "Table", "assemble", "price_run"]
 
 _AT_ONCE = 4096  # designs whose rates lie in memory together
-_WORK = 1 << 18  # operators priced in a chunk, so that one takes a fraction of a second
+_WORK = 1 << 22  # operators priced in a chunk, so that one takes a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,23 @@ class _Priced:
     offset: np.ndarray
     values: np.ndarray
 
-    def seconds(self, numbers: np.ndarray, radix: np.ndarray, out: np.ndarray) -> None:
-        """Seconds by resource of designs: fills ``out`` (6, n). [s]"""
+    def seconds(self, lo: int, hi: int, radix: np.ndarray, out: np.ndarray) -> None:
+        """Seconds by resource of designs lo..hi: fills ``out`` (6, hi - lo). [s]"""
+        supply = np.empty((len(self.offset), hi - lo))
+        gather_range(lo, radix, self.strides, self.offset, self.values, supply)
+        out[:] = 0.0
+        varying = np.flatnonzero(self.demand_strides)
+        same = int(np.prod(radix[varying[-1] + 1 :])) if len(varying) else hi  # designs in a row with one demand
+        at = lo
+        while at < hi:
+            upto = min(hi, at - at % same + same)
+            demand = self.demand[demand_at(at, radix, self.demand_strides)]
+            if demand is not None:
+                self.points(at - lo, upto - lo, *demand, supply, out)
+            at = upto
+
+    def seconds_at(self, numbers: np.ndarray, radix: np.ndarray, out: np.ndarray) -> None:
+        """The same of designs here and there: fills ``out`` (6, n). [s]"""
         left, which = numbers.copy(), np.zeros(len(numbers), dtype=np.int64)
         for a in range(len(radix) - 1, -1, -1):
             which += left % radix[a] * self.demand_strides[a]
@@ -101,7 +116,7 @@ class Program:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
         wanted = self._wanted(figures)
         out = np.empty((len(wanted), hi - lo))
-        given = self._given(np.arange(lo, hi)) if self.priced else np.zeros((0, hi - lo))
+        given = self._given(lo, hi)
         fill_points(lo, hi, *self.arguments, self.given_row, given, wanted, out)
         return self._parted(out, len(figures))
 
@@ -109,19 +124,20 @@ class Program:
         """The same of designs here and there."""
         wanted = self._wanted(figures)
         out = np.empty((len(wanted), len(numbers)))
-        given = self._given(numbers) if self.priced else np.zeros((0, len(numbers)))
+        given = np.empty((N * len(self.priced), len(numbers)))
+        for i, run in enumerate(self.priced):
+            run.seconds_at(numbers, self.radix, given[N * i : N * i + N])
         fill_scattered(numbers, *self.arguments, self.given_row, given, wanted, out)
         return self._parted(out, len(figures))
 
-    def _given(self, numbers: np.ndarray) -> np.ndarray:
-        """Seconds by resource of the runs that are priced beforehand, (6 * runs, n). [s]"""
-        found = np.empty((N * len(self.priced), len(numbers)))
-        for lo in range(0, len(numbers), _AT_ONCE):
-            some = numbers[lo : lo + _AT_ONCE]
-            part = np.empty((N, len(some)))
+    def _given(self, lo: int, hi: int) -> np.ndarray:
+        """Seconds by resource of the runs that are priced beforehand, (6 * runs, hi - lo). [s]"""
+        found = np.empty((N * len(self.priced), hi - lo))
+        for at in range(lo, hi, _AT_ONCE) if self.priced else ():
+            part = np.empty((N, min(_AT_ONCE, hi - at)))
             for i, run in enumerate(self.priced):
-                run.seconds(some, self.radix, part)
-                found[N * i : N * i + N, lo : lo + len(some)] = part
+                run.seconds(at, at + part.shape[1], self.radix, part)
+                found[N * i : N * i + N, at - lo : at - lo + part.shape[1]] = part
         return found
 
     def _wanted(self, figures: Sequence[str]) -> np.ndarray:
@@ -213,10 +229,9 @@ def price_run(run: Run, sizes: Sequence[int], order: Sequence[int], beat: Callab
     step = max(1, min(_AT_ONCE, _WORK // run.ops))
     for lo in range(0, entries, step):
         beat(lo, entries)
-        some = np.arange(lo, min(lo + step, entries))
-        part = np.empty((N, len(some)))
-        priced.seconds(some, radix, part)
-        out[some] = part.T
+        part = np.empty((N, min(step, entries - lo)))
+        priced.seconds(lo, lo + part.shape[1], radix, part)
+        out[lo : lo + step] = part.T
     return out
 
 

@@ -8,7 +8,7 @@ table over those axes is exact, whatever the function does inside.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from hardware_specs.quantity import Quantity
 from model_zoo.ops import Linear
 
 __all__ = [
-    "WatchedJob", "WatchedModel", "WatchedQuantity", "WatchedScenario", "lengths_read", "note", "unwatched",
+    "Memory", "WatchedJob", "WatchedModel", "WatchedQuantity", "WatchedScenario", "lengths_read", "note", "unwatched",
     "watching",
 ]  # fmt: skip
 
@@ -121,6 +121,11 @@ def _watched_size(name: str) -> Any:
     return property(read)
 
 
+Memory = dict[Callable[[Any], Any], dict[tuple[int, ...], dict[tuple[int, ...], Any]]]
+"""What functions found: by function, axes that it read, and digits of those."""
+_REMEMBERED = 1024  # values of one function
+
+
 class WatchedJob(Job):
     """A job of which axes set sizes."""
 
@@ -131,11 +136,42 @@ class WatchedJob(Job):
     max_context = _watched_size("max_context")
 
     @classmethod
-    def of(cls, job: Job, axes: Mapping[str, frozenset[int]], model: WatchedModel) -> WatchedJob:
-        """The same job, watched: `axes` says which axes set each of its sizes."""
+    def of(
+        cls, job: Job, axes: Mapping[str, frozenset[int]], model: WatchedModel, digits: Mapping[int, int] | None,
+        memory: Memory,
+    ) -> WatchedJob:  # fmt: skip
+        """The same job, watched: `axes` says which axes set each of its sizes.
+
+        `digits` is where it lies on each axis, None where it stands for many at once; jobs that differ in nothing else
+        have a `memory` of what they share.
+        """
         made = object.__new__(cls)
-        made.__dict__.update(job.__dict__, model=model, watched_axes=axes)
+        made.__dict__.update(job.__dict__, model=model, watched_axes=axes, watched_at=digits, watched_memory=memory)
         return made
+
+    def share(self, work: Callable[[Any], Any]) -> Any:
+        """``work(self)``; what has been found where the axes that it read had the same values is taken from there."""
+        own = self.__dict__
+        digits = own["watched_at"]
+        if digits is None:
+            return work(self)
+        known = own["watched_memory"].setdefault(work, {})
+        for axes, found in known.items():
+            at = tuple(digits[axis] for axis in axes)
+            if at in found:
+                note(set(axes))
+                return found[at]
+        read: set[int] = set()
+        try:
+            with watching(_READS.fields) as read:
+                value = work(self)
+        finally:
+            note(read)
+        found = known.setdefault(tuple(sorted(read)), {})
+        if len(found) >= _REMEMBERED:
+            found.clear()
+        found[tuple(digits[axis] for axis in sorted(read))] = value
+        return value
 
 
 def lengths_read(line: Linear, fields: Mapping[str, frozenset[int]]) -> frozenset[int]:

@@ -23,6 +23,7 @@ from engine.column import (
     smaller,
 )  # fmt: skip
 from engine.sweep import price, space_of
+from engine.sweep.blocks import Programs
 from engine.sweep.entries import Tables
 from engine.sweep.sensitivity import knobs_of
 from tests.laws.test_sweep import PAIRS
@@ -102,3 +103,12 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
 def test_what_is_no_arithmetic_alike_for_all_is_refused(work) -> None:
     with pytest.raises(NotAlike):
         work(Column([0.0, 1.0, 2.0]))
+
+
+def test_a_constant_that_the_compiler_does_not_read_parts_no_family() -> None:
+    base = {"scenario": {"system": "fb-node", "workload": "dlrm-less-complex"}, "constraints": []}
+    blocks = {
+        path: list(Programs(space_of(base | {"axes": {"batch": [8, 16], path: values}}), None, None).blocks())
+        for path, values in (("model.kernel_start", [1e-6, 2e-6]), ("model.user_share", [0.25, 0.5]))
+    }
+    assert {path: len(found) for path, found in blocks.items()} == {"model.kernel_start": 1, "model.user_share": 2}
