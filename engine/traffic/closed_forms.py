@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
 __all__ = ["Law", "md1", "mdc", "mg1", "mgc", "mm1", "mm1n", "mmc"]
 
 _CERTAIN = 1e-12  # a tail this small is taken as none
+_POISSON_REACH = 40.0  # standard deviations beyond which a Poisson number has no share that a double shows
 
 
 @dataclass(frozen=True)
@@ -198,28 +201,24 @@ def mdc(rate: float, service_s: float, servers: int) -> Law:
 def mm1n(rate: float, service_s: float, capacity: int) -> Law:
     """Exponential service, one server, at most ``capacity`` in the system; any load. Kleinrock I, 3.6.
 
-    An accepted arrival that finds k stays for k + 1 exponential services (Erlang).
+    An accepted arrival that finds k stays for k + 1 exponential services (Erlang): longer than t where a Poisson number
+    of mean t / service is at most k.
     """
     n = whole("capacity", capacity)
     rho = positive("rate", rate) * positive("service_s", service_s)
-    weights = [1.0]
-    for _ in range(n):  # unnormalised rho^k, scaled so that the largest is 1
-        weights.append(weights[-1] * rho)
-    if rho > 1.0:
-        weights = [rho ** (k - n) for k in range(n + 1)]
-    total = math.fsum(weights)
-    blocked = weights[n] / total
-    accepted = math.fsum(weights[:n])
-    found = [w / accepted for w in weights[:n]]
-    mean = service_s * math.fsum((k + 1) * p for k, p in enumerate(found))
+    k = np.arange(n + 1)
+    weights = rho ** (k - (n if rho > 1.0 else 0.0))  # unnormalised, scaled so that the largest is 1
+    found = weights[:n] / weights[:n].sum()
+    mean = service_s * float((k[1:] * found).sum())
+    beyond = np.cumsum(found[::-1])[::-1]  # share that finds at least k
+    logs = np.concatenate(([0.0], np.cumsum(np.log(k[1:n]))))  # of k!
 
     def tail(t: float) -> float:
-        term = cumulative = math.exp(-t / service_s)
-        left = found[0] * cumulative
-        for k in range(1, n):
-            term *= t / service_s / k
-            cumulative += term
-            left += found[k] * cumulative
-        return left
+        x = t / service_s
+        if x <= 0.0:
+            return 1.0
+        reach = _POISSON_REACH * (1.0 + math.sqrt(x))
+        near = slice(max(0, int(x - reach)), min(n, int(x + reach) + 1))
+        return float(np.exp(k[near] * math.log(x) - x - logs[near]) @ beyond[near])
 
-    return Law(f"M/M/1/{n}", mean, mean - service_s, tail, rho, blocked)
+    return Law(f"M/M/1/{n}", mean, mean - service_s, tail, rho, float(weights[n] / weights.sum()))

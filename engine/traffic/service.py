@@ -27,7 +27,7 @@ def positive(name: str, value: float, *, zero: bool = False) -> float:
 
 def whole(name: str, value: int, least: int = 1) -> int:
     """``value`` as an integer of at least ``least``, else a `TrafficError`."""
-    if value != int(value) or value < least:
+    if not np.isfinite(value) or value != int(value) or value < least:
         raise TrafficError(f"{name} is {value!r}; it must be a whole number of at least {least}")
     return int(value)
 

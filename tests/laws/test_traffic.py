@@ -110,6 +110,20 @@ def test_mm1n_in_the_limits() -> None:
     assert closed_forms.mm1n(1e6, MS, 50).mean == pytest.approx(50 * MS, rel=1e-3)
 
 
+@pytest.mark.parametrize("rho", [0.5, 0.999, 1.0, 2.0])
+@pytest.mark.parametrize("places", [1, 3, 400, 2000])
+def test_mm1n_is_a_mixture_of_erlang_stays(rho: float, places: int) -> None:
+    """Also beyond 745 services, where exp(-t) is no longer a double."""
+    law = closed_forms.mm1n(rho / MS, MS, places)
+    seen = np.arange(places)
+    found = rho ** (seen - places * (rho > 1.0))
+    for share in (0.01, 0.5, 0.99):
+        t = law.quantile(share)
+        longer = found @ stats.gamma.sf(t / MS, seen + 1) / found.sum()
+        assert law.tail(t) == pytest.approx(longer, rel=1e-9)
+        assert longer == pytest.approx(1.0 - share, rel=1e-9)
+
+
 def _everything(report) -> str:
     return repr(report.as_dict()) + repr(report.samples.tobytes())
 

@@ -47,6 +47,7 @@ BAD = {
     "instants": lambda: Trace.of([3.0, 1.0]),
     "hold_s": lambda: Service(np.array([[0.0]])),
     "latency_s": lambda: Service(np.ones((2, 1)), np.ones((1, 1))),
+    "size": lambda: Fixed(float("nan")),
     "sizes": lambda: Service(np.ones((1, 2)), sizes=(4, 4)),
     "batches": lambda: Service.from_points([2, 4], [1.0, 2.0]),
     "servers": lambda: Service.constant(1.0, servers=0),
