@@ -158,6 +158,12 @@ class Report:
         """Roofs of the device that spends most of the time."""
         return self.rooflines[0]
 
+    def figure(self, name: str) -> float | None:
+        """A figure as a limit or an objective names it: a field, or a resource's seconds (``links_s``); None where
+        there is none."""
+        resource = name.removesuffix("_s")
+        return self.breakdown[resource] if resource in self.breakdown else getattr(self, name)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
         out = asdict(self)

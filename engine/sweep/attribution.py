@@ -22,13 +22,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "workload": ("workload", "params", "inputs", "outputs"),
     "hardware": ("system", "overrides"),
     "batching": ("batch", "streams"),
-    "precision": ("precision",),
+    "precision": ("precision", "layers"),
     "tiling": ("tile",),
     "partition": ("scheme", "devices", "split"),
     "optimisations": ("switches",),
     "costs": ("costs",),
 }
-"""Fields of a scenario by what kind of change they are."""
+"""Fields of a scenario by what kind of change they are: all that move a figure."""
 _BOTH = "workload and hardware"  # one change where neither system runs the other's workload
 
 
@@ -83,6 +83,9 @@ def _between(
         "params": mixed.params if mixed.params.keys() <= {p.name for p in offered.params} else start.params,
         "overrides": mixed.overrides if source["system"].system == mixed.system else {},
     }
+    planned = source["layers"]
+    same = (planned.system, planned.workload, planned.precision) == (mixed.system, mixed.workload, changes["precision"])
+    changes["layers"] = mixed.layers if same else {}
     for s in (*owners, start):
         if s.scheme in offered.schemes and s.devices in offered.device_counts and s.split <= len(offered.splits):
             changes |= {"scheme": s.scheme, "devices": s.devices, "split": s.split}
@@ -128,7 +131,7 @@ def attribute(
     for size in range(len(groups) + 1):
         for some in combinations(groups, size):
             report = _between(base, other, frozenset(some), catalog, zoo)
-            value = report.breakdown[figure[:-2]] if figure[:-2] in report.breakdown else getattr(report, figure)
+            value = report.figure(figure)
             if value is None:
                 raise ScenarioError(f"{figure} is not published for {report.system_name}: it can't be attributed")
             values[frozenset(some)] = Fraction(value)

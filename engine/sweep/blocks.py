@@ -120,7 +120,7 @@ def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Z
     report = evaluate(space.scenario(number), catalog, zoo)
     found = {}
     for name in FIGURES:
-        value = report.breakdown[name[:-2]] if name[:-2] in report.breakdown else getattr(report, name)
+        value = report.figure(name)
         found[name] = float("nan") if value is None else float(value)
     return found | {"fits": report.fits}
 

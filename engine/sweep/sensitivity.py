@@ -77,10 +77,6 @@ def knobs_of(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     return {k: v for k, v in _numbers(bind(scenario, catalog, zoo)).items() if v > 0 and isfinite(v)}
 
 
-def _figure(report: Report, name: str) -> float | None:
-    return report.breakdown[name[:-2]] if name[:-2] in report.breakdown else getattr(report, name)
-
-
 def sensitivity(
     scenario: Scenario,
     figures: Sequence[str] = ("latency_s", "throughput_per_s", "throughput_per_w", "usd_per_million"),
@@ -116,10 +112,10 @@ def sensitivity(
             except (ScenarioError, Unsupported):
                 ends.append(None)
         for name in figures:
-            start = _figure(base, name)
+            start = base.figure(name)
             if start is None:
                 continue
-            low, high = (None if end is None else _figure(end, name) for end in ends)
+            low, high = (None if end is None else end.figure(name) for end in ends)
             slope = None
             if low is not None and high is not None and low > 0 and high > 0:
                 slope = (log(high) - log(low)) / (log(1 + share) - log(1 - share))

@@ -80,7 +80,7 @@ def _values(path: str, given: Any) -> tuple[Any, ...]:
             raise ScenarioError(f"axis {path[:60]}: scale is {str(scale)[:20]!r}; linear or log is allowed")
         try:
             low, high = float(given["from"]), float(given["to"])
-            count = int(given.get("steps", 0)) or int((high - low) / float(given["by"]) + 1 + 1e-9)
+            count = int(given["steps"] if "steps" in given else (high - low) / float(given["by"]) + 1 + 1e-9)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError):
             raise ScenarioError(f"axis {path[:60]}: from, to, steps and by are numbers") from None
         if not 1 <= count <= VALUES_LIMIT:

@@ -141,6 +141,7 @@ def test_a_sweep_finds_out_first_that_its_file_can_t_be_written(capsys, tmp_path
 @pytest.mark.parametrize(("text", "said"), [
     ("axes: {batch: [.nan, 2]}", "axis batch has the value nan: finite numbers are allowed"),
     ("axes: {batch: [1, .inf]}", "axis batch has the value inf"),
+    ("axes: {batch: {from: 1, to: 8, steps: 0}}", "axis batch has 0 values: 1 to 100000 are allowed"),
     ("axes: {batch: [1]}\naxes: {batch: [2]}", "key 'axes' is given twice"),
     ("axes: " + "[" * 2000 + "]" * 2000, "nested more than 20 deep"),
 ])  # fmt: skip

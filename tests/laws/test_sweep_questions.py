@@ -16,7 +16,7 @@ from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.partition import make_plan
 from engine.presets import PRESETS, preset
-from engine.scenario import ScenarioError
+from engine.scenario import Scenario, ScenarioError
 from engine.schedule import job_of
 from engine.settings import apply
 from engine.sweep import attribute, inverse, price, sensitivity, space_of, tile_table
@@ -65,6 +65,24 @@ def test_attribution_sums_to_the_difference(one: str, two: str) -> None:
     if base.system == other.system and base.workload == other.workload:
         for group, share in found.shares.items():
             assert back.shares[group] == pytest.approx(-share, rel=1e-9, abs=1e-15)
+
+
+def test_attribution_knows_every_field_that_moves_a_figure() -> None:
+    fields = [field for group in GROUPS.values() for field in group]
+    assert sorted(fields) == sorted(set(Scenario.model_fields) - {"version", "limits"})
+
+
+def test_attribution_counts_layers_kept_wide_as_precision() -> None:
+    base = default_scenario("fb-node", "resnext101-32x4d")
+    wide = [op.name for op in bind(base).graph.phases[0].ops if op.contraction and op.stored][:20]
+    other = base.with_(layers=dict.fromkeys(wide, "fp16"))
+    found = attribute(base, other)
+    assert (found.base, found.other) == (evaluate(base).latency_s, evaluate(other).latency_s)
+    assert found.other > found.base
+    assert found.shares == {"precision": found.difference}
+    elsewhere = default_scenario("a100-sxm-80gb", "resnet50")
+    assert attribute(other, elsewhere).base == found.other
+    assert attribute(elsewhere, other).other == found.other
 
 
 def test_attribution_is_the_mean_over_every_order() -> None:
