@@ -1,7 +1,8 @@
 """Scenario <-> session <-> address bar.
 
 The session's scenario is the single source of truth, the address bar mirrors it in ``s`` (and the pinned baseline in
-``vs``), and widgets are controlled: they are written from the scenario on every run and change it through `commit`.
+``vs``), and widgets are controlled: they are drawn from the scenario on every run (`app.drawn`) and change it through
+`commit`.
 The address is written in callbacks, or to repair it, and nothing reruns after that.
 """
 
@@ -136,7 +137,8 @@ def open_pair(system: str, workload: str) -> None:
             )
         )  # fmt: skip
         return
-    for name in ("batch", "precision"):
+    lengths = ("inputs", "outputs", "params") if workload == now.workload else ()
+    for name in ("batch", "precision", *lengths):
         try:
             kept = scenario.with_(**{name: getattr(now, name)})
             if cached.report(encode(kept)).fits:

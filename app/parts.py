@@ -13,6 +13,7 @@ import streamlit as st
 
 from app import cached, comparison, link, tables, words
 from app import format as fmt
+from app.drawn import drawn
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
@@ -74,53 +75,33 @@ def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], No
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
 
 
-def _following(name: str, value: Any) -> str:
-    """Session key of a widget that shows `value`, a new one whenever something else than the widget changed it.
-
-    A browser that still draws the old value sends it with the next edit. Under the old key it is known for what was
-    drawn there; under one key for all it would count as picked, and undo that edit.
-    """
-    ss = st.session_state
-    key = f"{name}.{ss.get(name, 0)}"
-    if key not in ss or ss[key] != value:
-        ss[name] = ss.get(name, 0) + 1
-        key = f"{name}.{ss[name]}"
-        ss[key] = value
-    return key
-
-
 def presets() -> None:
     """One pill a document, and all presets under More."""
     heads = [p.id for p in PRESETS.values() if p.headline]
     found = link.matching(link.current())
     head, one = found.id if found and found.headline else None, found.id if found else None
-    pill, listed = _following("w.preset", head), _following("w.more", one)
 
-    def picked(key: str, drawn: str | None) -> None:
-        if st.session_state[key] and st.session_state[key] != drawn:
-            link.open_scenario(PRESETS[st.session_state[key]].scenario)
+    def picked(id: str | None) -> None:
+        if id:
+            link.open_scenario(PRESETS[id].scenario)
 
     near = link.related(link.current())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.pills(
             "Presets, one for each document",
             heads,
-            key=pill,
             format_func=lambda id: PRESETS[id].pill,
-            on_change=picked,
-            args=(pill, head),
             label_visibility="collapsed",
+            **drawn("w.preset", head, picked),
         )
         with st.popover("More"), st.container(width=300 if mobile() else 460):
             st.selectbox(
                 "Preset",
                 sorted(PRESETS, key=lambda id: PRESETS[id].document),
                 index=None,
-                key=listed,
                 format_func=lambda id: f"{DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}",
-                on_change=picked,
-                args=(listed, one),
                 placeholder="Choose a preset",
+                **drawn("w.more", one, picked),
             )
             if near and not found:
                 st.button(

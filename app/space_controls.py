@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from app import axes, link, spaces
+from app import axes, spaces, widgets
 from app import format as fmt
 from app.axes import Candidate, Span, Values
+from app.drawn import drawn
 from app.objectives import Metric
 from app.spaces import Space
 from engine.scenario import Scenario
@@ -28,51 +30,45 @@ _GROUPS = {
 _NONE = "none"
 
 
-def _changed(space: Space, path: str, values: Values, names: list[str]) -> None:
-    """Set one axis, or keep the old one and say why (from a callback)."""
+def _changed(path: str, values: Values, names: list[str]) -> None:
+    """Set one axis of the space, or keep the old one and say why (from a callback)."""
     try:
         if not axes.values_of(values):
             raise SpecError("an axis needs at least one value")
     except (SpecError, ValueError) as error:
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was changed."
         return
-    spaces.choose(space.with_axis(path, values), names)
+    spaces.choose(spaces.shown(names).with_axis(path, values), names)
 
 
-def _list(space: Space, candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> None:
-    key = f"x.{candidate.path}"
-    st.session_state[key] = list(values)
-
-    def picked() -> None:
-        chosen = st.session_state[key]
-        _changed(space, candidate.path, tuple(v for v in candidate.options if v in chosen), names)
+def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> None:
+    def picked(chosen: list[Any]) -> None:
+        _changed(candidate.path, tuple(v for v in candidate.options if v in chosen), names)
 
     st.multiselect(
         "Values",
         candidate.options,
-        key=key,
         format_func=candidate.shown,
-        on_change=picked,
         help=candidate.help or None,
+        **drawn(f"x.{candidate.path}", list(values), picked, tuple(candidate.options)),
     )
 
 
-def _range(space: Space, candidate: Candidate, span: Span, names: list[str]) -> None:
-    keys = {name: f"x.{candidate.path}.{name}" for name in ("low", "high", "steps", "log")}
-    for name, key in keys.items():
-        st.session_state[key] = getattr(span, name)
+def _range(candidate: Candidate, span: Span, names: list[str]) -> None:
+    def typed(name: str, value: Any) -> None:
+        now = dict(spaces.shown(names).axes).get(candidate.path, span)
+        fresh = value.strip() if isinstance(value, str) else value or getattr(span, name) if name == "steps" else value
+        _changed(candidate.path, replace(now if isinstance(now, Span) else span, **{name: fresh}), names)
 
-    def typed() -> None:
-        given = {name: st.session_state[key] for name, key in keys.items()}
-        fresh = Span(given["low"].strip(), given["high"].strip(), int(given["steps"] or span.steps), bool(given["log"]))
-        _changed(space, candidate.path, fresh, names)
+    def end(name: str) -> dict[str, Any]:
+        return drawn(f"x.{candidate.path}.{name}", getattr(span, name), partial(typed, name))
 
     left, right = st.columns(2)
-    left.text_input("From", key=keys["low"], on_change=typed, max_chars=40)
-    right.text_input("To", key=keys["high"], on_change=typed, max_chars=40)
+    left.text_input("From", max_chars=40, **end("low"))
+    right.text_input("To", max_chars=40, **end("high"))
     left, right = st.columns(2, vertical_alignment="bottom")
-    left.number_input("Steps", 1, axes.MOST_STEPS, key=keys["steps"], on_change=typed)
-    right.toggle("Log", key=keys["log"], on_change=typed, help="Equal ratios between steps instead of equal distances.")
+    left.number_input("Steps", 1, axes.MOST_STEPS, **end("steps"))
+    right.toggle("Log", help="Equal ratios between steps instead of equal distances.", **end("log"))
     st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
 
 
@@ -83,57 +79,36 @@ def _axes(space: Space, found: Mapping[str, Candidate], names: list[str]) -> Non
         title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values))}]"
         with st.expander(title, key=f"open.x.{path}"):
             if isinstance(values, Span):
-                _range(space, candidate, values, names)
+                _range(candidate, values, names)
             else:
-                _list(space, candidate, values, names)
+                _list(candidate, values, names)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
-                on_click=spaces.choose,
-                args=(space.without(path), names),
+                on_click=lambda path=path: spaces.choose(spaces.shown(names).without(path), names),
                 disabled=len(space.axes) == 1,
                 width="stretch",
             )
     free = [path for path in found if path not in dict(space.axes)]
-    st.session_state["x.add"] = None
 
-    def added() -> None:
-        path = st.session_state["x.add"]
+    def added(path: str | None) -> None:
         if path:
-            spaces.choose(space.with_axis(path, found[path].first), names)
+            spaces.choose(spaces.shown(names).with_axis(path, found[path].first), names)
 
     st.selectbox(
         "Add an axis",
         free,
         index=None,
-        key="x.add",
         placeholder="Batch, bandwidth, clock …",
         format_func=lambda p: f"{_GROUPS[found[p].group]} · {found[p].label}",
-        on_change=added,
+        **drawn("x.add", None, added),
     )
 
 
 def _constraints(scenario: Scenario) -> None:
     """The scenario's own limits; what does not fit in memory never counts."""
     st.markdown("**Constraints** :gray[· fits in memory, and]")
-
-    def limited(name: str, key: str, factor: float) -> None:
-        value = st.session_state[key]
-        limits = link.current().limits.model_dump()
-        link.commit(limits=limits | {name: value / factor if value else None})
-
-    for name, label, unit in (
-        ("latency_s", "Latency of a request ≤", fmt.MILLISECOND),
-        ("power_w", "Power ≤", fmt.WATT),
-        ("capex_usd", "Budget ≤", fmt.DOLLAR),
-    ):
-        value = getattr(scenario.limits, name)
-        key = f"x.limits.{name}"
-        st.session_state[key] = None if value is None else unit(value)
-        st.number_input(
-            f"{label} ({unit.unit})", min_value=0.0, value=None, key=key, placeholder="none", on_change=limited,
-            args=(name, key, unit.factor),
-        )  # fmt: skip
+    widgets.limits_inputs(scenario, "x", ("Latency of a request ≤", "Power ≤", "Budget ≤"))
 
 
 def _objectives(space: Space, found: Mapping[str, Metric], names: list[str]) -> None:
@@ -141,17 +116,13 @@ def _objectives(space: Space, found: Mapping[str, Metric], names: list[str]) -> 
     known = dict(found)
     wanted = list(space.objectives)
 
-    def picked(at: int, key: str) -> None:
-        value = st.session_state[key]
-        chosen = [v for v in wanted if v != value] if value != _NONE else wanted
-        if at < len(wanted):
-            chosen = [*wanted]
-            chosen[at] = value
-        else:
-            chosen = [*wanted, value]
+    def picked(at: int, value: str) -> None:
+        now = spaces.shown(names)
+        others = [o for i, o in enumerate(now.objectives) if i != at]
+        chosen = others if value == _NONE else [*others[:at], value, *others[at:]]
         kept = tuple(dict.fromkeys(v for v in chosen if v in known))
         if len(kept) >= 2:
-            spaces.choose(replace(space, objectives=kept), names)
+            spaces.choose(replace(now, objectives=kept), names)
 
     def worded(name: str) -> str:
         if name == _NONE:
@@ -163,9 +134,11 @@ def _objectives(space: Space, found: Mapping[str, Metric], names: list[str]) -> 
         options = [n for n in known if n not in others]
         if at == 2:
             options = [_NONE, *options]
-        key = f"x.objective.{at}"
-        st.session_state[key] = wanted[at] if at < len(wanted) else _NONE
-        st.selectbox(label, options, key=key, format_func=worded, on_change=picked, args=(at, key))
+        now = wanted[at] if at < len(wanted) else _NONE
+        st.selectbox(
+            label, options, format_func=worded,
+            **drawn(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
+        )  # fmt: skip
 
 
 def controls(scenario: Scenario, space: Space, found: Mapping[str, Metric]) -> bool:

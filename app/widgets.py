@@ -6,18 +6,20 @@ Only what the system and the workload offer can be picked; what is missing says 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from app import cached, link, specs, words
 from app import format as fmt
+from app.drawn import drawn
 from engine.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["kind_of", "scenario_controls", "set_costs", "system_label", "workload_label"]
+__all__ = ["kind_of", "limits_inputs", "scenario_controls", "set_costs", "system_label", "workload_label"]
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
 _LONGEST = 33  # characters a select box of a 320 px sidebar shows
@@ -26,16 +28,14 @@ _NUMBER = 6  # digits beside the steps of a number input on half of it
 _AUTO = 0  # no tile has a side of 0
 
 
-def _controlled(key: str, value: Any) -> str:
-    """Session key of a widget, holding the scenario's value before the widget exists."""
-    st.session_state[key] = value
-    return key
+def _commit(field: str) -> Callable[[Any], None]:
+    """What sets a field of the scenario; a widget that was emptied leaves it."""
 
+    def turned(value: Any) -> None:
+        if value is not None:
+            link.commit(**{field: value})
 
-def _commit(field: str, key: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
-    value = st.session_state[key]
-    if value is not None:
-        link.commit(**{field: convert(value)})
+    return turned
 
 
 def _label(field: str, text: str) -> str:
@@ -69,23 +69,27 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
     st.selectbox(
         _label("system", "System"),
         systems,
-        key=_controlled("w.system", scenario.system),
         format_func=system_label,
-        on_change=lambda: link.open_pair(st.session_state["w.system"], scenario.workload),
         help="Devices, their host and the wires between them.",
+        **drawn("w.system", scenario.system, lambda id: link.open_pair(id, link.current().workload)),
     )
     zoo = default_zoo()
     loads = sorted(
         offered.workloads,
         key=lambda id: (offered.workloads[id] is not None, zoo.workload(id).family, zoo.workload(id).name),
     )
+    labels = {id: workload_label(id, offered.workloads[id]) for id in loads}
     st.selectbox(
         _label("workload", "Workload"),
         loads,
-        key=_controlled("w.workload", scenario.workload),
-        format_func=lambda id: workload_label(id, offered.workloads[id]),
-        on_change=lambda: link.open_pair(scenario.system, st.session_state["w.workload"]),
+        format_func=labels.__getitem__,
         help="The network. `not here`: this system can't run it; picking it says why.",
+        **drawn(
+            "w.workload",
+            scenario.workload,
+            lambda id: link.open_pair(link.current().system, id),
+            tuple(labels.values()),
+        ),
     )
 
 
@@ -110,9 +114,8 @@ def _shape(scenario: Scenario, offered: Choices) -> None:
 
 
 def _number(field: str, label: str, value: int) -> None:
-    key = _controlled(f"w.{field}", value)
     st.number_input(
-        _label(field, label), min_value=1, max_value=1_048_576, step=1, key=key, on_change=_commit, args=(field, key)
+        _label(field, label), min_value=1, max_value=1_048_576, step=1, **drawn(f"w.{field}", value, _commit(field))
     )
 
 
@@ -120,18 +123,16 @@ def _param(p: Any, scenario: Scenario) -> None:
     whole = float(p.default).is_integer() and float(p.low).is_integer()
     cast: Callable[[float], float] = int if whole else float
     value = cast(scenario.params.get(p.name, p.default))
-    key = _controlled(f"w.params.{p.name}", value)
 
-    def changed() -> None:
-        given = st.session_state[key]
+    def turned(given: float | None) -> None:
         if given is not None:
-            rest = {k: v for k, v in scenario.params.items() if k != p.name}
+            rest = {k: v for k, v in link.current().params.items() if k != p.name}
             link.commit(params=rest if given == cast(p.default) else rest | {p.name: given})
 
     low, high = (min(p.low, value), max(p.high, value))
     st.number_input(
         _label("params", p.label), min_value=cast(low), max_value=cast(high), step=cast(1) if whole else None,
-        key=key, on_change=changed,
+        **drawn(f"w.params.{p.name}", value, turned),
     )  # fmt: skip
 
 
@@ -139,23 +140,19 @@ def _slider(field: str, label: str, values: tuple[int, ...], now: int, help: str
     options = sorted({*values, now})
     if len(options) == 1:
         return
-    key = _controlled(f"w.{field}", now)
     st.select_slider(
-        _label(field, label), options, key=key, on_change=_commit, args=(field, key), help=help,
-        format_func=lambda v: f"{v:,}",
+        _label(field, label), options, help=help, format_func=lambda v: f"{v:,}",
+        **drawn(f"w.{field}", now, _commit(field), tuple(options)),
     )  # fmt: skip
 
 
 def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: Callable[[str], str], help: str) -> None:
     """A segmented control where all options fit a 320 px sidebar, else a select box."""
     values = list(options) if now in options else [now, *options]
-    key = _controlled(f"w.{field}", now)
     common: dict[str, Any] = {
-        "key": key,
         "format_func": shown,
-        "on_change": _commit,
-        "args": (field, key),
         "help": help,
+        **drawn(f"w.{field}", now, _commit(field), tuple(values)),
     }
     if len(values) <= 4 and sum(len(shown(v)) for v in values) <= _SEGMENTS:
         st.segmented_control(_label(field, label), values, required=True, width="stretch", **common)
@@ -175,22 +172,21 @@ def _tile(scenario: Scenario, offered: Choices) -> None:
     auto = dict(cached.report(encode(scenario)).tile) if offered.formats else {}
     for column, (at, knob) in zip(st.columns(len(offered.knobs)), enumerate(offered.knobs), strict=True):
         now = scenario.tile[at] if scenario.tile else _AUTO
-        key = _controlled(f"w.tile.{knob.name}", now)
         chosen = f"auto ({auto[knob.name]})" if not scenario.tile and knob.name in auto else "auto"
         column.selectbox(
             _label("tile", knob.label),
             [_AUTO, *knob.values],
-            key=key,
             format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
-            on_change=_tiled,
-            args=(at, key),
             help=words.HELP["tile"],
+            **drawn(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),
         )
 
 
-def _tiled(at: int, key: str) -> None:
+def _tiled(at: int, value: int | str) -> None:
     """One tiling knob turned: auto frees all of them, a value keeps the others where they are or at their best."""
-    scenario, value = link.current(), st.session_state[key]
+    scenario = link.current()
+    if isinstance(value, str):  # the label of an automatic tile of before
+        return
     if value == _AUTO:
         link.commit(tile=())
         return
@@ -221,13 +217,13 @@ def _switches(scenario: Scenario, offered: Choices) -> None:
         return
     on = {s.name: scenario.switches.get(s.name, s.default) for s in offered.switches}
 
-    def turned(name: str, key: str) -> None:
-        link.commit(switches={**link.current().switches, name: bool(st.session_state[key])})
+    def turned(name: str, value: bool) -> None:
+        link.commit(switches={**link.current().switches, name: value})
 
     with st.expander(f"Optimisations · {sum(on.values())} of {len(on)} on", key="open.switches"):
         for switch in offered.switches:
-            key = _controlled(f"w.switch.{switch.name}", on[switch.name])
-            st.toggle(switch.label, key=key, help=switch.help, on_change=turned, args=(switch.name, key))
+            name = switch.name
+            st.toggle(switch.label, help=switch.help, **drawn(f"w.switch.{name}", on[name], partial(turned, name)))
 
 
 def _overrides(scenario: Scenario) -> None:
@@ -237,36 +233,32 @@ def _overrides(scenario: Scenario) -> None:
     opened = [p for p in st.session_state.get("opened", []) if p in known]
     shown = list(dict.fromkeys([*scenario.overrides, *opened]))
 
-    def picked() -> None:
-        st.session_state.opened = list(st.session_state["w.overrides"])
+    def picked(paths: list[str]) -> None:
+        st.session_state.opened = list(paths)
         kept = {p: v for p, v in link.current().overrides.items() if p in st.session_state.opened}
         if kept != link.current().overrides:
             link.commit(overrides=kept)
 
-    def typed(path: str, key: str) -> None:
-        given = st.session_state[key].strip()
+    def typed(path: str, text: str) -> None:
         rest = {p: v for p, v in link.current().overrides.items() if p != path}
-        link.commit(overrides=rest | {path: given} if given else rest)
+        link.commit(overrides=rest | {path: text.strip()} if text.strip() else rest)
 
     with st.expander(f"Hardware overrides · {count or 'none'}", key="open.overrides"):
         st.multiselect(
             "Values to change",
             list(dict.fromkeys([*known, *shown])),
-            key=_controlled("w.overrides", shown),
             format_func=lambda p: known[p].label if p in known else p,
-            on_change=picked,
             help=words.HELP["overrides"],
+            **drawn("w.overrides", shown, picked, tuple(known)),
         )
         for path in shown:
             row, value = known.get(path), scenario.overrides.get(path, "")
-            key = _controlled(f"w.override.{path}", specs.written(row.printed, value) if row else str(value))
+            text = specs.written(row.printed, value) if row else str(value)
             st.text_input(
                 row.label if row else path,
-                key=key,
                 placeholder=f"{row.printed} in the catalog" if row else None,
-                on_change=typed,
-                args=(path, key),
                 help=f"{row.basis}. {row.where}" if row else None,
+                **drawn(f"w.override.{path}", text, partial(typed, path)),
             )
 
 
@@ -275,13 +267,9 @@ def set_costs(scenario: Scenario) -> None:
     costs, limits = scenario.costs, scenario.limits
     count = sum(v is not None for v in limits.model_dump().values())
 
-    def cost(name: str, key: str) -> None:
-        if st.session_state[key] is not None:
-            link.commit(costs=link.current().costs.model_dump() | {name: st.session_state[key]})
-
-    def limit(name: str, key: str, factor: float) -> None:
-        value = st.session_state[key]
-        link.commit(limits=link.current().limits.model_dump() | {name: value / factor if value else None})
+    def cost(name: str, value: float | None) -> None:
+        if value is not None:
+            link.commit(costs=link.current().costs.model_dump() | {name: value})
 
     with st.expander(f"Costs and limits · {count or 'no'} limit{'' if count == 1 else 's'}", key="open.costs"):
         fields = (
@@ -292,21 +280,26 @@ def set_costs(scenario: Scenario) -> None:
         )
         for (left, right), columns in zip((fields[:2], fields[2:]), (st.columns(2), st.columns(2)), strict=True):
             for column, (name, label, step) in zip(columns, (left, right), strict=True):
-                key = _controlled(f"w.costs.{name}", float(getattr(costs, name)))
                 column.number_input(
-                    _label("costs", label), min_value=0.0, step=step, key=key, on_change=cost, args=(name, key)
-                )
-        for name, label, unit in (
-            ("latency_s", "Latency limit", fmt.MILLISECOND),
-            ("power_w", "Power limit", fmt.WATT),
-            ("capex_usd", "Budget", fmt.DOLLAR),
-        ):
-            value = getattr(limits, name)
-            key = _controlled(f"w.limits.{name}", None if value is None else unit(value))
-            st.number_input(
-                f"{label} ({unit.unit})", min_value=0.0, value=None, key=key, placeholder="none", on_change=limit,
-                args=(name, key, unit.factor),
-            )  # fmt: skip
+                    _label("costs", label), min_value=0.0, step=step,
+                    **drawn(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
+                )  # fmt: skip
+        limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
+
+
+def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) -> None:
+    """The scenario's limits, named as the page names them; an emptied one is none."""
+
+    def limit(name: str, factor: float, value: float | None) -> None:
+        link.commit(limits=link.current().limits.model_dump() | {name: value / factor if value else None})
+
+    units = {"latency_s": fmt.MILLISECOND, "power_w": fmt.WATT, "capex_usd": fmt.DOLLAR}
+    for label, (name, unit) in zip(labels, units.items(), strict=True):
+        value = getattr(scenario.limits, name)
+        st.number_input(
+            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none",
+            **drawn(f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name, unit.factor)),
+        )  # fmt: skip
 
 
 def scenario_controls(scenario: Scenario) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from app import compare_tables as tables
 from app import format as fmt
 from app.compare_tables import METRICS, Column
 from app.comparison import LETTERS, MOST, Comparison, Entry
+from app.drawn import drawn
 from app.look import RESOURCE_LABELS
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
@@ -37,16 +39,14 @@ def column_of(at: int, entry: Entry) -> Column:
     return Column(at, found.pill if found else system, scenario, entry.note, knobs, report, reason)
 
 
-def _picked(key: str) -> None:
-    if st.session_state[key]:
-        comparison.add(Entry(PRESETS[st.session_state[key]].scenario))
-        st.session_state[key] = None
+def _picked(id: str | None) -> None:
+    if id:
+        comparison.add(Entry(PRESETS[id].scenario))
 
 
-def _pasted(key: str) -> None:
-    if st.session_state[key].strip():
-        comparison.paste(st.session_state[key])
-        st.session_state[key] = ""
+def _pasted(text: str) -> None:
+    if text.strip():
+        comparison.paste(text)
 
 
 def controls(now: Comparison, columns: list[Column]) -> None:
@@ -56,19 +56,15 @@ def controls(now: Comparison, columns: list[Column]) -> None:
             "Add a preset",
             sorted(PRESETS, key=lambda id: PRESETS[id].document),
             index=None,
-            key="c.preset",
             format_func=lambda id: PRESETS[id].pill,
-            on_change=_picked,
-            args=("c.preset",),
             placeholder="Choose a preset",
+            **drawn("c.preset", None, _picked),
         )
         st.text_input(
             "Add from a link or a token",
-            key="c.paste",
             placeholder="Paste it here",
-            on_change=_pasted,
-            args=("c.paste",),
             help="A link of this app, a scenario's token, or the link of another comparison.",
+            **drawn("c.paste", "", _pasted),
         )
         here = any(e.scenario == link.current() for e in now.entries)
         st.button(
@@ -80,14 +76,12 @@ def controls(now: Comparison, columns: list[Column]) -> None:
             width="stretch",
             help="It is compared already." if here else None,
         )
-        st.session_state["c.baseline"] = now.baseline
         st.selectbox(
             "Baseline",
             list(range(len(columns))),
-            key="c.baseline",
             format_func=lambda at: f"{LETTERS[at]} · {columns[at].name}" if at < len(columns) else "",
-            on_change=lambda: comparison.rebase(st.session_state["c.baseline"]),
             help=words.HELP["baseline"],
+            **drawn("c.baseline", now.baseline, comparison.rebase, tuple(c.name for c in columns)),
         )
         st.markdown(f":small[Scenarios · {len(columns)} of {MOST}]")
         for column in columns:
@@ -110,13 +104,12 @@ def controls(now: Comparison, columns: list[Column]) -> None:
         written = sum(bool(c.note) for c in columns)
         with st.expander(f"Notes · {written or 'none'}", key="open.notes"):
             for column in columns:
-                key = f"c.note.{column.at}"
-                st.session_state[key] = column.note
                 st.text_input(
                     f"{column.letter} · {column.name}",
-                    key=key,
                     max_chars=comparison.NOTE_LIMIT,
-                    on_change=lambda at=column.at, key=key: comparison.annotate(at, st.session_state[key]),
+                    **drawn(
+                        f"c.note.{column.at}", column.note, partial(comparison.annotate, column.at), column.scenario
+                    ),
                 )
 
 

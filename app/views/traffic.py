@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import cached, link, parts, traffic_charts, traffic_others, traffic_tables
 from app import format as fmt
+from app.drawn import drawn
 from app.load import Answer, Load, Point, Spot, point_of, spot_of
 from app.simulation import Simulation
 from app.traffic_inputs import load_and_sla, nice, site
@@ -54,12 +55,11 @@ def rate(answer: Answer) -> float:
     decimals = max(0, -math.floor(math.log10(step)))
     count = max(2, math.ceil(top / step))
     wanted = asked() or 0.8 * answer.headline.qps or 0.4 * top
-    key = "w.qps"
-    st.session_state[key] = round(min(count, max(1, round(wanted / step))) * step, 9)
+    now = round(min(count, max(1, round(wanted / step))) * step, 9)
 
-    def moved() -> None:
-        st.session_state[_KEPT] = (st.session_state.token, st.session_state[key])
-        st.query_params[_RATE] = f"{st.session_state[key]:.12g}"
+    def moved(qps: float) -> None:
+        st.session_state[_KEPT] = (st.session_state.token, qps)
+        st.query_params[_RATE] = f"{qps:.12g}"
 
     return st.slider(
         "Load (QPS)",
@@ -67,9 +67,8 @@ def rate(answer: Answer) -> float:
         max_value=round(count * step, 9),
         step=round(step, 9),
         format=f"%.{decimals}f",
-        key=key,
-        on_change=moved,
         help="Requests a second offered to one node. A request is the scenario's batch at its lengths.",
+        **drawn("w.qps", now, moved, (step, count)),
     )
 
 

@@ -177,6 +177,66 @@ def test_a_preset_on_its_way_out_does_not_undo_edits(visit):
         me.settled()
 
 
+class Slow:
+    """The wire from the server to a page: what it says can be held back, as a slow one does, and let go."""
+
+    def __init__(self, page) -> None:
+        self.page, self.held, self.holding = page, [], False
+        page.route_web_socket("**/_stcore/stream", self._meet)
+
+    def _meet(self, socket) -> None:
+        self.socket = socket
+        server = socket.connect_to_server()
+        server.on_message(lambda said: self.held.append(said) if self.holding else socket.send(said))
+
+    def quiet(self) -> None:
+        """Wait until the server has said something and then nothing for a while: its script has ended."""
+        known = 0
+        while not known or len(self.held) > known:
+            known = len(self.held)
+            self.page.wait_for_timeout(1500)
+
+    def let_go(self) -> None:
+        while self.held:
+            self.socket.send(self.held.pop(0))
+        self.holding = False
+
+
+@pytest.mark.parametrize("pick", ["preset", "system"])
+def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
+    """The browser still draws what was left and sends all of it: but one value is no edit and undoes nothing."""
+    home = PRESETS["dfx-1.5b"].scenario
+    start = home.with_(devices=2, inputs=128) if pick == "preset" else home.with_(inputs=128)
+    me = visit()
+    wire = Slow(me.page)
+    me.open(f"/?s={encode(start)}")
+    if pick == "system":
+        box = me.page.get_by_role("combobox", name="System").first
+        box.click()
+        box.fill("H100")
+        me.page.get_by_role("option", name="H100 SXM").wait_for()
+    wire.holding = True
+    if pick == "system":
+        me.page.keyboard.press("Enter")
+    else:
+        me.page.get_by_role("radio", name=PRESETS["dfx-1.5b"].pill).evaluate("e => e.click()")
+    wire.quiet()
+    slider = me.page.get_by_role("slider", name="Batch")
+    slider.focus()
+    me.page.keyboard.press("ArrowRight")
+    wire.quiet()
+    wire.let_go()
+    me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {encode(start)!r}")
+    now = decode(me.settled(anew=True).token())
+    if pick == "preset":
+        assert now == home.with_(batch=2)
+    else:
+        assert (now.system, now.batch, now.devices, now.inputs) == ("h100-sxm", 2, 1, 128)
+    assert me.page.locator("[data-testid=stAlert]").count() == 0
+    assert slider.get_attribute("aria-valuetext") == "2"
+    assert me.page.get_by_role("spinbutton", name="Input tokens").input_value() == str(now.inputs)
+
+
 def test_each_page_has_its_name_in_the_title(visit):
     me = visit()
     assert me.page.title() == "Explore · Inferscape"

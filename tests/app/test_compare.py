@@ -16,6 +16,7 @@ from engine.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.sweep import attribute
 from tests.app.forged import bomb, forged
+from tests.app.keys import key_of
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:MOST])
@@ -197,14 +198,14 @@ def test_a_link_of_eight_reopens_as_it_was():
 
 def test_scenarios_are_added_opened_noted_and_taken_out():
     at = opened()
-    at.selectbox(key="c.preset").set_value("dfx-345m").run()
+    at.selectbox(key=key_of(at, "c.preset")).set_value("dfx-345m").run()
     assert len(compared(alive(at)).entries) == 3
-    at.text_input(key="c.paste").set_value("http://x/?s=" + encode(DFX.with_(devices=2))).run()
+    at.text_input(key=key_of(at, "c.paste")).set_value("http://x/?s=" + encode(DFX.with_(devices=2))).run()
     assert compared(alive(at)).entries[3].scenario.devices == 2
-    assert at.text_input(key="c.paste").value == ""
-    at.text_input(key="c.note.1").set_value("ours").run()
+    assert at.text_input(key=key_of(at, "c.paste")).value == ""
+    at.text_input(key=key_of(at, "c.note.1")).set_value("ours").run()
     assert compared(alive(at)).entries[1].note == "ours"
-    at.selectbox(key="c.baseline").set_value(1).run()
+    at.selectbox(key=key_of(at, "c.baseline")).set_value(1).run()
     assert compared(alive(at)).baseline == 1
     at.button(key="c.remove.0").click().run()
     assert [e.note for e in compared(alive(at)).entries] == ["ours", "", ""]
@@ -214,7 +215,7 @@ def test_scenarios_are_added_opened_noted_and_taken_out():
 def test_a_pasted_comparison_adds_all_of_it_up_to_eight():
     at = opened()
     link = "https://x.example/compare?c=" + comparison.write(Comparison(EIGHT))
-    at.text_input(key="c.paste").set_value(link).run()
+    at.text_input(key=key_of(at, "c.paste")).set_value(link).run()
     assert len(compared(alive(at)).entries) == MOST
     assert "remove one" in at.warning[0].value
 
@@ -223,7 +224,7 @@ def test_a_bad_paste_adds_nothing_and_says_so():
     at = opened()
     before = compared(at)
     for text in ("hello", "http://[", "https://x/?c=10~1zjunk", "http://x/?q=1", "![x](http://evil/x.png)"):
-        at.text_input(key="c.paste").set_value(text).run()
+        at.text_input(key=key_of(at, "c.paste")).set_value(text).run()
         assert compared(alive(at)) == before
         assert len(at.warning) == 1
         assert at.warning[0].value.endswith("Nothing was added\\.")

@@ -12,6 +12,7 @@ from engine.presets import PRESETS
 from engine.published import validate
 from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
+from tests.app.keys import key_of
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
@@ -58,7 +59,7 @@ def test_a_presets_link_opens_it(id):
     report = evaluate(PRESETS[id].scenario)
     assert len(at.metric) == (4 if report.fits else 0)
     assert bool(at.error) == bool(report.problems)
-    pill = at.session_state[f"w.preset.{at.session_state['w.preset']}"]
+    pill = at.session_state[key_of(at, "w.preset")]
     assert pill == (id if PRESETS[id].headline else None)
 
 
@@ -142,7 +143,7 @@ def test_another_system_brings_its_defaults_and_another_workload_too():
     at = opened()
     at.selectbox(key="w.system").set_value("v100-appliance").run()
     assert alive(at).session_state["scenario"].workload == "gpt2-1.5b"
-    at.selectbox(key="w.workload").set_value("gpt2-345m").run()
+    at.selectbox(key=key_of(at, "w.workload")).set_value("gpt2-345m").run()
     scenario = alive(at).session_state["scenario"]
     assert (scenario.system, scenario.workload) == ("v100-appliance", "gpt2-345m")
     assert len(at.metric) == 4

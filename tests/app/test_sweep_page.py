@@ -19,6 +19,7 @@ from engine.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
 from engine.settings import apply
 from hardware_specs.quantity import SpecError
+from tests.app.keys import key_of
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 HOME = PRESETS["dfx-1.5b"].scenario
@@ -193,19 +194,19 @@ def test_the_page_says_what_it_would_try_and_then_what_it_found():
 
 def test_axes_constraints_and_objectives_react():
     at = opened()
-    at.multiselect(key="x.batch").set_value([1, 4]).run()
+    at.multiselect(key=key_of(at, "x.batch")).set_value([1, 4]).run()
     assert dict(alive(at).session_state["space"].axes)["batch"] == (1, 4)
     shown = at.query_params["x"]
     assert spaces.read(shown[0] if isinstance(shown, list) else shown) == at.session_state["space"]
-    at.text_input(key="x.devices.0.memory.hbm.bandwidth.high").set_value("2 parsecs").run()
+    at.text_input(key=key_of(at, "x.devices.0.memory.hbm.bandwidth.high")).set_value("2 parsecs").run()
     assert "Nothing was changed" in alive(at).warning[0].value
-    at.selectbox(key="x.add").set_value("links.peer.bandwidth").run()
+    at.selectbox(key=key_of(at, "x.add")).set_value("links.peer.bandwidth").run()
     assert "links.peer.bandwidth" in dict(alive(at).session_state["space"].axes)
     at.button(key="x.remove.links.peer.bandwidth").click().run()
     assert "links.peer.bandwidth" not in dict(alive(at).session_state["space"].axes)
-    at.number_input(key="x.limits.power_w").set_value(500.0).run()
+    at.number_input(key=key_of(at, "x.limits.power_w")).set_value(500.0).run()
     assert alive(at).session_state["scenario"].limits.power_w == 500.0
-    at.selectbox(key="x.objective.2").set_value("capex_usd").run()
+    at.selectbox(key=key_of(at, "x.objective.2")).set_value("capex_usd").run()
     assert alive(at).session_state["space"].objectives[2] == "capex_usd"
     alive(at.button(key="x.run").click().run())
     assert "**20 designs in " in said(at)
@@ -214,7 +215,7 @@ def test_axes_constraints_and_objectives_react():
 def test_former_results_say_so():
     at = opened()
     alive(at.button(key="x.run").click().run())
-    at.multiselect(key="x.batch").set_value([1]).run()
+    at.multiselect(key=key_of(at, "x.batch")).set_value([1]).run()
     assert any("before the last change" in c.value for c in alive(at).caption)
 
 

@@ -22,6 +22,7 @@ from engine.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla, Timeline, capacity
 from engine.traffic.closed_forms import md1
+from tests.app.keys import key_of
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 GRU = PRESETS["brainwave-gru"].scenario
@@ -251,13 +252,13 @@ def test_it_opens_with_an_answer_and_the_slider_moves_it():
     assert said(at, "**Max ")
     assert said(at, "Closed form M/D/1")
     assert not at.error
-    low, high = at.slider(key="w.qps").min, at.slider(key="w.qps").max
-    at.slider(key="w.qps").set_value(low).run()
+    low, high = at.slider(key=key_of(at, "w.qps")).min, at.slider(key=key_of(at, "w.qps")).max
+    at.slider(key=key_of(at, "w.qps")).set_value(low).run()
     assert said(alive(at), "inside the limit")
-    at.slider(key="w.qps").set_value(high).run()
+    at.slider(key=key_of(at, "w.qps")).set_value(high).run()
     assert "grows without limit" in alive(at).error[0].value
     again = opened(s=encode(GRU), qps=str(high))
-    assert again.slider(key="w.qps").value == high
+    assert again.slider(key=key_of(again, "w.qps")).value == high
     assert again.error[0].value == at.error[0].value
 
 
