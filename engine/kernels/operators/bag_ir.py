@@ -43,122 +43,188 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
     return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1, typ=kind)
 
 
+def _at(builder: Any, pointer: Any, offset: Any) -> Any:
+    """``offset`` bytes behind a byte pointer."""
+    return builder.gep(pointer, [offset], source_etype=_I8)
+
+
+def _splat(builder: Any, value: Any, floats: Any) -> Any:
+    one = builder.insert_element(ir.Constant(floats, ir.Undefined), value, _I32(0))
+    everywhere = ir.Constant(ir.VectorType(_I32, floats.count), [0] * floats.count)
+    return builder.shuffle_vector(one, ir.Constant(floats, ir.Undefined), everywhere)
+
+
+_ARGUMENTS = (
+    "table", "rows", "stride", "ids", "factors", "first", "last", "total", "distance", "begin", "target", "bad"
+)  # fmt: skip
+_POINTERS = ("table", "ids", "factors", "target", "bad")
+
+
+class _Loop:
+    """One block of columns, ``vectors`` vectors of ``width`` stored elements, summed over the lookups of a bag.
+
+    It is a function of its own, so that what it keeps in registers does not compete with the blocks around it.
+    """
+
+    def __init__(self, fmt: str, width: int, vectors: int, weighted: bool, module: Any) -> None:
+        self.fmt, self.width, self.vectors = fmt, width, vectors
+        self.floats, self.quantised = ir.VectorType(_F32, width), _ROW_TAIL_BYTES[fmt] > 0
+        self.per_byte = 2 if fmt == "int4" else 1
+        self.vector_bytes = int(width * self.per_byte * _BYTES_PER_COLUMN[fmt])
+        name = f"bag_block_{fmt}_{width}x{vectors}" + ("_weighted" if weighted else "")
+        kinds = [_I8.as_pointer() if argument in _POINTERS else _I64 for argument in _ARGUMENTS]
+        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), module.get_unique_name(name))
+        self.function.linkage = "internal"
+        self.function.attributes.add("noinline")
+        for argument, given in zip(_ARGUMENTS, self.function.args, strict=True):
+            setattr(self, argument, given)
+        builder = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.block_of_zero = _at(builder, self.table, self.begin)
+        lines = builder.or_(builder.ptrtoint(self.block_of_zero, _I64), self.stride)
+        self.straddles = builder.icmp_unsigned("!=", builder.and_(lines, _I64(LINE_BYTES - 1)), _I64(0))
+        self._emit(weighted)
+
+    def _offset_of(self, position: Any) -> Any:
+        """Bytes from row 0 to the row that lookup ``position`` names, and that row's number."""
+        wanted = _load(self.builder, _at(self.builder, self.ids, self.builder.shl(position, _I64(3))), _I64)
+        return self.builder.mul(wanted, self.stride), wanted
+
+    def _request(self, position: Any) -> None:
+        """Prefetch the block of the row that lookup ``position`` names, its scale and bias with it."""
+        builder = self.builder
+        offset, _ = self._offset_of(position)
+        block = _at(builder, self.block_of_zero, offset)
+        hint_type = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+        hint = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
+            builder.module, hint_type, "llvm.prefetch.p0"
+        )
+
+        def request(pointer: Any, byte: Any) -> None:
+            builder.call(hint, [_at(builder, pointer, byte), _I32(0), _I32(3), _I32(1)])
+
+        size = self.vectors * self.vector_bytes
+        for byte in range(0, size, LINE_BYTES):
+            request(block, _I64(byte))
+        if self.quantised:  # scale and bias end the row: their line is the block's last one, or the one after
+            request(_at(builder, self.table, offset), builder.sub(self.stride, _I64(1)))
+        else:
+            with builder.if_then(self.straddles):
+                request(block, _I64(size - 1))
+
+    def _scale_and_bias(self, row: Any) -> tuple[Any, Any]:
+        tail = _at(self.builder, row, self.builder.sub(self.stride, _I64(_ROW_TAIL_BYTES[self.fmt])))
+        if self.fmt == "int8":
+            return _load(self.builder, tail, _F32), _load(self.builder, _at(self.builder, tail, _I64(4)), _F32)
+        pair = half_vector(self.builder, _load(self.builder, tail, ir.VectorType(_I16, 2)), 2)
+        return self.builder.extract_element(pair, _I32(0)), self.builder.extract_element(pair, _I32(1))
+
+    def _decoded(self, block: Any) -> list[Any]:
+        """The stored elements of a row's block as float32 vectors; of int4 the even, then the odd columns of each."""
+        builder, found = self.builder, []
+        bytes_type, ints = ir.VectorType(_I8, self.width), ir.VectorType(_I32, self.width)
+        for v in range(self.vectors):
+            step = _at(builder, block, _I64(v * self.vector_bytes))
+            if self.fmt == "fp32":
+                found.append(_load(builder, step, self.floats))
+            elif self.fmt == "fp16":
+                found.append(half_vector(builder, _load(builder, step, ir.VectorType(_I16, self.width)), self.width))
+            elif self.fmt == "int8":
+                found.append(builder.sitofp(builder.zext(_load(builder, step, bytes_type), ints), self.floats))
+            else:
+                both = builder.zext(_load(builder, step, bytes_type), ints)
+                low = builder.and_(both, ir.Constant(ints, [15] * self.width))
+                high = builder.lshr(both, ir.Constant(ints, [4] * self.width))
+                found += [builder.sitofp(low, self.floats), builder.sitofp(high, self.floats)]
+        return found
+
+    def _emit(self, weighted: bool) -> None:
+        """The loop and the stores behind it; without weights the first of ``factors`` stands for all."""
+        builder, contract = self.builder, ("contract",)
+        lone = None if weighted else _load(builder, self.factors, _F32)
+        zeros = ir.Constant(self.floats, [0.0] * self.width)
+        none = builder.icmp_signed("==", self.distance, _I64(0))
+        hinted = builder.select(none, self.first, builder.sub(self.total, self.distance))  # lookups below this one
+        entry = builder.block
+        head, body, read, following, done = (
+            builder.append_basic_block(name) for name in ("bag", "lookup", "read", "next", "bagged")
+        )
+        builder.branch(head)
+        builder.position_at_end(head)
+        t, shift, missed = builder.phi(_I64), builder.phi(_F32), builder.phi(_I8)
+        sums = [builder.phi(self.floats) for _ in range(self.vectors * self.per_byte)]
+        for value, start in [(t, self.first), (shift, _F32(0.0)), (missed, _I8(0)), *((v, zeros) for v in sums)]:
+            value.add_incoming(start, entry)
+        builder.cbranch(builder.icmp_signed("<", t, self.last), body, done)
+
+        builder.position_at_end(body)
+        with builder.if_then(builder.icmp_signed("<", t, hinted)):
+            self._request(builder.add(t, self.distance))
+        (offset, wanted), asked = self._offset_of(t), builder.block
+        builder.cbranch(builder.icmp_unsigned("<", wanted, self.rows), read, following)  # never read outside the table
+
+        builder.position_at_end(read)
+        weight = _load(builder, _at(builder, self.factors, builder.shl(t, _I64(2))), _F32) if weighted else lone
+        next_shift = shift
+        if self.quantised:
+            scale, bias = self._scale_and_bias(_at(builder, self.table, offset))
+            next_shift = builder.fadd(shift, builder.fmul(weight, bias, flags=contract), flags=contract)
+            weight = builder.fmul(weight, scale)
+        factor = _splat(builder, weight, self.floats)
+        added = [
+            builder.fadd(so_far, builder.fmul(value, factor, flags=contract), flags=contract)
+            for so_far, value in zip(sums, self._decoded(_at(builder, self.block_of_zero, offset)), strict=True)
+        ]
+        builder.branch(following)
+
+        builder.position_at_end(following)
+        for so_far, value in zip([*sums, shift, missed], [*added, next_shift, missed], strict=True):
+            carried = builder.phi(so_far.type)
+            carried.add_incoming(_I8(1) if so_far is missed else so_far, asked)
+            carried.add_incoming(value, read)
+            so_far.add_incoming(carried, following)
+        t.add_incoming(builder.add(t, _I64(1)), following)
+        builder.branch(head)
+
+        builder.position_at_end(done)
+        with builder.if_then(builder.icmp_unsigned("!=", missed, _I8(0)), likely=False):
+            builder.store(_I8(1), self.bad)
+        self._store([builder.fadd(v, _splat(builder, shift, self.floats)) for v in sums] if self.quantised else sums)
+        builder.ret_void()
+
+    def _store(self, sums: list[Any]) -> None:
+        """Write the block's sums; even and odd columns of int4 were summed apart and are interleaved once per bag."""
+        builder, half = self.builder, self.width // 2
+        if self.fmt == "int4" and self.width > 1:
+            pairs = []
+            for even, odd in zip(sums[::2], sums[1::2], strict=True):
+                for start in (0, half):
+                    order = [start + j // 2 + (self.width if j % 2 else 0) for j in range(self.width)]
+                    ints = ir.VectorType(_I32, self.width)
+                    pairs.append(builder.shuffle_vector(even, odd, ir.Constant(ints, order)))
+            sums = pairs
+        for v, value in enumerate(sums):
+            target = _at(builder, self.target, _I64(v * self.width * 4))
+            builder.store(value, builder.bitcast(target, self.floats.as_pointer()), align=1)
+
+
 def _emit(fmt: str, width: int, vectors: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """A loop of its own for weights and for none: a shared one tests and loads at every lookup what never changes."""
     table, indices, weights, mask, first, last, total, distance, column, out, slot, bad = args
-    floats = ir.VectorType(_F32, width)
 
     def data(array: Any, position: int) -> Any:
-        return builder.bitcast(
-            context.make_array(signature.args[position])(context, builder, array).data, _I8.as_pointer()
-        )
-
-    def at(pointer: Any, offset: Any) -> Any:
-        return builder.gep(pointer, [offset], source_etype=_I8)
-
-    def splat(value: Any) -> Any:
-        one = builder.insert_element(ir.Constant(floats, ir.Undefined), value, _I32(0))
-        return builder.shuffle_vector(
-            one, ir.Constant(floats, ir.Undefined), ir.Constant(ir.VectorType(_I32, width), [0] * width)
-        )
+        made = context.make_array(signature.args[position])(context, builder, array)
+        return builder.bitcast(made.data, _I8.as_pointer())
 
     array = context.make_array(signature.args[0])(context, builder, table)
-    stride = builder.extract_value(array.strides, 0)
-    rows, ids, factors, result = data(table, 0), data(indices, 1), data(weights, 2), data(out, 9)
-    per_byte = 2 if fmt == "int4" else 1
-    block_bytes = int(vectors * width * per_byte * _BYTES_PER_COLUMN[fmt])
-    begin = builder.mul(column, _I64(int(4 * _BYTES_PER_COLUMN[fmt] * 2)))  # eighths of a byte: int4 stays whole
-    begin = builder.lshr(begin, _I64(3))
-    tail = builder.sub(stride, _I64(_ROW_TAIL_BYTES[fmt]))
-    quantised = _ROW_TAIL_BYTES[fmt] > 0
-    chains = vectors * per_byte
-    address = builder.or_(builder.ptrtoint(at(rows, begin), _I64), stride)
-    straddles = builder.icmp_unsigned("!=", builder.and_(address, _I64(LINE_BYTES - 1)), _I64(0))
-
-    entry, head = builder.block, builder.append_basic_block("bag")
-    body, done = builder.append_basic_block("lookup"), builder.append_basic_block("bagged")
-    builder.branch(head)
-    builder.position_at_end(head)
-    t = builder.phi(_I64)
-    t.add_incoming(first, entry)
-    sums = [builder.phi(floats) for _ in range(chains)]
-    shift, missed = builder.phi(_F32), builder.phi(_I8)
-    missed.add_incoming(_I8(0), entry)
-    for value in sums:
-        value.add_incoming(ir.Constant(floats, [0.0] * width), entry)
-    shift.add_incoming(_F32(0.0), entry)
-    builder.cbranch(builder.icmp_signed("<", t, last), body, done)
-
-    builder.position_at_end(body)
-    with builder.if_then(builder.icmp_signed(">", distance, _I64(0))):
-        ahead = builder.add(t, distance)
-        ahead = builder.select(builder.icmp_signed("<", ahead, total), ahead, builder.sub(total, _I64(1)))
-        hinted = at(rows, builder.mul(_load(builder, at(ids, builder.shl(ahead, _I64(3))), _I64), stride))
-        hint_type = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
-        known = builder.module.globals.get("llvm.prefetch.p0")
-        hint = known or ir.Function(builder.module, hint_type, "llvm.prefetch.p0")
-        for byte in range(0, block_bytes, LINE_BYTES):
-            builder.call(hint, [at(at(hinted, begin), _I64(byte)), _I32(0), _I32(3), _I32(1)])
-        if quantised:  # scale and bias end the row: their line is the block's last one, or the one after
-            builder.call(hint, [at(hinted, builder.sub(stride, _I64(1))), _I32(0), _I32(3), _I32(1)])
-        else:
-            with builder.if_then(straddles):
-                builder.call(hint, [at(at(hinted, begin), _I64(block_bytes - 1)), _I32(0), _I32(3), _I32(1)])
-
-    wanted = _load(builder, at(ids, builder.shl(t, _I64(3))), _I64)
-    inside = builder.icmp_unsigned("<", wanted, builder.extract_value(array.shape, 0))
-    missed.add_incoming(builder.or_(missed, builder.zext(builder.not_(inside), _I8)), builder.block)
-    row = at(rows, builder.mul(builder.select(inside, wanted, _I64(0)), stride))  # never read outside the table
-    weight = _load(builder, at(factors, builder.shl(builder.and_(t, mask), _I64(2))), _F32)
-    scale, bias = _F32(1.0), _F32(0.0)
-    if fmt == "int8":
-        scale = _load(builder, at(row, tail), _F32)
-        bias = _load(builder, at(row, builder.add(tail, _I64(4))), _F32)
-    elif fmt == "int4":
-        pair = half_vector(builder, _load(builder, at(row, tail), ir.VectorType(_I16, 2)), 2)
-        scale, bias = builder.extract_element(pair, _I32(0)), builder.extract_element(pair, _I32(1))
-    factor = builder.fmul(weight, scale) if quantised else weight
-    next_shift = (
-        builder.fadd(shift, builder.fmul(weight, bias, flags=("contract",)), flags=("contract",))
-        if quantised
-        else shift
-    )
-    factor_all, source = splat(factor), at(row, begin)
-    bytes_type, ints = ir.VectorType(_I8, width), ir.VectorType(_I32, width)
-    decoded = []
-    for v in range(vectors):
-        step = at(source, _I64(int(v * width * per_byte * _BYTES_PER_COLUMN[fmt])))
-        if fmt == "fp32":
-            decoded.append(_load(builder, step, floats))
-        elif fmt == "fp16":
-            decoded.append(half_vector(builder, _load(builder, step, ir.VectorType(_I16, width)), width))
-        elif fmt == "int8":
-            decoded.append(builder.sitofp(builder.zext(_load(builder, step, bytes_type), ints), floats))
-        else:
-            wide = builder.zext(_load(builder, step, bytes_type), ints)
-            low = builder.and_(wide, ir.Constant(ints, [15] * width))
-            high = builder.lshr(wide, ir.Constant(ints, [4] * width))
-            decoded += [builder.sitofp(low, floats), builder.sitofp(high, floats)]
-    for total_so_far, value in zip(sums, decoded, strict=True):
-        product = builder.fmul(value, factor_all, flags=("contract",))
-        total_so_far.add_incoming(builder.fadd(total_so_far, product, flags=("contract",)), builder.block)
-    shift.add_incoming(next_shift, builder.block)
-    t.add_incoming(builder.add(t, _I64(1)), builder.block)
-    builder.branch(head)
-
-    builder.position_at_end(done)
-    with builder.if_then(builder.icmp_unsigned("!=", missed, _I8(0)), likely=False):
-        builder.store(_I8(1), data(bad, 11))
-    target = at(result, builder.shl(slot, _I64(2)))
-    final = [builder.fadd(value, splat(shift)) for value in sums] if quantised else list(sums)
-    if fmt == "int4" and width > 1:  # even and odd columns were summed apart: interleave once per bag
-        pairs = []
-        for even, odd in zip(final[::2], final[1::2], strict=True):
-            for half in (0, width // 2):
-                order = [half + j // 2 + (width if j % 2 else 0) for j in range(width)]
-                pairs.append(builder.shuffle_vector(even, odd, ir.Constant(ints, order)))
-        final = pairs
-    for v, value in enumerate(final):
-        builder.store(value, builder.bitcast(at(target, _I64(v * width * 4)), floats.as_pointer()), align=1)
+    rows, stride = builder.extract_value(array.shape, 0), builder.extract_value(array.strides, 0)
+    eighths = builder.mul(column, _I64(int(4 * _BYTES_PER_COLUMN[fmt] * 2)))  # of a byte: int4 stays whole
+    begin, target = builder.lshr(eighths, _I64(3)), _at(builder, data(out, 9), builder.shl(slot, _I64(2)))
+    given = (data(table, 0), rows, stride, data(indices, 1), data(weights, 2), first, last, total, distance, begin)
+    with builder.if_else(builder.icmp_unsigned("!=", mask, _I64(0))) as branches:
+        for weighted, branch in zip((True, False), branches, strict=True):
+            with branch:
+                loop = _Loop(fmt, width, vectors, weighted, builder.module)
+                builder.call(loop.function, [*given, target, data(bad, 11)])
     return context.get_dummy_value()
 
 
