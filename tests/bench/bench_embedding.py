@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from engine.kernels.jit import inner
+from engine.kernels.operators.bag_ir import IDS_AHEAD
 from engine.kernels.operators.embedding import RowTable, embedding_bag, embedding_lookup
 from engine.kernels.operators.lanes import prefetch
 from engine.kernels.operators.ranges import fresh
 from tests.bench.bench_operators import Row, interleaved, row
 
 ROWS_BEYOND_CACHE, ROWS_IN_CACHE = 8_000_000, 2_000
-BAGS, LOOKUPS, WIDTH = 512, 40, 64
+BAGS, LOOKUPS, WIDTH, ROUNDS = 512, 40, 64, 100
 TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -71,6 +72,7 @@ def _touch(stride: int, ahead: int = 48) -> Callable[[Any, Any], int]:
     def touch(flat: Any, ids: Any) -> int:
         total = 0
         for i in range(ids.size):
+            prefetch(ids, i + ahead + IDS_AHEAD)
             wanted = ids[min(i + ahead, ids.size - 1)] * stride
             for line in range(lines):
                 prefetch(flat, wanted + 64 * line)
@@ -125,18 +127,22 @@ def embedding_rows() -> list[Row]:
         for rows, place, goal in ((ROWS_BEYOND_CACHE, "DRAM", 1.3), (ROWS_IN_CACHE, "cache", None)):
             data = _stored(fmt, rows)
             table = RowTable(fmt, WIDTH, data)
-            fresh = [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(80)]  # new rows each call: nothing is warm
+            fresh = [
+                rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(2 * ROUNDS + 20)
+            ]  # new rows each call: nothing is warm
             pick = iter(fresh)
 
             ours = partial(embedding_bag, table, offsets=offsets, out=out, threads=1)
             unhinted = partial(embedding_bag, table, offsets=offsets, out=out, threads=1, distance=0)
             peer, name = (_torch_bag(fmt, data, offsets), "torch") if TORCH else (unhinted, "no prefetch")
-            ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), 30)
+            ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), ROUNDS)
             rate = BAGS * LOOKUPS / spent
             label = f"embedding bag {fmt}, {rows} x {WIDTH}, {place}"
             found.append(row(label, rate, "lookup/s", name, ratio, goal if TORCH else None))
             if place == "DRAM":
-                found += _bounded(fmt, data, ours, peer, [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(93)])
+                found += _bounded(
+                    fmt, data, ours, peer, [rng.integers(0, rows, BAGS * LOOKUPS) for _ in range(3 * ROUNDS)]
+                )
     return found + (_weighted_and_single() if TORCH else [])
 
 
@@ -147,7 +153,7 @@ def _weighted_and_single() -> list[Row]:
     rng, table = np.random.default_rng(6), RowTable("fp32", WIDTH, _stored("fp32", ROWS_BEYOND_CACHE))
     offsets, weights = np.arange(BAGS + 1, dtype=np.int64) * LOOKUPS, rng.random(BAGS * LOOKUPS, np.float32)
     data, starts, factors = (torch.from_numpy(a) for a in (table.data, offsets[:-1].copy(), weights))
-    pick = iter([rng.integers(0, table.rows, BAGS * LOOKUPS) for _ in range(160)])
+    pick = iter([rng.integers(0, table.rows, BAGS * LOOKUPS) for _ in range(4 * ROUNDS + 40)])
     bags, rows = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
     bag = torch.nn.functional.embedding_bag
     cases: tuple[tuple[str, Callable[[np.ndarray], object], Callable[[np.ndarray], object]], ...] = (
@@ -159,7 +165,7 @@ def _weighted_and_single() -> list[Row]:
     )  # fmt: skip
     found = []
     for name, ours, peer in cases:
-        ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), 30)
+        ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), ROUNDS)
         label = f"{name}, {table.rows} x {WIDTH}, DRAM"
         found.append(row(label, BAGS * LOOKUPS / spent, "lookup/s", "torch", ratio))
     return found

@@ -15,9 +15,11 @@ from llvmlite import ir
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
 from engine.kernels.operators.lanes import half_vector
 
-__all__ = ["bag_block", "decode_block"]
+__all__ = ["IDS_AHEAD", "bag_block", "decode_block"]
 
 LINE_BYTES = 64
+IDS_AHEAD = 64
+"""Lookups from the row that is requested to the ids that are: eight lines, so that they are there when it is named."""
 _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 _BYTES_PER_COLUMN = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
 _ROW_TAIL_BYTES = {"fp32": 0, "fp16": 0, "int8": 8, "int4": 4}
@@ -102,6 +104,8 @@ class _Loop:
         def request(pointer: Any, byte: Any) -> None:
             builder.call(hint, [_at(builder, pointer, byte), _I32(0), _I32(3), _I32(1)])
 
+        coming = builder.shl(builder.add(position, _I64(IDS_AHEAD)), _I64(3))
+        request(self.ids, coming)  # a new list of ids is no warmer than the rows
         size = self.vectors * self.vector_bytes
         for byte in range(0, size, LINE_BYTES):
             request(block, _I64(byte))
