@@ -58,7 +58,7 @@ class Programs:
     def __init__(
         self, space: Space, catalog: Catalog | None, zoo: Zoo | None, beat: Beat = lambda at, of: None
     ) -> None:
-        self.space, self.catalog, self.zoo, self.beat = space, catalog, zoo, beat
+        self.space, self.beat = space.within(catalog, zoo), beat
         self.known: dict[Any, Any] = {}
 
     def blocks(self) -> Iterator[Block]:
@@ -84,7 +84,7 @@ class Programs:
         size = prod(len(space.axes[i]) for i in rest)
         try:
             numeric = [i for i in rest if i in set(numeric_axes(space))]
-            program = compile_family(Family(space, fixed, numeric, self.catalog, self.zoo, self.known, self.beat))
+            program = compile_family(Family(space, fixed, numeric, space.catalog, space.zoo, self.known, self.beat))
         except (Refused, ScenarioError, Unsupported) as refusal:
             return Block(digits, first, (), size, None, (str(refusal),))
         strides = tuple(space.strides[axis] for axis in program.order) or (0,)
@@ -117,7 +117,8 @@ def price(
 
 def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
     """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises."""
-    report = evaluate(space.scenario(number), catalog, zoo)
+    space = space.within(catalog, zoo)
+    report = evaluate(space.scenario(number), space.catalog, space.zoo)
     found = {}
     for name in FIGURES:
         value = report.figure(name)
@@ -132,7 +133,8 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     """
     if space.size > TABLE_LIMIT:
         raise ScenarioError(f"the space has {space.size} designs: a full table holds at most {TABLE_LIMIT}")
-    values, bad, unfit = price(space, FIGURES, catalog, zoo)
+    space = space.within(catalog, zoo)
+    values, bad, unfit = price(space)
     for number in range(space.size):
         figures = (None if isnan(v) else v for v in map(float, values[:, number]))
         yield {

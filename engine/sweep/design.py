@@ -77,7 +77,7 @@ class Family:
         self.space, self.fixed, self.numeric = space, dict(digits), tuple(numeric)
         self.catalog, self.zoo = catalog, zoo
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
-        self.scenario = apply_settings(space.base, settings)
+        self.scenario = apply_settings(space.base, settings, catalog, zoo)
         self.base: Bound = named(self.scenario, catalog, zoo)
         self.fields: dict[str, frozenset[int]] = {}
         self.model_axes: dict[str, frozenset[int]] = {}

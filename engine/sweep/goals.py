@@ -26,8 +26,8 @@ class Limit:
     most: bool
     value: float
 
-    def excess(self, found: float) -> float:
-        """How far a figure lies on the wrong side, relative to the limit; 0 or less where it is kept. [-]"""
+    def excess(self, found: Any) -> Any:
+        """How far a figure, or each of an array, lies on the wrong side over the limit; 0 or less where kept. [-]"""
         gap = found - self.value if self.most else self.value - found
         return gap / (abs(self.value) or 1.0)
 

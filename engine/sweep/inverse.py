@@ -61,10 +61,7 @@ def _distance(axis: Axis, start: int) -> np.ndarray:
 
 def _worst(space: Space, figures: Mapping[str, np.ndarray], unfit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest relative excess of each design over its limits, and which limit: len(limits) stands for fitting."""
-    rows = [
-        (figures[one.figure] - one.value if one.most else one.value - figures[one.figure]) / (abs(one.value) or 1.0)
-        for one in space.limits
-    ]
+    rows = [one.excess(figures[one.figure]) for one in space.limits]
     rows = [np.where(np.isnan(row), np.inf, row) for row in rows]
     if space.fits:
         rows.append(np.where(unfit, np.inf, -np.inf))
@@ -103,6 +100,7 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
         raise ScenarioError("an inverse search needs at least one limit, as latency_s <= 0.02")
     if space.size > POINTS_LIMIT:
         raise ScenarioError(f"the grid has {space.size} designs: at most {POINTS_LIMIT} are allowed here")
+    space = space.within(catalog, zoo)
     at = _start(space, start)
     names = list(dict.fromkeys(one.figure for one in space.limits)) or ["latency_s"]
     values, bad, unfit = (_each if space.size <= _FEW else price)(space, names, catalog, zoo)

@@ -36,9 +36,8 @@ def whole_runs(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], 
             return np.zeros(2 * N)
         job = design.job(stage, phase)
         seconds, other = fam.times(job)
-        totals = (
-            sum(seconds, np.zeros(N)) if seconds.dtype == object else column_sums(seconds)
-        )  # of columns, of numbers
+        columns = seconds.dtype == object
+        totals = sum(seconds, np.zeros(N)) if columns else column_sums(seconds)
         return np.concatenate([totals, _others(design, stage, fam, job, other)])
 
     return piece
@@ -107,7 +106,7 @@ def _first(design: Design, stage: int) -> int | None:
 
 
 def once_a_request(stage: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:
-    """What a stage pays once a request, by resource, and whether everything fits."""
+    """What a stage pays once a request, by resource. [s]"""
 
     def piece(design: Design) -> np.ndarray:
         phase = _first(design, stage)
@@ -119,6 +118,8 @@ def once_a_request(stage: int, fam: DeviceFamily) -> Callable[[Design], np.ndarr
 
 
 def places(stage: int, fam: DeviceFamily) -> Callable[[Design], tuple[float, ...]]:
+    """Above 0 where something that a stage must hold does not fit. [-]"""
+
     def piece(design: Design) -> tuple[float, ...]:
         phase = _first(design, stage)
         return (0.0 if phase is None else largest([0.0, *(f.lacks for f in fam.place(design.job(stage, phase)))]),)
@@ -127,13 +128,16 @@ def places(stage: int, fam: DeviceFamily) -> Callable[[Design], tuple[float, ...
 
 
 def known(value: float | None) -> tuple[float]:
+    """A figure that may not be published; NaN stands for None."""
     return (float("nan") if value is None else value,)
 
 
 def prices(design: Design) -> tuple[float, ...]:
+    """Amortisation [a], utilisation [-], PUE [-] and price of energy [USD/kWh], as `engine.settle.GLOBALS` has them."""
     c = design.bound.scenario.costs
     return c.years, c.utilisation, c.pue, c.energy_usd_per_kwh
 
 
 def rate_of(stage: int, phase: int, rate: Callable[[Design, Job], float]) -> Callable[[Design], tuple[float]]:
+    """One of a family's rates, of a stage's job in a phase."""
     return lambda design: (rate(design, design.job(stage, phase)),)

@@ -111,7 +111,7 @@ def sweep(
     result : the same bytes for any executor, chunk size and number of threads. Estimates, as the figures are.
     """
     began = time.perf_counter()
-    space = space_of(space)
+    space = space_of(space).within(catalog, zoo)
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
     wish = Wish(space.objectives, space.limits, space.fits, wanted, bins, top)
 
@@ -124,7 +124,7 @@ def sweep(
     programs = Programs(space, catalog, zoo, beat)
     archive = _Archive(len(space.objectives), Top(top, len(space.objectives)))
     remote = executor is not None and not _threads(executor)
-    if remote and (catalog is not None or zoo is not None):
+    if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
     counts = Counts(space.size, np.zeros(len(space.limits), dtype=np.int64))
     histogram = np.zeros((len(space.objectives), BINS), dtype=np.int64)

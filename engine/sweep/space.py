@@ -10,17 +10,19 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, isfinite, log, prod
 from pathlib import Path
 from typing import Any
 
-from engine.choices import default_scenario
+from engine.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
 from engine.settings import apply
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
+from hardware_specs.catalog import Catalog
 from hardware_specs.plain import read_plain
+from model_zoo.catalog import Zoo
 
 __all__ = ["AXES_LIMIT", "Axis", "Space", "apply_settings", "space_of", "steps"]
 
@@ -102,6 +104,8 @@ class Space:
     """Axes over a base scenario, with limits and objectives.
 
     `fits` asks that everything required fits in its memory. Designs that a system can't run are counted, never ranked.
+    `catalog` and `zoo` are where its systems and workloads are looked up, the default ones where None; no token holds
+    them.
     """
 
     base: Scenario
@@ -109,6 +113,8 @@ class Space:
     objectives: tuple[Objective, ...] = field(default_factory=lambda: objectives_of("latency_s:min"))
     limits: tuple[Limit, ...] = ()
     fits: bool = True
+    catalog: Catalog | None = field(default=None, compare=False, repr=False)
+    zoo: Zoo | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.axes) > AXES_LIMIT:
@@ -122,6 +128,11 @@ class Space:
                 seen.add(path)
         if self.size > POINTS_LIMIT:
             raise ScenarioError(f"a space has {self.size:.2e} designs: at most {POINTS_LIMIT:.0e} are allowed")
+
+    def within(self, catalog: Catalog | None, zoo: Zoo | None) -> Space:
+        """The same space over those systems and workloads, its own where None."""
+        catalog, zoo = catalog or self.catalog, zoo or self.zoo
+        return self if (catalog, zoo) == (self.catalog, self.zoo) else replace(self, catalog=catalog, zoo=zoo)
 
     @property
     def size(self) -> int:
@@ -145,7 +156,7 @@ class Space:
     def scenario_at(self, digits: Sequence[int]) -> Scenario:
         """The scenario at a position on each axis, axes applied first to last."""
         settings = [s for axis, digit in zip(self.axes, digits, strict=True) for s in axis.settings(digit)]
-        return apply_settings(self.base, settings)
+        return apply_settings(self.base, settings, self.catalog, self.zoo)
 
     def values(self, number: int) -> dict[str, Any]:
         """What each axis sets in a design, by its path."""
@@ -173,7 +184,9 @@ class Space:
         return token
 
 
-def apply_settings(base: Scenario, settings: Sequence[tuple[str, Any]]) -> Scenario:
+def apply_settings(
+    base: Scenario, settings: Sequence[tuple[str, Any]], catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> Scenario:
     """A scenario with settings applied; where the system or the workload changes, what it does not offer is re-chosen.
 
     Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them.
@@ -181,19 +194,18 @@ def apply_settings(base: Scenario, settings: Sequence[tuple[str, Any]]) -> Scena
     pair = {path: value for path, value in settings if path in ("system", "workload")}
     scenario = base
     if pair and any(getattr(base, path) != value for path, value in pair.items()):
-        scenario = _moved(base, str(pair.get("system", base.system)), str(pair.get("workload", base.workload)))
+        system, workload = (str(pair.get(field, getattr(base, field))) for field in ("system", "workload"))
+        scenario = _moved(base, system, workload, catalog, zoo)
     for path, value in settings:
         if path not in pair:
             scenario = apply(scenario, path, value)
     return scenario
 
 
-def _moved(base: Scenario, system: str, workload: str) -> Scenario:
+def _moved(base: Scenario, system: str, workload: str, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
     """The base on another pair: whatever the pair does not offer takes the pair's default."""
-    from engine.choices import choices
-
-    start = default_scenario(system, workload)
-    offered = choices(start)
+    start = default_scenario(system, workload, catalog, zoo)
+    offered = choices(start, catalog, zoo)
     fields: dict[str, Any] = {"batch": base.batch, "costs": base.costs, "limits": base.limits}
     fields |= {"streams": base.streams} if base.streams <= offered.max_streams else {}
     if base.workload == workload:

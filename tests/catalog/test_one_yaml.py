@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.choices import choices, default_scenario
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, decode, encode
+from engine.sweep import FIGURES, inverse, sweep, table_rows
+from engine.sweep.goals import limits_of
 from hardware_specs import default_catalog
 from hardware_specs.catalog import Catalog
 
@@ -62,6 +66,19 @@ def test_twice_the_bandwidth_is_faster(catalog: Catalog) -> None:
     base = default_scenario("acme-one", "gpt2-345m", catalog)
     fast = base.with_(overrides={"devices.0.memory.hbm.bandwidth": "2 TB/s"})
     assert evaluate(fast, catalog).latency_s < evaluate(base, catalog).latency_s
+
+
+def test_a_sweep_over_systems_takes_it(catalog: Catalog) -> None:
+    base = default_scenario("a100-sxm-80gb", "gpt2-345m")
+    given = {"scenario": base.model_dump(), "axes": {"system": ["acme-one", "a100-sxm-80gb"], "batch": [1, 2]}}
+    found = sweep(given, catalog=catalog)
+    assert found.counts.refused == 0
+    assert not np.isnan(found.cloud[FIGURES.index("latency_s")]).any()
+    assert [found.space.scenario(n).system for n in (0, 3)] == ["acme-one", "a100-sxm-80gb"]
+    space = replace(found.space, limits=limits_of("power_w <= 250")[1])
+    nearest = inverse(space, {"system": "a100-sxm-80gb", "batch": 1}, catalog)
+    assert (nearest.met, nearest.scenario.system) == (True, "acme-one")
+    assert {row["system"] for row in table_rows(found.space) if row["token"]} == {"acme-one", "a100-sxm-80gb"}
 
 
 @pytest.mark.parametrize(
