@@ -1,4 +1,7 @@
-"""A workload's YAML as plain data: bounded in size and depth, without aliases, and no key given twice."""
+"""A workload's YAML as plain data: bounded in size and depth, without aliases, and no key given twice.
+
+`hardware_specs.plain` does the same for specs: the two packages know nothing of each other.
+"""
 
 from __future__ import annotations
 
