@@ -1,55 +1,105 @@
-"""A choice whose id, not its label, stands in the address bar, and that a page switch does not lose."""
+"""Choices of a page that stand in the address bar, by id, and that a page switch does not lose.
+
+The address wins over the session, and the session repairs the address; a default leaves it clean. What an address holds
+and a page can't take is said in one sentence, above the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import streamlit as st
 
-__all__ = ["choose", "unknown"]
+from app.drawn import drawn
+
+__all__ = ["choice", "choose", "kept", "said", "switch", "unknown"]
 
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
+_SAID = "said"  # sentences of this run about the address
+
+T = TypeVar("T")
+K = TypeVar("K", bound=str)
 
 
-def choose(label: str, options: Mapping[str, str], key: str, **more: Any) -> str:
-    """A select box over ``options`` (id -> label); the first is the default and leaves the address clean.
+def kept(
+    key: str, default: T, read: Callable[[str], tuple[T, str | None]], write: Callable[[T], str] = str
+) -> tuple[T, Callable[[T], None]]:
+    """A value of the address, and what sets it (in a callback).
 
-    The address wins over the session, and the session repairs the address. A label is read as its id; what is neither
-    is dropped, and `unknown` says so where a page asks it first.
+    ``read`` makes it of text: the value, and what is wrong with the text, if anything.
     """
-    ss, default = st.session_state, next(iter(options))
-    given = st.query_params.get(key)
-    value = str(_named(given, options) or ss.get(_KEPT + key, default))
-    if value not in options:
-        value = default
-    widget = f"w.{key}"
-    ss[_KEPT + key] = ss[widget] = value
+    ss, given = st.session_state, st.query_params.get(key)
 
-    def mirror(now: str) -> None:
-        if now == default:
+    def mirror(value: T) -> None:
+        if value == default:
             st.query_params.pop(key, None)
         else:
-            st.query_params[key] = now
+            st.query_params[key] = write(value)
 
-    def changed() -> None:
-        ss[_KEPT + key] = ss[widget]
-        mirror(ss[widget])
-
-    if given != (None if value == default else value):
+    def put(value: T) -> None:
+        ss[_KEPT + key] = value
         mirror(value)
-    return st.selectbox(label, list(options), format_func=options.__getitem__, key=widget, on_change=changed, **more)
+
+    value, wrong = read(given if given is not None else write(ss.get(_KEPT + key, default)))
+    if given is not None and wrong:
+        ss.setdefault(_SAID, {})[key] = wrong
+    if given != (None if value == default else write(value)):
+        mirror(value)
+    ss[_KEPT + key] = value
+    return value, put
 
 
-def unknown(label: str, options: Mapping[str, str], key: str) -> str | None:
-    """The sentence to show where the address holds a value that `choose` will drop; None where it holds none."""
+def said() -> list[str]:
+    """Sentences about what the address held and nobody could take, each once."""
+    return list(st.session_state.pop(_SAID, {}).values())
+
+
+def choice(label: str, options: Mapping[K, str], key: str, default: K | None = None) -> tuple[K, dict[str, Any]]:
+    """One of ``options`` (id -> label), the first where no default is named, and the arguments of its widget."""
+    usual = next(iter(options)) if default is None else default
+
+    def read(text: str) -> tuple[K, str | None]:
+        found = _named(text, options)
+        return (found, None) if found is not None else (usual, _stray(label, options, text))
+
+    value, put = kept(key, usual, read)
+    shown = options.__getitem__
+    return value, {"format_func": shown, **drawn(f"w.{key}", value, put, tuple(options.items()))}
+
+
+def choose(label: str, options: Mapping[K, str], key: str, default: K | None = None, **more: Any) -> K:
+    """A select box over ``options`` (id -> label)."""
+    value, args = choice(label, options, key, default)
+    st.selectbox(label, list(options), **args, **more)
+    return value
+
+
+def switch(label: str, key: str, **more: Any) -> bool:
+    """A toggle that is off by default."""
+
+    def read(text: str) -> tuple[bool, str | None]:
+        return text == "on", None if text in ("on", "off") else _stray(label, {"on": "", "off": ""}, text)
+
+    value, put = kept(key, False, read, lambda on: "on" if on else "off")
+    st.toggle(label, **drawn(f"w.{key}", value, put), **more)
+    return value
+
+
+def unknown(label: str, options: Mapping[K, str], key: str) -> str | None:
+    """The sentence about a value of the address that `choice` would drop, for a page that says it itself."""
     given = st.query_params.get(key)
-    if given is None or _named(given, options):
+    if given is None or _named(given, options) is not None:
         return None
+    del st.query_params[key]
+    return _stray(label, options, given)
+
+
+def _stray(label: str, options: Mapping[K, str], given: str) -> str:
     *others, last = options
     return f"{label} {given[:40]!r} of this link is not known; {', '.join(others)} and {last} are"
 
 
-def _named(given: str | None, options: Mapping[str, str]) -> str | None:
+def _named(given: str, options: Mapping[K, str]) -> K | None:
     """The id that a value of the address means: itself, or the one of its label, as older links have it."""
     return next((id for id, label in options.items() if given in (id, label)), None)

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import cached, link
 from app import format as fmt
+from app.choose import said
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
@@ -31,9 +32,12 @@ def show() -> None:
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if message:
         st.warning(fmt.plain(message), icon=":material/link_off:")
+    slot = st.container()
     try:
         page.run()
     finally:
+        for text in said():
+            slot.warning(fmt.plain(f"{text}."), icon=":material/link_off:")
         cached.keep_modules()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,8 @@ import streamlit as st
 
 from app import cached, comparison, link, parts, traffic_tables, widgets, words
 from app import format as fmt
+from app.choose import kept
+from app.drawn import drawn
 from app.load import Load
 from app.traffic_inputs import Site
 from engine.choices import why_not
@@ -18,10 +21,11 @@ from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.traffic import Sla
 from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
 __all__ = ["card", "table"]
 
-_ALSO = "traffic.also"  # systems picked to stand beside
+_ALSO = "also"  # systems picked to stand beside, in the address
 
 
 def _three(largest: float) -> Any:
@@ -48,15 +52,31 @@ def _short_name(scenario: Scenario) -> str:
     return f"{system} · {', '.join(words.knobs(scenario, None)[:3])}"
 
 
-def _picked() -> tuple[list[Scenario], list[str]]:
-    """The workload on the systems that were picked, and a sentence for each that can't be asked the same."""
+def _able() -> list[str]:
+    """Other systems that run the workload."""
+    now = link.current()
+    found = (id for id in default_catalog().ids("systems") if id != now.system and why_not(id, now.workload) is None)
+    return sorted(found, key=widgets.system_label)
+
+
+def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
+    """The systems that were picked, as far as they run the workload, and what picks others."""
+    able = _able()
+
+    def read(text: str) -> tuple[list[str], str | None]:
+        asked = list(dict.fromkeys(filter(None, text.split(","))))
+        stray = [id for id in asked if id not in able]
+        name = default_zoo().workload(link.current().workload).name
+        wrong = f"Left out of this link, because they do not run {name} here: {', '.join(stray)[:80]}"
+        return [id for id in asked if id in able], wrong if stray else None
+
+    return kept(_ALSO, [], read, ",".join)
+
+
+def _on(systems: list[str]) -> tuple[list[Scenario], list[str]]:
+    """The workload on systems, and a sentence for each that can't be asked the same."""
     found, refused = [], []
-    scenario = link.current()
-    asked = st.session_state.get(_ALSO, [])
-    able = [id for id in asked if id != scenario.system and why_not(id, scenario.workload) is None]
-    if able != asked:  # picked beside another workload
-        st.session_state[_ALSO] = able
-    for system in able:
+    for system in systems:
         try:
             found.append(link.on_system(system))
         except (ScenarioError, Unsupported) as error:
@@ -82,21 +102,21 @@ def rivals(report: Report, picked: list[Scenario]) -> tuple[tuple[str, str], ...
 
 def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
     """The same demand on other systems; computed when it is opened."""
-    picked, refused = _picked()
-    others = rivals(report, picked)
+    picked, pick = _picked()
+    found, refused = _on(picked)
+    others = rivals(report, found)
     title = f"The same demand on other systems · {len(others) or 'none chosen'}"
-    with st.expander(title, key="open.others", on_change="rerun") as folded:
+    opened = st.session_state.setdefault("others.opened", bool(picked))  # by a link that has some
+    with st.expander(title, expanded=opened, key="open.others", on_change="rerun") as folded:
         if not folded.open:
             return
-        scenario = link.current()
-        able = [id for id in default_catalog().ids("systems") if why_not(id, scenario.workload) is None]
+        able = _able()
         st.multiselect(
             "Also on",
-            sorted((id for id in able if id != scenario.system), key=widgets.system_label),
-            key=_ALSO,
+            able,
             format_func=widgets.system_label,
             placeholder="Choose systems that run this workload",
-            persist_state="session",
+            **drawn("t.also", picked, pick, tuple(able)),
             help="Each as it usually runs this workload, at the same batch and lengths. The baseline and the scenarios "
             "on Compare are here by themselves.",
         )

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import cached, cards, charts, fixes, inside, link, parts, roofline, specs, tables, widgets, words
 from app import format as fmt
+from app.choose import choice
 from engine.devices.family import Unsupported
 from engine.machine import has_machine
 from engine.report import Report
@@ -106,16 +107,9 @@ def turn_one_knob() -> None:
     many = {"batch": True, "precision": len(offered.formats) > 1, "devices": len(offered.device_counts) > 1}
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        knob = st.pills(
-            "Knob",
-            [k for k in labels if many[k]],
-            default="batch",
-            required=True,
-            format_func=lambda k: labels[k],
-            key="v.knob",
-            label_visibility="collapsed",
-            persist_state="session",
-        )
+        offer = {k: name for k, name in labels.items() if many[k]}
+        knob, args = choice("Knob", offer, "knob")
+        st.pills("Knob", list(offer), required=True, label_visibility="collapsed", **args)
         points = _along(scenario, knob)
         now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
         answer = "no other value fits"

@@ -11,6 +11,7 @@ import streamlit as st
 
 from app import cached, kernel_charts, link, measuring, parts, words
 from app import format as fmt
+from app.choose import choose
 from app.kernel_charts import Spot
 from app.roofs import Level
 from engine.devices.family import Unsupported
@@ -39,23 +40,26 @@ class Asked:
 def controls() -> Asked:
     """The sidebar: kernel, shape, precision, threads."""
     with st.sidebar:
-        name = st.selectbox("Kernel", list(KERNELS), format_func=lambda k: KERNELS[k].title, key="k.kernel",
-                            help="Operators of this project, compiled for this host.")  # fmt: skip
+        name = choose("Kernel", {id: entry.title for id, entry in KERNELS.items()}, "kernel",
+                      help="Operators of this project, compiled for this host.")  # fmt: skip
         entry = KERNELS[name]
         columns, shape = st.columns(2), []
         for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
             most = 100_000_000 if label == "rows" else 65536
             with columns[at % 2]:
-                value = st.number_input(_LABELS.get(label, label.capitalize()), 1, most, usual, key=f"k.{name}.{label}")
+                value = st.number_input(_LABELS.get(label, label.capitalize()), 1, most, usual, key=f"{name}-{label}",
+                                        bind="query-params")  # fmt: skip
             shape.append(int(value if value is not None else usual))
         precision = entry.precisions[0]
         if len(entry.precisions) > 1:
-            precision = st.selectbox("Precision", entry.precisions, key=f"k.{name}.precision",
-                                     format_func=words.format_label, help=words.HELP["precision"])  # fmt: skip
+            formats = {precision: words.format_label(precision) for precision in entry.precisions}
+            precision = choose("Precision", formats, f"{name}-in", help=words.HELP["precision"])
         threads = 1
         if jit.pool_size() > 1:
-            threads = st.select_slider("Threads", list(range(1, jit.pool_size() + 1)), key="k.threads",
-                                       help="One is timed by its CPU time, several by the clock.")  # fmt: skip
+            threads = st.select_slider(
+                "Threads", list(range(1, jit.pool_size() + 1)), key="threads", bind="query-params",
+                help="One is timed by its CPU time, several by the clock.",
+            )  # fmt: skip
     return Asked(name, tuple(shape), precision, threads)
 
 

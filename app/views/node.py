@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import cached, charts, fixes, link, node_charts, nodes, parts, pool, widgets, words
 from app import format as fmt
+from app.choose import choice, switch
 from engine.devices.family import Unsupported
 from engine.node_load import limit_of, limited
 from engine.presets import PRESETS
@@ -47,16 +48,8 @@ def switches(report: Report) -> None:
     figures = nodes.FIGURES
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        picked = st.pills(
-            "Figure",
-            list(figures),
-            default=next(iter(figures)),
-            required=True,
-            format_func=lambda name: figures[name],
-            key="v.node.figure",
-            label_visibility="collapsed",
-            persist_state="session",
-        )
+        picked, args = choice("Figure", figures, "figure")
+        st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
         together, rows = nodes.gains(report.scenario, picked)
         title.markdown(f"**What each switch buys** :gray[· {fmt.plain(nodes.told(together, rows))}]")
         frame = pd.DataFrame(
@@ -123,12 +116,10 @@ def over_time(report: Report) -> None:
     count = report.scenario.devices
     with st.container(border=True):
         title = st.empty()
-        names = [f"Card {k + 1}" for k in range(count)] + (["All cards"] if count > 1 else [])
-        picked = st.pills(
-            "Card", names, default=names[0], required=True, key="v.node.card", label_visibility="collapsed",
-            persist_state="session",
-        )  # fmt: skip
-        card = names.index(picked) + 1 if picked in names[:count] else 0
+        names = {str(k + 1): f"Card {k + 1}" for k in range(count)} | ({"all": "All cards"} if count > 1 else {})
+        picked, args = choice("Card", names, "card")
+        st.pills("Card", list(names), required=True, label_visibility="collapsed", **args)
+        card = int(picked) if picked != "all" else 0
         found = cached.node_timeline(report.token, _REQUESTS, card)
         ahead = found.latency_s / found.interval_s
         answer = f"a request every {fmt.seconds(found.interval_s)}, each takes {fmt.seconds(found.latency_s)}"
@@ -147,10 +138,8 @@ def under_load(scenario: Scenario) -> None:
     zoo = default_zoo()
     with st.container(border=True):
         title = st.empty()
-        picked = st.pills(
-            "Model", loads, default=scenario.workload, required=True, key=f"v.node.load.{scenario.workload}",
-            format_func=lambda id: zoo.workload(id).name, label_visibility="collapsed",
-        )  # fmt: skip
+        picked, args = choice("Model", {id: zoo.workload(id).name for id in loads}, "model")
+        st.pills("Model", loads, required=True, label_visibility="collapsed", **args)
         limit = limit_of(picked)
         one = nodes.load_scenario(scenario, picked)
         card, host = cached.node_curves(encode(one), limit)
@@ -162,7 +151,7 @@ def under_load(scenario: Scenario) -> None:
         told = "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of "
         told += f"{one.batch:,}. Shaded: beyond what the model's document allows."
         st.caption(fmt.plain(told if host.qps else f"{told} {host.problem}"))
-        if st.toggle("All models", key="v.node.all"):
+        if switch("All models", "models"):
             all_models(scenario)
 
 

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import cached, link, numerics_charts, parts, trained, words
 from app import format as fmt
+from app.choose import choice, choose
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.numerics.formats import by_name
@@ -28,18 +29,18 @@ _RUNGS = {
 def controls() -> tuple[str, float, str, str, float]:
     """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
     with st.sidebar:
-        name = st.selectbox("Layer", list(TENSORS), format_func=lambda name: TENSORS[name], key="n.tensor",
-                            help="Values drawn with a fixed seed, 256 x 512.")  # fmt: skip
-        wanted = st.slider("Wanted signal over noise (dB)", 5, 60, 30, 5, key="n.wanted",
+        name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
+        wanted = st.slider("Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted", bind="query-params",
                            help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
-        labels = [p.format for p in points(name)]
-        format = st.selectbox("Format", labels, index=labels.index("int8 by row"), key="n.format",
-                              help="The one whose values are drawn before and after.")  # fmt: skip
-        ladder = st.selectbox("Formats of the plan", list(LADDERS), key="n.ladder",
-                              help="Cheapest first; the last is the reference.")  # fmt: skip
-        bound = st.select_slider("Answers that may change", _BOUNDS, 0.02, format_func=lambda b: f"{b * 100:g}%",
-                                 key="n.bound", help="Share of inputs whose largest output is another.")  # fmt: skip
-    return name, float(wanted), format, ladder, bound
+        labels = {p.format: p.format for p in points(name)}
+        format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
+        ladder = choose("Formats of the plan", {name: name for name in LADDERS}, "ladder",
+                        help="Cheapest first; the last is the reference.")  # fmt: skip
+        bounds = {f"{bound:g}": f"{bound * 100:g}%" for bound in _BOUNDS}
+        bound, args = choice("Answers that may change", bounds, "bound", "0.02")
+        st.select_slider("Answers that may change", list(bounds), **args,
+                         help="Share of inputs whose largest output is another.")  # fmt: skip
+    return name, float(wanted), format, ladder, float(bound)
 
 
 def curve(name: str, wanted: float, chosen: Point) -> None:
@@ -115,7 +116,8 @@ def measured() -> None:
     with st.container(border=True):
         title = st.empty()
         left, middle, right = st.columns(3, vertical_alignment="bottom")
-        kind = left.selectbox("Network", list(STUDIES), format_func=lambda id: STUDIES[id].title, key="n.study")
+        with left:
+            kind = choose("Network", {id: study.title for id, study in STUDIES.items()}, "study")
         found_bounds = sorted({STUDIES[kind].bound * factor for factor in (0.4, 1.0, 4.0)})
         bound = middle.select_slider(
             f"Largest {STUDIES[kind].metric}", found_bounds, STUDIES[kind].bound, format_func=lambda b: f"{b * 100:g}%",

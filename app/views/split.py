@@ -7,16 +7,17 @@ import streamlit as st
 
 from app import cached, fused, link, parts, split_charts, widgets, words
 from app import format as fmt
+from app.choose import choice, choose, switch
 from engine.devices.family import Unsupported
 from engine.devices.smartnic_memory import read_cycles
 from engine.edge import cuts, depth_first_of, executors, forwarding, nic_of
-from engine.partition.split import SplitPoint, best_split
+from engine.partition.split import Goal, SplitPoint, best_split
 from engine.partition.tiers import Camera, placements, refusals
 from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
-_GOALS = {
+_GOALS: dict[Goal, str] = {
     "latency": "Least latency",
     "throughput": "Most requests a second",
     "energy": "Least energy",
@@ -24,7 +25,7 @@ _GOALS = {
     "second": "Least work on the second",
 }
 _OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor", "tonic-fc")
-_LIMITS = (None, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def elsewhere(reason: str) -> None:
@@ -52,9 +53,8 @@ def cut(scenario: Scenario) -> None:
         return
     goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        goal = st.selectbox("Best cut for", goals, format_func=_GOALS.get, key="split.goal", width=230)
-        low = st.toggle("First part in INT8", key="split.low",
-                        help="A quantised part at the edge: fewer bytes cross.")  # fmt: skip
+        goal = choose("Best cut for", {g: _GOALS[g] for g in goals}, "goal", width=230)
+        low = switch("First part in INT8", "low", help="A quantised part at the edge: fewer bytes cross.")
     points = plain
     if low:
         try:
@@ -103,11 +103,13 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 def camera(scenario: Scenario) -> None:
     """The three execution points of a city and cuts between them, for a camera's frames."""
     one, two, three = st.columns(3)
-    frames = one.number_input("Frames a second", 0.1, 120.0, 5.0, key="split.frames", help="Of one camera.")
-    size = two.number_input("Frame (kB)", 1.0, 20_000.0, 200.0, key="split.frame", help="After the camera's encoder.")
-    limit = three.select_slider(
-        "Longest answer", _LIMITS, None, format_func=lambda s: "any" if s is None else fmt.seconds(s), key="split.limit"
-    )
+    frames = one.number_input("Frames a second", 0.1, 120.0, 5.0, key="frames", bind="query-params",
+                              help="Of one camera.")  # fmt: skip
+    size = two.number_input("Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", bind="query-params",
+                            help="After the camera's encoder.")  # fmt: skip
+    asked, args = choice("Longest answer", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
+    three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
+    limit = None if asked == "any" else float(asked)
     try:
         found = placements(scenario.workload, Camera(float(frames), fmt.KILOBYTE.si(float(size))), limit)
     except (ScenarioError, Unsupported) as error:

@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import cached, link, parts, traffic_charts, traffic_others, traffic_tables
 from app import format as fmt
+from app.choose import choose
 from app.drawn import drawn
 from app.load import Answer, Load, Point, Spot, point_of, spot_of
 from app.simulation import Simulation
@@ -179,9 +180,8 @@ def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
     job: Simulation | None = st.session_state.get("t.job")
     mine = job if job is not None and (job.load, job.sla) == (load, sla) else None
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        requests = st.selectbox(
-            "Requests a point", list(_REQUESTS), index=1, format_func=_REQUESTS.__getitem__, key="t.requests", width=140
-        )
+        counts = {str(count): name for count, name in _REQUESTS.items()}
+        requests = int(choose("Requests a point", counts, "requests", "200000", width=140))
 
         def run() -> None:
             if job is not None:

@@ -32,15 +32,15 @@ def test_nothing_runs_until_asked():
     at = opened()
     assert not at.metric
     assert at.info[0].value.startswith("Nothing was run yet.")
-    assert set(at.selectbox(key="k.kernel").options) == {entry.title for entry in KERNELS.values()}
+    assert set(at.selectbox(key="w.kernel").options) == {entry.title for entry in KERNELS.values()}
 
 
 def test_every_kernel_can_be_picked_with_its_own_shape():
     at = opened()
     for name, entry in KERNELS.items():
-        at.selectbox(key="k.kernel").set_value(name).run()
+        at.selectbox(key="w.kernel").set_value(name).run()
         assert not at.exception, name
-        assert [at.number_input(key=f"k.{name}.{label}").value for label in entry.labels] == list(entry.default)
+        assert [at.number_input(key=f"{name}-{label}").value for label in entry.labels] == list(entry.default)
 
 
 def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
@@ -48,7 +48,7 @@ def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
     if not JIT_ENABLED:
         pytest.skip("the probe needs compiled code")
     for label in "MKN":
-        at.number_input(key=f"k.gemm.{label}").set_value(65536)
+        at.number_input(key=f"gemm-{label}").set_value(65536)
     at.button(key="k.run").click().run(timeout=300)
     assert not at.exception
     assert len(at.warning) == 1
@@ -61,7 +61,7 @@ def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
 def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     at = opened()
     for label in "MKN":
-        at.number_input(key=f"k.gemm.{label}").set_value(256)
+        at.number_input(key=f"gemm-{label}").set_value(256)
     at.button(key="k.run").click().run(timeout=300)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
@@ -70,7 +70,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     assert len(shown.run.time.samples) >= 3
     assert shown.predicted > 0
     assert [m.label.split(" ")[0] for m in at.metric] == ["Time", "Achieved", "Of", "Error"]
-    at.selectbox(key="k.kernel").set_value("softmax").run()
+    at.selectbox(key="w.kernel").set_value("softmax").run()
     assert any("has changed since this run" in c.value for c in at.caption)
 
 

@@ -156,10 +156,10 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
 def test_another_model_s_curve_and_another_card_can_be_looked_at():
     at = opened(PRESETS["node-xlmr"].scenario)
     assert "Latency against load" in said(at)
-    at.session_state["v.node.load.xlm-r-large"] = "regnety-128gf"
-    at.session_state["v.node.card"] = "All cards"
+    at.query_params["model"] = "regnety-128gf"
+    at.query_params["card"] = "all"
     alive(at.run())
-    at.toggle(key="v.node.all").set_value(True).run()
+    at.toggle(key="w.models").set_value(True).run()
     table = alive(at).dataframe[-1].value
     assert list(table["Limit"]).count("100 ms") == 2
     assert len(table) == 7

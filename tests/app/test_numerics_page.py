@@ -29,7 +29,7 @@ def test_the_page_answers_at_once_and_follows_its_controls():
     at = opened()
     best = next(p for p in points("normal") if p.sqnr_db >= 30)
     assert any(best.format in m.value and "30 dB" in m.value for m in at.markdown)
-    at.slider(key="n.wanted").set_value(50).run()
+    at.slider(key="wanted").set_value(50).run()
     assert not at.exception
     best = next(p for p in points("normal") if p.sqnr_db >= 50)
     assert any(best.format in m.value and "50 dB" in m.value for m in at.markdown)
@@ -64,7 +64,7 @@ def test_errors_of_layers_are_drawn_as_given(dark):
 @pytest.mark.parametrize("name", TENSORS)
 def test_every_tensor_can_be_looked_at(name):
     at = opened()
-    at.selectbox(key="n.tensor").set_value(name).run()
+    at.selectbox(key="w.layer").set_value(name).run()
     assert not at.exception, [e.message for e in at.exception]
 
 

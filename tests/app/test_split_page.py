@@ -40,7 +40,7 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
     assert "Where to cut · 22 points" in text
     assert "Street, cabinet or core" in text
     assert "Depth first" in text
-    at.selectbox(key="split.goal").set_value("throughput").run()
+    at.selectbox(key="w.goal").set_value("throughput").run()
     assert not at.exception
     best = best_split(cuts(ALEXNET)[1], "throughput")
     assert f"after {best.after}" in said(at)
@@ -54,7 +54,7 @@ def test_a_cut_at_either_end_says_who_takes_all():
     assert ends[0] == "all on the second executor"
     assert ends[max(ends)] == "all on the first executor"
     at = opened("alexnet-split")
-    at.selectbox(key="split.goal").set_value("first").run()
+    at.selectbox(key="w.goal").set_value("first").run()
     assert "all on the second executor" in said(at)
     assert "after nothing" not in said(at)
 

@@ -320,7 +320,7 @@ def test_a_bad_address_changes_nothing():
 
 def test_a_simulation_runs_on_the_button():
     at = opened(s=encode(GRU))
-    at.selectbox(key="t.requests").set_value(50_000).run()
+    at.selectbox(key="w.requests").set_value("50000").run()
     at.button(key="t.run").click().run()
     job = at.session_state["t.job"]
     job.wait(120)
