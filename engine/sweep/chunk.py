@@ -164,9 +164,9 @@ def search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: Wish, known:
 
 def _alike(figures: tuple[str, ...], values: np.ndarray, some: slice, at: np.ndarray, drawn: np.ndarray) -> None:
     """Many designs at once against one by one: the same bits, or Mismatch."""
-    for figure, row in zip(figures, values, strict=True):
-        if not np.array_equal(row[at[some]], drawn[FIGURES.index(figure), some], equal_nan=True):
-            raise Mismatch(f"{figure}: a design priced with others differs from the same design by itself")
+    alone = drawn[[FIGURES.index(figure) for figure in figures], some]
+    if not np.array_equal(values[:, at[some]], alone, equal_nan=True):
+        raise Mismatch(f"{', '.join(figures)}: a design priced with others differs from the same design by itself")
 
 
 def killers_of(values: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from engine.sweep.points import HALVES_ROWS, demand_at, fill_points, fill_scatte
 __all__ = ["Assembly", "Pieces", "Program", "Run", "Table", "assemble", "price_run"]
 
 _AT_ONCE = 4096  # designs whose rates lie in memory together
-_WORK = 1 << 22  # operators priced in a chunk, so that one takes a fraction of a second
+_WORK = 1 << 21  # operators priced in a chunk, so that one takes a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,15 @@ class Program:
 
     def _parted(self, out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         b = k + len(self.bad_rows)
-        return out[:k], np.any(out[k:b], axis=0), np.any(out[b:], axis=0)
+        return out[:k], _any(out[k:b]), _any(out[b:])
+
+
+def _any(rows: np.ndarray) -> np.ndarray:
+    """Of which designs any of the rows is set."""
+    found = np.zeros(rows.shape[1], dtype=bool)
+    for row in rows:
+        found |= row != 0.0
+    return found
 
 
 class Assembly:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.family import Unsupported
-from engine.kernels.jit import run_chunks
+from engine.kernels.jit import pool_size, run_chunks
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.blocks import Block, Programs, figures_of
@@ -31,6 +31,7 @@ __all__ = ["CLOUD", "Cancelled", "sweep"]
 
 CLOUD = 3000
 CHUNK = 1 << 17  # milliseconds of work: handing it out and taking it in costs a tenth of one
+_AHEAD = 4  # chunks a thread that are handed out: work for while the tables of the next block are made
 FRONT_LIMIT = 2_000_000
 _NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never reached; it can't run
 
@@ -163,7 +164,7 @@ def sweep(
         assert executor is not None
         results = _remote(executor, tasks(), wish, archive)
     else:
-        results = run_chunks(work, tasks(), executor)
+        results = run_chunks(work, tasks(), executor, _AHEAD * pool_size())
     for found in results:
         archive.take(found)
         counts.add(found.designs, found.refused, found.unfit, found.missed, found.kept)

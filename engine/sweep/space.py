@@ -49,7 +49,7 @@ class Axis:
         value = self.values[digit]
         return tuple(value.items()) if isinstance(value, Mapping) else ((self.path, value),)
 
-    @property
+    @cached_property
     def paths(self) -> frozenset[str]:
         """Every path it sets."""
         return frozenset(path for digit in range(len(self)) for path, _ in self.settings(digit))
@@ -134,7 +134,7 @@ class Space:
         catalog, zoo = catalog or self.catalog, zoo or self.zoo
         return self if (catalog, zoo) == (self.catalog, self.zoo) else replace(self, catalog=catalog, zoo=zoo)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Designs in the space."""
         return prod(len(axis) for axis in self.axes)
