@@ -232,7 +232,7 @@ def where_gain(base: Column, other: Column) -> None:
             st.caption("Nothing that differs between them moves this figure.")
         return
     part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
-    with parts.card(title, f"{moved[0][0].lower()} is {fmt.percent(part)} of what moves {label.lower()}"):
+    with parts.card(title, f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"):
         unit = metric.unit.format(u=words.rate_unit(base.report.unit))
         ends = (base.letter, other.letter)
         fig = compare_charts.attribution(

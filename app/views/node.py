@@ -150,7 +150,8 @@ def under_load(scenario: Scenario) -> None:
             parts.figure(fig, f"Latency against load: {answer}.", "load")
         told = "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of "
         told += f"{one.batch:,}. Shaded: beyond what the model's document allows."
-        st.caption(fmt.plain(told if host.qps else f"{told} {host.problem}"))
+        alone = f" The host alone: {host.problem[:1].lower()}{host.problem[1:]}"
+        st.caption(fmt.plain(told if host.qps else told + alone))
         if switch("All models", "models"):
             all_models(scenario)
 
