@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.drawn import drawn
 
-__all__ = ["choice", "choose", "kept", "said", "switch", "unknown"]
+__all__ = ["choice", "choose", "kept", "said", "say", "switch", "unknown"]
 
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 _SAID = "said"  # sentences of this run about the address
@@ -43,11 +43,16 @@ def kept(
 
     value, wrong = read(given if given is not None else write(ss.get(_KEPT + key, default)))
     if given is not None and wrong:
-        ss.setdefault(_SAID, {})[key] = wrong
+        say(key, wrong)
     if given != (None if value == default else write(value)):
         mirror(value)
     ss[_KEPT + key] = value
     return value, put
+
+
+def say(key: str, wrong: str) -> None:
+    """Keep a sentence about parameter ``key`` of the address for this run."""
+    st.session_state.setdefault(_SAID, {})[key] = wrong
 
 
 def said() -> list[str]:

@@ -11,6 +11,7 @@ import streamlit as st
 from app import cached
 from app import format as fmt
 from app.choose import choose
+from app.heed import heed
 from app.load import ARRIVALS, Load
 from engine.report import Report
 from engine.traffic import Sla, TrafficError
@@ -40,26 +41,26 @@ def nice(value: float) -> float:
 
 
 def _number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
-    return st.number_input(label, min_value=low, max_value=high, value=value, key=key, bind="query-params", **more)
+    return heed(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
 
 
 def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
     one, two = st.columns(2)
-    metric = one.selectbox(
+    metric = heed(
+        one.selectbox,
         "Promise",
         _METRICS,
         key="sla-of",
-        bind="query-params",
         help="p99: 99% of requests stay under the limit.",
     )
     usual = report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
-    limit = two.number_input(
+    limit = heed(
+        two.number_input,
         f"at most ({fmt.MILLISECOND.unit})",
         min_value=1e-6,
         value=float(f"{fmt.MILLISECOND(usual):.6g}"),
         key="sla",
-        bind="query-params",
         format="%.6g",
     )
     time = choose("Of the time to the", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
@@ -109,8 +110,8 @@ def _arrangement(report: Report) -> dict[str, Any]:
     found: dict[str, Any] = {"arrangement": name}
     if name == "pool":
         found["services"] = int(
-            st.number_input(
-                "Copies in the pool", 1, 4096, 4, key="copies", bind="query-params",
+            heed(
+                st.number_input, "Copies in the pool", 1, 4096, 4, key="copies",
                 help="Each holds the whole model; clients share one queue for all.",
             )
         )  # fmt: skip
@@ -126,11 +127,11 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     decoder = report.tpot_s is not None
     if not packets:
-        found["max_batch"] = st.select_slider(
+        found["max_batch"] = heed(
+            st.select_slider,
             "Requests launched together",
             _BATCHES,
             key="together",
-            bind="query-params",
             help="1: none. Requests join a decoder's batch between its steps; others wait until it is full or for the "
             "time below.",
         )
@@ -138,8 +139,8 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
             wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.4g")
             found["timeout_s"] = wait / fmt.MILLISECOND.factor
-    places = st.number_input(
-        "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places", bind="query-params",
+    places = heed(
+        st.number_input, "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places",
         placeholder="no limit", help="Admission control: who finds them all taken is turned away.",
     )  # fmt: skip
     found["places"] = None if places is None else int(places)
@@ -175,8 +176,8 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
     if spread == "lognormal":
         found["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
     if batched and not decoder:
-        found["buckets"] = st.select_slider(
-            "Size buckets", (1, 2, 4), key="buckets", bind="query-params",
+        found["buckets"] = heed(
+            st.select_slider, "Size buckets", (1, 2, 4), key="buckets",
             help="A batch holds one bucket's requests only, so it pads less.",
         )  # fmt: skip
     return found
@@ -209,8 +210,8 @@ class Site:
 
 
 def _asked(label: str, key: str, placeholder: str, high: float = 1e12) -> float | None:
-    return st.number_input(
-        label, min_value=0.0, max_value=high, value=None, key=key, bind="query-params", format="%.6g",
+    return heed(
+        st.number_input, label, min_value=0.0, max_value=high, value=None, key=key, format="%.6g",
         placeholder=placeholder,
     )  # fmt: skip
 
@@ -232,8 +233,8 @@ def site(report: Report, carried_qps: float) -> Site:
         given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}")
         mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
-        survives = st.selectbox("Survives the loss of a", DOMAINS, index=2, key="survives", bind="query-params")
-        slots = st.number_input("Nodes a rack takes", 1, 1000, 20, key="slots", bind="query-params")
+        survives = heed(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
+        slots = heed(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
         rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.6g")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
         price = _asked("Price of a node ($)", "node-usd", listed)

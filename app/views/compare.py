@@ -13,6 +13,7 @@ from app import format as fmt
 from app.compare_tables import METRICS, Column
 from app.comparison import LETTERS, MOST, Comparison, Entry
 from app.drawn import drawn
+from app.heed import heed
 from app.look import RESOURCE_LABELS
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
@@ -128,14 +129,14 @@ def one_metric(columns: list[Column], base: Column) -> None:
     offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        key = st.pills(
+        key = heed(
+            st.pills,
             "Metric",
             offered,
             default=offered[0],
             required=True,
             format_func=lambda k: METRICS[k].label,
             key="metric",
-            bind="query-params",
             label_visibility="collapsed",
         )
         metric = METRICS[key]
@@ -195,13 +196,13 @@ def _pair(columns: list[Column], base: Column) -> Column | None:
         return None
     if len(others) == 1:
         return others[0]
-    letter = st.segmented_control(
+    letter = heed(
+        st.segmented_control,
         f"Explain against {base.letter}",
         [c.letter for c in others],
         default=others[0].letter,
         required=True,
         key="to",
-        bind="query-params",
     )
     return next((c for c in others if c.letter == letter), others[0])
 

@@ -12,6 +12,7 @@ import streamlit as st
 from app import cached, kernel_charts, link, measuring, parts, words
 from app import format as fmt
 from app.choose import choose
+from app.heed import heed
 from app.kernel_charts import Spot
 from app.roofs import Level
 from engine.devices.family import Unsupported
@@ -47,8 +48,9 @@ def controls() -> Asked:
         for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
             most = 100_000_000 if label == "rows" else 65536
             with columns[at % 2]:
-                value = st.number_input(_LABELS.get(label, label.capitalize()), 1, most, usual, key=f"{name}-{label}",
-                                        bind="query-params")  # fmt: skip
+                value = heed(
+                    st.number_input, _LABELS.get(label, label.capitalize()), 1, most, usual, key=f"{name}-{label}"
+                )
             shape.append(int(value if value is not None else usual))
         precision = entry.precisions[0]
         if len(entry.precisions) > 1:
@@ -56,8 +58,8 @@ def controls() -> Asked:
             precision = choose("Precision", formats, f"{name}-in", help=words.HELP["precision"])
         threads = 1
         if jit.pool_size() > 1:
-            threads = st.select_slider(
-                "Threads", list(range(1, jit.pool_size() + 1)), key="threads", bind="query-params",
+            threads = heed(
+                st.select_slider, "Threads", list(range(1, jit.pool_size() + 1)), key="threads",
                 help="One is timed by its CPU time, several by the clock.",
             )  # fmt: skip
     return Asked(name, tuple(shape), precision, threads)

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app import cached, link, numerics_charts, parts, trained, words
 from app import format as fmt
 from app.choose import choice, choose
+from app.heed import heed
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.numerics.formats import by_name
@@ -30,8 +31,8 @@ def controls() -> tuple[str, float, str, str, float]:
     """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
     with st.sidebar:
         name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
-        wanted = st.slider("Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted", bind="query-params",
-                           help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
+        wanted = heed(st.slider, "Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted",
+                      help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
         labels = {p.format: p.format for p in points(name)}
         format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
         ladder = choose("Formats of the plan", {name: name for name in LADDERS}, "ladder",

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import cached, charts, claims, link, parts
 from app import format as fmt
+from app.heed import heed
 from engine.devices.family import Unsupported
 from engine.report import Report
 from engine.scenario import ScenarioError, decode, encode
@@ -20,24 +21,24 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
     """The sidebar: which claims are listed."""
     with st.sidebar:
         documents = sorted({row["document"] for row in rows})
-        chosen = st.selectbox(
+        chosen = heed(
+            st.selectbox,
             "Document",
             [_ALL, *documents],
             format_func=lambda d: d if d == _ALL else parts.DOCUMENTS[d],
             key="document",
-            bind="query-params",
         )
-        role = st.segmented_control(
+        role = heed(
+            st.segmented_control,
             "Role",
             [_ALL, "validation", "calibration"],
             default=_ALL,
             required=True,
             key="role",
-            bind="query-params",
             format_func=str.capitalize,
             help="Calibration claims fitted a constant; validation claims were only predicted.",
         )
-        status = st.selectbox("Status", [_ALL, *_STATUS], key="status", bind="query-params", format_func=str.capitalize)
+        status = heed(st.selectbox, "Status", [_ALL, *_STATUS], key="status", format_func=str.capitalize)
         needle = st.text_input(
             "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
         )

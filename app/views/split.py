@@ -8,6 +8,7 @@ import streamlit as st
 from app import cached, fused, link, parts, split_charts, widgets, words
 from app import format as fmt
 from app.choose import choice, choose, switch
+from app.heed import heed
 from engine.devices.family import Unsupported
 from engine.devices.smartnic_memory import read_cycles
 from engine.edge import cuts, depth_first_of, executors, forwarding, nic_of
@@ -103,10 +104,8 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 def camera(scenario: Scenario) -> None:
     """The three execution points of a city and cuts between them, for a camera's frames."""
     one, two, three = st.columns(3)
-    frames = one.number_input("Frames a second", 0.1, 120.0, 5.0, key="frames", bind="query-params",
-                              help="Of one camera.")  # fmt: skip
-    size = two.number_input("Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", bind="query-params",
-                            help="After the camera's encoder.")  # fmt: skip
+    frames = heed(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
+    size = heed(two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help="After the camera's encoder.")
     asked, args = choice("Longest answer", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
     three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if asked == "any" else float(asked)
