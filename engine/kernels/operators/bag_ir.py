@@ -56,10 +56,9 @@ def _splat(builder: Any, value: Any, floats: Any) -> Any:
     return builder.shuffle_vector(one, ir.Constant(floats, ir.Undefined), everywhere)
 
 
-_ARGUMENTS = (
-    "table", "rows", "stride", "ids", "factors", "first", "last", "total", "distance", "begin", "target", "bad"
-)  # fmt: skip
-_POINTERS = ("table", "ids", "factors", "target", "bad")
+_BYTES = _I8.as_pointer()
+_KINDS = (_BYTES, _I64, _I64, _BYTES, _BYTES, _I64, _I64, _I64, _I64, _I64, _BYTES, _BYTES)
+"""Types of a loop's arguments, in the order in which :class:`_Loop` names them."""
 
 
 class _Loop:
@@ -74,12 +73,11 @@ class _Loop:
         self.per_byte = 2 if fmt == "int4" else 1
         self.vector_bytes = int(width * self.per_byte * _BYTES_PER_COLUMN[fmt])
         name = f"bag_block_{fmt}_{width}x{vectors}" + ("_weighted" if weighted else "")
-        kinds = [_I8.as_pointer() if argument in _POINTERS else _I64 for argument in _ARGUMENTS]
-        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), module.get_unique_name(name))
+        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), _KINDS), module.get_unique_name(name))
         self.function.linkage = "internal"
         self.function.attributes.add("noinline")
-        for argument, given in zip(_ARGUMENTS, self.function.args, strict=True):
-            setattr(self, argument, given)
+        (self.table, self.rows, self.stride, self.ids, self.factors, self.first, self.last, self.total, self.distance,
+         self.begin, self.target, self.bad) = self.function.args  # fmt: skip
         builder = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.block_of_zero = _at(builder, self.table, self.begin)
         lines = builder.or_(builder.ptrtoint(self.block_of_zero, _I64), self.stride)
