@@ -6,14 +6,14 @@ and a page can't take is said in one sentence, above the page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import streamlit as st
 
 from app.drawn import drawn
 
-__all__ = ["choice", "choose", "kept", "said", "say", "switch", "unknown"]
+__all__ = ["choice", "choose", "kept", "said", "say", "stray", "switch", "unknown"]
 
 _KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
 _SAID = "said"  # sentences of this run about the address
@@ -66,7 +66,7 @@ def choice(label: str, options: Mapping[K, str], key: str, default: K | None = N
 
     def read(text: str) -> tuple[K, str | None]:
         found = _named(text, options)
-        return (found, None) if found is not None else (usual, _stray(label, options, text))
+        return (found, None) if found is not None else (usual, stray(label, options, text))
 
     value, put = kept(key, usual, read)
     shown = options.__getitem__
@@ -84,7 +84,7 @@ def switch(label: str, key: str, **more: Any) -> bool:
     """A toggle that is off by default."""
 
     def read(text: str) -> tuple[bool, str | None]:
-        return text == "on", None if text in ("on", "off") else _stray(label, {"on": "", "off": ""}, text)
+        return text == "on", None if text in ("on", "off") else stray(label, ("on", "off"), text)
 
     value, put = kept(key, False, read, lambda on: "on" if on else "off")
     st.toggle(label, **drawn(f"w.{key}", value, put), **more)
@@ -97,12 +97,14 @@ def unknown(label: str, options: Mapping[K, str], key: str) -> str | None:
     if given is None or _named(given, options) is not None:
         return None
     del st.query_params[key]
-    return _stray(label, options, given)
+    return stray(label, options, given)
 
 
-def _stray(label: str, options: Mapping[K, str], given: str) -> str:
+def stray(label: str, options: Iterable[str], given: str) -> str:
+    """The sentence about a value that is none of the ``options``."""
     *others, last = options
-    return f"{label} {given[:40]!r} of this link is not known; {', '.join(others)} and {last} are"
+    known = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    return f"{label} {given[:40]!r} of this link is not known; {known}"
 
 
 def _named(given: str, options: Mapping[K, str]) -> K | None:

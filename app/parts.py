@@ -20,7 +20,19 @@ from engine.presets import PRESETS
 from engine.report import Report
 from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
 
-__all__ = ["DOCUMENTS", "bar", "baseline_report", "card", "dark", "figure", "footer", "mobile", "pair_names", "presets"]
+__all__ = [
+    "DOCUMENTS",
+    "bar",
+    "baseline_report",
+    "card",
+    "dark",
+    "figure",
+    "footer",
+    "mobile",
+    "pair_names",
+    "presets",
+    "report_now",
+]
 
 DOCUMENTS = {
     "000": "Six-card inference node",
@@ -147,6 +159,14 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
         if assumed:
             parts.append(f":orange-badge[assumed ({assumed})]")
     return " ".join(parts)
+
+
+def report_now() -> Report | None:
+    """Report of the session's scenario, None where its pair can't run: the bar then says so."""
+    try:
+        return cached.report(encode(link.current()))
+    except Unsupported:
+        return None
 
 
 def baseline_report() -> tuple[str, Report] | None:

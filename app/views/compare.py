@@ -17,7 +17,6 @@ from app.heed import heed
 from app.look import RESOURCE_LABELS
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS
-from engine.report import Report
 from engine.scenario import ScenarioError, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -279,14 +278,6 @@ def by_operator(base: Column, other: Column) -> None:
                 )
 
 
-def report_now() -> Report | None:
-    """Report of the session's scenario, None where its pair can't run."""
-    try:
-        return cached.report(encode(link.current()))
-    except Unsupported:
-        return None
-
-
 def show() -> None:
     """The page."""
     message = comparison.sync()
@@ -294,7 +285,7 @@ def show() -> None:
     columns = [column_of(at, entry) for at, entry in enumerate(now.entries)]
     base = columns[now.baseline]
     controls(now, columns)
-    report = report_now()
+    report = parts.report_now()
     versions = cached.report(encode(link.home())).versions
     parts.bar(
         report,

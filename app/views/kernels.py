@@ -9,19 +9,16 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 import streamlit as st
 
-from app import cached, kernel_charts, link, measuring, parts, words
 from app import format as fmt
+from app import kernel_charts, measuring, parts, words
 from app.choose import choose
 from app.heed import heed
 from app.kernel_charts import Spot
 from app.roofs import Level
-from engine.devices.family import Unsupported
 from engine.kernels import jit
 from engine.kernels.probe import Roofline
 from engine.measure import KERNELS, Bounds, KernelRun
 from engine.measure.jobs import KernelShown, kernel
-from engine.report import Report
-from engine.scenario import encode
 
 _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
 _REPEATS = 15
@@ -201,11 +198,7 @@ def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
 def show() -> None:
     """The page."""
     asked = controls()
-    report: Report | None = None
-    try:
-        report = cached.report(encode(link.current()))
-    except Unsupported:
-        report = None  # the bar says so; kernels don't need the scenario
+    report = parts.report_now()  # none where the pair can't run: kernels don't need the scenario
     parts.bar(report, "kernels", _exports())
     wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut="Ctrl+Enter")
     if wanted:

@@ -188,10 +188,7 @@ def show() -> None:
     scenario = link.current()
     reason = nodes.not_a_node(scenario)
     if reason:
-        try:
-            report = cached.report(encode(scenario))
-        except Unsupported:
-            report = None
+        report = parts.report_now()
         parts.bar(report, "node")
         if report is not None and report.fits and nodes.shared(scenario):
             pool.pool(report)

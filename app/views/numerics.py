@@ -16,8 +16,7 @@ from engine.numerics.formats import by_name
 from engine.numerics.mixed import MixedPlan
 from engine.numerics.study import LADDERS, TENSORS, Point, network, plan, points, stored
 from engine.numerics.workflow import STUDIES, Found, in_scenario
-from engine.report import Report
-from engine.scenario import ScenarioError, encode
+from engine.scenario import ScenarioError
 from model_zoo.catalog import default_zoo
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -180,11 +179,7 @@ def planned(found: Found, title: DeltaGenerator) -> None:
 def show() -> None:
     """The page."""
     name, wanted, format, ladder, bound = controls()
-    report: Report | None = None
-    try:
-        report = cached.report(encode(link.current()))
-    except Unsupported:
-        report = None  # the bar says so; formats don't need the scenario
+    report = parts.report_now()  # none where the pair can't run: formats don't need the scenario
     parts.bar(report, "numerics")
     found = plan(ladder, bound)
     best = [p for p in points(name) if p.sqnr_db >= wanted]

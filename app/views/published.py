@@ -9,8 +9,6 @@ import streamlit as st
 from app import cached, charts, claims, link, parts
 from app import format as fmt
 from app.heed import heed
-from engine.devices.family import Unsupported
-from engine.report import Report
 from engine.scenario import ScenarioError, decode, encode
 
 _ALL = "All"
@@ -195,21 +193,13 @@ def table(rows: list[claims.Row]) -> None:
         )
 
 
-def report_now() -> Report | None:
-    """Report of the session's scenario, None where its pair can't run."""
-    try:
-        return cached.report(encode(link.current()))
-    except Unsupported:
-        return None
-
-
 def show() -> None:
     """The page."""
     slot = st.container()
     with st.skeleton(height=380):
         rows = cached.published()
     listed = filters(rows)
-    report = report_now()
+    report = parts.report_now()
     versions = cached.report(encode(link.home())).versions
     with slot:
         parts.bar(

@@ -197,11 +197,7 @@ def show() -> None:
     """The page."""
     scenario = link.current()
     widgets.scenario_controls(scenario)
-    report: Report | None = None
-    try:
-        report = cached.report(encode(scenario))
-    except Unsupported:
-        report = None  # the bar says so; cuts may still be possible
+    report = parts.report_now()  # none where the pair can't run: cuts may still be possible
     parts.bar(report, "split")
     if report is not None and not report.problems:
         st.markdown(report.verdict)

@@ -75,43 +75,36 @@ def _spread(typingctx: Any, value: Any) -> Any:
     return _doubles(types.float64), codegen
 
 
-def _arithmetic(name: str) -> Any:
-    """A binary operation of the builder on doubles."""
+def _of_two(emit: Callable[..., Any], result: Any = _doubles) -> Any:
+    """An operation on two vectors: ``emit(builder, a, b)`` is its IR."""
 
     @intrinsic
     def found(typingctx: Any, a: Any, b: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return getattr(builder, name)(*args)
+            return emit(builder, *args)
 
-        return _doubles(_doubles, _doubles), codegen
+        return result(_doubles, _doubles), codegen
 
     return found
+
+
+def _arithmetic(name: str) -> Any:
+    """A binary operation of the builder on doubles."""
+    return _of_two(lambda builder, a, b: getattr(builder, name)(a, b))
 
 
 def _picked(sign: str) -> Any:
     """The second of two where it lies on that side of the first, else the first."""
-
-    @intrinsic
-    def found(typingctx: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.select(builder.fcmp_ordered(sign, args[1], args[0]), args[1], args[0])
-
-        return _doubles(_doubles, _doubles), codegen
-
-    return found
+    return _of_two(lambda builder, a, b: builder.select(builder.fcmp_ordered(sign, b, a), b, a))
 
 
 def _compared(sign: str) -> Any:
     """Mask of the lanes where a comparison holds."""
 
-    @intrinsic
-    def found(typingctx: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.zext(builder.bitcast(builder.fcmp_ordered(sign, *args), _MASK), _I64)
+    def emit(builder: Any, a: Any, b: Any) -> Any:
+        return builder.zext(builder.bitcast(builder.fcmp_ordered(sign, a, b), _MASK), _I64)
 
-        return types.int64(_doubles, _doubles), codegen
-
-    return found
+    return _of_two(emit, types.int64)
 
 
 @intrinsic

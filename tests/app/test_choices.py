@@ -84,3 +84,50 @@ def test_systems_beside_on_traffic_are_in_its_link():
     assert len(bad.warning) == 1
     assert "agilio" in bad.warning[0].value
     assert "nowhere" in bad.warning[0].value
+
+
+def warnings(page: str, key: str, value: str) -> list[str]:
+    """What a page says of a parameter that a widget of Streamlit's own reads."""
+    return [w.value.replace("\\", "") for w in opened(page, "dfx-1.5b", **{key: value}).warning]
+
+
+@pytest.mark.parametrize(
+    ("page", "key", "value", "sentence"),
+    [
+        (
+            "published",
+            "status",
+            "bad",
+            "Status 'bad' of this link is not known; All, Met, Missed and Not predicted are.",
+        ),
+        ("published", "role", "x", "Role 'x' of this link is not known; All, Validation and Calibration are."),
+        ("compare", "metric", "zz", "Metric 'zz' of this link is not known; Latency, Throughput, "),
+        ("traffic", "sla-of", "p98", "Promise 'p98' of this link is not known; p99, p95, p50 and mean are."),
+        ("traffic", "places", "-1", "Waiting places '-1' of this link is out of range; 0 to 1,000,000 is allowed."),
+        ("traffic", "slots", "2.5", "Nodes a rack takes '2.5' of this link is no whole number; 1 to 1,000 is allowed."),
+        ("traffic", "demand", "nan", "Demand at the peak (QPS) 'nan' of this link is out of range; 0 to 1,000,000,000"),
+        ("traffic", "sla", "soon", "At most (ms) 'soon' of this link is no number; 1e-06 or more is allowed."),
+        ("kernels", "threads", "0", "Threads '0' of this link is not known; "),
+        (
+            "numerics",
+            "wanted",
+            "61",
+            "Wanted signal over noise (dB) '61' of this link is out of range; 5 to 60 is allowed.",
+        ),
+    ],
+)
+def test_a_value_that_a_widget_cant_take_is_said(page, key, value, sentence):
+    assert any(w.startswith(sentence) for w in warnings(page, key, value))
+
+
+@pytest.mark.parametrize(
+    ("page", "key", "value"),
+    [
+        ("published", "status", "Missed"),
+        ("traffic", "places", "3"),
+        ("traffic", "sla", "0.5"),
+        ("numerics", "wanted", "25"),
+    ],
+)
+def test_a_value_that_fits_is_taken_without_a_word(page, key, value):
+    assert warnings(page, key, value) == []
