@@ -311,6 +311,6 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
 @lru_cache(maxsize=1)
 def engine_version() -> str:
     """Digest of the engine's sources, short. [-]"""
-    from engine.kernels.jit import source_digest
+    from engine.kernels.sources import source_digest
 
     return source_digest()[:8]

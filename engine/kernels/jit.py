@@ -8,8 +8,10 @@ Every compiled function of the project, operator or cost model, takes its decora
     def fma(a, b, c): ...
 
 Why a wrapper at all: numba's own ``cache=True`` keys an entry by the *defining file only*, so an edit to a
-callee or to an imported constant keeps serving stale machine code. Here the cache directory is named by a
-digest of all engine sources, hence an entry is never older than the code it was made from.
+callee or to an imported constant keeps serving stale machine code. Here an entry lies in a directory named by a
+digest of the defining file and of all of ours that it imports, directly or not: it is never older than the code it was
+made from, and an edit elsewhere compiles nothing anew. An entry also carries its own digest, since machine code that a
+full disk or a killed process cut short would end the process that runs it: what does not match is compiled again.
 
 numba also names compiled bodies after a count that every process starts at 1. Two bodies of one factory, cached by two
 processes under one name, are one symbol to the loader: the first one loaded silently answers for both. Here each
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import secrets
 import shutil
 import tempfile
@@ -34,9 +37,11 @@ from typing import Any
 os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import numba
-from numba.core import cgutils, types
+from numba.core import caching, cgutils, types
 from numba.core.bytecode import FunctionIdentity
 from numba.extending import intrinsic, models, overload, register_model
+
+from engine.kernels.sources import closure_digest, module_name
 
 __all__ = [
     "CACHE_DIR",
@@ -55,7 +60,6 @@ __all__ = [
     "pool_size",
     "register_model",
     "run_chunks",
-    "source_digest",
     "types",
 ]
 
@@ -74,7 +78,6 @@ class IsaError(ValueError):
 
 
 _config: Any = numba.config  # its members are made at run time
-_ENGINE = Path(__file__).resolve().parents[1]
 JIT_ENABLED = not _config.DISABLE_JIT
 
 
@@ -86,29 +89,23 @@ _number_apart()
 os.register_at_fork(after_in_child=_number_apart)
 
 
-@cache
-def source_digest() -> str:
-    """Digest of every engine source and of numba's version: the key of the compiled-code cache. [-]"""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for file in sorted(_ENGINE.rglob("*.py")):
-        digest.update(file.relative_to(_ENGINE).as_posix().encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def _cache_dir() -> Path | None:
-    """A writable private directory for this digest, filled from a baked copy where there is one; else None."""
+    """A writable private directory for this numba and ISA, filled from a baked copy where there is one; else None."""
     baked = os.environ.get("INFERSCAPE_NUMBA_BAKED")  # read-only, made when an image is built
-    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(tempfile.gettempdir()) / f"inferscape-numba-{os.getuid()}")
     forced = os.environ.get("INFERSCAPE_ISA", "")  # generated code depends on it: never share entries between paths
-    target = base / (f"{source_digest()}-{forced}" if forced in ISA_NAMES else source_digest())
+    name = f"numba-{numba.__version__}{f'-{forced}' if forced in ISA_NAMES else ''}"
     try:
+        base = Path(
+            os.environ.get("NUMBA_CACHE_DIR") or Path(tempfile.gettempdir()) / f"inferscape-numba-{os.getuid()}"
+        )
+        target = base / name
         base.mkdir(parents=True, exist_ok=True, mode=0o700)
         if base.stat().st_uid != os.getuid():  # entries are pickles: never read another user's
             return None
-        if baked and not target.exists() and (source := Path(baked) / target.name).is_dir():
+        if baked and not target.exists() and (source := Path(baked) / name).is_dir():
             staging = Path(tempfile.mkdtemp(dir=base))
-            shutil.copytree(source, staging / target.name)
-            (staging / target.name).rename(target)
+            shutil.copytree(source, staging / name)
+            (staging / name).rename(target)
             staging.rmdir()
         target.mkdir(exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=target):
@@ -118,11 +115,89 @@ def _cache_dir() -> Path | None:
 
 
 CACHE_DIR = _cache_dir()
-if CACHE_DIR is not None:
-    _config.CACHE_DIR = str(CACHE_DIR)
 
-kernel: Callable[..., Any] = partial(numba.njit, nogil=True, cache=CACHE_DIR is not None, error_model="numpy")
-"""Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
+
+class _Locator(caching._CacheLocator):
+    """Where the entries of one source file lie: named by the file and by the digest of what it imports."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        self._py_file = py_file
+        self._line = py_func.__code__.co_firstlineno
+        self._stamp = closure_digest(Path(py_file))
+
+    def get_cache_path(self) -> str:
+        assert CACHE_DIR is not None
+        return str(CACHE_DIR / f"{module_name(Path(self._py_file))}-{self._stamp}")
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+
+class _Impl(caching.CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012 (numba's own attribute)
+
+
+class _SealedFile(caching.IndexDataCacheFile):
+    """Index and entries behind a digest of their bytes; what is damaged counts as absent and is written anew."""
+
+    def _read(self, path: str) -> Any:
+        """What a file holds. OSError where it is missing or damaged."""
+        sealed = Path(path).read_bytes()
+        seal, body = sealed[:32], sealed[32:]
+        if hashlib.sha256(body).digest() != seal:
+            raise OSError(f"{path} is damaged")
+        return pickle.loads(body)
+
+    def _write(self, path: str, held: Any) -> None:
+        body = self._dump(held)
+        with self._open_for_write(path) as file:
+            file.write(hashlib.sha256(body).digest() + body)
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return self._read(self._index_path)
+        except OSError:
+            return {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._write(self._index_path, overloads)
+
+    def _load_data(self, name: str) -> Any:
+        return self._read(self._data_path(name))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._write(self._data_path(name), data)
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _Impl
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base, None)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save an entry; a disk that is full or no longer writable costs the entry, not the answer."""
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            self.disable()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
+    dispatcher = inner(function)
+    if CACHE_DIR is not None and JIT_ENABLED:
+        dispatcher._cache = _Cache(function)
+    return dispatcher
+
 
 inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy")
 """Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""

@@ -1,4 +1,4 @@
-"""Compiled code that several processes cached is each caller's own."""
+"""Compiled code on disk: each caller's own, no older than its sources, and no worse for damage."""
 
 from __future__ import annotations
 
@@ -68,3 +68,72 @@ def test_bodies_cached_by_two_processes_stay_apart(tmp_path):
     assert apart[0] != apart[1]
     assert values("one", "two") == apart
     assert values("two", "one") == apart[::-1]
+
+
+LEAF = "SCALE = {}\n"
+MIDDLE = "from engine.leaf import SCALE\n\n\ndef unused():\n    return SCALE\n"
+TOP = """
+import engine.middle
+from engine.kernels.jit import kernel
+from engine.leaf import SCALE
+
+
+@kernel
+def scaled(x):
+    return x * SCALE
+"""
+SCALED = """
+from engine.top import scaled
+print(scaled(2.0), sum(scaled.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project of three files around our decorator, and what its compiled function answers in a fresh process."""
+    source = Path(__file__).resolve().parents[2] / "engine" / "kernels"
+    package = tmp_path / "engine"
+    (package / "kernels").mkdir(parents=True)
+    for name in ("__init__.py", "jit.py", "sources.py"):
+        (package / "kernels" / name).write_bytes((source / name).read_bytes())
+    for name, text in {"__init__": "", "leaf": LEAF.format(3.0), "middle": MIDDLE, "top": TOP, "aside": ""}.items():
+        (package / f"{name}.py").write_text(text)
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+
+    def answer():
+        done = subprocess.run(
+            [sys.executable, "-c", SCALED], env=env, cwd=tmp_path, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        value, hits = done.stdout.split()
+        return float(value), int(hits)
+
+    answer.root = tmp_path
+    return answer
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+def test_an_edit_compiles_anew_what_imports_it_and_nothing_else(project):
+    package = project.root / "engine"
+    assert project() == (6.0, 0)
+    assert project() == (6.0, 1)
+    (package / "aside.py").write_text("ANYTHING = 1\n")
+    assert project() == (6.0, 1), "a file that the kernel does not import"
+    (package / "leaf.py").write_text(LEAF.format(5.0))
+    assert project() == (10.0, 0), "an imported constant"
+    (package / "middle.py").write_text(MIDDLE.replace("unused", "renamed"))
+    assert project() == (10.0, 0), "a module that it imports by its dotted name"
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_cache_heals(project, suffix):
+    """Emptied, cut, or with a byte changed at any place: compiled again, and served from disk after that."""
+    assert project() == (6.0, 0)
+    (file,) = (project.root / "cache").rglob(f"*{suffix}")
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    for damaged in (b"", whole[:middle], whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :]):
+        file.write_bytes(damaged)
+        assert project() == (6.0, 0)
+        assert project() == (6.0, 1)
