@@ -13,6 +13,7 @@ from typing import Any
 
 from app import cached, specs, words
 from app import format as fmt
+from app.specs import Number
 from engine.devices import family
 from engine.scenario import Scenario, encode
 from hardware_specs.catalog import default_catalog
@@ -65,6 +66,7 @@ class Candidate:
     now: Any = None  # the scenario's own
     shown: Callable[[Any], str] = field(default=str, compare=False)
     help: str = ""
+    row: Number | None = None  # of a range: the number that it turns
 
     @property
     def ranged(self) -> bool:
@@ -141,31 +143,30 @@ def _mapping(scenario: Scenario) -> list[Candidate]:
     return found
 
 
-def _around(printed: str, reach: float) -> Span | None:
-    """A range about a printed value; None where it can't be read or is not positive."""
-    number, _, unit = printed.partition(" ")
+def _around(row: Number, reach: float) -> Span | None:
+    """A range about a value, in its printed unit where the catalog reads that; None where it is not positive."""
+    if not row.si > 0:
+        return None
+    number, gap, unit = row.printed.partition(" ")
     try:
-        value = float(number.replace(",", "").rstrip("%"))
-        parse(printed)
-    except (ValueError, SpecError):
-        return None
-    if not value > 0:
-        return None
-    tail = "%" if number.endswith("%") else ""
-    low, high = (f"{v:.4g}" if v < 1e4 else f"{v:.0f}" for v in (value / reach, value * reach))
-    return Span(f"{low}{tail} {unit}".strip(), f"{high}{tail} {unit}".strip(), _FIRST_STEPS)
+        known = math.isclose(parse(row.printed)[0], row.si, rel_tol=1e-3)
+    except SpecError:
+        known = False
+    middle = float(number.replace(",", "").rstrip("%")) if known else row.si
+    tail = ("%" if number.endswith("%") else gap + unit) if known else ""
+    low, high = (fmt.decimal(float(f"{v:.4g}" if v < 1e4 else f"{v:.0f}")) for v in (middle / reach, middle * reach))
+    return Span(low + tail, high + tail, _FIRST_STEPS)
 
 
 def _hardware(scenario: Scenario) -> list[Candidate]:
     found = []
     for row in specs.overridable(scenario):
-        span = _around(row.printed, _REACH_CLOCK if "clock" in row.path else _REACH)
+        span = _around(row, _REACH_CLOCK if "clock" in row.path else _REACH)
         if span is None:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
-        found.append(
-            Candidate(row.path, words.tidy(row.label), group, (), span, row.printed, str, f"{row.basis}. {row.where}")
-        )
+        said = f"{row.basis}. {row.where}"
+        found.append(Candidate(row.path, words.tidy(row.label), group, (), span, row.printed, str, said, row))
     return found
 
 
@@ -254,7 +255,8 @@ def told(candidate: Candidate, values: Values) -> str:
     if isinstance(values, Span):
         low_unit, high_unit = values.low.partition(" ")[2], values.high.partition(" ")[2]
         low = values.low.partition(" ")[0] if low_unit == high_unit else values.low
-        return f"{low} … {values.high}, {values.steps} steps"
+        word = f" {candidate.row.unit}" if candidate.row and candidate.row.unit and not high_unit else ""
+        return f"{low} … {values.high}{word}, {values.steps} steps"
     shown = [candidate.shown(v) for v in values]
     if len(shown) <= 3:
         return ", ".join(shown)

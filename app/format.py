@@ -29,6 +29,7 @@ __all__ = [
     "compared",
     "count",
     "csv_text",
+    "decimal",
     "digits3",
     "digits4",
     "file_name",
@@ -118,6 +119,15 @@ def digits4(value: float) -> str:
         shown = f"{size:.{decimals}f}"
         shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
     return (MINUS if value < 0 else "") + shown
+
+
+def decimal(value: float) -> str:
+    """A number as it is typed: six significant digits, thousands with a comma, all zeros of a small one; 0.000001."""
+    if value == 0 or _unknown(value):
+        return digits3(value)
+    size = float(f"{abs(value):.6g}")
+    text = f"{size:,.{max(0, 5 - math.floor(math.log10(size)))}f}"
+    return ("-" if value < 0 else "") + (text.rstrip("0").rstrip(".") if "." in text else text)
 
 
 def _exponent(value: float, unit: str) -> int:

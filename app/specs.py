@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from app import format as fmt
-from engine.bind import bind
+from engine.bind import Bound, bind
 from engine.scenario import Scenario
-from hardware_specs.quantity import Quantity, parse
+from hardware_specs.quantity import Quantity, SpecError, parse
 
-__all__ = ["Row", "assumed_price", "overridable", "overridden", "quantities", "si_of", "written"]
+__all__ = ["Number", "Row", "assumed_price", "at_present", "overridable", "overridden", "quantities", "written"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One number of a spec."""
+    """One value of a spec, as printed."""
 
     path: str
     label: str
     printed: str
     basis: str
     where: str
+
+
+@dataclass(frozen=True)
+class Number(Row):
+    """One number of a spec in SI too: `$` for money, no unit where it is a plain count.
+
+    A unit that the catalog does not read (`beat` of a model's parameter) is a word beside a plain number.
+    """
+
+    si: float
+    unit: str
 
 
 def _label(path: str) -> str:
@@ -38,9 +49,14 @@ def _where(quantity: Quantity) -> str:
     return f"{said} ({quantity.source})" if quantity.source else said
 
 
-def quantities(spec: BaseModel) -> list[Row]:
+def quantities(spec: BaseModel) -> list[Number]:
     """Every quantity of a spec, in the order of its schema."""
-    return [Row(path, _label(path), str(q.value), q.basis, _where(q)) for path, q in _walk(spec, ()) if q is not None]
+    return [_row(path, _label(path), q) for path, q in _walk(spec, ())]
+
+
+def _row(path: str, label: str, q: Quantity) -> Number:
+    unit = {"1": "", "USD": "$"}.get(q.dimension, q.dimension)
+    return Number(path, label, str(q.value), q.basis, _where(q), q.si, unit)
 
 
 def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
@@ -58,34 +74,36 @@ def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
             yield from _walk(value, (*path, str(getattr(value, "name", at))))
 
 
-def overridable(scenario: Scenario) -> list[Row]:
+def overridable(scenario: Scenario) -> list[Number]:
     """What a scenario may override: its devices, host, links and the constants of its device family's model."""
-    bound = bind(scenario.with_(overrides={}))
-    rows = []
+    return _rows(bind(scenario.with_(overrides={})))
+
+
+def at_present(scenario: Scenario, path: str) -> float:
+    """The value at a path with the scenario's own what-ifs. [SI]"""
+    return next(row.si for row in _rows(bind(scenario)) if row.path == path)
+
+
+def _rows(bound: Bound) -> list[Number]:
+    rows: list[Number] = []
     many = len(bound.devices) > 1
     for at, device in enumerate(bound.devices):
-        of = f"{device.name}: " if many else ""
-        rows += [
-            Row(f"devices.{at}.{r.path}", of + r.label, r.printed, r.basis, r.where)
-            for r in quantities(device)
-            if r.path != "launched"
-        ]
+        rows += _named(device, f"devices.{at}.", f"{device.name}: " if many else "")
     if bound.host is not None:
-        rows += [
-            Row(f"host.{r.path}", f"host: {r.label}", r.printed, r.basis, r.where)
-            for r in quantities(bound.host)
-            if r.path != "launched"
-        ]
+        rows += _named(bound.host, "host.", "host: ")
     for wire in bound.wires:
-        rows += [
-            Row(f"links.{wire.role}.{r.path}", f"{wire.role} link: {r.label}", r.printed, r.basis, r.where)
-            for r in quantities(wire.link)
-        ]
+        rows += _named(wire.link, f"links.{wire.role}.", f"{wire.role} link: ")
     for p in bound.family.parameters:
-        value = bound.family.model(bound.device)[p.name]
-        unit = "" if p.unit in ("-", "1") else f" {p.unit}"
-        rows.append(Row(f"model.{p.name}", f"model: {_label(p.name)}", f"{value:.4g}{unit}", p.basis, p.note))
+        value, unit = bound.family.model(bound.device, bound.model)[p.name], "" if p.unit == "1" else p.unit
+        text = _amount(value, unit, fmt.digits4)
+        rows.append(Number(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, value, unit))
     return rows
+
+
+def _named(spec: BaseModel, path: str, label: str) -> list[Number]:
+    """Quantities of one part of a system that a scenario may override; the year it came out is none of them."""
+    rows = (row for row in quantities(spec) if row.path != "launched")
+    return [replace(row, path=path + row.path, label=label + row.label) for row in rows]
 
 
 def assumed_price(scenario: Scenario) -> bool:
@@ -93,22 +111,27 @@ def assumed_price(scenario: Scenario) -> bool:
     return any(device.price is not None and device.price.basis == "assumed" for device in bind(scenario).devices)
 
 
-def si_of(printed: str) -> tuple[float, str]:
-    """SI value and unit of a value as the catalog prints it, `$` for money; no unit where it is a plain count."""
-    if printed.replace(",", "").replace(".", "", 1).isdigit():
-        return float(printed.replace(",", "")), ""
-    value, dimension = parse(printed)
-    return value, {"1": "", "USD": "$"}.get(dimension, dimension)
+def _amount(value: float, unit: str, digits: Callable[[float], str] = fmt.digits3) -> str:
+    """An SI value as an override's box takes it: `460 GB/s`, `4 beat`; never in scientific notation."""
+    if not _prefixed(unit):
+        return f"{fmt.decimal(value)} {unit}".strip()
+    scale = fmt.scale([value], unit)
+    return f"{digits(scale(value))} {scale.unit}"
 
 
-def written(printed: str, value: Any) -> str:
+def _prefixed(unit: str) -> bool:
+    """Whether the catalog reads a number in this unit as it is, and with an SI prefix."""
+    try:
+        return all(parse(f"1 {prefix}{unit}") == (size, unit) for prefix, size in (("", 1.0), ("k", 1e3)))
+    except SpecError:
+        return False
+
+
+def written(row: Number, value: Any) -> str:
     """A what-if value as people write it: as it was typed, else in the unit of the catalog's printed one."""
     if isinstance(value, str):
         return value
-    unit = si_of(printed)[1]
-    if not unit:
-        return f"{float(value):g}" if abs(value) < 1e-4 else fmt.digits4(float(value))
-    return fmt.usd(float(value)) if unit == "$" else fmt.si(float(value), unit)
+    return fmt.usd(float(value)) if row.unit == "$" else _amount(float(value), row.unit)
 
 
 def overridden(scenario: Scenario) -> list[tuple[str, str]]:
@@ -117,6 +140,6 @@ def overridden(scenario: Scenario) -> list[tuple[str, str]]:
         return []
     known = {row.path: row for row in overridable(scenario)}
     return [
-        (known[path].label, written(known[path].printed, value)) if path in known else (path, str(value))
+        (known[path].label, written(known[path], value)) if path in known else (path, str(value))
         for path, value in scenario.overrides.items()
     ]

@@ -135,8 +135,8 @@ def smallest_change(report: Report, space: Space, metrics: Mapping[str, Metric])
 
 def _now(base: Scenario, candidate: Candidate) -> Any:
     """The value an axis has in the scenario that a space turns about."""
-    if candidate.ranged:
-        return start_of(base, candidate)
+    if candidate.row is not None:
+        return start_of(base, candidate.row)
     if candidate.path.startswith("tile."):
         return base.tile[int(candidate.path.removeprefix("tile."))]
     return candidate.now

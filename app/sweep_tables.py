@@ -32,9 +32,7 @@ _TOLD = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected de
 
 def setting(candidate: Candidate, value: Any) -> str:
     """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
-    if not candidate.ranged:
-        return candidate.shown(value)
-    return specs.written(str(candidate.now), float(value))
+    return candidate.shown(value) if candidate.row is None else specs.written(candidate.row, float(value))
 
 
 def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
@@ -60,8 +58,8 @@ def frame(
     for at, axis in enumerate(outcome.space.axes):
         candidate = found[axis.path]
         values = [axis.values[outcome.space.digits(d.number)[at]] for d in shown]
-        if candidate.ranged:
-            scale = fmt.scale([float(v) for v in values], specs.si_of(str(candidate.now))[1])
+        if candidate.row is not None:
+            scale = fmt.scale([float(v) for v in values], candidate.row.unit)
             unit = f" ({scale.unit})" if scale.unit else ""
             data[candidate.label[:1].upper() + candidate.label[1:] + unit] = [scale(float(v)) for v in values]
         elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in candidate.options):
@@ -96,8 +94,8 @@ def pair(outcome: Outcome, design: Design, chosen: Report) -> list[tuple[str, st
     for path, value in outcome.space.values(design.number).items():
         candidate = found[path]
         now = candidate.now
-        if candidate.ranged:
-            shown = setting(candidate, start_of(report.scenario, candidate))
+        if candidate.row is not None:
+            shown = setting(candidate, start_of(report.scenario, candidate.row))
         else:
             shown = "auto" if now is None else candidate.shown(now)
         rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
@@ -116,12 +114,9 @@ def _held(report: Report) -> str:
     return f"{RESOURCE_LABELS[report.bound].lower()} {fmt.percent(report.breakdown[report.bound] / report.latency_s)}"
 
 
-def start_of(scenario: Scenario, candidate: Candidate) -> float:
-    """The value a ranged axis has in a scenario: the what-if's, else the catalog's. SI"""
-    given = scenario.overrides.get(candidate.path, candidate.now)
-    if not isinstance(given, str):
-        return float(given)
-    return specs.si_of(given)[0]
+def start_of(scenario: Scenario, row: specs.Number) -> float:
+    """The value a ranged axis has in a scenario: the what-if's, else the catalog's. [SI]"""
+    return specs.at_present(scenario, row.path) if row.path in scenario.overrides else row.si
 
 
 def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,7 @@ from engine.devices import family
 from engine.devices.family import DeviceFamily, Unsupported
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import Catalog, default_catalog
-from hardware_specs.quantity import Quantity, SpecError
+from hardware_specs.quantity import Quantity, SpecError, parse
 from hardware_specs.schema import Device, Link, LinkUse, System
 from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.families.family import Family
@@ -138,13 +139,7 @@ def _override(
     for shown, value in scenario.overrides.items():
         head, *path = shown.removeprefix("system.").split(".")
         if head == "model" and len(path) == 1:
-            if isinstance(value, str):
-                try:
-                    model[path[0]] = float(value)
-                except ValueError:
-                    raise ScenarioError(f"{shown} = {value!r}: a model parameter is a plain number in SI") from None
-            else:
-                model[path[0]] = value
+            model[path[0]] = _parameter(shown, path[0], value, devices[0])
         elif head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < len(devices):
             at = int(path[0])
             devices[at] = set_path(devices[at], path[1:], value, shown)
@@ -161,6 +156,22 @@ def _override(
                 f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>"
             )
     return devices, host, wires, model
+
+
+def _parameter(shown: str, name: str, value: str | float, device: Device) -> float:
+    """A model parameter's value: a plain number in its unit, or one that carries the unit (`14 us`, `4 beat`)."""
+    if not isinstance(value, str):
+        return value
+    unit = next((p.unit for p in family(device.kind).parameters if p.name == name), "1")
+    number, _, given = value.strip().rpartition(" ")
+    with suppress(ValueError):
+        return float((number if given == unit else value).replace(",", ""))
+    with suppress(SpecError):
+        found, dimension = parse(value)
+        if dimension == unit:
+            return found
+    also = "" if unit == "1" else f", or one in {unit}"
+    raise ScenarioError(f"{shown} = {value[:40]!r}: a model parameter is a plain number in SI{also}")
 
 
 def _params(scenario: Scenario, entry: Family) -> dict[str, Any]:

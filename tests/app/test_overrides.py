@@ -1,0 +1,80 @@
+"""Every number that a scenario may override goes through every page: written, read back, swept, in a link."""
+
+import math
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import axes, spaces, specs, sweep_tables, words
+from engine.bind import bind
+from engine.choices import default_scenario, why_not
+from engine.presets import PRESETS
+from engine.scenario import Scenario, decode, encode
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+APP = Path(__file__).parents[2] / "app"
+PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
+SYSTEMS = default_catalog().ids("systems")
+# one system a family of devices, by preset
+FAMILIES = {"cpu": "wide-deep-int8", "gpu": "v100-1.5b", "card": "node-dlrm", "npu": "brainwave-gru", "dfx": "dfx-1.5b",
+            "smartnic": "tonic-fc"}  # fmt: skip
+_OBJECTIVES = ("latency_s", "throughput_per_s")
+pytestmark = pytest.mark.timeout(300)
+
+
+def usual(system: str) -> Scenario:
+    """A system with a network that it runs."""
+    return default_scenario(system, next(id for id in default_zoo().ids() if why_not(system, id) is None))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_overridable_value_is_written_and_read_back(system):
+    """As a number of SI, as the catalog prints it and as the box of a what-if shows it, it means the same."""
+    scenario = usual(system)
+    for row in specs.overridable(scenario):
+        for value in (row.si, row.printed, specs.written(row, row.si)):
+            if isinstance(value, str) and value.startswith("$"):
+                continue  # how money is shown; it is typed as `12,000 USD`
+            changed = decode(encode(scenario.with_(overrides={row.path: value})))
+            bind(changed)
+            found = specs.at_present(changed, row.path)
+            assert math.isclose(found, row.si, rel_tol=6e-3), (row.path, value, found)
+            said = words.knobs(changed, scenario)[-1]
+            assert not any(bad in said for bad in ("e+", "e-0", "e-1", "None", "—")), said
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
+    scenario = usual(system)
+    found = axes.candidates(scenario)
+    for row in specs.overridable(scenario):
+        if row.si <= 0:
+            continue  # a range about nothing is none
+        candidate = found[row.path]
+        space = spaces.read(spaces.write(spaces.Space(((row.path, candidate.first),), _OBJECTIVES)))
+        low, *_, high = axes.values_of(dict(space.axes)[row.path])
+        assert low < row.si < high, row.path
+        assert math.isclose(low * high, row.si**2, rel_tol=1e-2), row.path
+        for value in (low, high):
+            assert sweep_tables.setting(candidate, value) not in ("", "0", "—")
+        for value in (row.si, row.printed):
+            changed = scenario.with_(overrides={row.path: value})
+            assert math.isclose(sweep_tables.start_of(changed, row), row.si, rel_tol=6e-3), row.path
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_page_takes_every_what_if_of_a_models_parameters(kind, page):
+    scenario = PRESETS[FAMILIES[kind]].scenario
+    assert bind(scenario).device.kind == kind
+    rows = [row for row in specs.overridable(scenario) if row.path.startswith("model.")]
+    token = encode(scenario.with_(overrides={row.path: row.si for row in rows[:64]}))
+    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
+    at.query_params["s"] = token
+    at.run()
+    if page != "explore":
+        at.switch_page(str(APP / "views" / f"{page}.py")).run()
+    assert not at.exception, [e.message for e in at.exception]
+    assert at.query_params["s"] in (token, [token])
