@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import streamlit as st
 
 from app import link
+from app.boundary import callback
 from engine.scenario import Scenario, ScenarioError, encode, token_in
 
 __all__ = [
@@ -183,6 +184,7 @@ def _take(comparison: Comparison) -> bool:
     return True
 
 
+@callback
 def add(*entries: Entry) -> None:
     """Put scenarios beside the others (a callback); the ones that are there already stay where they are."""
     now = shown()
@@ -209,6 +211,7 @@ def paste(text: str) -> None:
         st.session_state.compare_problem = f"{reason.rstrip('.')}. Nothing was added."
 
 
+@callback
 def remove(at: int) -> None:
     """Take one away (a callback); the last one stays."""
     now = shown()

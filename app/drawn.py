@@ -15,6 +15,8 @@ from typing import Any
 
 import streamlit as st
 
+from app.boundary import callback
+
 __all__ = ["drawn"]
 
 _KEPT = 4  # keys of a widget that a browser may still send
@@ -48,6 +50,7 @@ def drawn(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable 
     return {"key": key, "on_change": _sent, "args": (name, key, turned)}
 
 
+@callback
 def _sent(name: str, key: str, turned: Callable[[Any], None]) -> None:
     """A browser sent what a widget holds: an edit only where that is not what it was given to draw."""
     widget: _Widget = st.session_state["drawn"][name]

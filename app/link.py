@@ -14,6 +14,7 @@ from typing import Any
 import streamlit as st
 
 from app import cached
+from app.boundary import callback
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS, Preset
@@ -107,6 +108,7 @@ def current() -> Scenario:
     return st.session_state.scenario
 
 
+@callback
 def open_scenario(scenario: Scenario) -> None:
     """Make a scenario the session's (a callback)."""
     ss = st.session_state
@@ -115,6 +117,7 @@ def open_scenario(scenario: Scenario) -> None:
     _mirror()
 
 
+@callback
 def commit(**changes: Any) -> None:
     """Change fields of the scenario (a callback); a change that is not allowed leaves it as it was, with the reason."""
     try:
@@ -123,6 +126,7 @@ def commit(**changes: Any) -> None:
         st.session_state.problem = (tuple(changes), str(error))
 
 
+@callback
 def open_pair(system: str, workload: str) -> None:
     """Go to another system or workload (a callback): its defaults, and whatever of the present request still holds."""
     now = current()
@@ -160,18 +164,21 @@ def arrive() -> None:
         st.switch_page(target, query_params=address())
 
 
+@callback
 def undo() -> None:
     """Back to the scenario before the last change (a callback)."""
     if st.session_state.before:
         open_scenario(decode(st.session_state.before))
 
 
+@callback
 def pin() -> None:
     """Make the scenario the baseline (a callback)."""
     st.session_state.baseline = st.session_state.token
     _mirror()
 
 
+@callback
 def unpin() -> None:
     """Go back to the baseline the preset brings (a callback)."""
     st.session_state.baseline = ""

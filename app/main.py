@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import cached, link
+from app import boundary, cached, link
 from app import format as fmt
 from app.choose import said
 from engine.scenario import encode
@@ -14,11 +14,16 @@ PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "
 
 
 def show() -> None:
-    """The page that the address names."""
+    """The page that the address names, or the sentence about why it can't be shown."""
     st.set_page_config(
         page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
+    with boundary.bounded():
+        _show()
+
+
+def _show() -> None:
     cached.warm_up(encode(link.home()))
     message = link.sync()
     page = st.navigation(

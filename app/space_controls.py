@@ -12,6 +12,7 @@ import streamlit as st
 from app import axes, spaces, widgets
 from app import format as fmt
 from app.axes import Candidate, Span, Values
+from app.boundary import callback
 from app.drawn import drawn
 from app.objectives import Metric
 from app.spaces import Space
@@ -85,7 +86,7 @@ def _axes(space: Space, found: Mapping[str, Candidate], names: list[str]) -> Non
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
-                on_click=lambda path=path: spaces.choose(spaces.shown(names).without(path), names),
+                on_click=callback(lambda path=path: spaces.choose(spaces.shown(names).without(path), names)),
                 disabled=len(space.axes) == 1,
                 width="stretch",
             )

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import cached, claims, inside, link, parts, specs, widgets, words
 from app import format as fmt
+from app.boundary import callback
 from app.choose import choose, unknown
 from engine.choices import default_scenario, why_not
 from engine.devices.family import Unsupported
@@ -227,6 +228,7 @@ def drawing(ops: tuple[Op, ...]) -> str:
     return "\n".join(lines)
 
 
+@callback
 def _open(section: str, id: str) -> None:
     """Open an entry in Explore: with the scenario's other half where they go together, else with one that does."""
     now = link.current()

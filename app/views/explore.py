@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import cached, cards, charts, fixes, inside, link, parts, roofline, specs, tables, widgets, words
+from app import boundary, cached, cards, charts, fixes, inside, link, parts, roofline, specs, tables, widgets, words
 from app import format as fmt
 from app.choose import choice
 from engine.devices.family import Unsupported
@@ -98,7 +98,7 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     return found
 
 
-@st.fragment
+@boundary.fragment
 def turn_one_knob() -> None:
     """Throughput along one knob, everything else as it is."""
     scenario = link.current()
@@ -132,7 +132,7 @@ def turn_one_knob() -> None:
             parts.figure(fig, f"Throughput along {labels[knob].lower()}: {answer}.", "knob")
 
 
-@st.fragment
+@boundary.fragment
 def operators(report: Report) -> None:
     """Every operator in time order; a row opens its detail."""
     frame = tables.operators(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import cached, charts, fixes, link, node_charts, nodes, parts, pool, widgets, words
+from app import boundary, cached, charts, fixes, link, node_charts, nodes, parts, pool, widgets, words
 from app import format as fmt
 from app.choose import choice, switch
 from engine.devices.family import Unsupported
@@ -42,7 +42,7 @@ def wires(report: Report) -> None:
             parts.figure(node_charts.topology(nodes.topology(report), parts.dark()), alt, "wires")
 
 
-@st.fragment
+@boundary.fragment
 def switches(report: Report) -> None:
     """Every switch: what it buys alone, what it buys beside the others as they are, and all of them together."""
     figures = nodes.FIGURES
@@ -110,7 +110,7 @@ def split(scenario: Scenario) -> None:
         parts.figure(fig, f"Throughput along the core split: {answer}.", "split")
 
 
-@st.fragment
+@boundary.fragment
 def over_time(report: Report) -> None:
     """Links and cores over several requests in flight, one card's core by core."""
     count = report.scenario.devices
@@ -131,7 +131,7 @@ def over_time(report: Report) -> None:
         st.caption(f"The first request lasts the reported latency{waits}. Every second request is hatched.")
 
 
-@st.fragment
+@boundary.fragment
 def under_load(scenario: Scenario) -> None:
     """Latency along the load of a model with its limit, and of the host alone."""
     loads = list(dict.fromkeys([scenario.workload, *limited()]))

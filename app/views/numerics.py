@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import cached, link, numerics_charts, parts, trained, words
+from app import boundary, cached, link, numerics_charts, parts, trained, words
 from app import format as fmt
 from app.choose import choice, choose
 from app.heed import heed
@@ -110,7 +110,7 @@ def log(found: MixedPlan) -> None:
         )
 
 
-@st.fragment
+@boundary.fragment
 def measured() -> None:
     """The workflow on kernels: a small network, its own metric, and the plan in a scenario."""
     with st.container(border=True):

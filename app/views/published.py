@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import cached, charts, claims, link, parts
 from app import format as fmt
+from app.boundary import callback
 from app.heed import heed
 from engine.scenario import ScenarioError, decode, encode
 
@@ -103,6 +104,7 @@ def sentence(rows: list[claims.Row]) -> None:
     )
 
 
+@callback
 def _open(token: str) -> None:
     try:
         link.open_scenario(decode(token))

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import (
     axes,
+    boundary,
     cached,
     fixes,
     link,
@@ -237,7 +238,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
         )
 
 
-@st.fragment
+@boundary.fragment
 def results(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
     """Front, selected design, and the front along all axes: a click reruns these and nothing else."""
     left, right = st.columns([62, 38], gap="small")
