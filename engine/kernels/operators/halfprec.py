@@ -17,12 +17,11 @@ ms-fp9 stores exponent and mantissa in a byte and the signs as a plane of bits: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
+from engine.kernels.ir.widen import STRIP, make_widen
+from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import (
     DEPTH,
     Packed,
@@ -35,18 +34,14 @@ from engine.kernels.operators.gemm import (
     row_blocks,
     rows_of,
 )
-from engine.kernels.operators.lanes import half_vector
-from engine.kernels.operators.microkernel import HAS_BF16, NC, in_panels, load, panels
+from engine.kernels.operators.microkernel import HAS_BF16, NC, in_panels, panels
 from engine.kernels.operators.ranges import over_range, require, whole
 
 __all__ = ["FORMATS", "NarrowWeights", "gemm_bf16", "gemm_half", "gemm_narrow", "pack_narrow", "rounded_bits"]
 
 FORMATS = ("bf16", "fp16", "ms-fp9", "ms-fp8")
 _MANTISSA = {"ms-fp9": 3, "ms-fp8": 2}
-_STRIP = 16  # codes widened at once
 _TOP_EXPONENT, _LOW_EXPONENT = 15, -14  # of every format with five exponent bits
-
-_I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,66 +59,12 @@ class NarrowWeights:
     pairs: Packed | None
 
 
-def _widen_ir(format: str) -> Any:
-    @intrinsic
-    def generated(typingctx: Any, codes: Any, at: Any, signs: Any, target: Any, target_at: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def data(index: int, offset: Any, size: int) -> Any:
-                array = context.make_array(signature.args[index])(context, builder, args[index])
-                pointer = builder.bitcast(array.data, _I8.as_pointer())
-                return builder.gep(pointer, [builder.mul(offset, _I64(size))])
-
-            halves, words = ir.VectorType(_I16, _STRIP), ir.VectorType(_I32, _STRIP)
-            floats = ir.VectorType(_F32, _STRIP)
-            byte = format in _MANTISSA
-            value = load(
-                builder, data(0, args[1], 1 if byte else 2), _I64(0), ir.VectorType(_I8, _STRIP) if byte else halves
-            )
-            if byte:
-                value = builder.zext(value, halves)
-                value = builder.shl(value, ir.Constant(halves, [8 if format == "ms-fp8" else 7] * _STRIP))
-            if format == "ms-fp9":
-                plane = load(builder, data(2, builder.sdiv(args[1], _I64(_STRIP)), 2), _I64(0), _I16)
-                negative = builder.bitcast(plane, ir.VectorType(ir.IntType(1), _STRIP))
-                sign = builder.shl(builder.zext(negative, halves), ir.Constant(halves, [15] * _STRIP))
-                value = builder.or_(value, sign)
-            if format == "bf16":
-                wide = builder.shl(builder.zext(value, words), ir.Constant(words, [16] * _STRIP))
-                wide = builder.bitcast(wide, floats)
-            else:
-                wide = half_vector(builder, value, _STRIP)
-            builder.store(wide, builder.bitcast(data(3, args[4], 4), floats.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(codes, types.intp, signs, target, types.intp), codegen
-
-    return generated
-
-
-def _widen_python(format: str) -> Any:
-    def widen(codes: Any, at: int, signs: Any, target: Any, target_at: int) -> None:
-        value = codes[at : at + _STRIP].astype(np.uint16)
-        if format in _MANTISSA:
-            value <<= 8 if format == "ms-fp8" else 7
-        if format == "ms-fp9":
-            plane = (signs[at // _STRIP] >> np.arange(_STRIP, dtype=np.uint16)) & np.uint16(1)
-            value |= plane << np.uint16(15)
-        if format == "bf16":
-            wide = (value.astype(np.uint32) << 16).view(np.float32)
-        else:
-            wide = value.view(np.float16).astype(np.float32)
-        target[target_at : target_at + _STRIP] = wide
-
-    return widen
-
-
-_make_widen = _widen_ir if JIT_ENABLED else _widen_python
-_widen_bf16, _widen_fp16, _widen_ms9, _widen_ms8 = (_make_widen(name) for name in FORMATS)
+_widen_bf16, _widen_fp16, _widen_ms9, _widen_ms8 = (make_widen(name) for name in FORMATS)
 
 
 @kernel
 def _widen_panel(codes, first, count, signs, format, target):
-    for i in range(0, count, _STRIP):
+    for i in range(0, count, STRIP):
         if format == 0:
             _widen_bf16(codes, first + i, signs, target, i)
         elif format == 1:
@@ -159,18 +100,18 @@ def _narrow_range(lo, hi, a, codes, signs, format, stride, depth, init, low, c, 
 @kernel
 def _widen_strips(lo, hi, bits, format, target):
     for strip in range(lo, hi):
-        _widen_panel(bits, strip * _STRIP, 1, bits, format, target[strip * _STRIP :])
+        _widen_panel(bits, strip * STRIP, 1, bits, format, target[strip * STRIP :])
 
 
 def _widened(bits: np.ndarray, format: str, threads: int | None) -> np.ndarray:
     """Float32 values of fp16 or bf16 patterns, exact."""
     flat = np.ascontiguousarray(bits).reshape(-1)
     out = np.empty(flat.size, np.float32)
-    strips = flat.size // _STRIP
+    strips = flat.size // STRIP
     over_range(_widen_strips, strips, flat, FORMATS.index(format), out, threads=threads, grain=4096)
-    rest = flat[strips * _STRIP :]
+    rest = flat[strips * STRIP :]
     wide = (rest.astype(np.uint32) << 16).view(np.float32) if format == "bf16" else rest.view(np.float16)
-    out[strips * _STRIP :] = wide
+    out[strips * STRIP :] = wide
     return out.reshape(bits.shape)
 
 

@@ -10,75 +10,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, intrinsic, kernel, types
-from engine.kernels.operators.lanes import lanes
+from engine.kernels.ir.square import LANES, square
+from engine.kernels.jit import kernel
 from engine.kernels.operators.ranges import over_range, require, whole
 from engine.kernels.operators.softmax import row_max, row_sum
 
 __all__ = ["argmax", "reduce_sum", "repeat_rows", "transpose"]
 
 GRAIN = 16384  # elements of a chunk: below it a second thread costs more than it brings
-_LANES = lanes()
-_I32, _F32 = ir.IntType(32), ir.FloatType()
-
-
-def _square_ir() -> Any:
-    """``f(x, at, pitch, out, to, out_pitch)``: a square of ``lanes`` rows of 4-byte values, turned."""
-
-    @intrinsic
-    def generated(typingctx: Any, x: Any, at: Any, pitch: Any, out: Any, to: Any, out_pitch: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            row = ir.VectorType(_F32, _LANES)
-
-            def place(array: int, offset: Any, step: Any, r: int) -> Any:
-                data = context.make_array(signature.args[array])(context, builder, args[array]).data
-                index = builder.add(offset, builder.mul(step, ir.Constant(step.type, r)))
-                return builder.bitcast(builder.gep(data, [index]), row.as_pointer())
-
-            rows = [builder.load(place(0, args[1], args[2], r), align=1, typ=row) for r in range(_LANES)]
-            step = 1
-            while step < _LANES:
-                even = [lane if not lane & step else _LANES + lane - step for lane in range(_LANES)]
-                odd = [lane + step if not lane & step else _LANES + lane for lane in range(_LANES)]
-                masks = [ir.Constant(ir.VectorType(_I32, _LANES), mask) for mask in (even, odd)]
-                for r in range(_LANES):
-                    if not r & step:
-                        pair = rows[r], rows[r + step]
-                        rows[r], rows[r + step] = (builder.shuffle_vector(*pair, mask) for mask in masks)
-                step *= 2
-            for r, value in enumerate(rows):
-                builder.store(value, place(3, args[4], args[5], r), align=1)
-            return context.get_dummy_value()
-
-        n = types.intp
-        return types.void(x, n, n, out, n, n), codegen
-
-    return generated
-
-
-def _square_python(x: Any, at: int, pitch: int, out: Any, to: int, out_pitch: int) -> None:
-    for r in range(_LANES):
-        for c in range(_LANES):
-            out[to + c * out_pitch + r] = x[at + r * pitch + c]
-
-
-_square = _square_ir() if JIT_ENABLED else _square_python
 
 
 @kernel
 def turn_planes(lo, hi, x, height, wide, squares, out):
-    """Bands ``[lo, hi)`` of ``_LANES`` rows over planes ``[height, wide]`` of ``x``, turned; flat arrays."""
-    bands = (height + _LANES - 1) // _LANES
+    """Bands ``[lo, hi)`` of ``LANES`` rows over planes ``[height, wide]`` of ``x``, turned; flat arrays."""
+    bands = (height + LANES - 1) // LANES
     for band in range(lo, hi):
-        plane, first = band // bands * height * wide, band % bands * _LANES
-        rows = min(_LANES, height - first)
+        plane, first = band // bands * height * wide, band % bands * LANES
+        rows = min(LANES, height - first)
         c = 0
-        if squares and rows == _LANES:
-            while c + _LANES <= wide:
-                _square(x, plane + first * wide + c, wide, out, plane + c * height + first, height)
-                c += _LANES
+        if squares and rows == LANES:
+            while c + LANES <= wide:
+                square(x, plane + first * wide + c, wide, out, plane + c * height + first, height)
+                c += LANES
         while c < wide:
             for r in range(rows):
                 out[plane + c * height + first + r] = x[plane + (first + r) * wide + c]
@@ -137,8 +91,8 @@ def transpose(
     if turned in ([1, 0], [0, 2, 1]):
         high, wide = sizes[-2], sizes[-1]
         planes = x.size // (high * wide)
-        bands = planes * -(-high // _LANES)
-        grain = 1 + GRAIN // (_LANES * wide)
+        bands = planes * -(-high // LANES)
+        grain = 1 + GRAIN // (LANES * wide)
         over_range(turn_planes, bands, flat, high, wide, x.itemsize == 4, to, threads=threads, grain=grain)
         return result
     steps = [int(np.prod(sizes[a + 1 :])) for a in range(len(sizes))]
