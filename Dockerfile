@@ -1,10 +1,12 @@
 # The app as a non-root user on a read-only root: only /tmp is written, for compiled code.
-FROM python:3.11-slim-bookworm
+# A base of your own choice or by digest: `docker build --build-arg BASE=python@sha256:...`
+ARG BASE=python:3.11-slim-bookworm
+FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin inferscape
 WORKDIR /srv
-COPY requirements.txt .
-RUN pip install --no-cache-dir -r requirements.txt
+COPY requirements.lock .
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY hardware_specs hardware_specs
 COPY model_zoo model_zoo
 COPY engine engine

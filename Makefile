@@ -3,18 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: run test check bench lint clean
+.PHONY: run test check bench lint lock clean
 
-$(VENV)/.runtime: requirements.txt
+$(VENV)/.runtime: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -39,6 +40,11 @@ check: lint
 
 bench: $(VENV)/.bench
 	env -u OPENBLAS_CORETYPE $(BIN)/python -m engine bench --markdown BENCHMARKS.md
+
+lock: $(VENV)/.dev # after an edit of a requirements*.txt: every file of every pin, for all platforms and Pythons
+	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.8
+	$(LOCK) requirements.txt -o requirements.lock
+	$(LOCK) requirements-dev.txt -c requirements.lock -o requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache .import_linter_cache

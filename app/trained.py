@@ -83,7 +83,7 @@ def _digits(found: DigitsStudy) -> None:
             "Accuracy, size and rate of the perceptron in FP32 and in one bit",
         )
         st.caption(
-            f"Hidden layers of {' and '.join(map(str, found.hidden))}; the 1,797 digits that ship with scikit-learn, "
+            f"Hidden layers of {' and '.join(map(str, found.hidden))}; 1,797 handwritten digits (UCI, 1998), "
             f"{found.held_out} of them held out. One thread, all held-out images in a batch."
         )
 

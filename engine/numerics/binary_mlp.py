@@ -9,7 +9,6 @@ last layer keeps its counts; the class with the fewest differing bits, its offse
 from __future__ import annotations
 
 import gzip
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from engine.numerics.formats import NumericsError
 
 __all__ = ["BinaryMlp", "Images", "digits", "float_classes", "thermometer", "train_binary", "train_float"]
 
+_DIGITS = Path(__file__).with_name("digits.csv.gz")
 _LEVELS = (2, 5, 8, 11)  # of 0..16: pixels above each set a bit
 _EPSILON = 1e-5
 _DECAY = 0.9  # of running averages in batch normalisation
@@ -41,19 +41,12 @@ class Images:
 
 
 def digits(seed: int = 0, share: float = 0.25) -> Images:
-    """The 1,797 handwritten digits of 8 x 8 pixels that ship with scikit-learn, `share` of them held out.
+    """1,797 handwritten digits of 8 x 8 pixels, `share` of them held out.
 
-    Reads the file the installed package brings; the package itself is not imported.
+    Test set of "Optical Recognition of Handwritten Digits" (Alpaydin and Kaynak, UCI, 1998), in the file that
+    scikit-learn ships, a copy of which lies beside this module: training needs no package of its own.
     """
-    found = importlib.util.find_spec("sklearn")
-    places = [
-        Path(p) / "datasets" / "data" / "digits.csv.gz"
-        for p in ((found.submodule_search_locations if found is not None else None) or ())
-    ]
-    file = next((p for p in places if p.is_file()), None)
-    if file is None:
-        raise NumericsError("the digits come with scikit-learn, which is not installed here: pip install scikit-learn")
-    with gzip.open(file, "rt") as text:
+    with gzip.open(_DIGITS, "rt") as text:
         rows = np.loadtxt(text, delimiter=",")
     order = np.random.default_rng(seed).permutation(len(rows))
     held = round(share * len(rows))

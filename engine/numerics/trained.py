@@ -134,7 +134,7 @@ def wide_deep_study(
 
 @dataclass(frozen=True)
 class DigitsStudy:
-    """A perceptron of two hidden layers on scikit-learn's digits, in FP32 and in one bit."""
+    """A perceptron of two hidden layers on handwritten digits, in FP32 and in one bit."""
 
     hidden: tuple[int, int]
     held_out: int
@@ -144,10 +144,7 @@ class DigitsStudy:
 
 
 def digits_study(hidden: tuple[int, int] = (512, 512), seed: int = 0, progress: Progress | None = None) -> DigitsStudy:
-    """Train both on the same images and judge both on the same held-out ones.
-
-    NumericsError where scikit-learn, which brings the images, is not installed.
-    """
+    """Train both on the same images and judge both on the same held-out ones."""
     images = digits(seed)
     values = [(x / 16).astype(np.float32) for x in (images.train, images.test)]
     layers = train_float(values[0], images.train_labels, hidden, seed=seed)
