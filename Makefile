@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
+# `make run HOST=0.0.0.0` shares it; names beside the machine's own: INFERSCAPE_HOSTS
+HOST = 127.0.0.1
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 export PYTHONPATH := $(CURDIR)
 
@@ -23,7 +25,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 run: $(VENV)/.runtime
-	$(BIN)/python -m streamlit run app/main.py --server.port $(PORT)
+	$(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m engine.warm

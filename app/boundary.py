@@ -13,6 +13,7 @@ from typing import ParamSpec
 import streamlit as st
 
 from app import format as fmt
+from app.upkeep import Overdue
 from engine.devices.family import Unsupported
 from engine.scenario import ScenarioError
 from hardware_specs.quantity import SpecError
@@ -20,7 +21,7 @@ from model_zoo.schema import WorkloadError
 
 __all__ = ["bounded", "callback", "fragment"]
 
-_SAID = (ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
+_SAID = (Overdue, ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
 _FALLEN = "fallen"  # in the session: the sentence about a callback that failed
 _LONGEST = 300  # characters of a reason
 _log = logging.getLogger("inferscape")

@@ -1,4 +1,4 @@
-"""The app: pages, warm-up, and the scenario in the address bar. Start it with `streamlit run app/main.py`."""
+"""The app: pages, warm-up, and the scenario in the address bar. `app/serve.py` serves it."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from app import format as fmt
-from app import kernel_charts, parts
+from app import kernel_charts, parts, turns
 from engine.kernels.operators.ranges import KernelError
 from engine.measure import Bounds, Cancelled, MeasureError
 from engine.measure.compare import Compared, fitting, summary
@@ -53,9 +53,10 @@ def followed(
     except MeasureError as error:
         return str(error)
     try:
-        while not ticket.done:
-            time.sleep(_LOOK_S)
-            bar.progress(min(share(ticket.share), 1.0), _told(ticket, said))
+        with turns.patient():
+            while not ticket.done:
+                time.sleep(_LOOK_S)
+                bar.progress(min(share(ticket.share), 1.0), _told(ticket, said))
         return ticket.result()
     except (MeasureError, KernelError) as error:
         return str(error)

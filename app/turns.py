@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from engine.kernels.jit import pool_size
 
-__all__ = ["SCRIPT", "background", "give_way", "patient"]
+__all__ = ["SCRIPT", "background", "busy", "give_way", "patient", "scripts"]
 
 SCRIPT = "scriptThread"
 """How Streamlit's names of threads that run a page end."""
@@ -56,11 +56,19 @@ def patient() -> Iterator[None]:
             _PATIENT.discard(me)
 
 
-def _busy(now: float) -> bool:
+def scripts() -> list[threading.Thread]:
+    """Threads that run a page now."""
+    return [thread for thread in threading.enumerate() if thread.name.endswith(SCRIPT)]
+
+
+def busy() -> bool:
     """Whether a script runs that somebody waits for."""
-    running = [thread for thread in threading.enumerate() if thread.name.endswith(SCRIPT)]
+    return _busy(time.monotonic())
+
+
+def _busy(now: float) -> bool:
     with _LOCK:
-        since = {thread: _SEEN.setdefault(thread, now) for thread in running}
+        since = {thread: _SEEN.setdefault(thread, now) for thread in scripts()}
         return any(now - began < _QUICK_S and thread not in _PATIENT for thread, began in since.items())
 
 

@@ -206,7 +206,7 @@ class Catalog:
 
 def user_root() -> Path:
     """Folder of a user's own specs: ``INFERSCAPE_CATALOG``, else ``~/.inferscape/catalog``; it need not exist."""
-    return Path(os.environ.get("INFERSCAPE_CATALOG") or Path("~/.inferscape/catalog").expanduser())
+    return Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog"))
 
 
 @cache

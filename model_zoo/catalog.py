@@ -177,5 +177,5 @@ def default_zoo() -> Zoo:
 
     They lie in the folder ``workloads`` of ``INFERSCAPE_CATALOG``, else of ``~/.inferscape/catalog``.
     """
-    root = Path(os.environ.get("INFERSCAPE_CATALOG") or Path("~/.inferscape/catalog").expanduser()) / "workloads"
+    root = Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog")) / "workloads"
     return Zoo().with_guest(root) if root.is_dir() else Zoo()

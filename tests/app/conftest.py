@@ -27,8 +27,7 @@ def free_port() -> int:
 def server() -> Iterator[str]:
     """The app, served as `make run` does."""
     port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    command += ["--server.address", "127.0.0.1"]
+    command = [sys.executable, "-m", "streamlit", "run", "app/serve.py", "--server.port", str(port)]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
@@ -76,6 +75,7 @@ class Visitor:
         self.page.on("request", lambda r: self._asked(r.url))
         self.page.on("response", lambda r: self._answered(r.status, r.url))
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
+        self.page.on("console", lambda m: self._logged(m.text))
 
     def _asked(self, url: str) -> None:
         if not url.startswith((self.server, self.server.replace("http", "ws"), "data:", "blob:")):
@@ -84,6 +84,10 @@ class Visitor:
     def _answered(self, status: int, url: str) -> None:
         if status >= 400 and not url.split("?", maxsplit=1)[0].endswith(PROBES):
             self.complaints.append(f"{status} {url}")
+
+    def _logged(self, text: str) -> None:
+        if "Content Security Policy" in text:
+            self.complaints.append(text)
 
     def open(self, path: str) -> "Visitor":
         self.page.goto(self.server + path)

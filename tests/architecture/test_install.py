@@ -20,6 +20,7 @@ ELSEWHERE = {
     "google": "protobuf, onnx's own",
     "llvmlite": "numba's own half",
     "pyarrow": "Streamlit's own, imported early so that the first page finds it",
+    "starlette": "Streamlit's own server",
 }
 
 

@@ -1,0 +1,156 @@
+"""What stands before Streamlit: whose requests are answered, with which headers, and whether the server can work.
+
+Pure ASGI: bodies and sockets pass through unread. A page of another site can make a browser send requests here, under
+a name of its own (DNS rebinding) or under ours; both are refused before Streamlit, which asks a public service for this
+machine's address when it meets a foreign origin, sees them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+__all__ = ["HEADERS", "Guard", "Health", "foreign", "names"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",  # an address holds the whole scenario
+    "x-frame-options": "SAMEORIGIN",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    # Streamlit writes styles and one script into its page and makes workers of blobs; charts compile their shaders
+    "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: "
+    "blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'",
+}
+"""Sent with every answer: a page loads nothing from elsewhere and is shown inside no other site."""
+_HEALTH = "/_stcore/health"
+_FRESH_S = 5.0  # that an answer about health holds
+_LATE_S = 30.0  # after which work that should take milliseconds counts as stuck
+
+
+def names() -> frozenset[str]:
+    """Names this server answers to beside addresses: localhost, the machine's own, and those of INFERSCAPE_HOSTS."""
+    given = os.environ.get("INFERSCAPE_HOSTS", "").replace(",", " ").split()
+    return frozenset(name.lower().rstrip(".") for name in ("localhost", socket.gethostname(), *given))
+
+
+def _known(host: str, known: frozenset[str]) -> bool:
+    """Whether a name or address is ours: no page can be rebound to an address, only to a name."""
+    name = host.lower().rstrip(".")
+    try:
+        ipaddress.ip_address(name)
+        return True
+    except ValueError:
+        return name in known or "*" in known
+
+
+def _name(netloc: str) -> str | None:
+    """The name in a Host header; None where it is none."""
+    try:
+        split = urlsplit(f"//{netloc}")
+        _ = split.port  # raises where it is no number
+    except ValueError:
+        return None
+    return split.hostname if split.netloc == netloc and "@" not in netloc and not split.path else None
+
+
+def foreign(host: str, origin: str | None, known: frozenset[str]) -> str | None:
+    """What is wrong with who asks: one sentence, None where it is somebody of ours."""
+    name = _name(host)
+    if name is None or not _known(name, known):
+        allowed = ", ".join(sorted(known))
+        return f"Host {host[:80]!r} is not this server's; allowed are addresses and {allowed} (INFERSCAPE_HOSTS adds)"
+    if origin is None or urlsplit(origin).netloc == host:
+        return None
+    sender = _name(urlsplit(origin).netloc)
+    if sender is not None and sender in known - {"localhost"}:  # a proxy that asks under a name of its own
+        return None
+    return f"Origin {origin[:80]!r} is another site's; only this server's own pages may ask"
+
+
+class Health:
+    """Whether this server can do its work: it does some, at most once in five seconds."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._told, self._at, self._began = "starting", -_FRESH_S, 0.0
+
+    def told(self) -> str:
+        """`ok`, or one sentence that says what does not work."""
+        if not self._lock.acquire(blocking=False):
+            late = time.monotonic() - self._began
+            return self._told if late < _LATE_S else f"one evaluation has taken {late:.0f} s and has not ended"
+        try:
+            self._began = time.monotonic()
+            if self._began - self._at >= _FRESH_S:
+                try:
+                    self._work()
+                    self._told = "ok"
+                except Exception as error:  # whatever it is, pages meet it too
+                    self._told = f"a scenario can't be evaluated: {type(error).__name__}: {error}"
+                self._at = time.monotonic()
+            return self._told
+        finally:
+            self._lock.release()
+
+
+class Guard:
+    """ASGI middleware: refuses strangers, adds headers, answers for the server's health."""
+
+    def __init__(self, app: Asgi, health: Health, known: frozenset[str] | None = None) -> None:
+        self._app = app
+        self._health = health
+        self._names = names() if known is None else known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        given = {key: value.decode("latin-1") for key, value in scope["headers"]}
+        wrong = foreign(given.get(b"host", ""), given.get(b"origin"), self._names)
+        if wrong is not None:
+            await _answer(scope, send, 403, wrong)
+            return
+        if scope["type"] == "http" and scope["path"].endswith(_HEALTH):
+            told = await asyncio.to_thread(self._health.told)
+            if told != "ok":
+                await _answer(scope, send, 503, told)
+                return
+
+        async def with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                there = {key.lower() for key, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in there),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
+    """A short answer of our own; a socket that is refused before it opens closes with 403 by itself."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": text[:120]})
+        return
+    body = text.encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    headers += [(k.encode(), v.encode()) for k, v in HEADERS.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

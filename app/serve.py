@@ -1,0 +1,26 @@
+"""The server: the pages of ``main.py`` behind the guard, and the upkeep beside them. `streamlit run app/serve.py`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import streamlit as st
+from starlette.middleware import Middleware
+
+from app import link
+from app.guard import Guard, Health
+from app.upkeep import Upkeep
+from engine.evaluate import evaluate
+
+
+@asynccontextmanager
+async def alive(_: st.App) -> AsyncIterator[None]:
+    """Upkeep as long as the server lives."""
+    upkeep = Upkeep()
+    upkeep.start()
+    try:
+        yield
+    finally:
+        upkeep.stop()
+
+
+app = st.App("main.py", lifespan=alive, middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home())))])
