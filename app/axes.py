@@ -25,6 +25,7 @@ __all__ = [
     "Candidate",
     "Span",
     "candidates",
+    "room",
     "size",
     "told",
     "usual",
@@ -186,7 +187,7 @@ def _best_hardware(found: Mapping[str, Candidate], scenario: Scenario) -> list[s
     return [*bandwidth[:1], *(clock or peak)[:1], *wire]
 
 
-def _room(scenario: Scenario) -> int:
+def room(scenario: Scenario) -> int:
     """Designs that a sweep prices while somebody waits, by how the first device's family is priced."""
     catalog = default_catalog()
     halves = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).halves
@@ -198,26 +199,26 @@ def _room(scenario: Scenario) -> int:
 def usual(scenario: Scenario) -> dict[str, Values]:
     """The first space of a scenario: its mapping, hardware, and its request's batch where there is room."""
     found = candidates(scenario)
-    room = _room(scenario)
-    fast = room > DESIGNS_WHOLE
+    left = room(scenario)
+    fast = left > DESIGNS_WHOLE
     chosen: dict[str, Values] = {}
     for path, c in found.items():
         listed = c.group == "mapping" and path not in ("scheme", "split")
         values = c.options[:8] if path == "batch" else c.options
-        if (listed or (fast and path == "batch")) and 2 <= len(values) <= room:
+        if (listed or (fast and path == "batch")) and 2 <= len(values) <= left:
             chosen[path] = tuple(values)
-            room //= len(values)
+            left //= len(values)
     ranged = _best_hardware(found, scenario)[: 3 if fast else 2]
     for at, path in enumerate(ranged):
         span = found[path].first
         assert isinstance(span, Span)
-        steps = int(room ** (1 / (len(ranged) - at)) + 1e-9)
+        steps = int(left ** (1 / (len(ranged) - at)) + 1e-9)
         steps = min(64, 2 ** max(0, steps.bit_length() - 1))
         if steps >= 2:
             chosen[path] = Span(span.low, span.high, steps, span.log)
-            room //= steps
-    if "batch" not in chosen and room >= 2:
-        chosen = {"batch": found["batch"].options[: min(8, room)]} | chosen
+            left //= steps
+    if "batch" not in chosen and left >= 2:
+        chosen = {"batch": found["batch"].options[: min(8, left)]} | chosen
     return chosen
 
 

@@ -1,8 +1,10 @@
 """The app: pages, warm-up, and the scenario in the address bar. `app/serve.py` serves it."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
 from app import boundary, cached, link
 from app import format as fmt
@@ -23,16 +25,33 @@ def show() -> None:
         _show()
 
 
+def _pages() -> list[Page]:
+    """The pages; the first is at `/`, or under its own name in a session that came by it, as Streamlit allows one.
+
+    The latter needs another default, which sends on to it.
+    """
+    first, ss = PAGES[0], st.session_state
+    if "by_name" not in ss:
+        ss.by_name = urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
+    found = [
+        st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == first and not ss.by_name)
+        for name in PAGES
+    ]
+    return (
+        [*found, st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True)]
+        if ss.by_name
+        else found
+    )
+
+
+def _on() -> None:
+    st.switch_page(f"views/{PAGES[0]}.py", query_params=link.address())
+
+
 def _show() -> None:
     cached.warm_up(encode(link.home()))
     message = link.sync()
-    page = st.navigation(
-        [
-            st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == PAGES[0])
-            for name in PAGES
-        ],
-        position="top",
-    )
+    page = st.navigation(_pages(), position="top")
     link.arrive()
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if message:
