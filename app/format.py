@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+from urllib.parse import quote
 
 __all__ = [
     "DOLLAR",
@@ -33,6 +34,7 @@ __all__ = [
     "digits3",
     "digits4",
     "file_name",
+    "linked",
     "of",
     "percent",
     "plain",
@@ -271,6 +273,16 @@ def plain(text: str) -> str:
     """
     escaped = _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
     return _ADDRESS.sub(lambda match: match[0][:-1] + "\u2060" + match[0][-1], escaped)
+
+
+def linked(text: str, address: str | None) -> str:
+    """Text as a link to an address of the web; as plain text where there is none, or it is of another kind.
+
+    The address is escaped whole, so that nothing in it ends the link.
+    """
+    if address is None or not re.match(r"https?://[^\s/]", address):
+        return plain("; ".join(part for part in (text, address) if part))
+    return f"[{plain(text)}]({quote(address, safe=':/?#@!$&*+,;=%~')})"
 
 
 def _safe(cell: Any) -> Any:

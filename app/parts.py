@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -32,7 +32,11 @@ __all__ = [
     "pair_names",
     "presets",
     "report_now",
+    "wide_enough",
 ]
+
+_CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
+_PADDING = 24  # of a table's cell [px]
 
 DOCUMENTS = {
     "000": "Six-card inference node",
@@ -159,6 +163,11 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
         if assumed:
             parts.append(f":orange-badge[assumed ({assumed})]")
     return " ".join(parts)
+
+
+def wide_enough(texts: Iterable[str]) -> int:
+    """Width of a table's column that cuts none of its texts off: a right-aligned one loses its first digits. [px]"""
+    return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
 
 
 def report_now() -> Report | None:

@@ -56,7 +56,8 @@ def quantities(spec: BaseModel) -> list[Number]:
 
 def _row(path: str, label: str, q: Quantity) -> Number:
     unit = {"1": "", "USD": "$"}.get(q.dimension, q.dimension)
-    return Number(path, label, str(q.value), q.basis, _where(q), q.si, unit)
+    printed = q.value if isinstance(q.value, str) else fmt.decimal(q.value)
+    return Number(path, label, printed, q.basis, _where(q), q.si, unit)
 
 
 def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:

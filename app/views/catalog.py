@@ -63,9 +63,7 @@ def pick() -> tuple[str, str | None]:
         )
     entries = {id: _get(section, id) for id in _ids(section)}
     wanted = (needle or "").lower()
-    found = [
-        id for id, entry in entries.items() if wanted in f"{id} {entry.model_dump_json() if wanted else ''}".lower()
-    ]
+    found = _matching(entries, wanted)
     answer = f"{len(found)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
     with parts.card("Entries", answer, stretch=False):
         if not found:
@@ -82,13 +80,22 @@ def pick() -> tuple[str, str | None]:
             hide_index=True,
             on_select="rerun",
             selection_mode="single-row",
-            key=f"v.catalog.{section}",
+            key=f"v.catalog.{section}.{wanted}",  # a row picked in another list is none of this one
             height="content" if len(found) <= 8 else 560,
             alt=f"Catalog: {answer}",
             column_config={"Name": st.column_config.TextColumn(width="large")},
         )
     rows = event["selection"]["rows"]
     return section, found[rows[0]] if rows and rows[0] < len(found) else found[0]
+
+
+def _matching(entries: dict[str, Any], wanted: str) -> list[str]:
+    """Entries that say what is searched, those first whose name or id does."""
+    if not wanted:
+        return list(entries)
+    named = [id for id, entry in entries.items() if wanted in f"{id} {entry.name}".lower()]
+    said = [id for id, entry in entries.items() if wanted in entry.model_dump_json().lower()]
+    return list(dict.fromkeys([*named, *said]))
 
 
 def sources(entry: Any) -> None:
@@ -98,8 +105,8 @@ def sources(entry: Any) -> None:
         return
     st.markdown("**Sources**")
     for key, source in listed.items():
-        parts_of = [source.title, source.publisher, source.dated, source.url, source.note]
-        st.markdown(f"`{key}` {fmt.plain('; '.join(text for text in parts_of if text))}")
+        rest = "; ".join(text for text in (source.publisher, source.dated, source.note) if text)
+        st.markdown(f"`{key}` {fmt.linked(source.title, source.url)}" + (f"; {fmt.plain(rest)}" if rest else ""))
 
 
 def notes(entry: Any) -> None:
@@ -127,8 +134,8 @@ def values(rows: list[specs.Row]) -> None:
         height="content" if len(rows) <= 14 else 520,
         alt="Numbers with unit, evidence and source",
         column_config={
-            "Quantity": st.column_config.TextColumn(pinned=True),
-            "Value": st.column_config.TextColumn(alignment="right"),
+            "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
+            "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
         },
     )
 
@@ -138,7 +145,8 @@ def parameters(workload: Any) -> list[specs.Row]:
     rows = []
     for name, number in workload.params.items():
         said = "; ".join(text for text in (number.where, number.note) if text)
-        value = claims.shown(number.value) if not isinstance(number.value, tuple) else ", ".join(map(str, number.value))
+        listed = number.value if isinstance(number.value, tuple) else (number.value,)
+        value = ", ".join(claims.shown(one) for one in listed)
         rows.append(
             specs.Row(
                 name,

@@ -1,0 +1,71 @@
+"""The Catalog page: what is searched comes first, no digit is cut off, and a source's address is a link."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import specs
+from app.format import linked
+from hardware_specs.catalog import default_catalog
+
+APP = Path(__file__).parents[2] / "app"
+CATALOG = default_catalog()
+SECTIONS = ("systems", "devices", "links", "nics", "workloads")
+_DIGIT = 6.6  # px of a digit in a table, 13 px Source Sans; capitals are a little wider
+pytestmark = pytest.mark.timeout(300)
+
+
+def opened(section: str, find: str = "") -> AppTest:
+    at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
+    at.run()
+    at.switch_page(str(APP / "views" / "catalog.py"))
+    at.query_params["section"] = section
+    if find:
+        at.query_params["find"] = find
+    at.run()
+    assert not at.exception, [e.message for e in at.exception]
+    return at
+
+
+def shown(at: AppTest) -> str:
+    """The name of the entry whose details are shown."""
+    said = (m.value for m in at.markdown)
+    return next(m[1] for m in (re.match(r"\*\*(.*?)\*\* :gray\[· [A-Z]", text) for text in said) if m).replace("\\", "")
+
+
+def test_a_search_opens_what_is_named_so():
+    assert "H100" in shown(opened("devices", "H100"))
+
+
+@pytest.mark.parametrize("find", ["H100", "MI300X", "Xeon"])
+def test_no_value_is_cut_off(find):
+    at = opened("devices", find)
+    frame = next(f for f in at.dataframe if "Value" in f.value.columns)
+    columns = json.loads(frame.proto.columns)
+    for name in ("Quantity", "Value"):
+        assert columns[name]["width"] >= _DIGIT * max(map(len, frame.value[name])) + 16
+
+
+def test_a_sources_address_is_a_link_and_nothing_else_is():
+    at = opened("devices", "H100")
+    rows = [m.value for m in at.markdown if m.value.startswith("`")]
+    assert any("](https://" in row for row in rows)
+    assert not any("\u2060" in row for row in rows)
+    assert "](" not in linked("me", "javascript:alert(1)")
+    assert "](" not in linked("me", None)
+    assert linked("a]b", "https://x.y/(z) <w>") == "[a\\]b](https://x.y/%28z%29%20%3Cw%3E)"
+
+
+def test_numbers_of_every_entry_are_grouped_and_never_scientific():
+    for section in ("devices", "links", "nics", "systems"):
+        for id in CATALOG.ids(section):
+            entry = {"devices": CATALOG.device, "links": CATALOG.link, "nics": CATALOG.nic, "systems": CATALOG.system}
+            for row in specs.quantities(entry[section](id)):
+                assert not re.search(r"\de[+-]?\d", row.printed), (id, row.path, row.printed)
+    at = opened("workloads", "dlrm")
+    for frame in at.dataframe:
+        for text in frame.value.get("Value", ()):
+            assert not re.search(r"(?<![\d.])\d{5,}", text), text
