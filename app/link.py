@@ -8,17 +8,19 @@ The address is written in callbacks, or to repair it, and nothing reruns after t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import streamlit as st
 
-from app import cached
+from app import cached, words
 from app.boundary import callback
 from engine.choices import default_scenario
 from engine.devices.family import Unsupported
 from engine.presets import PRESETS, Preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
+from hardware_specs.catalog import default_catalog
 
 __all__ = [
     "BASELINE",
@@ -31,6 +33,7 @@ __all__ = [
     "go",
     "home",
     "matching",
+    "moved",
     "on_system",
     "open_pair",
     "open_scenario",
@@ -141,15 +144,60 @@ def open_pair(system: str, workload: str) -> None:
             )
         )  # fmt: skip
         return
-    lengths = ("inputs", "outputs", "params") if workload == now.workload else ()
-    for name in ("batch", "precision", *lengths):
+    fits = cached.report(encode(scenario)).fits
+    for change in _kept(now, scenario):
         try:
-            kept = scenario.with_(**{name: getattr(now, name)})
-            if cached.report(encode(kept)).fits:
+            kept = scenario.with_(**change)
+            if cached.report(encode(kept)).fits or not fits:  # what fits in no way is asked as it was
                 scenario = kept
         except (ScenarioError, Unsupported):
             continue  # not offered there: its own default stays
     open_scenario(scenario)
+    if rows := words.changed(now, scenario, _usual(now)):
+        st.session_state.moved = (scenario, "; ".join(rows))
+
+
+def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
+    """What of a scenario may hold beside another system or workload, one change at a time.
+
+    What is asked belongs to the workload; a what-if and a tile, to the part they were made for. A partition and
+    switches that the pair had by itself were nobody's choice.
+    """
+    same = now.workload == usual.workload
+    yield {"costs": now.costs}
+    yield from ({name: getattr(now, name)} for name in ("batch", "precision"))
+    if same:
+        yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
+    own = _usual(now)
+    if own is None:
+        return
+    if (now.scheme, now.devices) != (own.scheme, own.devices):
+        yield {"devices": now.devices}
+        yield {"scheme": now.scheme, "devices": now.devices, "split": now.split}
+    yield {"streams": now.streams}
+    turned = {name: on for name, on in now.switches.items() if on != own.switches.get(name, on)}
+    yield {"switches": usual.switches | {name: turned[name] for name in usual.switches.keys() & turned}}
+    if _parts(now) == _parts(usual):
+        yield from ({name: getattr(now, name)} for name in ("overrides", "tile"))
+
+
+def _usual(scenario: Scenario) -> Scenario | None:
+    """A pair's own scenario; None where it can't run."""
+    try:
+        return default_scenario(scenario.system, scenario.workload)
+    except (ScenarioError, Unsupported):
+        return None
+
+
+def _parts(scenario: Scenario) -> list[str]:
+    """The devices that a scenario's system is made of."""
+    return [group.device for group in default_catalog().system(scenario.system).devices]
+
+
+def moved() -> str | None:
+    """What the last change of system or workload changed too, while its scenario stands; said once."""
+    scenario, rows = st.session_state.pop("moved", (None, ""))
+    return rows if scenario == current() else None
 
 
 def go(page: str) -> None:

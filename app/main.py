@@ -56,6 +56,10 @@ def _show() -> None:
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if message:
         st.warning(fmt.plain(message), icon=":material/link_off:")
+    if rows := link.moved():
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(f":material/swap_horiz: What could not stay as it was: {fmt.plain(rows)}.", width="content")
+            st.button("Undo", on_click=link.undo, key="undo.moved", type="tertiary")
     slot = st.container()
     try:
         page.run()

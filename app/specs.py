@@ -56,7 +56,9 @@ def quantities(spec: BaseModel) -> list[Number]:
 
 def _row(path: str, label: str, q: Quantity) -> Number:
     unit = {"1": "", "USD": "$"}.get(q.dimension, q.dimension)
-    printed = q.value if isinstance(q.value, str) else fmt.decimal(q.value)
+    printed = str(q.value)
+    if not isinstance(q.value, str) and ("e" in printed or abs(q.value) >= 1e4):  # a year keeps its four digits
+        printed = fmt.decimal(q.value)
     return Number(path, label, printed, q.basis, _where(q), q.si, unit)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "answer_links",
     "answer_roofline",
     "answer_timeline",
+    "changed",
     "format_label",
     "knobs",
     "per",
@@ -111,11 +112,40 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         parts.append(f"{scenario.streams} streams")
     if scenario.scheme == "split":
         parts.append(f"cut at {scenario.split}")
-    parts += [f"{name.replace('_', ' ')} {value:g}" for name, value in scenario.params.items()]
+    parts += [f"{name.replace('_', ' ')} {fmt.decimal(value)}" for name, value in scenario.params.items()]
     normal = default.switches if default else {}
     parts += [f"{name} {'on' if on else 'off'}" for name, on in scenario.switches.items() if on != normal.get(name, on)]
     parts += [f"{tidy(label)} {value}" for label, value in specs.overridden(scenario)]
     return parts
+
+
+def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
+    """What of a scenario another one has otherwise, each as `precision FP16, not BF16`, beside system and workload.
+
+    The request's own lengths and parameters are another workload's to set: they are compared on the same one. A switch
+    that is gone counts where it was turned: it stood otherwise than in `own`, the usual scenario of the former pair.
+    """
+
+    def partition(s: Scenario) -> str:
+        return SCHEMES.get(s.scheme, s.scheme).lower() + (f" on {s.devices}" if s.devices > 1 else "")
+
+    fields = {
+        "batch": lambda s: f"{s.batch:,}",
+        "precision": lambda s: format_label(s.precision),
+        "partition": partition,
+        "streams": lambda s: f"{s.streams:,}",
+        "tile": lambda s: " × ".join(map(str, s.tile)) or "automatic",
+        "what-ifs": lambda s: f"{len(s.overrides)}" if s.overrides else "none",
+        "layer formats": lambda s: f"{len(s.layers)}" if s.layers else "none",
+    }
+    if was.workload == now.workload:
+        fields |= {"input": lambda s: f"{s.inputs:,}", "output": lambda s: f"{s.outputs:,}"}
+        fields |= {"parameters": lambda s: ", ".join(f"{k} {fmt.decimal(v)}" for k, v in s.params.items()) or "its own"}
+    both = ((name, write(was), write(now)) for name, write in fields.items())
+    rows = [f"{name} {new}, not {old}" for name, old, new in both if old != new]
+    normal = own.switches if own else {}
+    lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
+    return rows + ([f"without {', '.join(lost)}"] if lost else [])
 
 
 def answer_breakdown(report: Report) -> str:

@@ -80,7 +80,7 @@ def pick() -> tuple[str, str | None]:
             hide_index=True,
             on_select="rerun",
             selection_mode="single-row",
-            key=f"v.catalog.{section}.{wanted}",  # a row picked in another list is none of this one
+            key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
             height="content" if len(found) <= 8 else 560,
             alt=f"Catalog: {answer}",
             column_config={"Name": st.column_config.TextColumn(width="large")},
