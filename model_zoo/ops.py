@@ -7,10 +7,13 @@ engine's business.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["CONTRACTIONS", "KINDS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "Shard", "dim"]
+__all__ = [
+    "CONTRACTIONS", "KINDS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "Shard", "dim", "recurrence",
+]  # fmt: skip
 
 KINDS: tuple[str, ...] = (
     # contractions: G independent products of (M x K) by (K x N)
@@ -134,6 +137,18 @@ class Op:
     def attribute(self, name: str, default: float = 0.0) -> float:
         """Value of a named attribute, e.g. the kernel size of a convolution."""
         return dict(self.attributes).get(name, default)
+
+
+def recurrence(ops: Sequence[Op], at: int) -> int:
+    """Number of ops of the recurrent cell that starts at `at`: the product of its inputs, if it has one, then what
+    steps through the sequence; 0 where no cell starts there. [-]"""
+    first = ops[at]
+    inner = end = at + (not first.sequential)
+    while end < len(ops) and ops[end].sequential:
+        end += 1
+    if not any(op.contraction for op in ops[inner:end]):
+        return 0
+    return end - at if inner == at or (first.contraction and first.steps == ops[inner].steps) else 0
 
 
 @dataclass(frozen=True, slots=True)

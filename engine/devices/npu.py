@@ -9,6 +9,7 @@ ahead while the chain of the state is under way, so the two overlap and do not a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +20,13 @@ from engine.devices.npu_isa.chains import CELLS, DEPTHS, Passes, cut, floor_cycl
 from engine.devices.npu_isa.instance import Engine
 from engine.devices.npu_isa.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
 from hardware_specs.schema import Device
-from model_zoo.ops import Graph, Op
+from model_zoo.ops import Graph, Op, recurrence
 
 __all__ = ["FAMILY", "peak", "stored_bits"]
 
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
-_GATES = {3: "gru", 4: "lstm"}
+_CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
+"""Program of a recurrent cell, by its gates and by how many products they take."""
 
 _STEPS: dict[str, tuple[str, ...]] = {
     "Add": ("add",), "Mul": ("mul",), "Div": ("mul",), "BatchNormalization": ("mul", "add"),
@@ -52,6 +54,12 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
         for op in phase.ops:
             if op.kind == "BinaryGemm":
                 return f"{device.name} multiplies small floats; it has no instruction for the binary layer {op.name}."
+        at = 0
+        while at < len(phase.ops):
+            count = recurrence(phase.ops, at)
+            if count and _cell_of(phase.ops[at : at + count]) not in CELLS:
+                return f"{device.name} has programs for RNN, GRU and LSTM steps; {phase.ops[at].name} is none of these."
+            at += count or 1
     return None
 
 
@@ -79,7 +87,7 @@ def _priced(job: Job) -> _Sheet:
     stream = spilled_bytes / bandwidth if bandwidth else numbers((n,))
     at = 0
     while at < n:
-        cell = _cell_at(job.ops, at)
+        cell = recurrence(job.ops, at)
         at += _price_cell(job, engine, sheet, stream, at, cell) if cell else _price_run(job, engine, sheet, stream, at)
     return sheet
 
@@ -139,19 +147,6 @@ def _weights(job: Job, sheet: _Sheet, bits: float, spilled: dict[str, float]) ->
     return sheet.offchip.copy()
 
 
-def _cell_at(ops: tuple[Op, ...], at: int) -> int:
-    """Number of ops of the recurrent cell that starts at `at`; 0 where none does."""
-    first = ops[at]
-    if not first.steps.s:
-        return 0
-    name = first.name.split("-")[0]
-    end = at
-    while end < len(ops) and ops[end].steps.s and ops[end].name.split("-")[0] == name:
-        end += 1
-    recurrent = any(op.contraction and op.sequential for op in ops[at:end])
-    return end - at if recurrent else 0
-
-
 def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     """Seconds and bytes until `peers` devices, each with its share of `elements` float16 values, all hold them."""
     if peers <= 1 or job.link is None:
@@ -159,6 +154,13 @@ def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     sent = (peers - 1.0) / peers * elements * 2.0
     rate = job.link.bandwidth.si * (job.link.payload.si if job.link.payload else 1.0)
     return job.link.latency.si * job.link_hops + sent / rate, sent
+
+
+def _cell_of(ops: Sequence[Op]) -> str:
+    """Which program runs a recurrent cell; empty where none does."""
+    products = [op for op in ops if op.contraction and op.sequential]
+    gates = sum(round(op.n.coef / op.k.coef) for op in products)
+    return _CELLS.get((gates, len(products)), "")
 
 
 def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int, count: int) -> int:
@@ -170,8 +172,7 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     ops = job.ops[at : at + count]
     recurrent = next(op for op in ops if op.contraction and op.sequential)
     hidden = recurrent.k.coef
-    gates = max(1, round(recurrent.n.coef / hidden))
-    kind = _GATES.get(gates, "lstm")
+    kind = _cell_of(ops)
     parallel = recurrent.attribute("parallel", 1.0)
     apart = min(job.ways, parallel)
     held = math.ceil(parallel / apart)  # copies on one device
@@ -184,13 +185,14 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     occupied = numbers((count,))
     for i, op in enumerate(ops):
         if op.contraction:
-            occupied[i] = together * gates * engine.product(1.0, rows, op.k.coef)
+            occupied[i] = together * round(op.n.coef / hidden) * engine.product(1.0, rows, op.k.coef)
     streamed = stream[at : at + count] / executions * engine.clock  # cycles a step waits for DRAM
     waits = np.array([larger(one, 0.0) for one in streamed - occupied], dtype=object)
     ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
     chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
     mfu = together * chains * engine.vectors(rows) * engine.vector_beats
-    wire_s, sent = _exchange(job, peers, hidden * together)
+    handed = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
+    wire_s, sent = (handed * one for one in _exchange(job, peers, hidden * together))
     floor = floor_cycles(kind, engine.pipe)
     busy = occupied.sum() + waits.sum()
     step = largest((busy, mfu, floor + wire_s * engine.clock))
@@ -207,11 +209,14 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     sheet.seconds[[at + i for i in waiting], _OVERHEAD] += left * (1.0 - working)
     sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
     sheet.sent += sent * executions
-    name = ops[0].name.split("-")[0]
+    name = ops[0].name.removesuffix("-input")
     # the first input has nothing to hide behind, and a sequence has to be started
     opening = (engine.pipe.start + pass_cycles(engine.pipe)) * rounds / engine.clock
     sheet.other.append((f"start of {name}", "overhead", opening))
-    gather_s, gathered = _exchange(job, apart, steps * hidden * parallel)
+    read = any(
+        ops[-1].name in op.inputs for op in job.ops[at + count :]
+    )  # every step's state, else the last one leaves
+    gather_s, gathered = _exchange(job, apart, (steps if read else 1.0) * hidden * parallel)
     if gathered:
         sheet.other.append((f"outputs of {name}", "links", gather_s * recurrent.layers / parallel * job.batch))
         sheet.sent += gathered * recurrent.layers / parallel * job.batch
@@ -246,7 +251,7 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
             sheet.seconds[i, _HOST] += _runs(job, ops[i]) * size * 2.0 / job.model["host_rate"]
         return end - at
     covered, passes, end = 0.0, Passes(engine.pipe.mfus), at
-    while end < len(ops) and ops[end].kind not in HOST_KINDS and not _cell_at(ops, end):
+    while end < len(ops) and ops[end].kind not in HOST_KINDS and not recurrence(ops, end):
         op = ops[end]
         if op.contraction and end > at:
             break

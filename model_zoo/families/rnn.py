@@ -2,7 +2,7 @@
 
 A GRU step is 6 h (x + h) multiply-adds doubled to operations, an LSTM step 8 h (x + h): the counts papers use. The
 reset gate of the GRU scales the recurrent product (the form of cuDNN and of instruction-set processors), so both
-matrices of a step are one product each.
+matrices of a step are one product each. Every stacked layer has operators of its own, so that layers can lie apart.
 """
 
 from __future__ import annotations
@@ -71,6 +71,21 @@ def _gru(cell: Cell, width: int, source: tuple[str, ...]) -> None:
     cell.pointwise("state", "Add", 1, (scaled, new), 2, writes=1)  # n + z (h - n)
 
 
+def _gru_reset_first(cell: Cell, width: int, source: tuple[str, ...]) -> None:
+    """The GRU as first published: the reset gate scales the state, so its candidate waits for a second product."""
+    x = cell.product("input", width, source, 3, recurrent=False)
+    h = cell.product("recurrent", cell.hidden, (), 2, recurrent=True)
+    gates = cell.pointwise("gate-add", "Add", 2, (x, h), 2)
+    gates = cell.pointwise("gates", "Sigmoid", 2, (gates,))
+    reset = cell.pointwise("reset", "Mul", 1, (gates,), 2, reads=1)
+    new = cell.product("candidate-recurrent", cell.hidden, (reset,), 1, recurrent=True)
+    new = cell.pointwise("candidate-add", "Add", 1, (x, new), 2)
+    new = cell.pointwise("candidate", "Tanh", 1, (new,))
+    away = cell.pointwise("blend-subtract", "Add", 1, (new,), 2, reads=1)  # h - n
+    scaled = cell.pointwise("blend-scale", "Mul", 1, (gates, away), 2)  # z (h - n)
+    cell.pointwise("state", "Add", 1, (scaled, new), 2, writes=1)  # n + z (h - n)
+
+
 def _lstm(cell: Cell, width: int, source: tuple[str, ...]) -> None:
     x = cell.product("input", width, source, 4, recurrent=False)
     h = cell.product("recurrent", cell.hidden, (), 4, recurrent=True)
@@ -92,8 +107,11 @@ def _plain(cell: Cell, width: int, source: tuple[str, ...]) -> None:
 
 
 def step_of(kind: str) -> Callable[[Cell, int, tuple[str, ...]], None]:
-    """What adds the ops of a step to a cell: ``step(cell, width of the input, ops before it)``."""
-    return {"gru": _gru, "lstm": _lstm, "rnn": _plain}[kind]
+    """What adds the ops of a step to a cell: ``step(cell, width of the input, ops before it)``.
+
+    ``gru`` resets behind the recurrent product (ONNX's ``linear_before_reset`` = 1), ``gru-reset-first`` before it.
+    """
+    return {"gru": _gru, "gru-reset-first": _gru_reset_first, "lstm": _lstm, "rnn": _plain}[kind]
 
 
 def _front(params: Params, width: int) -> tuple[list[Op], int, tuple[str, ...]]:
@@ -121,7 +139,7 @@ def _front(params: Params, width: int) -> tuple[list[Op], int, tuple[str, ...]]:
 
 def _build(values: Mapping[str, Any]) -> Graph:
     params = Params(values)
-    kind = params.word("cell", ("gru", "lstm", "none"))
+    kind = params.word("cell", ("gru", "gru-reset-first", "lstm", "rnn", "none"))
     inputs = params.whole("input", 1, 1_048_576)
     hidden = params.whole("hidden", 0 if kind == "none" else 1, 1_048_576)
     stacked = params.whole("layers", 1, 1024)
@@ -132,13 +150,11 @@ def _build(values: Mapping[str, Any]) -> Graph:
     if kind != "none":
         step = step_of(kind)
         side = directions * instances
-        first = Cell("rnn" if stacked == 1 else "rnn1", "recurrent", hidden, side, side)
-        step(first, width, source)
-        ops += first.ops
-        if stacked > 1:
-            later = Cell("rnn2+", "recurrent", hidden, side * (stacked - 1), side)
-            step(later, hidden * directions, (first.ops[-1].name,))
-            ops += later.ops
+        for layer in range(1, stacked + 1):
+            cell = Cell("rnn" if stacked == 1 else f"rnn{layer}", "recurrent", hidden, side, side)
+            step(cell, width, source)
+            ops += cell.ops
+            width, source = hidden * directions, (cell.ops[-1].name,)
         state = hidden * directions * instances * stacked * (2 if kind == "lstm" else 1)
     leaving = hidden * directions * instances if kind != "none" else width
     return Graph(

@@ -1,9 +1,10 @@
 """An ONNX file as a graph of ops: shapes from ONNX's own inference, counts by the rules of families/blocks.py.
 
-The batch is the open axis that is called so (batch, batch_size, N), else the first axis of the first input. One other
-axis of the inputs may be open: it is the length S, and the context C where it occurs a second time in one count, as in
-attention scores. What grows neither in proportion to them nor stays is refused. Where the file fixes the batch,
-activations are taken to grow with it in proportion.
+The batch is the open axis that is called so (batch, batch_size, N), else the first axis of the first input, unless a
+recurrent layer says which one it is: ONNX names its axes, and its sequence comes first. One other axis of the inputs
+may be open: it is the length S, and the context C where it occurs a second time in one count, as in attention scores.
+What grows neither in proportion to them nor stays is refused. Where the file fixes the batch, activations are taken to
+grow with it in proportion.
 
 What follows from weights alone is worked out once and costs nothing (runtimes do it when they load), and so is what
 follows from the lengths (shapes, masks, positions). Weights kept outside the file are not needed: only shapes are read.
@@ -19,8 +20,8 @@ from typing import Any
 
 from model_zoo.families.blocks import OPERATIONS, elementwise, move
 from model_zoo.importers.onnx_counts import Survey, combined
-from model_zoo.importers.onnx_file import MAX_BYTES, MAX_NODES, open_file, shown
-from model_zoo.importers.onnx_products import PRODUCTS, attributes_of
+from model_zoo.importers.onnx_file import MAX_BYTES, MAX_NODES, File, open_file, shown
+from model_zoo.importers.onnx_products import PRODUCTS, RECURRENT, attributes_of, axes_of
 from model_zoo.importers.onnx_shapes import MICROSOFT
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase
 from model_zoo.schema import WorkloadError
@@ -51,7 +52,7 @@ _WIDENED = frozenset({"Tile", "Resize", "Pad"})  # what they read is not what th
 _POOLS = frozenset({"MaxPool", "AveragePool"})
 _REDUCED = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
 _SKIPS = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})  # an addition on top
-_PARTED = frozenset({"LSTM", "GRU", "RNN", "Attention"})  # several ops, named after the node
+_PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
 _WHY = {
     "If": "what runs depends on the data", "Loop": "how often it runs depends on the data",
     "Scan": "it holds a graph of its own", "NonZero": "its size depends on the data",
@@ -165,6 +166,26 @@ def _free(file: Survey, node: Any) -> bool:
     return False
 
 
+def _survey(opened: File) -> Survey:
+    """Shapes of a file, its batch where its first recurrent layer has it."""
+    file = Survey(opened)
+    node = next((n for n in opened.nodes if n.op_type in RECURRENT and n.domain in ("", "ai.onnx")), None)
+    if node is None or node.input[0] in opened.weights:
+        return file
+    at, along = axes_of(attributes_of(node))
+    rows, steps = (file.measure(node.input[0], lambda s, axis=axis: s[axis]) for axis in (at, along))
+    if isinstance(opened.batch, int):
+        axes = next(axes for axes in opened.inputs.values() if axes)
+        named = rows[0] != opened.batch and int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
+        return Survey(replace(opened, batch=int(rows[0]))) if named else file
+    batch, length = (file.powers(found, f"node {shown(node.name)}") for found in (rows, steps))
+    if batch[0] or not length[0]:
+        return file
+    if opened.length is None:  # the open axis is the sequence
+        return Survey(replace(opened, batch=int(rows[0]), length=opened.batch))
+    return Survey(replace(opened, batch=opened.length, length=opened.batch)) if batch[1] else file
+
+
 def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | None = None) -> Graph:
     """Graph of an ONNX model given as bytes; WorkloadError says in one sentence what can't be read.
 
@@ -173,7 +194,7 @@ def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | N
     refused. Where a request's parts do not grow alike, what enters and leaves counts the larger kind.
     """
     opened = open_file(data, sizes or {})
-    file = Survey(opened)
+    file = _survey(opened)
     names: set[str] = set()
     ops: list[Op] = []
     for number, node in enumerate(opened.nodes, 1):

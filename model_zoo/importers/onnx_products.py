@@ -14,7 +14,9 @@ from model_zoo.importers.onnx_file import shown
 from model_zoo.ops import Dim, Op
 from model_zoo.schema import WorkloadError
 
-__all__ = ["PRODUCTS", "attributes_of"]
+__all__ = ["PRODUCTS", "RECURRENT", "attributes_of", "axes_of"]
+
+RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
@@ -172,10 +174,16 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
     return _contraction(file, name, list(node.input), node.output[0], extents)
 
 
+def axes_of(found: Mapping[str, Any]) -> tuple[int, int]:
+    """Axes of a recurrent layer's input that are its batch and its sequence, by the layer's attributes."""
+    return (0, 1) if found.get("layout", 0) else (1, 0)
+
+
 def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
     """LSTM, GRU or RNN: the steps of families/rnn.py, a copy for each direction."""
     found = attributes_of(node)
     kind = node.op_type.lower()
+    step_kind = "gru-reset-first" if kind == "gru" and not found.get("linear_before_reset", 0) else kind
     for side in node.input[1:3]:
         if side not in file.constant:
             raise WorkloadError(f"node {shown(name)}: a recurrent layer whose weights are computed can't be counted")
@@ -183,11 +191,10 @@ def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
         raise WorkloadError(f"node {shown(name)}: an LSTM with peepholes has no count here")
     directions, gates, width = file.shape(node.input[1])
     hidden = gates // GATES[kind]
-    batched = bool(found.get("layout", 0))
-    rows, steps = (file.measure(node.input[0], lambda s, at=at: s[at]) for at in ((0, 1) if batched else (1, 0)))
+    rows, steps = (file.measure(node.input[0], lambda s, at=at: s[at]) for at in axes_of(found))
     row, step = file.spread([rows, steps], f"node {shown(name)}")
     cell = Cell(name, "network", hidden, directions, directions, row, step)
-    step_of(kind)(cell, width, file.made_by(node.input[:1]))
+    step_of(step_kind)(cell, width, file.made_by(node.input[:1]))
     read, new = file.own(list(node.input[1:4]))
     held = sum(op.stored for op in cell.ops) * directions
     share = 0.0 if new == 0 else new / held

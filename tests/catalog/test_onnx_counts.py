@@ -51,15 +51,19 @@ def test_transposed_and_three_dimensional_convolutions():
     assert (clip.attribute("kernel_t"), clip.attribute("frames"), clip.attribute("height")) == (3, 6, 8)
 
 
-@pytest.mark.parametrize(("kind", "gates", "cell"), [("LSTM", 4, "lstm"), ("GRU", 3, "gru")])
+@pytest.mark.parametrize(
+    ("kind", "gates", "cell"),
+    [("LSTM", 4, "lstm"), ("GRU", 3, "gru"), ("GRU", 3, "gru-reset-first"), ("RNN", 1, "rnn")],
+)
 @pytest.mark.parametrize("directions", [1, 2])
 def test_recurrent_layers_equal_the_builder(kind, gates, cell, directions):
     hidden, width = 6, 5
     weights = {"w": f32(directions, gates * hidden, width), "r": f32(directions, gates * hidden, hidden),
                "b": f32(directions, 2 * gates * hidden)}  # fmt: skip
     way = "bidirectional" if directions == 2 else "forward"
+    more = {"linear_before_reset": 1} if cell == "gru" else {}
     data = model(
-        [node(kind, ["x", "w", "r", "b"], ["y"], name="rnn", hidden_size=hidden, direction=way)],
+        [node(kind, ["x", "w", "r", "b"], ["y"], name="rnn", hidden_size=hidden, direction=way, **more)],
         [("x", FLOAT, ["steps", "batch", width])], [("y", FLOAT, None)], weights,
     )  # fmt: skip
     built = build("rnn", {"cell": cell, "input": width, "hidden": hidden, "directions": directions})
@@ -71,6 +75,46 @@ def test_recurrent_layers_equal_the_builder(kind, gates, cell, directions):
         for at in ((1, 4, 4), (3, 9, 9)):
             assert here.flops.at(*at) * here.steps.at(*at) == there.flops.at(*at) * there.steps.at(*at)
             assert here.reads.at(*at) == there.reads.at(*at)
+
+
+@pytest.mark.parametrize("axes", [(50, 2), ("T", 2), ("steps", "requests"), (50, "batch"), (1, 50), (50, 1)])
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("behind", ["input", "Relu", "Transpose"])
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_the_sequence_axis_is_not_the_batch(kind, gates, behind, layout, axes):
+    """A request of a recurrent layer is one row that steps through the sequence, however the file lays its axes."""
+    hidden, width = 6, 5
+    given = [*(axes if layout == 0 else axes[::-1]), width]
+    nodes = []
+    if behind == "Transpose":
+        given = [given[1], given[0], width]
+        nodes = [node("Transpose", ["x"], ["v"], perm=[1, 0, 2])]
+    elif behind == "Relu":
+        nodes = [node("Relu", ["x"], ["v"])]
+    nodes.append(node(kind, ["v" if nodes else "x", "w", "r"], ["y"], name="rnn", hidden_size=hidden, layout=layout))
+    weights = {"w": f32(1, gates * hidden, width), "r": f32(1, gates * hidden, hidden)}
+    graph = read_onnx(model(nodes, [("x", FLOAT, given)], [("y", FLOAT, None)], weights))
+    steps = axes[0] if isinstance(axes[0], int) else 7
+    for batch in (1, 3):
+        for op in graph.phases[0].ops:
+            if op.contraction:
+                assert (op.m.at(batch, 7), op.steps.at(batch, 7)) == (batch, steps)
+        assert graph.macs(batch, 7) == batch * steps * gates * hidden * (width + hidden)
+        assert graph.input_elements.at(batch, 7) == batch * steps * width
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_gru_resets_before_its_product_unless_it_says_otherwise(after):
+    """`linear_before_reset` is 0 where a file leaves it out: then the candidate's product waits for the reset state."""
+    weights = {"w": f32(1, 18, 5), "r": f32(1, 18, 6)}
+    more = {"linear_before_reset": 1} if after else {}
+    data = model([node("GRU", ["x", "w", "r"], ["y"], name="g", hidden_size=6, **more)],
+                 [("x", FLOAT, ["T", "batch", 5])], [("y", FLOAT, None)], weights)  # fmt: skip
+    graph = read_onnx(data)
+    waiting = [op.n.coef for op in graph.phases[0].ops if op.contraction and op.sequential]
+    assert waiting == ([18] if after else [12, 6])
+    assert graph.parameters == 18 * 11
+    assert graph.macs(2, 7) == 2 * 7 * 18 * 11
 
 
 def test_a_plain_recurrent_layer():

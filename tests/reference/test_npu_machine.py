@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.choices import default_scenario
 from engine.devices.npu_isa.accuracy import accuracy
+from engine.devices.npu_isa.chains import CELLS
 from engine.devices.npu_isa.instance import Engine
 from engine.devices.npu_isa.machine import Processor, arithmetic, relative_error
 from engine.devices.npu_isa.programs import attention, convolution, mlp, recurrent, split_to_units
@@ -16,7 +17,8 @@ from engine.devices.npu_isa.timing import sequence_cycles
 from engine.evaluate import evaluate
 from engine.settings import apply_all
 from hardware_specs.catalog import default_catalog
-from tests.reference import naive
+from model_zoo.catalog import Zoo, default_zoo
+from tests.reference import naive, onnx_oracle
 
 FORMATS = ("fp32", "ms-fp9", "ms-fp8")
 ERRORS = {"fp32": 0.005, "ms-fp9": 0.12, "ms-fp8": 0.25}  # float16 outside the products; a bit less doubles the rest
@@ -90,13 +92,33 @@ def _lstm_reference(xs, weights, hidden):
     return found
 
 
-CELLS = {"gru": (_gru_parts, _gru_reference), "lstm": (_lstm_parts, _lstm_reference)}
+def _rnn_parts(prefix, width, hidden):
+    w, r = draw(hidden, width, scale=width**-0.5), draw(hidden, hidden, scale=hidden**-0.5)
+    bias = draw(hidden, scale=0.2)
+    held = {f"{prefix}b": bias, f"{prefix}h@": np.zeros(hidden, np.float32)}
+    return {f"{prefix}W": w, f"{prefix}U": r}, held, (w, r, np.concatenate([bias, np.zeros_like(bias)]))
 
 
-@pytest.mark.parametrize("cell", sorted(CELLS))
+def _by_onnx(kind, **attributes):
+    def reference(xs, weights, hidden):
+        feeds = {"x": xs[:, None], "w": weights[0][None], "r": weights[1][None], "b": weights[2][None]}
+        return list(onnx_oracle.run(kind, feeds, hidden_size=hidden, **attributes)[:, 0, 0])
+
+    return reference
+
+
+REFERENCES = {
+    "gru": (_gru_parts, _gru_reference),
+    "gru-reset-first": (_gru_parts, _by_onnx("GRU", linear_before_reset=0)),
+    "lstm": (_lstm_parts, _lstm_reference),
+    "rnn": (_rnn_parts, _by_onnx("RNN")),
+}
+
+
+@pytest.mark.parametrize("cell", sorted(CELLS))  # of the processor: none goes without a reference
 @pytest.mark.parametrize(("layers", "directions"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 def test_recurrent_cells_stacked_and_bidirectional(cell, layers, directions):
-    parts_of, reference_of = CELLS[cell]
+    parts_of, reference_of = REFERENCES[cell]
     hidden, width, steps = 40, 24, 5
     xs = draw(steps, width)
     matrices, vectors, wanted = {}, {f"x{t}": x for t, x in enumerate(xs)}, xs
@@ -158,16 +180,30 @@ def test_unknown_operators_are_refused_in_one_sentence():
         run.run([Host("sort", "s", "t")])
 
 
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    """The zoo with a network of one layer of every cell that the processor has a program for."""
+    folder, text = tmp_path_factory.mktemp("zoo"), default_zoo().path("deepbench-gru-1024").read_text()
+    for cell in CELLS:
+        own = text.replace("id: deepbench-gru-1024", f"id: one-{cell}").replace("value: gru,", f"value: {cell},")
+        (folder / f"one-{cell}.yaml").write_text(own)
+    found = Zoo().with_guest(folder)
+    assert not found.problems
+    return found
+
+
 @settings(max_examples=200, deadline=None)
 @given(
-    cell=st.sampled_from(["gru", "lstm"]), hidden=st.integers(1, 3000), width=st.integers(1, 3000),
+    cell=st.sampled_from(sorted(CELLS)), hidden=st.integers(1, 3000), width=st.integers(1, 3000),
     steps=st.integers(1, 40), tiles=st.integers(1, 12), lanes=st.sampled_from([10, 16, 40, 100]),
     native=st.sampled_from([100, 128, 400]), mfus=st.integers(1, 3), depth=st.integers(0, 400),
 )  # fmt: skip
-def test_priced_sequences_equal_the_run_chain_by_chain(cell, hidden, width, steps, tiles, lanes, native, mfus, depth):
+def test_priced_sequences_equal_the_run_chain_by_chain(
+    zoo, cell, hidden, width, steps, tiles, lanes, native, mfus, depth
+):
     base = default_scenario(
-        "brainwave-s10-isca18", f"deepbench-{cell}-1024", devices=1, scheme="single", inputs=steps
-    ).with_(params={"hidden": hidden, "input": width})
+        "brainwave-s10-isca18", "deepbench-gru-1024", devices=1, scheme="single", inputs=steps
+    ).with_(workload=f"one-{cell}", params={"hidden": hidden, "input": width})
     block = {"tiles": tiles, "lanes": lanes, "native_dim": native, "mfus": mfus}
     scenario = apply_all(
         base,
@@ -176,11 +212,11 @@ def test_priced_sequences_equal_the_run_chain_by_chain(cell, hidden, width, step
     )
     from engine.bind import bind
 
-    engine = Engine.of(bind(scenario).device)
+    engine = Engine.of(bind(scenario, zoo=zoo).device)
     gates = engine.product(1.0, hidden, width), engine.product(1.0, hidden, hidden)
     vector = engine.vectors(hidden) * engine.vector_beats
     cycles, busy = sequence_cycles(cell, steps, dict(zip("WU", gates, strict=True)), vector, engine.pipe)
-    report = evaluate(scenario)
+    report = evaluate(scenario, zoo=zoo)
     inside = report.latency_s - report.breakdown["links"]
     assert inside == pytest.approx(cycles / engine.clock, rel=1e-9)
     assert all(0 <= b <= cycles for b in busy.values())

@@ -115,6 +115,17 @@ GRU = (
 """One GRU step, reset gate behind the recurrent product; the update gate's weights are stored negated, so its chain
 yields y = 1 - z and the step is h' = y n + (h - y h). The recurrent bias `cn` is only there where a model has one."""
 
+GRU_RESET_FIRST = (
+    *GRU[:3],
+    Chain("h@", _v("add:xr sigmoid mul:h@"), "rh", "Ur"),
+    GRU[4],
+    Chain("rh", _v("add:xn tanh mul:y add:t"), "h", "Un"),
+)
+"""One GRU step, reset gate before the recurrent product: the candidate's product waits for the state it resets."""
+
+RNN = (Chain("x", _v("add:b"), "xh", "W"), Chain("h@", _v("add:xh tanh"), "h", "U"))
+"""One step of a plain recurrent layer."""
+
 LSTM = (
     Chain("x", _v("add:bf"), "xf", "Wf"),
     Chain("x", _v("add:bi"), "xi", "Wi"),
@@ -130,7 +141,9 @@ LSTM = (
 
 CELLS: dict[str, tuple[Chain, ...]] = {
     "gru": tuple(Chain(c.source, tuple(v for v in c.ops if v.operand != "cn"), c.target, c.matrix) for c in GRU),
+    "gru-reset-first": GRU_RESET_FIRST,
     "lstm": LSTM,
+    "rnn": RNN,
 }
 
 
