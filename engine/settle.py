@@ -228,10 +228,10 @@ def _hop(messages, size, pieces, start_s, rate, busy, out, n):
 
 
 @kernel
-def _load(wire, hop_s, alike, n):
-    """A hop's time on its wire; alike wires share it."""
+def _load(wire, hop_s, messages, size, rate, alike, n):
+    """A hop's time on its wire, what hides behind the devices' work included; alike wires share it."""
     for p in range(n):
-        wire[p] += hop_s[p] / alike
+        wire[p] += max(hop_s[p], messages[p] * (size[p] / rate[p])) / alike
 
 
 @kernel
@@ -294,7 +294,7 @@ def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     for h in range(hops):
         a = hop0 + 5 * h
         _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
-        _load(rows[wire_t + wire_of[h]], rows[hop_t + h], float(alike[h]), n)
+        _load(rows[wire_t + wire_of[h]], rows[hop_t + h], rows[a], rows[a + 1], rows[a + 4], float(alike[h]), n)
         if hidden[h] != 0:
             _zero(rows[hop_t + h], n)
         _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from engine.bind import Bound, Wire
 from engine.devices import family
 from engine.devices.family import Unsupported
 from engine.partition.parallel import data_parallel
-from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, wire_bytes
+from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, leaving, wire_bytes
 from engine.partition.tables import shard_tables
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
-from model_zoo.ops import Graph, Op
+from model_zoo.ops import Graph, Op, recurrence
 
 __all__ = [
     "LOOKUPS",
@@ -28,7 +28,6 @@ __all__ = [
     "second_format_of",
     "split_wire",
     "wire_bytes",
-    "with_tile",
 ]
 
 
@@ -69,11 +68,11 @@ def _cut(bound: Bound, ops: list[Op], at: int) -> float:
     if not needed and before:
         needed = {ops[at - 1].name}
     length = float(s.inputs)
-    return sum(before[name].writes.at(s.batch, length, length) for name in needed)
+    return sum(leaving(before[name], s.batch, length) for name in needed)
 
 
 def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
-    """The first phase's ops cut into consecutive stages."""
+    """The first phase's ops cut into consecutive stages, each cut over a way of its own from device to device."""
     ops = list(bound.graph.phases[0].ops)
     edges = [0, *cuts, len(ops)]
     stages, hops = [], list(host_hops(bound))
@@ -84,8 +83,19 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-            crossing = _cut(bound, ops, high) * wire_bytes(formats[i])
-            hops.append(Hop(f"cut after {ops[high - 1].name}", wire, crossing, passes))
+            crossing = _cut(bound, ops, high) * wire_bytes(bound.family.io_format or formats[i])
+            pieces = 1.0 * s.inputs if bound.family.streams_io and ops[high - 1].steps.s else 1.0
+            hops.append(
+                Hop(
+                    f"cut after {ops[high - 1].name}",
+                    wire,
+                    crossing,
+                    passes,
+                    pieces,
+                    way=f"to part {i + 2}",
+                    after=i + 1,
+                )
+            )
     return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1)
 
 
@@ -138,44 +148,64 @@ def _split(bound: Bound) -> Plan:
 
 
 def _units(ops: list[Op]) -> list[int]:
-    """Where the network may be cut: before weights, but not inside a recurrence. Positions of the first ops."""
-    starts = [0]
-    for i, op in enumerate(ops[1:], 1):
-        cell = op.name.split("-")[0] if op.steps.s else ""
-        inside = bool(cell) and cell == (ops[i - 1].name.split("-")[0] if ops[i - 1].steps.s else "")
-        if op.stored > 0 and not inside:
-            starts.append(i)
+    """Where the network may be cut: before weights, but not inside a recurrence, nor inside layers that are one op
+    each, for a request goes through all ops of a layer before the next one. Positions of the first ops."""
+    starts, at = [], 0
+    while at < len(ops):
+        if not at or ops[at].stored > 0:
+            starts.append(at)
+        folded = sum(1 for _ in takewhile(lambda op, copies=ops[at].layers: op.layers == copies > 1, ops[at:]))
+        at += recurrence(ops, at) or folded or 1
     return starts
 
 
-def _pinned(bound: Bound) -> Plan:
-    """Weights pinned over k devices, depth first: each takes ops in order until its share is full.
-
-    Where a piece is larger than a device's room, or there are fewer pieces than devices, every matrix is divided
-    between all devices instead: copies of a cell side by side go apart, others are cut by rows.
-    """
-    ops = list(bound.graph.phases[0].ops)
-    count = bound.scenario.devices
+def _depth_first(ops: list[Op], count: int) -> list[int]:
+    """Where to cut ops so that each of at most `count` devices takes them in order until its share is full."""
     total = sum(op.stored * op.layers for op in ops)
-    starts = _units(ops)
-    sizes = [sum(op.stored * op.layers for op in ops[a:b]) for a, b in pairwise([*starts, len(ops)])]
-    cuts, filled, here, largest = [], 0.0, 0.0, 0.0
-    for start, size in zip(starts, sizes, strict=True):
+    cuts, filled, here = [], 0.0, 0.0
+    for start, end in pairwise([*_units(ops), len(ops)]):
+        size = sum(op.stored * op.layers for op in ops[start:end])
         full = filled + size > total * (len(cuts) + 1) / count * 1.0001
         if start and len(cuts) < count - 1 and here > 0 and full:
             cuts.append(start)
             here = 0.0
         filled, here = filled + size, here + size
-        largest = max(largest, here)
+    return cuts
+
+
+def _pinned(bound: Bound) -> Plan:
+    """Weights pinned over k devices, one of several ways, of as many devices as are worth it.
+
+    Pieces of the network, depth first: each device takes ops in order until its share is full, and works on another
+    request than the next one. Or every matrix divided: copies of a cell side by side go apart, others are cut by rows,
+    and all devices work on one request.
+    """
+    ops, format = list(bound.graph.phases[0].ops), bound.scenario.precision
     wire = bound.wire("network") or bound.wire("peer")
-    room, bits = bound.family.pins(bound.device, bound.scenario.precision) if bound.family.pins else (float("inf"), 0.0)
-    used = len(cuts) + 1
-    if count > 1 and bound.family.pins and (used < count or largest * bits / 8 > room):
-        stage = Stage("network", bound.device, count, every_op(bound.graph), bound.scenario.precision, wire)
-        return Plan((stage,), host_hops(bound), 1, (count,), False, ("Every matrix is divided between all devices.",))
-    plan = _chain(bound, cuts, [bound.device] * used, [bound.scenario.precision] * used, wire)
-    idle = f"{count - used} of {count} devices hold nothing: the network has too few pieces to cut."
-    return replace(plan, devices_used=(count,), notes=(idle,) if used < count else ())
+    group, most = bound.system.devices[0], bound.scenario.devices
+    options: list[Plan] = []
+    known: set[tuple[int, ...]] = set()
+    for count in sorted({1, most, *(n for n in group.counts if n < most)}):
+        cuts = _depth_first(ops, count)
+        used = len(cuts) + 1
+        if tuple(cuts) not in known:
+            known.add(tuple(cuts))
+            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire)
+            options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
+        if count > 1 and bound.family.pins is not None:
+            stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
+            told = ("Every matrix is divided between all devices.", *_idle(most - count, most))
+            options.append(Plan((stage,), host_hops(bound), 1, (count,), False, told))
+    return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
+
+
+def _idle(count: int, devices: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (
+        f"{count} of {devices} devices hold nothing and are counted neither in power nor in price: neither pieces of "
+        "the network nor parts of its matrices on them would give more.",
+    )
 
 
 def _on_path(bound: Bound) -> Plan:
@@ -195,27 +225,22 @@ _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
 
 
 def open_plan(bound: Bound) -> Plan:
-    """Plan of a bound scenario as its scheme lays it out, `Plan.tiles` still to choose from."""
+    """Plan of a bound scenario as its scheme lays it out, `Plan.options` still to choose from."""
     return _SCHEMES[bound.scenario.scheme](bound)
-
-
-def with_tile(plan: Plan, tile: tuple[int, ...]) -> Plan:
-    """A plan with its open knobs set."""
-    return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages), tiles=())
 
 
 def make_plan(bound: Bound) -> Plan:
     """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""
     plan = open_plan(bound)
-    return _settled(bound, plan) if plan.tiles else plan
+    return _settled(bound, plan) if plan.options else plan
 
 
 def _settled(bound: Bound, plan: Plan) -> Plan:
-    """The plan with its open knobs set: those with the shortest interval between requests, then the least latency."""
+    """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
     from engine.schedule import schedule  # pricing a plan needs this package
 
-    def pace(one: Plan) -> tuple[float, float]:
+    def pace(one: Plan) -> tuple[bool, float, float]:
         times = schedule(bound, one)
-        return times.interval_s, times.latency_s
+        return any(fit.lacks for stage in times.priced for fit in stage.fits), times.interval_s, times.latency_s
 
-    return min((with_tile(plan, tile) for tile in plan.tiles), key=pace)
+    return min(plan.options, key=pace)

@@ -18,6 +18,7 @@ from engine.partition.plan import (
     model_of,
     switches_of,
     through_switch,
+    tiled,
     wire_bytes,
 )
 from model_zoo.ops import Op
@@ -86,8 +87,8 @@ def data_parallel(bound: Bound) -> Plan | None:
         hops = _direct(bound, parts, host)
     nets = sum(where == "device" for where, _ in parts)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
-    tiles = tuple((v,) for v in knobs[0].values) if nets > 1 and len(knobs) == 1 and not s.tile else ()
-    return Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), tiles)
+    tiles = [(v,) for v in knobs[0].values] if nets > 1 and len(knobs) == 1 and not s.tile else []
+    return tiled(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound)), tiles)
 
 
 def _notes(bound: Bound) -> tuple[str, ...]:

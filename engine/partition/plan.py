@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from engine.bind import Bound, Wire
 from engine.formats import BITS, activation_bytes
 from hardware_specs.schema import Device
-from model_zoo.ops import Graph
+from model_zoo.ops import Graph, Op
 
 __all__ = [
-    "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "every_op", "host_hops", "model_of", "padding",
-    "switches_of", "through_switch", "usable", "wire_bytes",
+    "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "every_op", "host_hops", "leaving", "model_of",
+    "padding", "switches_of", "through_switch", "tiled", "usable", "wire_bytes",
 ]  # fmt: skip
 
 LOOKUPS = ("EmbeddingBag", "Gather")
@@ -68,7 +68,16 @@ class Plan:
     devices_used: tuple[int, ...]  # of each group of the system
     pipelined: bool
     notes: tuple[str, ...] = ()
-    tiles: tuple[tuple[int, ...], ...] = ()  # knobs to choose from where the scenario leaves them open
+    options: tuple[Plan, ...] = ()  # whole plans to choose from where the scenario leaves something open; this is one
+
+
+def tiled(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
+    """A plan that leaves the knobs of its stages' devices open, where there are several settings."""
+
+    def at(tile: tuple[int, ...]) -> Plan:
+        return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages))
+
+    return replace(plan, options=tuple(map(at, tiles)))
 
 
 def every_op(graph: Graph) -> frozenset[str]:
@@ -121,6 +130,12 @@ def through_switch(
         Hop(name, card, each, count, alike=cards, hidden=wait, way=way, command_s=command * (not wait), after=after,
             shares=spread > 1),
     )  # fmt: skip
+
+
+def leaving(op: Op, batch: float, length: float) -> float:
+    """Elements that an operator hands on in a whole pass: of a recurrent one every step's, of all its copies. [-]"""
+    copies = op.layers if op.sequential else 1
+    return op.writes.at(batch, length, length) * op.steps.at(batch, length, length) * copies
 
 
 def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:

@@ -22,6 +22,7 @@ from engine.partition.plan import (
     model_of,
     switches_of,
     through_switch,
+    tiled,
 )
 from model_zoo.ops import Op
 
@@ -147,5 +148,5 @@ def shard_tables(bound: Bound) -> Plan:
         hops += _gathers(bound, [op for op in ops if op.name not in sparse], card)
     overlap = on.get("overlap", True)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
-    tiles = tuple((v,) for v in knobs[0].values) if overlap and len(knobs) == 1 and not s.tile else ()
-    return Plan((first, second), hops, 1, (s.devices,), overlap, tiles=tiles)
+    tiles = [(v,) for v in knobs[0].values] if overlap and len(knobs) == 1 and not s.tile else []
+    return tiled(Plan((first, second), hops, 1, (s.devices,), overlap), tiles)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from functools import cache
 
+from engine.bind import bind
 from engine.choices import default_scenario
 from engine.devices import family
 from engine.devices.npu import stored_bits
 from engine.evaluate import evaluate
+from engine.partition import open_plan
 from engine.published.prediction import Prediction
 from engine.report import Report
 from engine.scenario import Scenario
+from engine.schedule import schedule
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Npu
 from model_zoo.catalog import default_zoo
@@ -98,9 +101,14 @@ def _tens_of_millions() -> bool:
 
 
 def _network_is_small() -> bool:
-    """Microseconds on the wires, milliseconds at work, for a model pinned over two FPGAs."""
-    report = evaluate(bing("deepscan", 200, devices=2))
-    return 1e-6 < report.breakdown["links"] < 1e-4 and 1e-3 < report.latency_s < 1e-2
+    """Microseconds on the wires, milliseconds at work, for a model pinned over two FPGAs.
+
+    Pinned as the document has it: depth first, a matrix that fits is not divided. The planner finds a faster way.
+    """
+    bound = bind(bing("deepscan", 200, devices=2))
+    times = schedule(bound, next(plan for plan in open_plan(bound).options if len(plan.stages) == 2))
+    links = times.figure("links_s")
+    return links is not None and 1e-6 < links < 1e-4 and 1e-3 < times.latency_s < 1e-2
 
 
 def _best_utilisation() -> float:
@@ -122,7 +130,10 @@ PREDICTIONS: dict[str, Prediction] = {
     "BW-001": Prediction(lambda: effective() / 1e12, gru, "npu"),
     "BW-006": Prediction(_best_utilisation, gru, None, "The best of the document's own recurrent networks."),
     "BW-008": Prediction(
-        _network_is_small, lambda: bing("deepscan", 200, devices=2), None, "DeepScan of 200 words on two FPGAs."
+        _network_is_small,
+        lambda: bing("deepscan", 200, devices=2),
+        None,
+        "DeepScan of 200 words on two FPGAs, pinned depth first.",
     ),
     "BW-010": Prediction(lambda: effective() / _device(PRE)[1].clock.si, gru, "npu", "Sustained over the headline."),
     "BW-013": Prediction(lambda: _memory_bytes() / 1e6),

@@ -13,7 +13,7 @@ import numpy as np
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, encode
-from engine.sweep.choice import TileChoice
+from engine.sweep.choice import Choice
 from engine.sweep.design import Beat, Family, Structural
 from engine.sweep.entries import Refused
 from engine.sweep.goals import FIGURES
@@ -38,7 +38,7 @@ class Block:
     first: int  # number of the block's first design in the space
     strides: tuple[int, ...]  # what a step along each numeric axis adds, in the program's order
     size: int
-    program: Program | TileChoice | None  # None: refused as a whole
+    program: Program | Choice | None  # None: refused as a whole
     sentences: tuple[str, ...]
 
     def numbers(self, inside: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ class Programs:
 
 def families(
     space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> Iterator[tuple[np.ndarray, Program | TileChoice | None, tuple[str, ...]]]:
+) -> Iterator[tuple[np.ndarray, Program | Choice | None, tuple[str, ...]]]:
     """Blocks of a space that share a program: (numbers of its designs in the program's order, program, refusals)."""
     for block in Programs(space, catalog, zoo).blocks():
         yield block.numbers(np.arange(block.size)), block.program, block.sentences

@@ -1,4 +1,4 @@
-"""Designs whose tile is open: a program for each tile, and of each design the tile that `make_plan` would take."""
+"""Designs whose plan has options: a program for each, and of each design the option that `make_plan` would take."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from engine.sweep.program import Program
 
-__all__ = ["TileChoice"]
+__all__ = ["Choice"]
 
-_PACE = ("interval_s", "latency_s")  # what the best tile has least of, as `engine.partition` settles it
+_PACE = ("interval_s", "latency_s")  # what the best option that fits has least of, as `engine.partition` settles it
 
 
 @dataclass(frozen=True)
-class TileChoice:
-    """Programs of the same designs, one a tile in the order they are tried; offers what a `Program` does."""
+class Choice:
+    """Programs of the same designs, one an option in the order they are tried; offers what a `Program` does."""
 
     programs: tuple[Program, ...]
 
@@ -55,12 +55,13 @@ class TileChoice:
         return self._best(figures, lambda program, wanted: program.fill_at(numbers, wanted))
 
     def _best(self, figures: Sequence[str], fill: Callable[[Program, Sequence[str]], Any]) -> tuple[Any, Any, Any]:
-        """The first tile with the shortest interval, then the least latency; refused where any tile is."""
+        """The first option that fits with the shortest interval, then the least latency; refused where any is."""
         names = tuple(dict.fromkeys((*_PACE, *figures)))
         values, bad, unfit = fill(self.programs[0], names)
         for program in self.programs[1:]:
             other, refused, misfit = fill(program, names)
             less = (other[0] < values[0]) | ((other[0] == values[0]) & (other[1] < values[1]))
+            less = np.where(misfit == unfit, less, unfit)
             np.copyto(values, other, where=less)
             np.copyto(unfit, misfit, where=less)
             np.logical_or(bad, refused, out=bad)

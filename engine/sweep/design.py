@@ -15,7 +15,7 @@ import numpy as np
 from engine.bind import Bound, lowered, named, own_model
 from engine.column import Column
 from engine.devices import family
-from engine.partition import Plan, open_plan, with_tile
+from engine.partition import Plan, open_plan
 from engine.partition.plan import padding
 from engine.scenario import Costs
 from engine.schedule import job_of
@@ -86,8 +86,8 @@ class Family:
         self._columnar: dict[int, bool] = {}
         self._designs: dict[tuple[Any, ...], Design] = {}
         self._size_axes: dict[int, dict[str, frozenset[int]]] = {}
-        self.tile: tuple[int, ...] = ()  # of plans that leave it open
-        self.memories: dict[tuple[int, int], Memory] = {}  # of each stage's and phase's jobs with that tile
+        self.option = 0  # of plans that leave something open
+        self.memories: dict[tuple[int, int], Memory] = {}  # of each stage's and phase's jobs with that option
         self.beat = beat
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         for axis in self.numeric:
@@ -202,9 +202,9 @@ class Family:
         self.graph = graph
         self._designs.clear()
 
-    def pin(self, tile: tuple[int, ...]) -> None:
-        """From now on, plans that leave their tile open take this one."""
-        self.tile = tile
+    def pin(self, option: int) -> None:
+        """From now on, plans that leave something open take this option of theirs."""
+        self.option = option
         self.memories.clear()
 
 
@@ -233,7 +233,7 @@ class Design:
         self.family, self.digits = family_, digits
         self.bound = self._bound(settings)
         self._open: Plan | None = None
-        self._tile: tuple[int, ...] | None = None  # of the plan and the jobs
+        self._option: int | None = None  # of the plan and the jobs
         self._plan: Plan | None = None
         self._jobs: dict[tuple[int, int], WatchedJob] = {}
 
@@ -285,18 +285,18 @@ class Design:
         self.bound = replace(self.bound, graph=graph)
 
     def open_plan(self) -> Plan:
-        """Its plan, with its tile still open where the scheme and the scenario leave it so. Watched."""
+        """Its plan, with options still open where the scheme and the scenario leave it so. Watched."""
         return open_plan(self.bound)
 
     @property
     def plan(self) -> Plan:
         """Its plan; what the axes change in it is noted where it is tabulated."""
-        if self._plan is None or self._tile != self.family.tile:
+        if self._plan is None or self._option != self.family.option:
             if self._open is None:
                 with unwatched():
                     self._open = self.open_plan()
-            self._tile = self.family.tile
-            self._plan = with_tile(self._open, self._tile) if self._open.tiles else self._open
+            self._option = self.family.option
+            self._plan = self._open.options[self._option] if self._open.options else self._open
             self._jobs = {}
         return self._plan
 

@@ -14,7 +14,7 @@ from engine.devices import family
 from engine.partition import Plan
 from engine.schedule import exchange_wire, globals_of, hop_terms, layout_of, schedule
 from engine.settle import GLOBALS, HOP, POWER, PRICE, YEARS, N, exchange_points
-from engine.sweep.choice import TileChoice
+from engine.sweep.choice import Choice
 from engine.sweep.design import Design, Family, Structural
 from engine.sweep.entries import Tables
 from engine.sweep.pieces import (
@@ -45,7 +45,7 @@ def _signature(plan: Plan) -> tuple[Any, ...]:
     )
     numbers = ("wire", "messages", "bytes_per_message", "pieces")
     hops = tuple((*(v for k, v in vars(h).items() if k not in numbers), h.wire.role) for h in plan.hops)
-    return stages, hops, plan.replicas, plan.devices_used, plan.pipelined, plan.tiles
+    return stages, hops, plan.replicas, plan.devices_used, plan.pipelined, tuple(map(_signature, plan.options))
 
 
 def _check(design: Design) -> tuple[float, ...]:
@@ -64,6 +64,7 @@ def _planner() -> Callable[[Design], list[float]]:
         seen.append(_signature(plan))
         if seen[0] != seen[-1]:
             raise Structural(read)
+        plan = plan.options[design.family.option] if plan.options else plan
         return [x for hop in plan.hops for x in (hop.messages, hop.bytes_per_message, hop.pieces)]
 
     return piece
@@ -81,19 +82,19 @@ def _tabulated(made: Tables, run: Run, size: int) -> Table | None:
     return Table(tuple(axes), np.ascontiguousarray(out).reshape(-1, N), np.zeros(prod(radix), dtype=bool))
 
 
-def compile_family(fam: Family) -> Program | TileChoice:
+def compile_family(fam: Family) -> Program | Choice:
     """The program of a family of designs; Structural or Refused where there is none."""
     made = Tables(fam)
     checks = [made.make(_check)]
     fam.design(made.reference).lower()
-    tiles = fam.design(made.reference).open_plan().tiles
+    options = fam.design(made.reference).open_plan().options
     found = []
-    for tile in tiles or ((),):
-        fam.pin(tile)
+    for option in range(max(1, len(options))):
+        fam.pin(option)
         found.append(_pieces(made, checks))
     slow = {a for pieces in found for a in pieces.slow}
     programs = tuple(assemble(fam.numeric, pieces, slow) for pieces in found)
-    return TileChoice(programs) if tiles else programs[0]
+    return Choice(programs) if options else programs[0]
 
 
 def _pieces(made: Tables, checks: list[Table]) -> Pieces:

@@ -22,7 +22,7 @@ from engine.schedule import job_of
 from engine.settle import column_sums
 from engine.sweep import Cancelled, price, space_of, sweep, write_rows
 from engine.sweep.blocks import Programs
-from engine.sweep.choice import TileChoice
+from engine.sweep.choice import Choice
 from engine.sweep.program import Program
 
 GOALS = "latency_s:min,throughput_per_w:max,capex_usd:min"
@@ -131,7 +131,7 @@ def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: 
 def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
     block = next(iter(Programs(space, None, None).blocks()))
-    programs = block.program.programs if isinstance(block.program, TileChoice) else (block.program,)
+    programs = block.program.programs if isinstance(block.program, Choice) else (block.program,)
     assert all(isinstance(p, Program) and p.priced for p in programs)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
     for number in range(0, space.size, 23):
@@ -236,3 +236,21 @@ def test_a_report_names_the_tile_it_runs_with() -> None:
         pinned = evaluate(PRESETS[id].scenario.with_(tile=tuple(value for _, value in free.tile)))
         assert pinned.tile == free.tile
         assert pinned.latency_s == free.latency_s  # it is the tile that ran
+
+
+def test_a_sweep_takes_the_same_way_to_pin_as_an_evaluation():
+    """Counts of devices, sizes, a clock and a memory: of each design the pieces or parts that `evaluate` would take."""
+    axes = {
+        "devices": [2, 8], "params.layers": [1, 4], "inputs": [1, 400],
+        "devices.0.npu.clock": [1e8, 6e8], "devices.0.memory.m20k.capacity": [2e6, 4e7],
+    }  # fmt: skip
+    base = {"system": "brainwave-s10", "workload": "deepbench-gru-1024", "scheme": "pinned", "devices": 2}
+    space = space_of({"scenario": base, "axes": axes, "constraints": []})
+    names = ["latency_s", "throughput_per_s", "power_w"]
+    found = price(space, names)[0]
+    used = set()
+    for n, row in enumerate(zip(*found, strict=True)):
+        report = evaluate(space.scenario(n))
+        used.add((space.scenario(n).devices, report.devices_used))
+        assert row == tuple(getattr(report, name) for name in names)
+    assert len(used) > 3  # pieces, parts and devices left out are all there
