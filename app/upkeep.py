@@ -35,13 +35,19 @@ class Overdue(Exception):
         super().__init__(f"It had computed for more than {limit:.0f} s and was ended")
 
 
-def _spent(thread: threading.Thread) -> float:
-    """Processor time a thread has taken where the system says so, else the clock's. [s]"""
+_TASKS = Path("/proc/self/task")
+_CLOCKS = _TASKS.is_dir()  # whether the system tells what a thread has computed
+
+
+def _spent(thread: threading.Thread) -> float | None:
+    """Processor time a thread has taken where the system says so, else the clock's; None of one that has ended. [s]"""
+    if not _CLOCKS:
+        return time.monotonic() if thread.is_alive() else None
     try:
-        fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return time.monotonic()
+        fields = (_TASKS / str(thread.native_id) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _compiles(frame: FrameType | None) -> bool:
@@ -66,10 +72,12 @@ class Watchdog:
         frames = sys._current_frames()
         for thread in turns.scripts():
             spent, me = _spent(thread), thread.ident
+            if spent is None or me is None:
+                continue
             since = self._since.setdefault(thread, spent)
-            if me is None or _compiles(frames.get(me)):
+            if _compiles(frames.get(me)):
                 self._since[thread] = spent
-            elif spent - since > self._limit:
+            elif spent - since > self._limit and thread.is_alive():  # its number is the next one's once it has ended
                 self._since[thread] = spent  # where it went on all the same it is ended again, later
                 self.ended += 1
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(me), ctypes.py_object(Overdue))

@@ -101,6 +101,30 @@ def test_who_waits_or_compiles_is_not_ended():
     assert dog.ended == 0
 
 
+def test_whoever_has_the_number_of_a_script_that_has_ended_is_left_alone(monkeypatch):
+    """Systems give a thread's number to the next one; ended in its first lines, it would hold up the whole server."""
+    past = threading.Thread(target=lambda: None, name=f"ScriptRunner.{turns.SCRIPT}")
+    past.start()
+    past.join()
+    monkeypatch.setattr(turns, "scripts", lambda: [past])
+    dog, hurt = Watchdog(0.1), []
+
+    def victim() -> None:
+        past._ident = threading.get_ident()
+        try:
+            for _ in range(5):
+                dog.look()
+                spin(0.1)
+        except Overdue as late:
+            hurt.append(late)
+
+    thread = threading.Thread(target=victim)
+    thread.start()
+    thread.join()
+    assert hurt == []
+    assert dog.ended == 0
+
+
 class Told:
     """A collector with a clock and readers of the test's own."""
 
