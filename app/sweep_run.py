@@ -20,6 +20,7 @@ from app import format as fmt
 from app.axes import Candidate
 from app.objectives import Metric
 from app.spaces import Space
+from app.sweep_turns import TURNS
 from engine.choices import choices
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
@@ -87,6 +88,7 @@ class Outcome:
     found: Mapping[str, Candidate]
     result: SweepResult
     stopped: bool
+    why: str = ""  # the server stopped it, not its reader
 
     @property
     def space(self) -> Designs:
@@ -209,6 +211,7 @@ class Running:
         self._done = 0
         self._prepared = (0, 0)
         self._error: Exception | None = None
+        self._over = ""
         self._thread: threading.Thread | None = None
         self.outcome: Outcome | None = None
 
@@ -233,7 +236,13 @@ class Running:
         return self.outcome
 
     def told(self) -> str:
-        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from."""
+        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from.
+
+        Before its turn, how many are before it.
+        """
+        ahead = TURNS.ahead(self)
+        if ahead:
+            return f"Waiting: {ahead} sweep{'s' if ahead > 1 else ''} before this one"
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
         spent = time.monotonic() - self._began
         if not self._done or spent <= 0:
@@ -243,6 +252,12 @@ class Running:
         return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
 
     def _work(self) -> None:
+        with TURNS.turn(self, self._stop) as mine:
+            if mine:
+                self._began = time.monotonic()
+                self._sweep()
+
+    def _sweep(self) -> None:
         try:
             result = sweep(
                 self._designs,
@@ -258,13 +273,16 @@ class Running:
             self._error = error
             return
         if result is not None:
-            self.outcome = Outcome(*self._made, result, stopped)
+            self.outcome = Outcome(*self._made, result, stopped, self._over)
 
     def _asked(self) -> bool:
         """Whether to stop; other sessions' pages go first."""
-        if not self._stop.is_set():
+        if self._stop.is_set() or self._over:
+            return True
+        self._over = TURNS.over(self) or ""
+        if not self._over:
             turns.give_way()
-        return self._stop.is_set()
+        return bool(self._over) or self._stop.is_set()
 
     def _note(self, done: int, size: int) -> None:
         self._done = done
@@ -273,6 +291,7 @@ class Running:
         self._prepared = at, of
 
     def __iter__(self) -> Iterator[float]:
+        TURNS.queue(self)
         thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
         self._began = time.monotonic()
         thread.start()

@@ -317,8 +317,8 @@ def answer(found: Outcome, key: str) -> None:
     st.markdown(tables.told(found, found.metrics))
     if found.stopped:
         st.info(
-            f"Sweep stopped at {fmt.of(found.done, found.space.size, '')} designs. What is below covers those; "
-            "run again for the rest.",
+            f"Sweep stopped at {fmt.of(found.done, found.space.size, '')} designs{found.why and f': {found.why}'}. "
+            "What is below covers those; run again for the rest.",
             icon=":material/stop_circle:",
         )
     if found.front:

@@ -62,7 +62,11 @@ def served(port: int, options: tuple[str, ...] = (), **env: str) -> Iterator[psu
         yield psutil.Process(process.pid)
     finally:
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:  # it hangs: that is for the readers' errors to say
+            process.kill()
+            process.wait()
 
 
 class Reader:
