@@ -16,7 +16,7 @@ from engine.report import Report
 from engine.scenario import decode
 
 if TYPE_CHECKING:
-    from app.load import Answer, Load, Spot
+    from app.load import Answer, Group, Load, Spot
     from app.traffic_inputs import Site
     from engine.machine import Machine
     from engine.microservice import Microservice
@@ -124,8 +124,8 @@ def arrangements(token: str) -> dict[str, str | None]:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
-def offers(load: Load, sla: Sla, site: Site, others: tuple[tuple[str, str], ...]) -> tuple[Offer, ...]:
-    """A load's demand on its own system and on others, given as (name, token), at an equal agreement."""
+def offers(load: Load, sla: Sla, site: Site, others: tuple[Group, ...]) -> tuple[Offer, ...]:
+    """A load's demand on its own system and on others at an equal agreement."""
     from app.load import offers as found
 
     return found(load, sla, site, others)

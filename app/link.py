@@ -165,7 +165,9 @@ def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     """
     same = now.workload == usual.workload
     yield {"costs": now.costs}
-    yield from ({name: getattr(now, name)} for name in ("batch", "precision"))
+    if same:
+        yield {"batch": now.batch}
+    yield {"precision": now.precision}
     if same:
         yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
     own = _usual(now)
@@ -245,32 +247,41 @@ def related(scenario: Scenario) -> Preset | None:
 
 
 def rival() -> Scenario | None:
-    """The published rival of the preset at hand, asked what the scenario is asked; None where it can't be asked that.
-
-    A batch or a length that was changed is changed in both: 64 requests against the rival's one would flatter.
-    """
+    """The published rival of the preset at hand, asked what the scenario is asked; None where it can't be."""
     near = related(current())
     if near is None or near.rival is None:
         return None
     try:
-        return _asked_the_same(PRESETS[near.rival].scenario, near.scenario)
+        return _asked_the_same(PRESETS[near.rival].scenario)
     except (ScenarioError, Unsupported):
         return None
 
 
-def on_system(system: str) -> Scenario:
-    """The scenario's workload on another system as it usually runs there, asked the same.
+def on_system(system: str) -> tuple[Scenario, ...]:
+    """The scenario's request on another system, in its format where that has it, on every number of devices that holds
+    it there.
 
-    ScenarioError or Unsupported where it can't be, in one sentence.
+    ScenarioError or Unsupported where none does, in one sentence.
     """
-    usual = default_scenario(system, current().workload)
-    return _asked_the_same(usual, usual)
+    now = current()
+    offered = cached.options(encode(default_scenario(system, now.workload)))
+    found, refused = [], None
+    for devices in offered.device_counts:
+        usual = default_scenario(system, now.workload, devices=devices)
+        precision = now.precision if now.precision in offered.formats else usual.precision
+        streams = min(now.streams, offered.max_streams)
+        try:
+            found.append(_asked_the_same(usual.with_(precision=precision, streams=streams)))
+        except (ScenarioError, Unsupported) as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return tuple(found)
 
 
-def _asked_the_same(other: Scenario, was: Scenario) -> Scenario:
-    """Another scenario with what the session's asks otherwise than `was`; an error where it is not offered or held."""
-    asked = {name: getattr(current(), name) for name in _ASKED}
-    found = other.with_(**{name: value for name, value in asked.items() if value != getattr(was, name)})
+def _asked_the_same(other: Scenario) -> Scenario:
+    """Another scenario with what the session's asks; an error where that is not offered or does not fit."""
+    found = other.with_(**{name: getattr(current(), name) for name in _ASKED})
     report = cached.report(encode(found))
     if not report.fits:
         raise ScenarioError(report.problems[0])

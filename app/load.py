@@ -47,7 +47,7 @@ from engine.traffic import (
     simulate,
     timeline,
 )
-from engine.traffic.serving import Offer, Serving, compare
+from engine.traffic.serving import Offer, Serving, cheapest, compare
 
 if TYPE_CHECKING:
     from app.traffic_inputs import Site
@@ -56,6 +56,7 @@ __all__ = [
     "ARRIVALS",
     "DAY",
     "Answer",
+    "Group",
     "Load",
     "Point",
     "Spot",
@@ -71,6 +72,8 @@ __all__ = [
     "window",
 ]
 
+Group = tuple[str, ...]
+"""Tokens of ways to run the same on one system, of which the best stands for it."""
 ARRIVALS = {
     "poisson": "Independent (Poisson)",
     "even": "Evenly spaced",
@@ -304,12 +307,12 @@ def site_facts(scenario: Scenario, site: Site) -> SiteFacts:
     return SiteFacts(site.slots, site.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
 
 
-def offers(load: Load, sla: Sla, site: Site, others: Sequence[tuple[str, str]]) -> tuple[Offer, ...]:
-    """The load's demand on its own system and on others, given as (name, token), at an equal agreement."""
+def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[Offer, ...]:
+    """The load's demand on its own system and on others at an equal agreement: of each group the one that carries it
+    for least."""
     scenario = load.scenario
-    scenarios = {"": scenario} | {name: decode(token) for name, token in others}
-    return compare(
-        scenarios,
+    found = compare(
+        {token: decode(token) for token in (load.token, *(token for group in others for token in group))},
         load.serving,
         sla,
         demand_of(site, scenario.batch),
@@ -321,6 +324,8 @@ def offers(load: Load, sla: Sla, site: Site, others: Sequence[tuple[str, str]]) 
         node_usd=site.node_usd,
         requests=requests_of(load.system()[0]),
     )
+    made = {offer.name: offer for offer in found}
+    return made[load.token], *(cheapest([made[token] for token in group]) for group in others)
 
 
 def log_edges(low: float, high: float) -> NDArray[np.float64]:

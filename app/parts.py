@@ -32,9 +32,11 @@ __all__ = [
     "pair_names",
     "presets",
     "report_now",
+    "short_name",
     "wide_enough",
 ]
 
+_APART = 3  # knobs a short name tells
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
 
@@ -129,17 +131,22 @@ def presets() -> None:
                 )
 
 
-def pair_names(scenario: Scenario) -> tuple[str, str]:
-    """Names of the system, with how many of which device it uses, and of the workload."""
+def _system_name(scenario: Scenario) -> tuple[str, str]:
+    """Name of the system, with a count where it is a device's name, and that count and device where it is not."""
     from hardware_specs.catalog import default_catalog
-    from model_zoo.catalog import default_zoo
 
     catalog = default_catalog()
     system = catalog.system(scenario.system)
     device = catalog.device(system.devices[0].device).name
     many = f"{scenario.devices} × " if scenario.devices > 1 else ""
-    named = system.name if device in system.name else f"{system.name}, {many}{device}"
-    return named, default_zoo().workload(scenario.workload).name
+    return (f"{many}{system.name}", "") if device in system.name else (system.name, f"{many}{device}")
+
+
+def pair_names(scenario: Scenario) -> tuple[str, str]:
+    """Names of the system, with how many of which device it uses, and of the workload."""
+    from model_zoo.catalog import default_zoo
+
+    return ", ".join(filter(None, _system_name(scenario))), default_zoo().workload(scenario.workload).name
 
 
 def _usual(scenario: Scenario) -> Scenario | None:
@@ -187,8 +194,19 @@ def baseline_report() -> tuple[str, Report] | None:
         report = cached.report(token)
     except (ScenarioError, Unsupported):
         return None
-    found = link.matching(report.scenario) if st.session_state.baseline else link.related(report.scenario)
-    return (found.pill if found else report.system_name), report
+    return short_name(report.scenario), report
+
+
+def short_name(scenario: Scenario) -> str:
+    """A preset's short name, or the system's, and what differs from the scenario at hand."""
+    found, near = link.matching(scenario), link.related(link.current())
+    if found is None and near is not None and near.rival is not None and scenario == link.rival():
+        found = PRESETS[near.rival]
+    if found:
+        return found.pill
+    here = words.knobs(link.current(), None)
+    apart = [knob for knob in words.knobs(scenario, None) if knob not in here]
+    return " · ".join([_system_name(scenario)[0], *apart[:_APART]])
 
 
 def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:

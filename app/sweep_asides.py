@@ -71,9 +71,7 @@ def tiles(outcome: Outcome, design: Design) -> None:
 def moves(outcome: Outcome, design: Design) -> None:
     """What the first objective of the selected design depends on most."""
     metric = outcome.metrics[outcome.objectives[0]]
-    opened = st.expander(
-        f"What moves {metric.label[:1].lower()}{metric.label[1:]} most", key="open.moves", on_change="rerun"
-    )
+    opened = st.expander("What moves the first objective most", key="open.moves", on_change="rerun")
     with opened:
         if not opened.open:
             return

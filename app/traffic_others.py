@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from app import cached, comparison, link, parts, traffic_tables, widgets, words
+from app import cached, comparison, link, parts, traffic_tables, widgets
 from app import format as fmt
 from app.choose import kept
 from app.drawn import drawn
-from app.load import Load
+from app.load import Group, Load
 from app.traffic_inputs import Site
 from engine.choices import why_not
 from engine.devices.family import Unsupported
 from engine.report import Report
-from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -26,30 +25,22 @@ from model_zoo.catalog import default_zoo
 __all__ = ["card", "table"]
 
 _ALSO = "also"  # systems picked to stand beside, in the address
+_WORDS = ("Precision", "Limited by")  # columns without numbers
 
 
 def _three(largest: float) -> Any:
     """A column whose largest value has three digits, and as many decimals everywhere."""
-    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
-    return st.column_config.NumberColumn(format=f"%.{decimals}f")
+    return st.column_config.NumberColumn(format=f"%.{traffic_tables.decimals(largest)}f")
 
 
 def table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
     """A frame with one number of decimals a column and its names pinned."""
-    whole = st.column_config.NumberColumn(format="localized")
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     columns = {n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
-    columns |= {n: whole for n in frame if frame[n].dtype.kind == "i" or n in ("Nodes", "Racks")}
-    columns |= {pinned: st.column_config.TextColumn(pinned=True, width="small" if pinned == "Down" else "medium")}
+    columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
+    columns |= {n: text(alignment="right") for n in frame if frame[n].dtype.kind == "O" and n not in _WORDS}
+    columns |= {pinned: text(pinned=True, width="small" if pinned == "Down" else "medium")}
     st.dataframe(frame, hide_index=True, column_config=columns, alt=alt)
-
-
-def _short_name(scenario: Scenario) -> str:
-    """A preset's short name, or the system's with what differs from its default."""
-    found = link.matching(scenario)
-    if found:
-        return found.pill
-    system, _ = parts.pair_names(scenario)
-    return f"{system} · {', '.join(words.knobs(scenario, None)[:3])}"
 
 
 def _able() -> list[str]:
@@ -73,41 +64,35 @@ def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
     return kept(_ALSO, [], read, ",".join)
 
 
-def _on(systems: list[str]) -> tuple[list[Scenario], list[str]]:
-    """The workload on systems, and a sentence for each that can't be asked the same."""
+def _on(systems: list[str]) -> tuple[list[Group], list[str]]:
+    """The scenario's request on systems, and a sentence for each that can't be asked it."""
     found, refused = [], []
     for system in systems:
         try:
-            found.append(link.on_system(system))
+            found.append(tuple(encode(scenario) for scenario in link.on_system(system)))
         except (ScenarioError, Unsupported) as error:
             refused.append(f"{widgets.system_label(system)}: {error}")
     return found, refused
 
 
-def rivals(report: Report, picked: list[Scenario]) -> tuple[tuple[str, str], ...]:
-    """Names and tokens of what a scenario stands beside: `picked`, the baseline, its published rival, this session's
-    others."""
-    found = {encode(scenario): scenario for scenario in picked}
-    against = parts.baseline_report()
-    if against:
-        found[against[1].token] = against[1].scenario
-    rival = link.rival()
-    if rival:
-        found.setdefault(encode(rival), rival)
-    for entry in comparison.shown().entries:
-        found.setdefault(encode(entry.scenario), entry.scenario)
-    found.pop(report.token, None)
-    return tuple((_short_name(scenario), token) for token, scenario in found.items())
+def rivals(report: Report, picked: list[Group]) -> tuple[Group, ...]:
+    """What a scenario stands beside: `picked`, the baseline, its published rival, this session's others."""
+    against, rival = parts.baseline_report(), link.rival()
+    alone = [against[1].scenario] if against else []
+    alone += [rival] if rival else []
+    alone += [entry.scenario for entry in comparison.shown().entries]
+    found = dict.fromkeys([*picked, *((encode(scenario),) for scenario in alone)])
+    found.pop((report.token,), None)
+    return tuple(found)
 
 
 def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
     """The same demand on other systems; computed when it is opened."""
     picked, pick = _picked()
-    found, refused = _on(picked)
-    others = rivals(report, found)
-    title = f"The same demand on other systems · {len(others) or 'none chosen'}"
     opened = st.session_state.setdefault("others.opened", bool(picked))  # by a link that has some
-    with st.expander(title, expanded=opened, key="open.others", on_change="rerun") as folded:
+    with st.expander(
+        "The same demand on other systems", expanded=opened, key="open.others", on_change="rerun"
+    ) as folded:
         if not folded.open:
             return
         able = _able()
@@ -117,19 +102,22 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
             format_func=widgets.system_label,
             placeholder="Choose systems that run this workload",
             **drawn("t.also", picked, pick, tuple(able)),
-            help="Each as it usually runs this workload, at the same batch and lengths. The baseline and the scenarios "
-            "on Compare are here by themselves.",
+            help="Each at the same batch and lengths, in the same format where it has that, with the number of devices "
+            "that carries the demand for least. The baseline and the scenarios on Compare are here by themselves.",
         )
+        found, refused = _on(picked)
+        others = rivals(report, found)
         for said in refused:
             st.caption(fmt.plain(said))
         if not others:
             st.caption("Choose systems here, pin a baseline or put scenarios on Compare: all are asked for the same.")
             return
-        offers = cached.offers(load, sla, where, others)
-        names = [_short_name(report.scenario), *(name for name, _ in others)]
+        with st.skeleton(height=180):
+            offers = cached.offers(load, sla, where, others)
+        names = [parts.short_name(offer.scenario) for offer in offers]
         frame = traffic_tables.offers_frame(offers, names)
         st.markdown(f":gray[{fmt.plain(traffic_tables.offers_said(offers, names))}]")
-        table(frame, "System", "Systems at the same promise and demand")
+        table(traffic_tables.offers_shown(frame), "System", "Systems at the same promise and demand")
         for name, offer in zip(names, offers, strict=True):
             for said in [offer.problem] if offer.problem else offer.notes:
                 st.caption(fmt.plain(f"{name}: {said}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from app import format as fmt
 from app.load import Answer, Load, Point, Spot, demand_of, site_facts
 from app.simulation import Simulation
 from app.traffic_inputs import Site
+from app.words import format_label
 from engine.report import Report
 from engine.traffic import (
     Capacity,
@@ -29,12 +31,14 @@ from engine.traffic.serving import Offer
 __all__ = [
     "at_this_load",
     "curve_csv",
+    "decimals",
     "everything",
     "job_said",
     "knee",
     "made_by",
     "offers_frame",
     "offers_said",
+    "offers_shown",
     "overload",
     "plan_csv",
     "plans",
@@ -44,6 +48,7 @@ __all__ = [
     "window_key",
 ]
 
+NO_PRICE = "no price"
 _OF = {"latency": "", "ttft": " of the first token", "tpot": " of a further token"}
 
 
@@ -219,26 +224,50 @@ def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
     scale = fmt.scale([value for value in carried if value] or [1.0], "")
     head = {
         "System": list(names),
+        "Devices": [o.scenario.devices for o in offers],
+        "Precision": [format_label(o.scenario.precision) for o in offers],
         f"{scale.unit} inferences/s a node".strip(): [v if v is None else scale(v) for v in carried],
         "Limited by": [None if h is None else h.limit for h in lines],
     }
     return pd.DataFrame(head | _columns([offer.plan for offer in offers]))
 
 
+def decimals(largest: float) -> int:
+    """Digits after the point that give a column's largest value three digits in all."""
+    return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
+
+
+def offers_shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is read: what a planned system lacks is its price, and what has no plan has no figures."""
+    shown = {}
+    for name in frame:
+        column = frame[name]
+        if not column.isna().any():
+            shown[name] = column
+            continue
+        places = decimals(pd.to_numeric(column, errors="coerce").max()) if name not in ("Nodes", "Racks") else 0
+        shown[name] = [
+            (NO_PRICE if "$" in name and planned else fmt.UNKNOWN)
+            if pd.isna(value)
+            else value
+            if isinstance(value, str)
+            else f"{value:,.{places}f}"
+            for value, planned in zip(column, frame["Nodes"].notna(), strict=True)
+        ]
+    return pd.DataFrame(shown)
+
+
 def offers_said(offers: Sequence[Offer], names: Sequence[str]) -> str:
     """Which system costs or draws least."""
-    priced = [
-        (o.plan.usd_per_million, n)
-        for o, n in zip(offers, names, strict=True)
-        if o.plan and o.plan.usd_per_million is not None
-    ]
+    planned = [(o.plan, n) for o, n in zip(offers, names, strict=True) if o.plan]
+    priced = [(p.usd_per_million, n) for p, n in planned if p.usd_per_million is not None]
     if len(priced) > 1:
         cost, name = min(priced)
-        return f"{name} costs least, {fmt.usd(cost)} a million inferences"
-    planned = [(o.plan.mean_w, n) for o, n in zip(offers, names, strict=True) if o.plan]
+        known = " of those with a price" if len(priced) < len(planned) else ""
+        return f"{name} costs least{known}, {fmt.usd(cost)} a million inferences"
     if not planned:
         return "no system carries it"
-    watts, name = min(planned)
+    watts, name = min((p.mean_w, n) for p, n in planned)
     return f"{name} draws least, {fmt.si(watts, 'W')}"
 
 

@@ -264,7 +264,7 @@ def by_operator(base: Column, other: Column) -> None:
         if moved:
             fig = compare_charts.operator_bars(rows, base.letter, other.letter, parts.dark())
             parts.figure(fig, f"Time saved by operator: {answer}.", "c.operators")
-        with st.expander(f"All {len(rows)} operators", key="open.c.operators", on_change="rerun") as opened:
+        with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:
                 frame = tables.operators(rows, base.letter, other.letter)
                 number = st.column_config.NumberColumn(format="%.3g")

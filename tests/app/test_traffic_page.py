@@ -191,7 +191,7 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
 
 def test_systems_are_put_beside_each_other_at_the_same_promise():
     load, sla = Load(encode(PRESETS["wide-deep-int8"].scenario)), Sla(0.1)
-    others = (("FP32", encode(PRESETS["wide-deep-fp32"].scenario)), ("Ring", encode(PRESETS["dfx-345m"].scenario)))
+    others = tuple((encode(PRESETS[id].scenario),) for id in ("wide-deep-fp32", "dfx-345m"))
     found = loads.offers(load, sla, replace(SITE, peak_qps=5_000.0), others)
     names = ["INT8", "FP32", "Ring"]
     frame = tables.offers_frame(found, names)
