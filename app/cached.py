@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "keep_modules", "load_answer", "load_point", "load_window", "machine",
-    "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published",
-    "report", "warm_up",
+    "arrangements", "attribution", "batch_inside", "keep_modules", "load_answer", "load_point", "load_window",
+    "machine", "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study",
+    "published", "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -113,6 +113,14 @@ def load_window(load: Load, qps: float) -> Timeline:
     from app.load import window
 
     return window(load, qps)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def batch_inside(token: str, seconds: float, batches: tuple[int, ...]) -> int:
+    """The largest of some batches that a scenario answers in so many seconds."""
+    from engine.traffic.scenario_load import batch_inside as found
+
+    return found(decode(token), seconds, batches)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)

@@ -21,7 +21,7 @@ __all__ = ["Site", "load_and_sla", "nice", "site"]
 
 _METRICS = ("p99", "p95", "p50", "mean")
 _TIMES = {"latency": "Whole answer", "ttft": "First token", "tpot": "Each further token"}
-_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+_BATCHES = tuple(2**i for i in range(11))
 _SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
 _ARRANGED = {
     "whole": "One queue for all of it",
@@ -44,6 +44,26 @@ def _number(label: str, value: float, low: float, high: float, key: str, **more:
     return heed(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
 
 
+def _pair(report: Report) -> str:
+    """What a promise, a demand and a way of serving are set for: they mean nothing to another network or system."""
+    return f"{report.scenario.system}/{report.scenario.workload}"
+
+
+def _usual_limit(report: Report) -> float:
+    """The limit an agreement starts from. [s]"""
+    return report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
+
+
+def _usual_batch(report: Report) -> int:
+    """How many requests a decoder's batch holds at first. [-]"""
+    return cached.batch_inside(report.token, _usual_limit(report), _BATCHES) if report.tpot_s is not None else 1
+
+
+def _opening(report: Report) -> tuple[Load, Sla]:
+    """The load and the agreement the page opens with, whatever was set since."""
+    return Load(report.token, max_batch=_usual_batch(report)), Sla(_usual_limit(report))
+
+
 def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
     one, two = st.columns(2)
@@ -54,13 +74,13 @@ def _agreement(report: Report) -> Sla:
         key="sla-of",
         help="p99: 99% of requests stay under the limit.",
     )
-    usual = report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
     limit = heed(
         two.number_input,
         f"at most ({fmt.MILLISECOND.unit})",
         min_value=1e-6,
-        value=float(f"{fmt.MILLISECOND(usual):.6g}"),
+        value=float(f"{fmt.MILLISECOND(_usual_limit(report)):.6g}"),
         key="sla",
+        of=_pair(report),
         format="%.6g",
     )
     time = choose("Of the time to the", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
@@ -131,17 +151,19 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             st.select_slider,
             "Requests launched together",
             _BATCHES,
+            value=_usual_batch(report),
             key="together",
+            of=_pair(report),
             help="1: none. Requests join a decoder's batch between its steps; others wait until it is full or for the "
             "time below.",
         )
         if found["max_batch"] > 1 and not decoder:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
-            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.4g")
+            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.4g", of=_pair(report))
             found["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = heed(
         st.number_input, "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places",
-        placeholder="no limit", help="Admission control: who finds them all taken is turned away.",
+        placeholder="no limit", help="Admission control: who finds them all taken is turned away.", of=_pair(report),
     )  # fmt: skip
     found["places"] = None if places is None else int(places)
     return found
@@ -170,7 +192,8 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
     what = choose("Sizes in the file are" if traced else "They differ in", names, "differ")
     if traced:
         return {"differ": what}
-    usual = int(_number("Their mean", float(max(2, kinds[what][1])), 1.0, 65_536.0, f"mean-{what}", step=1.0))
+    mean = float(max(2, kinds[what][1]))
+    usual = int(_number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=_pair(report)))
     found: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
     st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
     if spread == "lognormal":
@@ -209,34 +232,25 @@ class Site:
     idle_w: float | None
 
 
-def _asked(label: str, key: str, placeholder: str, high: float = 1e12) -> float | None:
+def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
     return heed(
         st.number_input, label, min_value=0.0, max_value=high, value=None, key=key, format="%.6g",
-        placeholder=placeholder,
+        placeholder=placeholder, of=of,
     )  # fmt: skip
 
 
-def _typed(key: str) -> float | None:
-    """What a number input holds before it is drawn: what was typed, else what the address says."""
-    given = st.session_state.get(key, st.query_params.get(key))
-    try:
-        return float(given) if given is not None else None
-    except ValueError:
-        return None
-
-
-def site(report: Report, carried_qps: float) -> Site:
+def site(report: Report) -> Site:
     """The demand, and where its nodes stand."""
-    usual = nice(_DEMAND_NODES * carried_qps) if carried_qps > 0 else 1.0
-    peak = _typed("demand") or usual
-    with st.sidebar, st.expander(f"Demand and site · {fmt.si(peak, 'QPS')}", key="open.site"):
-        given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}")
+    opened, of = cached.load_answer(*_opening(report)), _pair(report)
+    usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
+    with st.sidebar, st.expander("Demand and site", key="open.site"):
+        given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}", of)
         mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = heed(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
         slots = heed(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
         rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.6g")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
-        price = _asked("Price of a node ($)", "node-usd", listed)
-        idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", 1e7)
+        price = _asked("Price of a node ($)", "node-usd", listed, of)
+        idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", of, 1e7)
         return Site(given or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)

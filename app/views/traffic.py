@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import cached, link, parts, traffic_charts, traffic_others, traffic_tables
 from app import format as fmt
-from app.choose import choose
+from app.choose import choose, say
 from app.drawn import drawn
 from app.load import Answer, Load, Point, Spot, point_of, spot_of
 from app.simulation import Simulation
@@ -40,6 +40,7 @@ def asked() -> float | None:
         if 0 < qps < math.inf:
             ss[_KEPT] = (token, qps)
         else:
+            say(_RATE, f"Load (QPS) {given[:40]!r} of this link is no load; a number above 0 is allowed")
             del st.query_params[_RATE]
     kept = ss.get(_KEPT)
     if kept is None or kept[0] != token:
@@ -56,7 +57,7 @@ def rate(answer: Answer) -> float:
     decimals = max(0, -math.floor(math.log10(step)))
     count = max(2, math.ceil(top / step))
     wanted = asked() or 0.8 * answer.headline.qps or 0.4 * top
-    now = round(min(count, max(1, round(wanted / step))) * step, 9)
+    now = round(min(count, max(1, round(wanted / step))) * step, decimals)
 
     def moved(qps: float) -> None:
         st.session_state[_KEPT] = (st.session_state.token, qps)
@@ -64,9 +65,9 @@ def rate(answer: Answer) -> float:
 
     return st.slider(
         "Load (QPS)",
-        min_value=round(step, 9),
-        max_value=round(count * step, 9),
-        step=round(step, 9),
+        min_value=round(step, decimals),
+        max_value=round(count * step, decimals),
+        step=round(step, decimals),
         format=f"%.{decimals}f",
         help="Requests a second offered to one node. A request is the scenario's batch at its lengths.",
         **drawn("w.qps", now, moved, (step, count)),
@@ -200,7 +201,7 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
         answer = cached.load_answer(load, sla)
-    where = site(report, answer.headline.qps)
+    where = site(report)
     frame, said, notes = traffic_tables.plans(report, answer.headline, where)
     qps = rate(answer)
     spot = cached.load_point(load, sla, qps)

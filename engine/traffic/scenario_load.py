@@ -13,7 +13,7 @@ from engine.bind import Bound, bind
 from engine.evaluate import evaluate
 from engine.partition import Plan, make_plan
 from engine.report import RESOURCE_NAMES, Report
-from engine.scenario import Scenario
+from engine.scenario import Scenario, ScenarioError
 from engine.schedule import Schedule, schedule
 from engine.settings import apply
 from engine.traffic.plan import NodeFacts
@@ -24,6 +24,7 @@ from hardware_specs.schema import Link
 
 __all__ = [
     "SIZES",
+    "batch_inside",
     "checked",
     "decoder_table",
     "is_decoder",
@@ -202,6 +203,21 @@ def _cache_tokens(scenario: Scenario, longest: int) -> int | None:
         if slope > 0:
             room.append(int((a.capacity_bytes - a.need_bytes) / slope) + 1)
     return max(1, min(room)) if room else None
+
+
+def batch_inside(scenario: Scenario, seconds: float, batches: Sequence[int]) -> int:
+    """Largest of ascending ``batches`` of equal requests that fits and is answered in ``seconds``, up to the first that
+    is not; the first of them where none is. [-] An estimate, as good as the cost model."""
+    best = batches[0]
+    for batch in batches:
+        try:
+            report = evaluate(scenario.with_(batch=batch))
+        except ScenarioError:
+            break
+        if not report.fits or report.latency_s > seconds:
+            break
+        best = batch
+    return best
 
 
 def load_of(

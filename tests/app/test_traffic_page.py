@@ -17,6 +17,7 @@ from app import traffic_tables as tables
 from app.load import Load
 from app.simulation import Simulation
 from app.traffic_inputs import Site
+from engine.choices import default_scenario
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import ScenarioError, encode
@@ -341,4 +342,122 @@ def test_the_demand_and_what_a_request_holds_are_named():
     at = opened(s=encode(PRESETS["v100-1.5b"].scenario.with_(batch=8)), demand="50")
     assert said(at, "**Nodes for 50.0 QPS at the peak**")
     assert said(at, "requests of 8 sequences each")
-    assert any(e.label == "Demand and site · 50.0 QPS" for e in at.expander)
+    assert at.number_input(key="demand").value == 50.0
+
+
+# --- what a language model opens with, and what its batch limit leaves alone
+
+LLAMA = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision="fp8")
+
+
+@pytest.mark.parametrize("scenario", [LLAMA, PRESETS["v100-1.5b"].scenario, PRESETS["dfx-345m"].scenario])
+def test_a_decoder_opens_with_the_batch_its_promise_allows(scenario):
+    at = opened(s=encode(scenario))
+    usual, limit = at.select_slider(key="together").value, at.number_input(key="sla").value / 1e3
+    assert evaluate(scenario.with_(batch=usual)).latency_s <= limit
+    more = evaluate(scenario.with_(batch=2 * usual))
+    assert usual > 1 or not more.fits or more.latency_s > limit
+    assert "1024" in at.select_slider(key="together").options
+    assert "together" not in at.query_params
+
+
+def test_batching_makes_a_million_tokens_cheap():
+    at = opened(s=encode(LLAMA))
+    usual = float(at.dataframe[0].value["$ / M inferences"].iloc[0])
+    at.select_slider(key="together").set_value(1).run()
+    assert usual < float(alive(at).dataframe[0].value["$ / M inferences"].iloc[0]) / 10
+
+
+@pytest.mark.parametrize("key", ["together", "sla", "places"])
+def test_a_way_of_serving_leaves_the_demand_alone(key):
+    at = opened(s=encode(LLAMA))
+    before = next(m.value for m in at.markdown if "at the peak**" in m.value)
+    for value in {"together": (1, 512), "sla": (4e3, 6e4), "places": (10, 100)}[key]:
+        (at.select_slider(key=key) if key == "together" else at.number_input(key=key)).set_value(value).run()
+        after = next(m.value for m in alive(at).markdown if "at the peak**" in m.value)
+        assert after.split("**")[1] == before.split("**")[1]
+
+
+# --- settings belong to what they were set for
+
+
+def test_a_promise_and_a_batch_stay_with_their_network():
+    at = opened(s=encode(PRESETS["dfx-1.5b"].scenario))
+    at.number_input(key="sla").set_value(10_000.0).run()
+    at.number_input(key="demand").set_value(77.0).run()
+    at.select_slider(key="together").set_value(64).run()
+    alive(at.switch_page("views/explore.py").run())
+    alive(at.switch_page("views/traffic.py").run())
+    assert at.number_input(key="sla").value == 10_000.0  # a change of pages loses nothing
+    alive(at.switch_page("views/explore.py").run())
+    node = PRESETS["node-dlrm"].scenario
+    at.query_params["s"] = encode(node)
+    alive(at.run())
+    alive(at.switch_page("views/traffic.py").run())
+    fresh = opened(s=encode(node))
+    for key in ("sla", "demand"):
+        assert at.number_input(key=key).value == fresh.number_input(key=key).value
+        assert key not in at.query_params
+    assert at.select_slider(key="together").value == 1
+    asked = opened(s=encode(node), sla="7")
+    assert asked.number_input(key="sla").value == 7.0
+
+
+def test_a_batch_is_not_carried_to_another_network():
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    at.query_params["s"] = encode(PRESETS["node-dlrm"].scenario.with_(batch=64))
+    alive(at.run())
+    at.selectbox(key="w.workload").set_value("xlm-r-large").run()
+    found = alive(at).session_state["scenario"]
+    assert found.batch == default_scenario("fb-node", "xlm-r-large").batch
+
+
+# --- links that hold what no widget takes
+
+_HOSTILE = ("inf", "-inf", "1e999", "-1e999", "nan", str(2**64), "1e400", "9" * 400, "0x10", "")
+
+
+@pytest.mark.parametrize("page", ["traffic", "node", "kernels", "numerics", "split"])
+def test_a_number_no_widget_takes_is_one_sentence_and_leaves_the_link(page):
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    at.run()
+    at.query_params["s"] = encode(GRU)
+    alive(at.switch_page(f"views/{page}.py").run())
+    keys = [n.key for n in at.number_input if n.key and not n.key.startswith(("w.", "t."))]
+    assert keys or page in ("split", "numerics")
+    for key in keys:
+        for value in _HOSTILE:
+            at.query_params[key] = value
+            alive(at.run())
+            assert not at.error, (key, value, at.error[0].value)
+            if value == str(2**64) and not at.warning:  # a time has no upper limit
+                assert at.number_input(key=key).value == 2.0**64
+                continue
+            assert len(at.warning) == 1, (key, value, [w.value for w in at.warning])
+            assert key not in at.query_params
+
+
+def test_a_load_no_slider_takes_is_said():
+    for value in _HOSTILE[:5]:
+        at = opened(s=encode(GRU), qps=value)
+        assert len(at.warning) == 1
+        assert "Load" in at.warning[0].value
+        assert not at.error
+
+
+@pytest.mark.parametrize(
+    ("preset", "slow"),
+    [
+        ("brainwave-gru", {"devices.0.npu.clock": "0.001 Hz"}),
+        ("v100-1.5b", {"devices.0.memory.hbm.bandwidth": "1 B/s"}),
+        ("wide-deep-fp32", {"devices.0.memory.dram.bandwidth": "0.01 B/s"}),
+        ("brainwave-gru", {"devices.0.npu.clock": "1 kHz"}),
+    ],
+)
+def test_a_scenario_that_takes_years_has_a_slider(preset, slow):
+    at = opened(s=encode(PRESETS[preset].scenario.with_(overrides=slow)))
+    assert not at.error, at.error[0].value
+    slider = at.slider(key=key_of(at, "w.qps"))
+    assert 0 < slider.min < slider.max
+    slider.set_value(slider.max).run()
+    assert "grows without limit" in alive(at).error[0].value
