@@ -56,8 +56,8 @@ def _promise(sla: Sla) -> str:
     return f"{sla.metric}{_OF[sla.time]} ≤ {fmt.seconds(sla.seconds)}"
 
 
-def verdict(headline: Headline, sla: Sla, report: Report) -> str:
-    """The load inside the agreement, what limits it, and how sure that is. Markdown."""
+def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -> str:
+    """The load inside the agreement, what limits it, and how sure that is; ``daily``: it is a day's mean. Markdown."""
     band = fmt.band(report.error_band.relative)
     said = f":gray[Service times {band}.]"
     if headline.qps <= 0:
@@ -70,9 +70,11 @@ def verdict(headline: Headline, sla: Sla, report: Report) -> str:
     batch = report.scenario.batch
     held = "sequence" if report.unit == "token" else report.unit
     each = f", requests of {batch:,} {held}s each" if batch > 1 else ""
+    mean = " on average" if daily else ""
     return (
-        f"**Max {fmt.si(headline.qps, 'QPS')} at {_promise(sla)}**{each}, limited by **{fmt.plain(headline.limit)}**; "
-        f"99% sure: {_range(low, high)}. Capacity is {fmt.si(headline.capacity_qps, 'QPS')}. {said}"
+        f"**Max {fmt.si(headline.qps, 'QPS')}{mean} at {_promise(sla)}**{each}, "
+        f"limited by **{fmt.plain(headline.limit)}**; 99% sure: {_range(low, high)}. "
+        f"Capacity is {fmt.si(headline.capacity_qps, 'QPS')}. {said}"
     )
 
 
@@ -81,8 +83,10 @@ def _range(low: float, high: float) -> str:
     return f"between {both.text(low)} and {both.text(high)} {both.unit}"
 
 
-def overload(qps: float, top: Capacity) -> str:
+def overload(qps: float, top: Capacity, spot: Spot | None = None) -> str:
     """Why there is no tail at this load."""
+    if spot is not None and spot.report is not None:  # a mean load that is below capacity, with a peak that is not
+        return spot.report.message
     both = fmt.scale([qps, top.breaks_qps], "QPS")
     return (
         f"Offered load {both.text(qps)} {both.unit} is above capacity {both.text(top.breaks_qps)} {both.unit} "

@@ -217,9 +217,9 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         if job.spot is not None and job.spot.stable and job.qps == qps:
             spot = spot_of(job.spot, sla)
     with verdict:
-        st.markdown(traffic_tables.verdict(headline, sla, report))
+        st.markdown(traffic_tables.verdict(headline, sla, report, load.arrivals == "day"))
         if spot.message:
-            st.error(fmt.plain(traffic_tables.overload(qps, answer.capacity)), icon=":material/block:")
+            st.error(fmt.plain(traffic_tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
         else:
             st.markdown(traffic_tables.at_this_load(qps, spot, sla, answer.capacity))
     shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)

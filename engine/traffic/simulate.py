@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from engine.traffic.policies import Chain, Decoder
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations
 from engine.traffic.service import TrafficError, overloaded, whole
 from engine.traffic.sizes import Fixed, Sizes
+from engine.words import amount
 
 __all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
 
@@ -104,8 +105,9 @@ def simulate(
 
     ``requests`` are split over independent ``replications``; the first tenth of each is discarded. When the interval
     of a mean or quantile is wider than ±5%, replications are added until it is not or ``most`` requests have been
-    simulated. A trace is replayed once and its interval comes from consecutive batches. Same seed, same bits,
-    whatever the number of threads.
+    simulated. A trace is replayed once and its interval comes from consecutive batches. A daily curve is run over whole
+    periods; one too long for its requests is squeezed, and carries nothing whose peak is above capacity. Same seed,
+    same bits, whatever the number of threads.
 
     Parameters
     ----------
@@ -137,7 +139,16 @@ def simulate(
             "would grow beyond the digits that tell a request's time"
         )
     if arrivals.qps >= top.breaks_qps:
-        return _overload(arrivals.qps, rho, top, seed)
+        return _overload(arrivals.qps, rho, top, seed, overloaded(arrivals.qps, top.breaks_qps, top.breaks))
+    notes: tuple[str, ...] = ()
+    if isinstance(arrivals, Diurnal):
+        whole_days = _whole_days(arrivals, length - skip)
+        if whole_days is None:
+            arrivals, notes = _squeezed(arrivals, length - skip)
+            if arrivals.peak_qps >= top.breaks_qps:
+                return _overload(arrivals.qps, rho, top, seed, _rush(arrivals, top))
+        else:
+            length = skip + whole_days
 
     def one(replication: int) -> Run:
         return run(system, arrivals, sizes, outputs, length, skip, seed, replication, events_only)
@@ -147,13 +158,38 @@ def simulate(
     while True:
         wanted = range(len(runs), len(runs) + (1 if once else replications))
         runs += list(run_chunks(one, wanted, executor)) if parallel and not once else map(one, wanted)
-        report = _report(runs, arrivals, rho, top, replications, length, seed, once, keep_samples)
+        report = _report(runs, arrivals, rho, top, replications, length, seed, once, keep_samples, notes)
         if report.tight or once or (len(runs) + replications) * length > limit:
             return report
 
 
-def _overload(qps: float, rho: float, top: Capacity, seed: int) -> LoadReport:
-    text = overloaded(qps, top.breaks_qps, top.breaks)
+def _whole_days(arrivals: Diurnal, most: int) -> int | None:
+    """Arrivals of as many whole periods as ``most`` of them hold, for every hour to count alike; None: not one. [-]"""
+    day = arrivals.qps * arrivals.period_s
+    return math.ceil(math.floor(most / day) * day) if most >= day else None
+
+
+def _squeezed(arrivals: Diurnal, count: int) -> tuple[Diurnal, tuple[str, ...]]:
+    """The same curve in a period of ``count`` arrivals: its rates pass sooner and stay as they are, which leaves the
+    queue as it was while it follows them (pointwise stationary; Green and Kolesar, Management Sci. 37(1), 1991).
+
+    An estimate, too low near capacity, where a queue takes long to build up.
+    """
+    text = (
+        f"A period of {arrivals.period_s:,.6g} s is squeezed to {count:,} arrivals, each hour in its share; a queue "
+        "that builds up over hours is longer."
+    )
+    return replace(arrivals, period_s=count / arrivals.qps), (text,)
+
+
+def _rush(arrivals: Diurnal, top: Capacity) -> str:
+    return (
+        f"At the peak of the day {amount(arrivals.peak_qps, 'QPS')} arrive, above capacity "
+        f"{amount(top.breaks_qps, 'QPS')} ({top.breaks}): the queue grows until the peak is over, so there is no p99."
+    )
+
+
+def _overload(qps: float, rho: float, top: Capacity, seed: int, text: str) -> LoadReport:
     nothing = Estimate(0.0, 0.0, 0.0)
     use = {name: min(1.0, seconds * top.qps) for name, seconds in top.busy_s.items()}
     return LoadReport(
@@ -177,7 +213,7 @@ def _tail(parts: Iterable[NDArray[np.float64] | None], groups: int, once: bool) 
 
 def _report(
     runs: list[Run], arrivals: Arrivals, rho: float, top: Capacity, groups: int, length: int, seed: int, once: bool,
-    keep_samples: bool,
+    keep_samples: bool, known: tuple[str, ...],
 ) -> LoadReport:  # fmt: skip
     samples = np.concatenate([r.latency for r in runs]) if keep_samples else None
     latency = _tail((r.latency for r in runs), groups, once)
@@ -194,7 +230,7 @@ def _report(
     tight = bool(figures) and all(f.spread <= TIGHT for f in figures)
     # those in the system at an edge stay about a p99 each: how much of the area they can be
     edge = _LITTLE_EDGE * len(runs) * (latency.p99.value if latency else 0.0) * max(1.0, area / max(window, 1e-300))
-    notes = list(_notes(arrivals, top, length))
+    notes = [*known, *_notes(arrivals, top, length)]
     if not tight and figures:
         worst = max(figures, key=lambda f: f.spread)
         wide = f"±{worst.spread:.1%}" if math.isfinite(worst.spread) else "it has no upper end"
@@ -236,15 +272,11 @@ def _verdict(qps: float, rho: float, top: Capacity, lost: float) -> str:
 
 
 def _notes(arrivals: Arrivals, top: Capacity, length: int) -> Iterable[str]:
-    if isinstance(arrivals, Diurnal):
-        if arrivals.peak_qps > top.qps:
-            yield (
-                f"At the peak of the day {arrivals.peak_qps:.4g} QPS arrive, above capacity {top.qps:.4g} QPS: "
-                "the queue grows until the peak is over."
-            )
-        if length / arrivals.qps < arrivals.period_s:
-            share = length / arrivals.qps / arrivals.period_s
-            yield f"Each replication covers the first {share:.1%} of a period; simulate more requests for all of it."
+    if isinstance(arrivals, Diurnal) and arrivals.peak_qps > top.qps:
+        yield (
+            f"At the peak of the day {arrivals.peak_qps:.4g} QPS arrive, above capacity {top.qps:.4g} QPS: "
+            "the queue grows until the peak is over."
+        )
     if isinstance(arrivals, Trace) and length > arrivals.instants.size:
         yield f"The trace has {arrivals.instants.size} arrivals and was replayed from its start again."
     if isinstance(arrivals, Bursty) and arrivals.rates[0] > top.qps:

@@ -5,7 +5,25 @@ import pytest
 from scipy import stats
 
 from engine.kernels.jit import JIT_ENABLED
-from engine.traffic import Bursty, Diurnal, Fixed, Gamma, Listed, LogNormal, Mixed, Poisson, Uniform
+from engine.traffic import (
+    Bursty,
+    Diurnal,
+    DynamicBatching,
+    Fixed,
+    Gamma,
+    Listed,
+    LogNormal,
+    Mixed,
+    NoBatching,
+    Poisson,
+    Service,
+    Sla,
+    Uniform,
+    capacity,
+    max_qps,
+    simulate,
+    single,
+)
 
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
 
@@ -52,3 +70,59 @@ def test_drawn_sizes_have_the_share_they_say(sizes) -> None:
     drawn = sizes.draw(60_000, 1, 2, 0)
     for bound in (1, 4, 7, 9, 40, 300):
         assert (drawn <= bound).mean() == pytest.approx(sizes.share(bound), abs=0.01)
+
+
+# --- a day that is longer than a run
+
+_DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
+        1.2, 1.18, 1.15, 1.15, 1.18, 1.25, 1.35, 1.45, 1.5, 1.4, 1.15, 0.85)  # fmt: skip
+_SYSTEMS = {
+    "one": single(Service.constant(1e-3), NoBatching()),
+    "four": single(Service.constant(4e-3, servers=4), NoBatching()),
+    "batches": single(Service.affine(8e-4, 2e-4, 8), DynamicBatching(8, 1e-3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("period_s", [0.5, 7.0, 60.0, 3_600.0, 86_400.0])
+@pytest.mark.parametrize("name", _SYSTEMS)
+def test_a_promise_over_a_day_holds_at_its_peak(name: str, period_s: float) -> None:
+    system = _SYSTEMS[name]
+    best = max_qps(system, Sla(20e-3), Diurnal(1.0, _DAY, period_s), requests=20_000)
+    day = Diurnal(best.qps, _DAY, period_s)
+    assert best.qps > 0
+    if period_s > 100.0:  # a queue that grows for an hour outlasts every promise
+        assert day.peak_qps < best.capacity_qps
+    truth = simulate(system, day.at(0.8 * best.qps), requests=2_000_000, replications=4)
+    assert truth.latency is not None
+    assert truth.latency.p99.value <= 20e-3
+
+
+@pytest.mark.parametrize("load", [0.05, 0.3, 0.5, 0.58])
+@pytest.mark.parametrize("name", _SYSTEMS)
+def test_a_run_sees_every_hour_of_a_day_in_its_share(name: str, load: float) -> None:
+    """Busy all day as its mean rate says, whatever part of a day its requests would reach."""
+    system = _SYSTEMS[name]
+    top = capacity(system)
+    for period_s in (0.3, 5.0, 86_400.0):
+        day = Diurnal(load * top.qps, _DAY, period_s)
+        short = simulate(system, day, requests=20_000)
+        assert short.stable
+        assert short.served_qps == pytest.approx(day.qps, rel=0.05)
+    long = simulate(system, day, requests=8_000_000, replications=4)
+    assert short.latency is not None
+    assert long.latency is not None
+    for figure in ("mean", "p50", "p95", "p99"):
+        seen, true = getattr(short.latency, figure), getattr(long.latency, figure)
+        assert abs(seen.value - true.value) <= max(0.15 * true.value, seen.high - seen.value, seen.value - seen.low)
+
+
+@pytest.mark.parametrize("places", [None, 16])
+def test_a_day_whose_peak_is_above_capacity_is_carried_by_none_but_a_buffer(places: int | None) -> None:
+    system = single(Service.constant(1e-3), NoBatching(places))
+    found = simulate(system, Diurnal(800.0, _DAY), requests=20_000)
+    assert found.stable is (places is not None)
+    if places is None:
+        assert found.message.startswith("At the peak of the day 1.20 kQPS arrive, above capacity 1.00 kQPS")
+        assert found.latency is None
+    else:
+        assert found.dropped.value > 0.01
