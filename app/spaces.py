@@ -6,10 +6,7 @@ parameters, and a space opened beside another scenario keeps the axes that exist
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +14,7 @@ import streamlit as st
 
 from app import axes, link
 from app.axes import Span, Values
+from engine.packed import boundary, deflated, pack, unpack
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.quantity import SpecError
 
@@ -53,10 +51,7 @@ def write(space: Space) -> str:
         for path, v in space.axes
     ]
     text = json.dumps({"axes": plain, "objectives": list(space.objectives)}, separators=(",", ":")).encode()
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = packer.compress(text) + packer.flush()
-    body = zlib.crc32(text).to_bytes(4, "big") + packed
-    return f"{VERSION}z" + base64.urlsafe_b64encode(body).rstrip(b"=").decode()
+    return f"{VERSION}z" + pack(text, deflated(text))
 
 
 def read(token: str) -> Space:
@@ -67,19 +62,9 @@ def read(token: str) -> Space:
         raise ScenarioError("This space is damaged: it does not begin like one")
     if int(token[0]) != VERSION:
         raise ScenarioError(f"This space was made by another version ({token[0]}; this server reads {VERSION})")
-    try:
-        raw = base64.b64decode(token[2:] + "=" * (-(len(token) - 2) % 4), altchars=b"-_", validate=True)
-        unpacker = zlib.decompressobj(-15)
-        text = unpacker.decompress(raw[4:], _JSON_LIMIT)
-    except (binascii.Error, zlib.error, ValueError):
-        raise ScenarioError("This space is damaged: it can't be unpacked") from None
-    if unpacker.unconsumed_tail or zlib.crc32(text).to_bytes(4, "big") != raw[:4]:
-        raise ScenarioError("This space is damaged: its checksum does not match")
-    try:
-        return _space(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, ScenarioError) else "This space is damaged: it does not hold axes"
-        raise ScenarioError(reason) from None
+    plain = unpack(token[2:], "space", _JSON_LIMIT)
+    with boundary("This space is damaged: it does not hold axes"):
+        return _space(plain)
 
 
 def _space(plain: Any) -> Space:

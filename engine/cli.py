@@ -88,7 +88,10 @@ def _from_file(path: Path) -> Scenario:
 
 def _count(devices: Any) -> dict[str, Any]:
     """Devices asked for as a field of a scenario, where they are a number; anything else is refused where it is set."""
-    return {"devices": int(devices)} if str(devices).isdecimal() else {}
+    try:
+        return {"devices": int(str(devices))}
+    except ValueError:
+        return {}
 
 
 def _list(args: argparse.Namespace) -> int:

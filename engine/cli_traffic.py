@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli_out import emit
+from engine.packed import boundary, brief
 from engine.scenario import Scenario, ScenarioError
 from engine.words import amount, percent
 
@@ -114,16 +115,12 @@ def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
 
 def _parsed(field: str, text: str, allowed: str, make: Callable[[str, str], Any]) -> Any:
     """What ``make`` finds in ``kind:rest``; where it finds nothing, one sentence."""
-    kind, _, rest = text.partition(":")
-    try:
-        found = make(kind, rest)
-    except ScenarioError:
-        raise
-    except (ValueError, OverflowError):
-        found = None
-    if found is None:
-        raise ScenarioError(f"{field} is {text[:60]!r}; it must be {allowed}")
-    return found
+    refusal = f"{field} is {brief(text, 60)}; it must be {allowed}"
+    with boundary(refusal):
+        found = make(*text.partition(":")[::2])
+        if found is None:
+            raise ScenarioError(refusal)
+        return found
 
 
 def _law(field: str, text: str | None) -> Sizes | None:
@@ -195,12 +192,8 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.traffic import Demand, SiteFacts, Sla
     from engine.traffic.serving import compare
 
-    try:
+    with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
         demand = Demand(tuple(float(part) for part in args.demand.split(",")))
-    except ScenarioError:
-        raise
-    except ValueError:
-        raise ScenarioError(f"demand is {args.demand[:60]!r}; it must be numbers separated by commas") from None
     sla = Sla.parse(args.sla)
     serving, arrivals = _loaded(args, demand.peak)
     if sla.time == "latency":

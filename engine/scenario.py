@@ -7,14 +7,13 @@ therefore keeps its meaning when a default changes.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import zlib
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from engine.packed import ScenarioError, boundary, brief, deflated, pack, unpack
 
 __all__ = ["TOKEN_LIMIT", "VERSION", "Costs", "Limits", "Scenario", "ScenarioError", "decode", "encode", "token_in"]
 
@@ -27,10 +26,6 @@ Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
 OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class ScenarioError(ValueError):
-    """A scenario that can't be used: one sentence naming the field, the value and what is allowed."""
 
 
 class _Frozen(BaseModel):
@@ -102,11 +97,12 @@ class Scenario(_Frozen):
 
 def make(fields: Any) -> Scenario:
     """Validated Scenario from plain fields; ScenarioError names the field, the value and what is allowed."""
-    try:
-        return Scenario.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ScenarioError(_one_sentence(first["type"], first["loc"], first["msg"], first.get("input"))) from None
+    with boundary("scenario: a mapping of fields to numbers and texts is needed"):
+        try:
+            return Scenario.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ScenarioError(_one_sentence(first["type"], first["loc"], first["msg"], first.get("input"))) from None
 
 
 def _one_sentence(kind: str, loc: tuple[str | int, ...], message: str, value: Any) -> str:
@@ -123,7 +119,7 @@ def _one_sentence(kind: str, loc: tuple[str | int, ...], message: str, value: An
         info = model.model_fields.get(part)
         inner = info.annotation if info is not None else None
         model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
-    shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {str(value)[:40]!r}"
+    shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {brief(value)}"
     return f"{field or 'scenario'}{shown}: {_allowed(kind, info, message)}"
 
 
@@ -156,11 +152,9 @@ def _allowed(kind: str, info: Any, message: str) -> str:
 def encode(scenario: Scenario) -> str:
     """Token of a scenario, e.g. ``1z...``."""
     text = json.dumps(scenario.model_dump(mode="json"), separators=(",", ":"), sort_keys=True).encode()
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = packer.compress(text) + packer.flush()
+    packed = deflated(text)
     kind, body = ("z", packed) if len(packed) < len(text) else ("j", text)
-    check = zlib.crc32(text).to_bytes(4, "big")
-    return f"{VERSION}{kind}" + base64.urlsafe_b64encode(check + body).rstrip(b"=").decode()
+    return f"{VERSION}{kind}" + pack(text, body)
 
 
 def decode(token: str) -> Scenario:
@@ -175,26 +169,7 @@ def decode(token: str) -> Scenario:
         raise ScenarioError(f"This link was made by a newer version ({token[0]}; this server reads up to {VERSION})")
     if int(token[0]) < 1:
         raise ScenarioError("This link is damaged: version 0 does not exist")
-    try:
-        raw = base64.b64decode(token[2:] + "=" * (-(len(token) - 2) % 4), altchars=b"-_", validate=True)
-        check, body = raw[:4], raw[4:]
-        text = body
-        if token[1] == "z":
-            unpacker = zlib.decompressobj(-15)
-            text = unpacker.decompress(body, _JSON_LIMIT)
-            if unpacker.unconsumed_tail:
-                raise ScenarioError(f"This link unpacks to more than {_JSON_LIMIT} bytes, which is not allowed")
-    except (binascii.Error, zlib.error, ValueError) as error:
-        if isinstance(error, ScenarioError):
-            raise
-        raise ScenarioError("This link is damaged: it can't be unpacked") from None
-    if zlib.crc32(text).to_bytes(4, "big") != check:
-        raise ScenarioError("This link is damaged: its checksum does not match")
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ScenarioError("This link is damaged: it does not hold a scenario") from None
-    return make(fields)
+    return make(unpack(token[2:], "link", _JSON_LIMIT, plain=token[1] == "j"))
 
 
 def token_in(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from engine.packed import brief
 from engine.scenario import Scenario, ScenarioError, make
 
 __all__ = ["HARDWARE", "apply", "apply_all", "parse_setting"]
@@ -27,9 +28,9 @@ def _number(path: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ScenarioError(f"{path} is {str(value)[:40]!r}: a number is needed") from None
+        raise ScenarioError(f"{path} is {brief(value)}: a number is needed") from None
     if not math.isfinite(number) or isinstance(value, bool):
-        raise ScenarioError(f"{path} is {str(value)[:40]!r}: a finite number is needed")
+        raise ScenarioError(f"{path} is {brief(value)}: a finite number is needed")
     return number
 
 
@@ -67,7 +68,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     elif head == "switches" and rest:
         on = value if isinstance(value, bool) else _ON.get(str(value).lower())
         if on is None:
-            raise ScenarioError(f"{path} is {str(value)[:40]!r}: on or off is allowed")
+            raise ScenarioError(f"{path} is {brief(value)}: on or off is allowed")
         fields["switches"] = fields["switches"] | {rest: on}
     elif head == "layers" and rest:
         fields["layers"] = fields["layers"] | {rest: str(value)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
+from engine.packed import brief
 from engine.scenario import ScenarioError
 from engine.settle import METRICS
 
@@ -53,14 +54,17 @@ class Objective:
 
 def _figure(name: Any, where: str) -> str:
     if name not in FIGURES:
-        raise ScenarioError(f"{where} is {str(name)[:40]!r}: figures are {', '.join(FIGURES)}")
+        raise ScenarioError(f"{where} is {brief(name)}: figures are {', '.join(FIGURES)}")
     return str(name)
 
 
 def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
     """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max."""
-    parts: list[Any] = [f"{k}:{v}" for k, v in given.items()] if isinstance(given, Mapping) else []
-    parts = parts or (given.split(",") if isinstance(given, str) else list(given))
+    if isinstance(given, Mapping):
+        given = [f"{k}:{v}" for k, v in given.items()]
+    if not isinstance(given, str | list | tuple):
+        raise ScenarioError(f"objectives is {brief(given)}: a list such as [latency_s:min, capex_usd:min] is needed")
+    parts: Sequence[Any] = given.split(",") if isinstance(given, str) else given
     found = []
     for part in parts:
         if isinstance(part, Objective):
@@ -79,7 +83,9 @@ def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objec
 
 def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
     """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``."""
-    parts = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else list(given or ())
+    if not isinstance(given, str | list | tuple | None):
+        raise ScenarioError(f"constraints is {brief(given)}: a list such as [fits, latency_s <= 0.02] is needed")
+    parts: Sequence[Any] = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else given or ()
     fits, found = False, []
     for part in parts:
         if isinstance(part, Limit):

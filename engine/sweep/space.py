@@ -6,23 +6,26 @@ file or a token, so that a link holds it.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, isfinite, log, prod
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
 from engine.choices import choices, default_scenario
+from engine.devices.family import Unsupported
+from engine.packed import boundary, brief, deflated, pack, unpack
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
 from engine.settings import apply
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
 from hardware_specs.catalog import Catalog
 from hardware_specs.plain import read_plain
+from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo
+from model_zoo.schema import WorkloadError
 
 __all__ = ["AXES_LIMIT", "Axis", "Space", "apply_settings", "space_of", "steps"]
 
@@ -31,6 +34,7 @@ VALUES_LIMIT = 100_000  # of one axis
 TOKEN_LIMIT = 16_384
 POINTS_LIMIT = 10**12
 _JSON_LIMIT = 1 << 20
+_REFUSALS = (Unsupported, SpecError, WorkloadError)  # sentences of what a space names
 
 
 @dataclass(frozen=True)
@@ -74,17 +78,21 @@ def _values(path: str, given: Any) -> tuple[Any, ...]:
     if not isinstance(given, Mapping):
         values = tuple(given) if isinstance(given, list | tuple) else (given,)
     else:
-        strange = sorted(set(given) - {"from", "to", "steps", "by", "scale", "whole"})
-        if strange or not {"from", "to"} <= set(given) or ("steps" in given) == ("by" in given):
+        if (
+            set(given) - {"from", "to", "steps", "by", "scale", "whole"}
+            or not {"from", "to"} <= set(given)
+            or ("steps" in given) == ("by" in given)
+        ):
             raise ScenarioError(f"axis {path[:60]}: a range has from, to, steps (or by) and scale (linear or log)")
         scale = given.get("scale", "linear")
         if scale not in ("linear", "log"):
-            raise ScenarioError(f"axis {path[:60]}: scale is {str(scale)[:20]!r}; linear or log is allowed")
-        try:
+            raise ScenarioError(f"axis {path[:60]}: scale is {brief(scale, 20)}; linear or log is allowed")
+        with boundary(f"axis {path[:60]}: from, to, steps and by are finite numbers, and by is not 0"):
             low, high = float(given["from"]), float(given["to"])
+            wrong = next((name for name, v in (("from", low), ("to", high)) if not isfinite(v)), None)
+            if wrong is not None:
+                raise ScenarioError(f"axis {path[:60]}: {wrong} is {brief(given[wrong])}: a finite number is needed")
             count = int(given["steps"] if "steps" in given else (high - low) / float(given["by"]) + 1 + 1e-9)
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            raise ScenarioError(f"axis {path[:60]}: from, to, steps and by are numbers") from None
         if not 1 <= count <= VALUES_LIMIT:
             raise ScenarioError(f"axis {path[:60]} has {count} values: 1 to {VALUES_LIMIT} are allowed")
         high = low + float(given["by"]) * (count - 1) if "by" in given else high
@@ -93,9 +101,16 @@ def _values(path: str, given: Any) -> tuple[Any, ...]:
             values = tuple(dict.fromkeys(round(v) for v in values))
     if not 1 <= len(values) <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
-    wrong = next((v for v in values if isinstance(v, float) and not isfinite(v)), None)
-    if wrong is not None:
-        raise ScenarioError(f"axis {path[:60]} has the value {wrong}: finite numbers are allowed")
+    for value in values:
+        together = isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value)
+        for part in value.values() if together else (value,):
+            if isinstance(part, float) and not isfinite(part):
+                raise ScenarioError(f"axis {path[:60]} has the value {part}: finite numbers are allowed")
+            if not isinstance(part, Number | str | list | tuple):
+                raise ScenarioError(
+                    f"axis {path[:60]} has the value {brief(part)}: a number, a text, on or off, or a mapping of "
+                    "settings to those is allowed"
+                )
     return values
 
 
@@ -175,10 +190,7 @@ class Space:
     def token(self) -> str:
         """The space as text for a link; ScenarioError where it is too long for one."""
         text = json.dumps(self.to_dict(), separators=(",", ":")).encode()
-        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-        packed = packer.compress(text) + packer.flush()
-        check = zlib.crc32(text).to_bytes(4, "big")
-        token = "1s" + base64.urlsafe_b64encode(check + packed).rstrip(b"=").decode()
+        token = "1s" + pack(text, deflated(text))
         if len(token) > TOKEN_LIMIT:
             raise ScenarioError(f"this space makes a token of {len(token)} characters: {TOKEN_LIMIT} are allowed")
         return token
@@ -233,13 +245,16 @@ def _base(given: Any) -> Scenario:
         return decode(token_in(given))
     if isinstance(given, Mapping) and {"system", "workload"} <= set(given):
         changes = {k: v for k, v in given.items() if k not in ("system", "workload", "set")}
-        strange = sorted(set(changes) - set(Scenario.model_fields))
+        strange = sorted(map(str, set(changes) - set(Scenario.model_fields)))
         if strange:
-            raise ScenarioError(f"scenario: {strange[0][:40]!r} is not a field; use set for other paths")
+            raise ScenarioError(f"scenario: {brief(strange[0])} is not a field; use set for other paths")
+        settings = given.get("set") or {}
+        if not isinstance(settings, Mapping):
+            raise ScenarioError(f"scenario: set is {brief(settings)}: a mapping of paths to values is needed")
         scenario = default_scenario(str(given["system"]), str(given["workload"]))
         for path, value in changes.items():
             scenario = make(scenario.model_dump() | {path: value})
-        for path, value in dict(given.get("set") or {}).items():
+        for path, value in settings.items():
             scenario = apply(scenario, str(path), value)
         return scenario
     raise ScenarioError("scenario: a token, preset:ID, or a mapping with system and workload is needed")
@@ -249,21 +264,29 @@ def space_of(given: Any) -> Space:
     """A space from a mapping {scenario, axes, constraints, objectives}, a YAML file's path, a token, or a `Space`."""
     if isinstance(given, Space):
         return given
-    if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
-        given = read_plain(Path(given), _JSON_LIMIT)
-    elif isinstance(given, str):
-        given = _unpack(given)
+    with boundary("a space that can't be read: its axes, constraints or objectives are none", *_REFUSALS):
+        if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
+            given = read_plain(Path(given), _JSON_LIMIT)
+        elif isinstance(given, str):
+            given = _unpack(given)
+        return _space(given)
+
+
+def _space(given: Any) -> Space:
+    """The space of plain data."""
     if not isinstance(given, Mapping):
         raise ScenarioError("a space is a mapping with scenario and axes")
-    strange = sorted(str(k) for k in set(given) - {"scenario", "axes", "constraints", "objectives"})
+    strange = sorted(map(str, set(given) - {"scenario", "axes", "constraints", "objectives"}))
     if strange or not {"scenario", "axes"} <= set(given) or not isinstance(given["axes"], Mapping):
         raise ScenarioError(
             f"a space has scenario, axes (path: values), constraints and objectives; "
-            f"{f'{strange[0][:40]!r} is none of them' if strange else 'scenario or axes is missing'}"
+            f"{f'{brief(strange[0])} is none of them' if strange else 'scenario or axes is missing'}"
         )
-    axes = tuple(Axis(str(path), _values(str(path), values)) for path, values in given["axes"].items())
-    constraints = given.get("constraints", ["fits"])
-    fits, limits = limits_of(constraints)
+    unnamed = next((path for path in given["axes"] if not isinstance(path, str)), None)
+    if unnamed is not None:
+        raise ScenarioError(f"axes has {brief(unnamed)}: a path such as batch or devices.0.npu.tiles is needed")
+    axes = tuple(Axis(path, _values(path, values)) for path, values in given["axes"].items())
+    fits, limits = limits_of(given.get("constraints", ["fits"]))
     objectives = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
     return Space(_base(given["scenario"]), axes, objectives, limits, fits)
 
@@ -271,14 +294,4 @@ def space_of(given: Any) -> Space:
 def _unpack(token: str) -> Any:
     if len(token) > TOKEN_LIMIT or token[:2] != "1s":
         raise ScenarioError("this is not a space: a file, a mapping or a token that begins with 1s is needed")
-    try:
-        raw = base64.b64decode(token[2:] + "=" * (-(len(token) - 2) % 4), altchars=b"-_", validate=True)
-        unpacker = zlib.decompressobj(-15)
-        text = unpacker.decompress(raw[4:], _JSON_LIMIT)
-        if zlib.crc32(text).to_bytes(4, "big") != raw[:4]:
-            raise ScenarioError("this space's token is damaged: its checksum does not match")
-        return json.loads(text)
-    except (ValueError, zlib.error, RecursionError) as error:
-        if isinstance(error, ScenarioError):
-            raise
-        raise ScenarioError("this space's token is damaged: it can't be unpacked") from None
+    return unpack(token[2:], "space", _JSON_LIMIT)

@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.rng import stream_key
 from engine.kernels.events.streams import gamma_times, mmpp_times, poisson_times
+from engine.packed import brief
 from engine.traffic.service import TrafficError, positive
-from engine.traffic.sizes import Listed
+from engine.traffic.sizes import SIZE_MOST, Listed
 
 __all__ = ["Arrivals", "Bursty", "Deterministic", "Diurnal", "Gamma", "Poisson", "Trace", "read_trace"]
 
 _STREAM = 1  # arrivals draw from this stream; sizes and service times from others
 _TRACE_ROWS_MAX = 20_000_000
-_SIZE_MOST = 1_048_576  # of a traced request, as of a scenario
+_CV_LEAST, _CV_MOST = 1e-3, 1e2  # of gaps: below a clock, above the mean of a run is that of its few longest gaps
+_RATE_MOST = 1e12  # of a day's relative rates
+_BURST_LEAST = 1e-3  # mean gaps a burst lasts; in a shorter one hardly ever anything arrives, and switching never ends
 
 
 def _key(seed: int, replication: int) -> np.uint64:
@@ -86,7 +89,8 @@ class Gamma:
 
     def __post_init__(self) -> None:
         positive("qps", self.qps)
-        positive("cv", self.cv)
+        if not _CV_LEAST <= self.cv <= _CV_MOST:
+            raise TrafficError(f"cv is {self.cv!r}; a number from {_CV_LEAST:g} to {_CV_MOST:g} is allowed")
 
     def at(self, qps: float) -> Gamma:
         """The same process at another mean rate. [1/s]"""
@@ -123,6 +127,9 @@ class Bursty:
     def __post_init__(self) -> None:
         positive("qps", self.qps)
         positive("burst_s", self.burst_s)
+        if self.burst_s * self.qps < _BURST_LEAST:
+            least = _BURST_LEAST / self.qps
+            raise TrafficError(f"burst_s is {self.burst_s!r}; at {self.qps:g} QPS at least {least:.3g} s is needed")
         if not 0.0 < self.share < 1.0:
             raise TrafficError(f"share is {self.share!r}; it must lie strictly between 0 and 1")
         if not 1.0 < self.peak <= 1.0 / self.share:
@@ -174,8 +181,12 @@ class Diurnal:
     def __post_init__(self) -> None:
         positive("qps", self.qps)
         positive("period_s", self.period_s)
-        if len(self.shape) < 2 or any(not math.isfinite(s) or s < 0 for s in self.shape) or sum(self.shape) <= 0:
-            raise TrafficError(f"shape is {self.shape}; it needs two or more finite rates of at least 0, not all 0")
+        if len(self.shape) < 2 or any(not 0 <= s <= _RATE_MOST for s in self.shape) or sum(self.shape) < 1 / _RATE_MOST:
+            shown = brief(self.shape, 80)
+            raise TrafficError(
+                f"shape is {shown}; it needs two or more rates from 0 to {_RATE_MOST:g}, with a sum of at least "
+                f"{1 / _RATE_MOST:g}"
+            )
 
     @property
     def peak_qps(self) -> float:
@@ -242,8 +253,11 @@ def read_trace(source: str | Path | io.TextIOBase) -> tuple[Trace, Listed | None
     try:
         with open(source, newline="", encoding="utf-8-sig") as file:
             return _parse_trace(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise TrafficError(f"trace {str(source)!r} can't be read: {error}") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, TrafficError):
+            raise
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise TrafficError(f"trace {brief(source, 80)} can't be read: {reason}") from None
 
 
 def _parse_trace(file: Iterable[str]) -> tuple[Trace, Listed | None, Listed | None]:
@@ -272,8 +286,8 @@ def _read_rows(rows: Any) -> tuple[Trace, Listed | None, Listed | None]:
                 value = float(cell)
             except ValueError:
                 raise TrafficError(f"trace line {line}: {name} is {cell[:40]!r}; it must be a number") from None
-            if not math.isfinite(value) or (name != "time_s" and (not 1 <= value <= _SIZE_MOST or value != int(value))):
-                allowed = "a finite number" if name == "time_s" else f"a whole number from 1 to {_SIZE_MOST}"
+            if not math.isfinite(value) or (name != "time_s" and (not 1 <= value <= SIZE_MOST or value != int(value))):
+                allowed = "a finite number" if name == "time_s" else f"a whole number from 1 to {SIZE_MOST}"
                 raise TrafficError(f"trace line {line}: {name} is {cell[:40]!r}; it must be {allowed}")
             columns[name].append(value)
         if len(times) > 1 and times[-1] < times[-2]:

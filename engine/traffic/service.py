@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from engine.scenario import ScenarioError
 
 __all__ = ["DecoderService", "Resource", "Service", "TrafficError", "overloaded", "positive", "whole"]
 
+WHOLE_MOST = 2**31  # of a count: places, copies, seeds; the event engine counts in 64 bits and adds a few of these
+
 
 class TrafficError(ScenarioError):
     """A load, policy, service or plan that can't be simulated; the message names the field and what is allowed."""
@@ -20,15 +23,16 @@ class TrafficError(ScenarioError):
 
 def positive(name: str, value: float, *, zero: bool = False) -> float:
     """``value`` as a finite float above zero (or from zero on), else a `TrafficError`."""
-    if not np.isfinite(value) or value < 0 or (value == 0 and not zero):
+    if not 0 <= value < math.inf or (value == 0 and not zero):
         raise TrafficError(f"{name} is {value!r}; it must be a finite number {'of at least' if zero else 'above'} 0")
     return float(value)
 
 
-def whole(name: str, value: int, least: int = 1) -> int:
-    """``value`` as an integer of at least ``least``, else a `TrafficError`."""
-    if not np.isfinite(value) or value != int(value) or value < least:
-        raise TrafficError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+def whole(name: str, value: int, least: int = 1, most: int = WHOLE_MOST) -> int:
+    """``value`` as an integer from ``least`` to ``most``, else a `TrafficError`."""
+    if not least <= value <= most or value != int(value):
+        allowed = f"of at least {least}" if not value > most else f"from {least} to {most}"
+        raise TrafficError(f"{name} is {str(value)[:40]}; it must be a whole number {allowed}")
     return int(value)
 
 

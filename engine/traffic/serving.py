@@ -67,7 +67,7 @@ class Serving:
 
     def __post_init__(self) -> None:
         whole("max_batch", self.max_batch)
-        whole("buckets", self.buckets)
+        whole("buckets", self.buckets, 1, 1024)
         whole("services", self.services)
         positive("timeout_s", self.timeout_s, zero=True)
         if not 0 <= self.share <= 1:

@@ -16,6 +16,8 @@ from engine.traffic.service import TrafficError, positive, whole
 
 __all__ = ["Fixed", "Listed", "LogNormal", "Mixed", "Sizes", "Uniform"]
 
+SIZE_MOST = 1_048_576  # items of a request, as of a scenario
+
 
 @dataclass(frozen=True)
 class Fixed:
@@ -24,7 +26,7 @@ class Fixed:
     size: int = 1
 
     def __post_init__(self) -> None:
-        whole("size", self.size)
+        whole("size", self.size, 1, SIZE_MOST)
 
     @property
     def largest(self) -> int:
@@ -49,7 +51,7 @@ class Mixed:
 
     def __post_init__(self) -> None:
         for size in self.sizes:
-            whole("sizes", size)
+            whole("sizes", size, 1, SIZE_MOST)
         if len(self.sizes) != len(self.weights) or not self.sizes:
             raise TrafficError(f"weights has {len(self.weights)} entries; it needs one per size, {len(self.sizes)}")
         if min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
@@ -82,8 +84,8 @@ class Uniform:
     high: int
 
     def __post_init__(self) -> None:
-        whole("low", self.low)
-        whole("high", self.high, self.low)
+        whole("low", self.low, 1, SIZE_MOST)
+        whole("high", self.high, self.low, SIZE_MOST)
 
     @property
     def largest(self) -> int:
@@ -115,8 +117,8 @@ class LogNormal:
     def __post_init__(self) -> None:
         positive("mean", self.mean)
         positive("cv", self.cv, zero=True)
-        whole("low", self.low)
-        whole("high", self.high, self.low)
+        whole("low", self.low, 1, SIZE_MOST)
+        whole("high", self.high, self.low, SIZE_MOST)
         if self.mean > self.high:
             raise TrafficError(f"mean is {self.mean:g}; it must be at most the largest size, {self.high}")
 

@@ -6,6 +6,7 @@ import re
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from engine.packed import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.limits import capacity
 from engine.traffic.policies import Chain, Decoder
@@ -50,12 +51,12 @@ class Sla:
         """``p99=20ms`` or ``ttft:p95=300ms``: a metric and a time with its unit (ns, us, ms, s)."""
         match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*(?:=|<=)\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)", text.strip())
         if match is None:
-            raise TrafficError(f"sla is {text!r}; write it like p99=20ms or ttft:p95=300ms")
+            raise TrafficError(f"sla is {brief(text)}; write it like p99=20ms or ttft:p95=300ms")
         time, metric, number, unit = match.groups()
         try:
             seconds = float(number) * _UNITS[unit]
         except ValueError:
-            raise TrafficError(f"sla is {text!r}; {number!r} is not a number") from None
+            raise TrafficError(f"sla is {brief(text)}; {number!r} is not a number") from None
         return cls(seconds, metric, time or "latency")
 
     def figure(self, report: LoadReport, side: str = "value") -> float | None:

@@ -15,6 +15,7 @@ from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, VERSION, Scenario, ScenarioError, decode, encode, make, token_in
 from engine.settings import apply, apply_all, parse_setting
+from engine.sweep import space_of
 from hardware_specs.schema import SCHEMES
 
 ids = st.from_regex(r"\A[a-z0-9][a-z0-9.-]{0,20}\Z")
@@ -55,6 +56,30 @@ def test_any_text_is_a_scenario_or_one_sentence(text: str) -> None:
         sentence = str(error)
     assert "\n" not in sentence
     assert len(sentence) < 400
+
+
+names = st.text(st.characters(), max_size=20)  # halves of surrogate pairs among them
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.just(float("1e999")) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*Scenario.model_fields]) | names | st.integers(), values, max_size=3))
+@settings(max_examples=300, deadline=None)
+def test_any_fields_are_a_scenario_or_one_printable_sentence(fields: dict) -> None:
+    base = PRESETS["dfx-1.5b"].scenario
+    calls = [lambda: make({**base.model_dump(), **fields}), lambda: space_of({"scenario": base, "axes": fields})]
+    calls += [lambda p=path, v=value: apply(base, p, v) for path, value in fields.items() if isinstance(path, str)]
+    for call in calls:
+        said = ""
+        try:
+            call()
+        except ScenarioError as error:
+            said = str(error)
+        assert said.isprintable()
+        assert len(said) < 500
 
 
 @given(scenarios, st.integers(2, 60), st.sampled_from("ABCxyz019-_"))

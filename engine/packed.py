@@ -1,0 +1,76 @@
+"""Plain data as text for an address, and back: base64url of a 4-byte CRC-32 and JSON, deflated.
+
+What is read back was written by anybody. `boundary` stands around every decoder: whatever escapes it is one sentence.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["ScenarioError", "boundary", "brief", "deflated", "pack", "printable", "unpack"]
+
+
+class ScenarioError(ValueError):
+    """A scenario that can't be used: one sentence naming the field, the value and what is allowed."""
+
+    def __init__(self, sentence: object = "") -> None:
+        super().__init__(printable(str(sentence)))
+
+
+def printable(text: str) -> str:
+    """A text on one line, what no terminal or page should be sent as question marks."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def brief(value: object, most: int = 40) -> str:
+    """A value as a sentence may hold it: quoted, printable, at most so many characters."""
+    try:
+        text = str(value)
+    except ValueError:  # Python does not print integers of more than 4300 digits
+        text = "an integer of thousands of digits"
+    return repr(printable(text[:most]))
+
+
+@contextmanager
+def boundary(refusal: str, *ours: type[Exception]) -> Iterator[None]:
+    """Around a decoder: ScenarioError and `ours` pass, anything else that what is read provokes is that refusal."""
+    try:
+        yield
+    except (ScenarioError, *ours):
+        raise
+    except Exception:
+        raise ScenarioError(refusal) from None
+
+
+def deflated(text: bytes) -> bytes:
+    """Deflated, without a header. [bytes]"""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(text) + packer.flush()
+
+
+def pack(text: bytes, body: bytes) -> str:
+    """Checksum of a text and the body that holds it, as base64url."""
+    return base64.urlsafe_b64encode(zlib.crc32(text).to_bytes(4, "big") + body).rstrip(b"=").decode()
+
+
+def unpack(packed: str, what: str, most: int, plain: bool = False) -> Any:
+    """What `pack` was given, of at most so many bytes; ScenarioError in one sentence about ``what`` otherwise."""
+    with boundary(f"This {what} is damaged: it can't be unpacked"):
+        raw = base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True)
+        text = raw[4:]
+        if not plain:
+            unpacker = zlib.decompressobj(-15)
+            text = unpacker.decompress(text, most)
+            if unpacker.unconsumed_tail:
+                raise ScenarioError(f"This {what} unpacks to more than {most} bytes, which is not allowed")
+    if zlib.crc32(text).to_bytes(4, "big") != raw[:4]:
+        raise ScenarioError(f"This {what} is damaged: its checksum does not match")
+    with boundary(f"This {what} is damaged: it does not hold a {what.replace('link', 'scenario')}"):
+        found = json.loads(text)
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        return found
