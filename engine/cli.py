@@ -30,6 +30,7 @@ from model_zoo.schema import WorkloadError
 __all__ = ["main", "scenario_of"]
 
 _FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
+_PROBLEMS = 10  # of a user's files that are told before every answer
 _KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
 
 
@@ -252,8 +253,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another instead of nothing
-    for problem in (*default_catalog().problems, *default_zoo().problems):
+    problems = (*default_catalog().problems, *default_zoo().problems)
+    for problem in problems[:_PROBLEMS]:
         sys.stderr.write(f"{problem}\n")
+    if len(problems) > _PROBLEMS:
+        sys.stderr.write(f"and {len(problems) - _PROBLEMS:,} more files that can't be used\n")
     try:
         code = args.run(args)
         sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -83,6 +84,24 @@ def quantities(node: Any) -> list[Quantity]:
     return []
 
 
+def _named(spec: Any) -> Iterator[tuple[str, str, str]]:
+    """What a spec names of the catalog: field, section and id."""
+    if isinstance(spec, Device) and spec.host_link:
+        yield "host_link", "links", spec.host_link
+    if not isinstance(spec, System):
+        return
+    for at, group in enumerate(spec.devices):
+        yield f"devices.{at}.device", "devices", group.device
+    if spec.host:
+        yield "host.device", "devices", spec.host.device
+    for at, use in enumerate(spec.links):
+        yield f"links.{at}.link", "links", use.link
+    if spec.nic:
+        yield "nic", "nics", spec.nic
+    if spec.rival:
+        yield "rival", "systems", spec.rival
+
+
 def _alone(device: Device) -> System:
     """The system that one device makes by itself, behind its host link where it names one."""
     return System(
@@ -142,7 +161,23 @@ class Catalog:
                         problems.append(f"{error} (left out of the catalog)")
                         continue
                     paths[path.stem] = path
+        left_out: list[str] = [""]
+        while left_out:  # what names something left out goes with it
+            left_out = [f"{error} (left out of the catalog)" for error in self._dangling(found)]
+            problems += left_out
         return found, tuple(problems)
+
+    def _dangling(self, found: dict[str, dict[str, Path]]) -> Iterator[SpecError]:
+        """Takes out what names a device, link, NIC or system that is not there, of a user's own; why, one by one."""
+        for (section, id), spec in list(self._read.items()):
+            for field, kind, name in _named(spec):
+                if name not in found[kind] and not (kind == "systems" and name in found["devices"]):
+                    path = found[section].pop(id)
+                    del self._read[section, id]
+                    near = difflib.get_close_matches(name, found[kind], 1, 0.3)
+                    hint = f"; nearest: {near[0]}" if near else ""
+                    yield SpecError(f"{path.name}: {field} is {name!r}, which is not in the catalog{hint}")
+                    break
 
     def ids(self, section: str) -> tuple[str, ...]:
         """Ids of ``devices``, ``links``, ``nics`` or ``systems``, sorted."""

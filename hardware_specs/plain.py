@@ -13,6 +13,8 @@ from hardware_specs.quantity import SpecError
 __all__ = ["complaint", "load_yaml", "read_plain"]
 
 _DEEPEST = 20
+_LONGEST = 60  # characters of a number
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -20,16 +22,18 @@ def read_plain(path: Path, most: int) -> Any:
     """What a .yaml, .yml or .json file of at most ``most`` bytes holds; SpecError names the file and the reason."""
     kind = "JSON" if path.suffix == ".json" else "YAML"
     try:
+        if path.exists() and not path.is_file():  # a pipe's reader would wait for a writer that never comes
+            raise SpecError(f"{path.name}: not a file")
         with path.open("rb") as file:
             raw = file.read(most + 1)
         if len(raw) > most:
             raise SpecError(f"{path.name}: more than the {most} bytes such a file may have")
         return _load_json(raw) if kind == "JSON" else load_yaml(raw)
+    except SpecError:
+        raise
     except OSError as error:
         raise SpecError(f"{path.name}: not readable ({error.strerror or error})") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        if isinstance(error, SpecError):
-            raise
+    except Exception as error:  # whatever the file holds
         raise SpecError(f"{path.name}: not readable as {kind} ({complaint(error)})") from None
 
 
@@ -59,13 +63,17 @@ def load_yaml(raw: bytes) -> Any:
     loader = _LOADER(raw)
     try:
         node = loader.get_single_node()
-        _refuse_twice(node)
+        _refuse(node)
         return None if node is None else loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _refuse_twice(node: yaml.Node | None) -> None:
+def _refuse(node: yaml.Node | None) -> None:
+    """Refuse a key given twice, and a number that takes seconds to read and can't be printed."""
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST:
+        line = node.start_mark.line + 1
+        raise yaml.YAMLError(f"a number of {len(node.value)} characters, line {line}; at most {_LONGEST} are allowed")
     if isinstance(node, yaml.MappingNode):
         seen: set[Any] = set()
         for key, value in node.value:
@@ -73,10 +81,10 @@ def _refuse_twice(node: yaml.Node | None) -> None:
             if name in seen:
                 raise yaml.YAMLError(f"key {name[:60]!r} is given twice, line {key.start_mark.line + 1}")
             seen.add(name)
-            _refuse_twice(value)
+            _refuse(value)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_twice(item)
+            _refuse(item)
 
 
 def _load_json(raw: bytes) -> Any:

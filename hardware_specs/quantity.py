@@ -18,6 +18,11 @@ __all__ = ["Quantity", "SpecError", "parse", "within"]
 class SpecError(ValueError):
     """A specification that can't be read: one sentence naming the field, the value and what is allowed."""
 
+    def __init__(self, sentence: object = "") -> None:
+        """The sentence on one line; what no terminal or page should be sent becomes question marks."""
+        text = str(sentence)
+        super().__init__(text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text))
+
 
 # unit -> (SI dimension, factor, takes SI prefixes)
 _UNITS: dict[str, tuple[str, float, bool]] = {
@@ -58,6 +63,7 @@ _PREFIXES["P"] = 1e15
 _DIVIDED = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _LEAST, _MOST = 1e-18, 1e24  # in SI: nothing built is beyond, and products of a few such numbers stay finite
+_FLOAT_MOST = 1e308
 _LONGEST = 60  # characters of a printed quantity
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ%/]*)\s*")
 
@@ -92,8 +98,8 @@ def parse(text: str | float) -> tuple[float, str]:
         return _parse_text(text)
     if isinstance(text, bool) or not isinstance(text, int | float):
         raise SpecError(f"quantity {str(text)[:40]!r} must be a number or a number with a unit, as '3.35 TB/s'")
-    if not math.isfinite(text):
-        raise SpecError(f"quantity {text!r} must be finite")
+    if not -_FLOAT_MOST <= text <= _FLOAT_MOST:  # so that no integer is too long to be told
+        raise SpecError("quantity must be finite, and below 1e308 in size")
     return float(text), "1"
 
 

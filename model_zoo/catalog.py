@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, Family, built
+from model_zoo.importers.onnx_apart import Apart
 from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError
@@ -49,15 +50,13 @@ class _Guest:
     digest: bytes
 
 
-def _guest(path: Path) -> _Guest:
+def _guest(path: Path, apart: Apart) -> _Guest:
     """A user's own file as a workload whose graph can be built; WorkloadError in one sentence otherwise."""
     try:
         if not path.is_file():
             raise WorkloadError("not a file")
         if path.suffix == ".onnx":
-            from model_zoo.importers.onnx_workload import read_onnx_workload
-
-            workload, family = read_onnx_workload(path)
+            workload, family = apart.read(path)
         else:
             workload = read_workload(path)
             family = FAMILIES[workload.family]
@@ -105,15 +104,16 @@ class Zoo:
     def _found(self) -> tuple[dict[str, _Guest], tuple[str, ...]]:
         found: dict[str, _Guest] = {}
         problems: list[str] = []
+        apart = Apart()
         for root in self.guests:
             for path in sorted([*root.rglob("*.yaml"), *root.rglob("*.onnx")]):
                 try:
                     if path.stem in self._shipped or path.stem in found:
                         raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
-                    found[path.stem] = _guest(path)
+                    found[path.stem] = _guest(path, apart)
                 except WorkloadError as error:
-                    said = "".join(c if c.isprintable() else "?" for c in str(error))
-                    problems.append(f"{said} (left out of the zoo)")
+                    problems.append(f"{error} (left out of the zoo)")
+        apart.close()
         return found, tuple(problems)
 
     @property

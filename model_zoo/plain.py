@@ -15,6 +15,7 @@ from model_zoo.schema import WorkloadError
 __all__ = ["read_plain"]
 
 _MAX_BYTES = 256 * 1024
+_LONGEST = 60  # characters of a number
 _DEEPEST = 20  # levels; the loader calls itself once a level, and deep nesting ends the process
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -31,21 +32,34 @@ class _Loader(_PARSER):
             seen.add(name)
         return super().construct_mapping(node, deep)
 
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """A number of at most so many characters: a longer one takes seconds to read and can't be printed."""
+        if len(node.value) > _LONGEST:
+            said = f"a number of {len(node.value)} characters; at most {_LONGEST} are allowed"
+            raise yaml.MarkedYAMLError(problem=said, problem_mark=node.start_mark)
+        return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
+
 
 def read_plain(path: Path) -> Any:
     """What a YAML file of at most 256 KiB holds; WorkloadError in one sentence names the file and the reason."""
     try:
+        if path.exists() and not path.is_file():  # a pipe's reader would wait for a writer that never comes
+            raise WorkloadError(f"{path.name}: not a file")
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
         if len(raw) > _MAX_BYTES:
             raise WorkloadError(f"{path.name}: more than the {_MAX_BYTES} bytes a workload may have")
         _refuse_deep(raw)
         return yaml.load(raw, _Loader)
+    except WorkloadError:
+        raise
     except OSError as error:
         raise WorkloadError(f"{path.name}: can't be read ({error.strerror or type(error).__name__})") from None
-    except (ValueError, yaml.YAMLError) as error:
-        if isinstance(error, WorkloadError):
-            raise
+    except Exception as error:  # whatever the file holds
         raise WorkloadError(f"{path.name}: not readable as YAML ({_complaint(error)})") from None
 
 
@@ -62,4 +76,4 @@ def _complaint(error: Exception) -> str:
     """What is wrong with a file's text, and in which line where that is known."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem and error.problem_mark:
         return f"{error.problem}, line {error.problem_mark.line + 1}"
-    return str(error).splitlines()[0]
+    return next(iter(str(error).splitlines()), type(error).__name__)

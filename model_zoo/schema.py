@@ -16,6 +16,11 @@ Basis = Literal["measured", "published", "calibrated", "assumed"]
 class WorkloadError(ValueError):
     """A workload that can't be read or built: one sentence naming the field, the value and what is allowed."""
 
+    def __init__(self, sentence: object = "") -> None:
+        """The sentence on one line; what no terminal or page should be sent becomes question marks."""
+        text = str(sentence)
+        super().__init__(text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text))
+
 
 class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -18,6 +18,7 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 from model_zoo.ops import Op
 
+_PROBLEMS = 10  # files of a user that are told one by one
 _SECTIONS = {
     "systems": "Systems",
     "devices": "Devices",
@@ -303,7 +304,10 @@ def show() -> None:
         "workloads**, each number with its unit as printed, its source and the kind of evidence it is."
     )
     if problems := (*catalog.problems, *zoo.problems):
-        st.warning("\n\n".join(fmt.plain(problem) for problem in problems), icon=":material/edit_off:")
+        told = [fmt.plain(problem) for problem in problems[:_PROBLEMS]]
+        if len(problems) > len(told):
+            told.append(f"And {len(problems) - len(told):,} more files that can't be used.")
+        st.warning("\n\n".join(told), icon=":material/edit_off:")
     left, right = st.columns([2, 3], gap="small")
     with left:
         section, id = pick()

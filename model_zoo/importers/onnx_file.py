@@ -10,8 +10,12 @@ from typing import Any
 
 from model_zoo.schema import WorkloadError
 
-__all__ = ["MAX_BYTES", "MAX_ELEMENTS", "MAX_NODES", "NATIVE", "SMALL", "Axes", "File", "open_file", "shown", "told"]
+__all__ = [
+    "MAX_BYTES", "MAX_ELEMENTS", "MAX_NODES", "MISSING", "NATIVE", "SMALL", "Axes", "File", "open_file", "shown",
+    "told",
+]  # fmt: skip
 
+MISSING = "reading ONNX needs the package onnx, which is not installed: pip install onnx"
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NODES = 20_000
 MAX_ELEMENTS = 2**48  # of one tensor
@@ -80,7 +84,7 @@ def _parse(data: bytes) -> Any:
         import onnx
         from google.protobuf.message import DecodeError
     except ImportError:
-        raise WorkloadError("reading ONNX needs the package onnx, which is not installed: pip install onnx") from None
+        raise WorkloadError(MISSING) from None
     if not isinstance(data, bytes | bytearray | memoryview):
         raise WorkloadError(f"an ONNX model is read from bytes, not from {type(data).__name__}")
     if len(data) > MAX_BYTES:

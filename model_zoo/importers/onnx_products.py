@@ -212,6 +212,13 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
             f"node {shown(name)} (Attention) with a cache, or without its numbers of heads, has no count"
         )
 
+    for side, copies in ((queries, heads), (keys, kept), (values, kept)):
+        if flat and file.shape(side)[2] % copies:
+            raise WorkloadError(
+                f"node {shown(name)} (Attention) has {copies} heads over a width of {file.shape(side)[2]}: they must "
+                "share it evenly"
+            )
+
     def part(side: str, at: int, copies: int) -> tuple[float, ...]:
         """Rows (2) or depth (3) of a head, or batch times heads (1)."""
         if not flat:

@@ -6,6 +6,7 @@ elements, so that what follows from the lengths is known as it would be at run t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
@@ -217,7 +218,7 @@ def _fits(schema: Any, node: Any, label: str) -> None:
 
 
 def _refuse_fatal(node: Any, label: str) -> None:
-    """Refuse values that ONNX's own inference trusts: an axis far outside, or a part too few, ends the process."""
+    """Refuse values that ONNX's own inference trusts: they end the process, or keep it busy for a minute."""
     for attribute in node.attribute:
         name, value = attribute.name, attribute.i
         if name in ("axis", "batch_dims"):
@@ -226,6 +227,8 @@ def _refuse_fatal(node: Any, label: str) -> None:
                 raise WorkloadError(
                     f"node {label} ({node.op_type}) has {name} {value}; {least} to {_MOST_AXES} is allowed"
                 )
+        elif name == "equation" and any(term.count(b".") not in (0, 3) for term in re.split(b",|->", attribute.s)):
+            raise WorkloadError(f"node {label} ({node.op_type}) has a term with more than one '...' in its equation")
         elif name == "num_outputs" and value != len(node.output):
             raise WorkloadError(
                 f"node {label} ({node.op_type}) has num_outputs {value} and {len(node.output)} results; as many are "

@@ -234,9 +234,9 @@ def test_measuring_runs_them(zoo: Zoo) -> None:
     assert not found.missing
 
 
-def test_onnx_is_imported_for_an_onnx_file_alone(tmp_path: Path, folder: Path) -> None:
+def test_onnx_is_imported_in_a_process_of_its_own_alone(tmp_path: Path, folder: Path) -> None:
     code = "import sys; from model_zoo import default_zoo; default_zoo().problems; print('onnx' in sys.modules)"
-    for root, expected in ((tmp_path / "nowhere", "False"), (folder.parent, "True")):
+    for root in (tmp_path / "nowhere", folder.parent):
         env = {"INFERSCAPE_CATALOG": str(root), "PYTHONPATH": str(ROOT)}
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == expected
+        assert done.stdout.strip() == "False"
