@@ -18,11 +18,13 @@ from typing import Any
 
 import yaml
 
+from engine.files import beside
 from engine.habits import Habits, habits
 from engine.kernels.operators.microkernel import NC
 from engine.kernels.operators.tile_ir import BLOCK_VECTORS, tile_rows
 from engine.kernels.probe import Prober, Roofline
 from engine.measure.cases import MeasureError
+from engine.packed import ScenarioError
 from hardware_specs.catalog import user_root
 from hardware_specs.schema import Device
 
@@ -185,11 +187,10 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
     folder = _folder(root)
     path = folder / f"{device.id}.yaml"
     try:
-        fresh = path.with_suffix(".new")
-        fresh.write_text(spec_text(device))
-        fresh.replace(path)
-    except OSError as error:
-        raise MeasureError(f"out is {str(folder)[:200]!r}: {error.strerror or 'not writable'}") from None
+        with beside(path) as fresh:
+            fresh.write_text(spec_text(device))
+    except ScenarioError as error:
+        raise MeasureError(f"out: {error}") from None
     return path
 
 

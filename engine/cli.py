@@ -14,11 +14,12 @@ from typing import Any
 from engine.cli_edge import add_edge
 from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
-from engine.cli_out import emit, writable
+from engine.cli_out import emit
 from engine.cli_plan import add_plan
 from engine.cli_sweep import add_sweep
 from engine.cli_traffic import add_traffic
 from engine.devices.family import Unsupported
+from engine.files import beside, writable
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
 from engine.settings import apply_all
 from hardware_specs.catalog import default_catalog
@@ -198,10 +199,11 @@ def _bench(args: argparse.Namespace) -> int:
     from engine.bench import collect, markdown
 
     if args.markdown:
-        writable(Path(args.markdown))
+        writable(Path(args.markdown), True)
     rows = collect(args.only)
     if args.markdown:
-        Path(args.markdown).write_text(markdown(rows))
+        with beside(Path(args.markdown)) as fresh:
+            fresh.write_text(markdown(rows))
     emit(rows, args.json, markdown(rows).splitlines())
     return 0
 

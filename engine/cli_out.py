@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from engine.scenario import ScenarioError
 
-__all__ = ["emit", "writable"]
+__all__ = ["emit"]
 
 
 def emit(data: Any, as_json: bool, lines: Iterable[str]) -> int:
@@ -24,14 +23,3 @@ def emit(data: Any, as_json: bool, lines: Iterable[str]) -> int:
         raise ScenarioError("a figure of this answer is not finite, which JSON can't hold") from None
     sys.stdout.write(text + "\n")
     return 0
-
-
-def writable(path: Path) -> None:
-    """Refuses a file that can't be written before anything is computed for it; leaves what is there as it is."""
-    try:
-        fresh = not path.exists()
-        path.open("ab").close()
-        if fresh:
-            path.unlink()
-    except OSError as error:
-        raise ScenarioError(f"{str(path)[:120]!r} can't be written: {error.strerror or error}") from None

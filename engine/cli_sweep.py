@@ -12,7 +12,8 @@ from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
-from engine.cli_out import emit, writable
+from engine.cli_out import emit
+from engine.files import beside, writable
 from engine.kernels.jit import pool_size
 from engine.scenario import ScenarioError
 
@@ -50,7 +51,7 @@ def _sweep(args: argparse.Namespace) -> int:
     for path in filter(None, (args.out, args.table, args.top_out)):
         if Path(path).suffix not in (".csv", ".parquet"):
             raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
-        writable(Path(path))
+        writable(Path(path), args.force)
     space = space_of(args.space)
     if args.pareto:
         space = replace(space, objectives=objectives_of(args.pareto))
@@ -71,12 +72,11 @@ def _sweep(args: argparse.Namespace) -> int:
         result = sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
-    if args.out:
-        write_rows(result.front.rows(), Path(args.out))
-    if args.table:
-        write_rows(table_rows(space), Path(args.table))
-    if args.top_out:
-        write_rows(result.top.rows(), Path(args.top_out))
+    tables = ((args.out, result.front.rows), (args.table, lambda: table_rows(space)), (args.top_out, result.top.rows))
+    for path, rows in tables:
+        if path:
+            with beside(Path(path)) as fresh:
+                write_rows(rows(), fresh)
     found = result.to_dict()
     if args.json:
         return emit({k: v for k, v in found.items() if k != "front" or not args.out}, True, ())
@@ -102,6 +102,7 @@ def add_sweep(commands) -> None:
     p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
     p.add_argument("--top", metavar="K", type=int, default=10, help="keep the K best by the first objective")
     p.add_argument("--top-out", metavar="FILE", help="write those there, as .csv or .parquet")
+    p.add_argument("--force", action="store_true", help="replace files that are there")
     p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
     p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")
     p.set_defaults(run=_sweep)

@@ -72,7 +72,7 @@ def load_yaml(raw: bytes) -> Any:
 def _refuse(node: yaml.Node | None) -> None:
     """Refuse a key given twice, and a number that takes seconds to read and can't be printed."""
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST:
-        line = node.start_mark.line + 1
+        line = node.start_mark.line + 1 if node.start_mark else 0
         raise yaml.YAMLError(f"a number of {len(node.value)} characters, line {line}; at most {_LONGEST} are allowed")
     if isinstance(node, yaml.MappingNode):
         seen: set[Any] = set()

@@ -133,9 +133,48 @@ def test_a_sweep_finds_out_first_that_its_file_can_t_be_written(capsys, tmp_path
     assert "top is -1" in refused(capsys, "sweep", str(space), "--top=-1")
     kept = tmp_path / "kept.csv"
     kept.write_text("mine")
-    engine.cli_sweep.writable(kept)
-    engine.cli_sweep.writable(tmp_path / "new.csv")
-    assert (kept.read_text(), (tmp_path / "new.csv").exists()) == ("mine", False)
+    (tmp_path / "f.csv").mkdir()
+    assert "exists already: give --force" in refused(capsys, "sweep", str(space), flag, str(kept))
+    assert "it is a folder" in refused(capsys, "sweep", str(space), "--force", flag, str(folder := tmp_path / "f.csv"))
+    for path in (kept, tmp_path / "new.csv"):
+        engine.cli_sweep.writable(path, True)
+    assert kept.read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == sorted([space, kept, folder])
+
+
+def test_a_table_replaces_a_link_and_never_follows_it(capsys, tmp_path):
+    """What a link led to was overwritten, without a word."""
+    theirs, link = tmp_path / "theirs.txt", tmp_path / "front.csv"
+    theirs.write_text("theirs")
+    link.symlink_to(theirs)
+    space = tmp_path / "space.yaml"
+    space.write_text("scenario: {system: xeon-8280l, workload: wide-deep-criteo}\naxes: {batch: [1, 2]}\n")
+    assert "exists already" in refused(capsys, "sweep", str(space), "--out", str(link))
+    assert main(["sweep", str(space), "--out", str(link), "--force"]) == 0
+    assert theirs.read_text() == "theirs"
+    assert not link.is_symlink()
+    assert "token" in link.read_text()
+
+
+def test_a_full_disk_leaves_what_was_there(capsys, tmp_path):
+    """It was "stdout can't be used", and a table cut in the middle of a row."""
+    import resource
+
+    space, table = tmp_path / "space.yaml", tmp_path / "table.csv"
+    batches = ", ".join(map(str, range(1, 65)))
+    space.write_text(f"scenario: {{system: xeon-8280l, workload: wide-deep-criteo}}\naxes: {{batch: [{batches}]}}\n")
+    assert main(["sweep", str(space), "--table", str(table)]) == 0
+    whole = table.read_text()
+    capsys.readouterr()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        said = refused(capsys, "sweep", str(space), "--table", str(table), "--force")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "table.csv' can't be written: File too large" in said
+    assert table.read_text() == whole
+    assert sorted(tmp_path.iterdir()) == sorted([space, table])
 
 
 @pytest.mark.parametrize(("text", "said"), [
