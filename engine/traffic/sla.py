@@ -40,9 +40,9 @@ class Sla:
     def __post_init__(self) -> None:
         positive("seconds", self.seconds)
         if self.metric not in _METRICS:
-            raise TrafficError(f"metric is {self.metric!r}; it must be one of {', '.join(_METRICS)}")
+            raise TrafficError(f"metric is {brief(self.metric)}; it must be one of {', '.join(_METRICS)}")
         if self.time not in _TIMES:
-            raise TrafficError(f"time is {self.time!r}; it must be one of {', '.join(_TIMES)}")
+            raise TrafficError(f"time is {brief(self.time)}; it must be one of {', '.join(_TIMES)}")
         if not 0.0 <= self.max_dropped <= 1.0:
             raise TrafficError(f"max_dropped is {self.max_dropped!r}; it must lie in [0, 1]")
 
