@@ -148,6 +148,9 @@ def main() -> None:
             ))  # fmt: skip
             spent = time.monotonic() - began
             busy = sum(process.cpu_times()[:2]) - busy
+            if not waits:
+                print(f"{sessions:>4} sessions: none had a second answer within {spent:.0f} s", flush=True)
+                continue
             print(
                 f"{sessions:>4} sessions: median {statistics.median(waits):.2f} s, "
                 f"p95 {waits[int(0.95 * (len(waits) - 1))]:.2f} s, {len(waits):,} reruns, {len(waits) / spent:.1f}/s, "
