@@ -17,6 +17,7 @@ import numpy as np
 from engine.column import exceeds, larger, largest, numbers, settled, smaller
 from engine.devices.family import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.npu_isa.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.density import overfull
 from engine.devices.npu_isa.instance import Engine
 from engine.devices.npu_isa.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
 from hardware_specs.schema import Device
@@ -60,7 +61,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
             if count and _cell_of(phase.ops[at : at + count]) not in CELLS:
                 return f"{device.name} has programs for RNN, GRU and LSTM steps; {phase.ops[at].name} is none of these."
             at += count or 1
-    return None
+    return overfull(device, format)
 
 
 @dataclass

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from engine.bind import bind
 from engine.choices import default_scenario
 from engine.devices import family
+from engine.devices.family import Unsupported
 from engine.devices.npu import stored_bits
 from engine.devices.npu_isa.chains import CELLS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu_isa.density import densities
 from engine.devices.npu_isa.instance import Engine
 from engine.evaluate import evaluate
 from engine.partition import open_plan
@@ -29,9 +31,30 @@ DEVICE = default_catalog().device("stratix-10-280-brainwave-isca18")
 ENGINE = Engine.of(DEVICE)
 
 
+LARGE = ("devices.0.fpga.alm=1e9", "devices.0.fpga.dsp=1e6")  # a part that holds whatever a law asks for
+
+
 def latency(cell="gru", settings_=(), steps=100, system=SYSTEM, **params):
     base = default_scenario(system, f"deepbench-{cell}-1024", devices=1, scheme="single", inputs=steps)
-    return evaluate(apply_all(base.with_(params=params), list(settings_))).latency_s
+    return evaluate(apply_all(base.with_(params=params), [*settings_, *LARGE])).latency_s
+
+
+@pytest.mark.parametrize("system", ["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"])
+@pytest.mark.parametrize("knob", ["tiles", "lanes", "native_dim"])
+@pytest.mark.parametrize("times", [1, 2, 8, 200])
+def test_a_design_the_part_does_not_hold_is_refused(system, knob, times):
+    """Up to a fifth above the estimate, which has been built; what is in the catalog always runs."""
+    base = default_scenario(system, "deepbench-gru-1024", devices=1, scheme="single")
+    now = getattr(bind(base).device.npu, knob).si
+    changed = apply_all(base, [f"devices.0.npu.{knob}={now * times:g}"])
+    device = bind(base).device
+    held, npu = next(d for d in densities(device) if d.format == base.precision), device.npu
+    share = npu.tiles.si * npu.lanes.si * npu.native_dim.si * times / (held.hard + held.soft)
+    if times == 1 or share <= 1.2:
+        assert evaluate(changed).latency_s > 0
+        return
+    with pytest.raises(Unsupported, match=r"^[^\n]* multipliers of [^\n]* holds at most about [0-9,]+\.$"):
+        evaluate(changed)
 
 
 def test_a_step_has_a_floor_however_small_the_matrix():
@@ -79,7 +102,9 @@ def test_more_engines_or_lanes_are_slower_only_by_the_path_they_lengthen(knob, d
 @given(st.integers(1, 12), st.sampled_from([1, 2, 4]))
 def test_overrides_of_the_instance_change_its_peak(tiles, lanes):
     base = default_scenario(SYSTEM, "deepbench-gru-2816", devices=1, scheme="single")
-    changed = apply_all(base, [f"system.devices.0.npu.tiles={tiles}", f"system.devices.0.npu.lanes={lanes * 10}"])
+    changed = apply_all(
+        base, [f"system.devices.0.npu.tiles={tiles}", f"system.devices.0.npu.lanes={lanes * 10}", *LARGE]
+    )
     report = evaluate(changed)
     assert report.roofline.peak_flops_per_s == 2 * 400 * lanes * 10 * tiles * 250e6
     assert all(op.peak_used <= 1 + 1e-9 for op in report.ops)
@@ -291,7 +316,7 @@ SIZES = (1, 100, 513, 1024, 2816)
 
 def recurrent(system, cell="gru", steps=50, settings_=(), **params):
     base = default_scenario(system, f"deepbench-{cell}-512", devices=1, scheme="single", inputs=steps)
-    return evaluate(apply_all(base.with_(params=params), list(settings_)))
+    return evaluate(apply_all(base.with_(params=params), [*settings_, *LARGE]))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

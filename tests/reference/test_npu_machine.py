@@ -208,7 +208,12 @@ def test_priced_sequences_equal_the_run_chain_by_chain(
     scenario = apply_all(
         base,
         [f"devices.0.npu.{name}={value}" for name, value in block.items()]
-        + [f"devices.0.npu.depths.mvu-distribute={depth} cycles", "devices.0.memory.m20k.capacity=10 GB"],
+        + [
+            f"devices.0.npu.depths.mvu-distribute={depth} cycles",
+            "devices.0.memory.m20k.capacity=10 GB",
+            "devices.0.fpga.alm=1e9",
+            "devices.0.fpga.dsp=1e6",
+        ],
     )
     from engine.bind import bind
 

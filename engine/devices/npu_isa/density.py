@@ -3,7 +3,8 @@
 Narrow mantissas are packed: several products leave one hard multiplier side by side, so a part holds more of them.
 Every product needs a place in an adder tree made of soft logic; logic that is left over makes further multipliers.
 An estimate of what the part holds, not of an instance. The share of the logic a matrix unit takes is the one that
-gives the printed 80,000 units of ms-fp8 on a Stratix 10 280; areas of soft multipliers and adders are assumed.
+gives the printed 80,000 units of ms-fp8 on a Stratix 10 280; areas of soft multipliers and adders are assumed. The
+largest instance known has 96,000 on that part; a design that is further above the estimate is refused.
 Source of the formats: Chung et al., IEEE Micro 2018.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from hardware_specs.schema import Device
 
-__all__ = ["FORMATS", "Density", "densities", "packed"]
+__all__ = ["FORMATS", "Density", "densities", "overfull", "packed"]
 
 FORMATS: dict[str, int] = {"int16": 15, "int8": 7, "ms-fp9": 3, "ms-fp8": 2}
 """Formats with the bits of their magnitudes; the sign is handled apart, the exponent is shared."""
@@ -23,6 +24,7 @@ SIDE = 18  # bits of either operand of a hard multiplier; a DSP block of these p
 PER_BLOCK = 2.0
 GUARD = 5  # bits that sums in a tree grow by
 LOGIC_SHARE = 0.386  # of the part's logic, for products and trees: 80,000 units of ms-fp8 on a Stratix 10 280
+MOST = 1.2  # times the estimate, as far as anybody has gone: 96,000 units on that part
 
 
 def packed(bits: int, side: int = SIDE) -> int:
@@ -71,3 +73,17 @@ def densities(device: Device) -> tuple[Density, ...]:
         soft = math.floor((logic - hard * _tree(bits)) / (_tree(bits) + _product(bits)))
         found.append(Density(name, hard, soft, 2.0 * (hard + soft) * npu.clock.si))
     return tuple(found)
+
+
+def overfull(device: Device, format: str) -> str | None:
+    """Why the part can't hold the instance with dot products in that format, or None; also where it is not known."""
+    npu, held = device.npu, next((d for d in densities(device) if d.format == format), None)
+    if npu is None or held is None:
+        return None
+    units, most = npu.native_dim.si * npu.lanes.si * npu.tiles.si, MOST * (held.hard + held.soft)
+    if units <= most:
+        return None
+    return (
+        f"{npu.tiles.si:.0f} tile engines of {npu.native_dim.si:.0f} x {npu.lanes.si:.0f} take {units:,.0f} "
+        f"multipliers of {format}; the part of {device.name} holds at most about {most:,.0f}."
+    )
