@@ -178,7 +178,8 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
     if args.json:
         return emit(report.as_dict(), True, ())
     lines = [report.message]
-    for name, tail in (("latency", report.latency), ("ttft", report.ttft), ("tpot", report.tpot)):
+    tails = {"latency": report.latency, "ttft": report.ttft, "tpot": report.tpot, "passed": report.passed}
+    for name, tail in tails.items():
         for metric in () if tail is None else ("mean", "p50", "p95", "p99"):
             e = getattr(tail, metric)
             high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"

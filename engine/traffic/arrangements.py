@@ -133,8 +133,9 @@ def packets(scenario: Scenario, share: float, places: int | None = None) -> tupl
     """A NIC that forwards every packet and runs the network on a ``share`` of them; requests are packets.
 
     The packet path is served at the rate its engines forward packets beside inference, in a buffer of ``places``; the
-    packets asked about then queue for the executors, in as many places. Returns the system and its packets: size 1 is
-    forwarded only, 2 is also classified.
+    packets asked about then queue for the executors, in as many places. A packet that is only forwarded takes its
+    engine's cycles however many pass side by side; the way of one that is asked about is in the scenario's latency.
+    Returns the system and its packets: size 1 is forwarded only, 2 is also classified and what latency is told of.
     """
     _require(scenario, "packets")
     if not 0.0 < share <= 1.0:
@@ -145,10 +146,13 @@ def packets(scenario: Scenario, share: float, places: int | None = None) -> tupl
     forward = (size + PREAMBLE) / forwarding_rate(job.device, size, executors_of(job), job.model)
     policy = NoBatching(places)
     assert inference.latency_s is not None
-    path = Station(Service(np.full((1, 2), forward), sizes=(1, 2)), policy, name="packet path", wire=True)
+    assert job.device.smartnic is not None
+    alone = max(forward, job.model["packet_cycles"] / job.device.smartnic.clock.si)
+    way = Service(np.full((1, 2), forward), np.array([[alone, forward]]), sizes=(1, 2))
+    path = Station(way, policy, name="packet path", wire=True)
     ask = np.array([0.0, 1.0])
     executors = replace(
         inference, hold_s=inference.hold_s * ask, latency_s=inference.latency_s * ask, sizes=(1, 2), resources={}
     )
-    chain = Chain((path, Station(executors, policy, name="executors")))
+    chain = Chain((path, Station(executors, policy, name="executors")), judged=2)
     return chain, Mixed((1, 2), (1.0 - share, share))

@@ -126,10 +126,14 @@ class Station:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Stations every request visits in order; the answer travels ``return_s`` [s] back."""
+    """Stations every request visits in order; the answer travels ``return_s`` [s] back.
+
+    Requests below the size ``judged`` only pass: their times are reported apart from the others'.
+    """
 
     stations: tuple[Station, ...]
     return_s: float = 0.0
+    judged: int = 0  # [items]
 
     def __post_init__(self) -> None:
         positive("return_s", self.return_s, zero=True)

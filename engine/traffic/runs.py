@@ -53,6 +53,7 @@ class Run:
     busy: dict[str, float]  # share of time busy, per resource
     events: int
     engine: str
+    passed: NDArray[np.float64] | None = None  # latencies of those that only pass
 
 
 def _rows(sizes: NDArray[np.int64], grid: tuple[int, ...]) -> NDArray[np.int64]:
@@ -280,7 +281,11 @@ def run(
         raw = run_stations(system, arrive, size, seed=seed, replication=replication, events_only=events_only)
     latency = np.empty(n - skip)
     answered, dropped, total, area, last = measure(arrive, raw.done, skip, latency)
-    ttft = tpot = None
+    ttft = tpot = passed = None
+    counted = latency[:answered]
+    if isinstance(system, Chain) and system.judged:
+        asked = size[skip:][~np.isnan(raw.done[skip:])] >= system.judged
+        counted, passed = counted[asked], counted[~asked]
     if raw.first is not None:
         served = slice(skip, None)
         kept = ~np.isnan(raw.done[served])
@@ -289,7 +294,7 @@ def run(
         tpot = ((raw.done[served] - raw.first[served]) / np.maximum(want[served] - 1, 1))[several]
     span = max(last - arrive[0], 1e-300)
     return Run(
-        latency=latency[:answered],
+        latency=counted,
         ttft=ttft,
         tpot=tpot,
         answered=int(answered),
@@ -300,6 +305,7 @@ def run(
         busy={name: seconds / span for name, seconds in raw.busy.items()},
         events=raw.events,
         engine=raw.engine,
+        passed=passed,
     )
 
 

@@ -37,8 +37,10 @@ class LoadReport:
     """A system under one load. An estimate: each figure has its interval at confidence ``level``.
 
     ``latency``, ``ttft`` and ``tpot`` are None where the load has no steady state (``stable`` is False) or nobody is
-    served. ``use`` is the share of time each resource is busy. ``little_error`` compares the mean number in the
-    system with rate times mean stay, inside the window; ``little_ok`` says whether edges alone can explain it.
+    served. ``passed`` is the latency of requests that only pass a system which looks at a share of them, and
+    ``latency`` that of the share; None where all are served alike. ``use`` is the share of time each resource is busy.
+    ``little_error`` compares the mean number in the system with rate times mean stay, inside the window; ``little_ok``
+    says whether edges alone can explain it.
     """
 
     qps: float
@@ -64,6 +66,7 @@ class LoadReport:
     message: str
     notes: tuple[str, ...] = ()
     samples: NDArray[np.float64] | None = None
+    passed: Tail | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Plain numbers, text and None: what JSON can say; times carry their unit in the key."""
@@ -81,7 +84,7 @@ class LoadReport:
                 return None
             return value
 
-        times = {"latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s"}
+        times = {"latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s", "passed": "passed_s"}
         return {times.get(k, k): plain(v) for k, v in vars(self).items() if k != "samples"}
 
 
@@ -216,7 +219,7 @@ def _report(
     keep_samples: bool, known: tuple[str, ...],
 ) -> LoadReport:  # fmt: skip
     samples = np.concatenate([r.latency for r in runs]) if keep_samples else None
-    latency = _tail((r.latency for r in runs), groups, once)
+    latency, passed = (_tail(parts, groups, once) for parts in ((r.latency for r in runs), (r.passed for r in runs)))
     answered, dropped = sum(r.answered for r in runs), sum(r.dropped for r in runs)
     shares = np.array([r.dropped / max(1, r.dropped + r.answered) for r in runs])
     spread = float(shares.std(ddof=1)) if len(runs) > 1 else math.inf
@@ -231,6 +234,9 @@ def _report(
     # those in the system at an edge stay about a p99 each: how much of the area they can be
     edge = _LITTLE_EDGE * len(runs) * (latency.p99.value if latency else 0.0) * max(1.0, area / max(window, 1e-300))
     notes = [*known, *_notes(arrivals, top, length)]
+    if passed is not None:
+        middle, late = (amount(e.value, "s") for e in (passed.p50, passed.p99))
+        notes.append(f"Latency is that of requests that are looked at; the others pass in {middle}, 99% within {late}.")
     if not tight and figures:
         worst = max(figures, key=lambda f: f.spread)
         wide = f"±{worst.spread:.1%}" if math.isfinite(worst.spread) else "it has no upper end"
@@ -263,6 +269,7 @@ def _report(
         message=_verdict(arrivals.qps, rho, top, lost),
         notes=tuple(notes),
         samples=samples,
+        passed=passed,
     )
 
 

@@ -77,9 +77,13 @@ def test_a_nic_forwards_while_it_classifies_a_share() -> None:
     assert capacity(system, sizes).qps == pytest.approx(10 * evaluate(scenario).throughput_per_s, rel=0.01)
     assert executors.service.hold_s[0, 0] == 0.0
     report = simulate(system, Poisson(5_000.0), sizes=sizes, requests=100_000, keep_samples=True)
-    quick = (report.samples < evaluate(scenario).latency_s).mean()
-    assert quick == pytest.approx(0.9, abs=0.01)
-    assert report.latency.p50.value == pytest.approx(float(path.service.hold_s[0, 0]), rel=1e-6)
+    assert (report.samples >= evaluate(scenario).latency_s * (1 - 1e-9)).all()  # of inferences alone
+    assert len(report.samples) == pytest.approx(0.1 * 0.9 * 100_000, rel=0.05)
+    assert report.passed.p50.value == pytest.approx(1000 / 800e6)  # a thousand cycles, however many pass at once
+    assert path.service.hold_s[0, 0] < 1000 / 800e6
+    assert report.little_ok
+    assert report.latency.p50.spread < 0.05
+    assert any("the others pass in 1.25 µs" in note for note in report.notes)
     flooded = simulate(system, Poisson(60_000.0), sizes=sizes, requests=100_000)
     assert flooded.stable
     assert flooded.dropped.value == pytest.approx(0.1 - evaluate(scenario).throughput_per_s / 60_000.0, rel=0.1)
