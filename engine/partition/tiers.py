@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
+from math import floor, inf
 
 from engine.bind import Wire
 from engine.devices.family import Unsupported
 from engine.evaluate import evaluate
+from engine.partition.plan import usable
 from engine.partition.split import Goal, best_split, split_points
-from engine.scenario import Scenario, make
+from engine.scenario import Scenario, ScenarioError, make
 from engine.schedule import wire_time
 from hardware_specs.catalog import Catalog, default_catalog
 
@@ -60,7 +61,7 @@ class Placement:
     travel_s: float  # frame or intermediate out, answer back
     compute_s: float
     uplink_bytes_per_s: float  # of one camera
-    cameras: int  # one chain of executors keeps up with
+    cameras: int  # one chain of executors, and the uplink they share, keeps up with
     meets_limit: bool
 
     @property
@@ -105,7 +106,9 @@ def placements(
         report = evaluate(_at(tier.system, workload, precision), catalog)
         travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
         uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
-        rate = report.throughput_per_s
+        links = [catalog.link(id) for id in tier.way]
+        room = min((usable(Wire(link, "peer", 1)) for link in links), default=inf) / camera.frame_bytes
+        rate = min(report.throughput_per_s, room)
         found.append(_placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s))
     for tier in TIERS:
         if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
@@ -130,13 +133,16 @@ def _at(system: str, workload: str, precision: str, scheme: str = "single") -> S
 
 
 def refusals(workload: str, precision: str = "fp32", catalog: Catalog | None = None) -> tuple[tuple[str, str], ...]:
-    """Execution points that can't run a network, each with the reason."""
-    found = []
+    """Execution points that can't run a network in a precision, each with the reason; ScenarioError where none can."""
+    found, last = [], None
     for tier in TIERS:
         try:
             evaluate(_at(tier.system, workload, precision), catalog)
-        except Unsupported as why:
+        except (Unsupported, ScenarioError) as why:
             found.append((tier.name, str(why)))
+            last = why
+    if len(found) == len(TIERS) and isinstance(last, ScenarioError):
+        raise last  # the question is wrong everywhere, as with a network that does not exist
     return tuple(found)
 
 

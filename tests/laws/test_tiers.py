@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.partition.tiers import TIERS, Camera, placements
+from engine.partition.tiers import TIERS, Camera, placements, refusals
+from engine.scenario import ScenarioError
+from hardware_specs.catalog import default_catalog
 
 
 def named(*args, **kwargs):
@@ -40,6 +42,32 @@ def test_more_frames_serve_fewer_cameras_and_fill_the_uplink():
     for name in slow:
         assert fast[name].cameras <= slow[name].cameras / 9
         assert fast[name].uplink_bytes_per_s == pytest.approx(10 * slow[name].uplink_bytes_per_s)
+
+
+@pytest.mark.parametrize("workload", ["mobilenet-v1", "resnet50"])
+@pytest.mark.parametrize("camera", [Camera(), Camera(30.0, 20e6), Camera(1.0, 1e3), Camera(100.0, 5e6)])
+def test_cameras_share_the_uplink(workload, camera):
+    """No point serves more cameras than the narrowest link on their way carries."""
+    catalog = default_catalog()
+    for tier in TIERS[1:]:
+        links = [catalog.link(id) for id in tier.way]
+        room = min(link.bandwidth.si * (link.payload.si if link.payload else 1.0) for link in links)
+        for name in (tier.name, f"far edge and {tier.name}"):
+            p = named(workload, camera)[name]
+            assert p.cameras * p.uplink_bytes_per_s <= room * (1 + 1e-9)
+
+
+def test_a_precision_that_one_point_lacks_rules_out_that_point_alone():
+    lacking = dict(refusals("mobilenet-v1", "int8"))
+    assert 0 < len(lacking) < len(TIERS)
+    assert all("precision is 'int8'" in reason for reason in lacking.values())
+    assert {name for name in named("mobilenet-v1", precision="int8") if "and" not in name} == {
+        t.name for t in TIERS
+    } - set(lacking)
+    with pytest.raises(ScenarioError, match="precision"):
+        named("mobilenet-v1", precision="fp4")
+    with pytest.raises(ScenarioError, match="no-such-net"):
+        named("no-such-net")
 
 
 def test_a_limit_rules_placements_out():
