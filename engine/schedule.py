@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.bind import Bound, Wire
-from engine.column import larger, largest
+from engine.column import largest
 from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
@@ -30,8 +30,8 @@ from engine.settle import (
 from model_zoo.ops import Op, Phase
 
 __all__ = [
-    "Priced", "Run", "Schedule", "by_resource", "collectives", "exchange", "exchange_issue", "exchange_latency",
-    "exchange_rate", "exchange_wire", "globals_of", "hop_terms", "job_of",
+    "Collective", "Priced", "Run", "Schedule", "by_resource", "collectives", "exchange", "exchange_issue",
+    "exchange_latency", "exchange_rate", "exchange_start", "exchange_wire", "globals_of", "hop_terms", "job_of",
     "layout_of", "price_stage", "schedule", "wire_terms", "wire_time",
 ]  # fmt: skip
 
@@ -114,27 +114,47 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
     return start + bytes_per_message / rate
 
 
-def collectives(job: Job, wire: Wire) -> list[tuple[str, float, float, float]]:
-    """Exchanges of a sharded pass as (name, count, bytes sent per device, steps): Megatron's pattern.
+@dataclass(frozen=True)
+class Collective:
+    """An exchange of a sharded pass: how often, and bytes sent a device and steps of each of two ways to do it."""
+
+    name: str
+    count: float
+    ways: tuple[tuple[float, float], tuple[float, float]]  # (bytes, steps); the faster one is taken
+
+    @property
+    def row(self) -> tuple[float, ...]:
+        """As `engine.settle.exchange_points` takes it."""
+        return (self.count, *self.ways[0], *self.ways[1])
+
+
+def collectives(job: Job, wire: Wire) -> list[Collective]:
+    """Exchanges of a sharded pass: Megatron's pattern.
 
     An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. An op split
     along N whose reader is not split needs all-gather. Round a ring each takes a step less than there are devices;
-    where every pair has a way of its own, one. The bytes are the same.
+    where every pair has a way of its own, one, and a short all-reduce needs no second: every device sends all it has
+    to all others, and each adds up for itself.
     """
     readers: dict[str, list[Op]] = {}
     for op in job.ops:
         for name in op.inputs:
             readers.setdefault(name, []).append(op)
     found = []
-    ways, at, act_bytes = job.ways, (job.batch, job.length, job.context), activation_bytes(job.format)
+    fam = family(job.device.kind)
+    width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
+    ways, at = job.ways, (job.batch, job.length, job.context)
     around = 1.0 if wire.direct else ways - 1.0
     for op in job.ops:
-        size = op.writes.at(*at) * act_bytes
+        size = op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
         if op.shard == "k":
-            found.append((f"all-reduce after {op.name}", count, 2 * (ways - 1) / ways * size, 2.0 * around))
+            scattered = (2 * (ways - 1) / ways * size, 2.0 * around)
+            at_once = ((ways - 1) * size, 1.0) if wire.direct else scattered
+            found.append(Collective(f"all-reduce after {op.name}", count, (scattered, at_once)))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
-            found.append((f"all-gather after {op.name}", count, (ways - 1) / ways * size, around))
+            gathered = ((ways - 1) / ways * size, around)
+            found.append(Collective(f"all-gather after {op.name}", count, (gathered, gathered)))
     return found
 
 
@@ -145,7 +165,12 @@ def exchange_rate(job: Job, wire: Wire) -> float:
 
 def exchange_latency(job: Job, wire: Wire) -> float:
     """Time of a step of a collective apart from its bytes. [s]"""
-    return larger(wire.link.latency.si * wire.hops, job.model.get("collective_latency", 0.0))
+    return wire.link.latency.si * wire.hops
+
+
+def exchange_start(job: Job, wire: Wire) -> float:
+    """Time of a collective before its first step. [s]"""
+    return job.model.get("collective_latency", 0.0)
 
 
 def exchange_issue(job: Job, wire: Wire) -> float:
@@ -161,13 +186,15 @@ def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]
     """
     other: list[tuple[str, str, float]] = []
     sent = 0.0
-    rate, latency, issue = exchange_rate(job, wire), exchange_latency(job, wire), exchange_issue(job, wire)
-    for name, count, size, steps in collectives(job, wire):
-        other.append((name, "links", float(exchange_s(count, size, steps, rate, latency))))
-        waited = float(exchange_wait_s(count, size, steps, rate, latency, issue))
+    rate, latency = exchange_rate(job, wire), exchange_latency(job, wire)
+    start, issue = exchange_start(job, wire), exchange_issue(job, wire)
+    for each in collectives(job, wire):
+        seconds, size = min((float(exchange_s(size, steps, rate, latency, start)), size) for size, steps in each.ways)
+        other.append((each.name, "links", each.count * seconds))
+        waited = each.count * float(exchange_wait_s(seconds, issue))
         if waited:
-            other.append((f"issuing {name}", "host", waited))
-        sent += count * size
+            other.append((f"issuing {each.name}", "host", waited))
+        sent += each.count * size
     return other, sent
 
 

@@ -161,28 +161,33 @@ def _hop_s(messages, size, pieces, start_s, rate, busy):
 
 
 @kernel
-def exchange_s(count, size, steps, rate, latency):
-    """Time of so many collectives, each of ``size`` bytes a device in so many steps. [s]"""
-    return count * (size / rate + steps * latency)
+def exchange_s(size, steps, rate, latency, start):
+    """Time of a collective: its start, and ``size`` bytes a device in so many steps. [s]"""
+    return start + (size / rate + steps * latency)
 
 
 @kernel
-def exchange_wait_s(count, size, steps, rate, latency, issue):
-    """Time that so many collectives wait for the host: what a call of ``issue`` takes beyond the exchange. [s]"""
-    return count * max(issue - (size / rate + steps * latency), 0.0)
+def exchange_wait_s(seconds, issue):
+    """Time that a collective of so many seconds makes the host wait: what a call of ``issue`` takes beyond it. [s]"""
+    return max(issue - seconds, 0.0)
 
 
 @kernel
 def exchange_points(lo, hi, collectives, supply, totals):
-    """Adds the collectives of a pass, rows (count, bytes, steps), to the links and the host of ``totals`` (6, n).
+    """Adds the collectives of a pass to the links and the host of ``totals`` (6, n).
 
-    Rows of ``supply`` (3, n): rate [B/s], latency of a step and host time of a collective's call [s].
+    Rows of ``collectives``: count, then bytes and steps of each of two ways to do it, of which the faster is taken.
+    Rows of ``supply`` (4, n): rate [B/s], latency of a step, start of a collective and host time of its call [s].
     """
     for p in range(lo, hi):
+        rate, latency, start, issue = supply[0, p], supply[1, p], supply[2, p], supply[3, p]
         for j in range(collectives.shape[0]):
-            count, size, steps = collectives[j, 0], collectives[j, 1], collectives[j, 2]
-            totals[LINKS_ROW, p] += exchange_s(count, size, steps, supply[0, p], supply[1, p])
-            totals[HOST_ROW, p] += exchange_wait_s(count, size, steps, supply[0, p], supply[1, p], supply[2, p])
+            count = collectives[j, 0]
+            one = exchange_s(collectives[j, 1], collectives[j, 2], rate, latency, start)
+            two = exchange_s(collectives[j, 3], collectives[j, 4], rate, latency, start)
+            seconds = min(one, two)
+            totals[LINKS_ROW, p] += count * seconds
+            totals[HOST_ROW, p] += count * exchange_wait_s(seconds, issue)
 
 
 @kernel

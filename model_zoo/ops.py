@@ -191,6 +191,8 @@ class Graph:
     state_elements: Dim = ZERO  # resident state (KV cache, recurrent state) at context C
     input_elements: Dim = ONE  # of one request, what enters, with S the request's input length
     output_elements: Dim = ONE  # of one request, what leaves, with S the request's output length
+    input_indices: Dim = ZERO  # of those that enter: token ids and rows of tables, integers at any precision
+    output_indices: Dim = ZERO  # of those that leave
     positions: int = 0  # tokens a table of learned positions covers; 0: no such table
 
     @property

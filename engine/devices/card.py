@@ -329,5 +329,6 @@ FAMILY = DeviceFamily(
     unit_of=unit_of,
     cores=cores,
     mixed=wide_format,
+    exchanged=wide_format,
     rules=RULES,
 )

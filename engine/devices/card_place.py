@@ -94,7 +94,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     far, near = levels(job.device)
     holds = "tables, weights and activations" if need.tables else "weights and activations"
     spilled = _spill(job) if job.switches["nvm-tier"] else 0.0
-    fits = [Fit(far.name, far.role, need.total - spilled, far.capacity.si, holds)]
+    fits = [Fit(far.name, far.role, need.total - spilled, far.capacity.si, holds, state_bytes=need.state)]
     if job.switches["nvm-tier"] and need.tables:
         fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
     if near:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import kernel
+from model_zoo import table as T
 
-__all__ = ["at", "parts"]
+__all__ = ["at", "dealt", "parts"]
 
 
 @kernel
@@ -21,8 +22,25 @@ def at(table, j, col, batch, length, context):
 
 
 @kernel
-def parts(shard, g, n, ways):
-    """Parts of an op's groups, columns, depth and elements that the busiest of ``ways`` devices has. [-]"""
-    part_g = np.ceil(g / ways) / g if shard == 2.0 and g > 0.0 else 1.0
+def dealt(heads, rows, ways):
+    """Parts of a sample's heads, and of the rows of each, that the busiest of ``ways`` devices has. [-]
+
+    Heads go out whole, those of one sample like those of the next: a device owns them with their weights and their
+    cache. Devices beyond their number hold copies, and share the rows of a head: the queries that read one key.
+    """
+    if heads <= 0.0:
+        return 1.0, 1.0
+    if ways <= heads:
+        return np.ceil(heads / ways) / heads, 1.0
+    return 1.0 / heads, (np.ceil(rows / np.floor(ways / heads)) / rows if rows > 0.0 else 1.0)
+
+
+@kernel
+def parts(table, j, n, ways):
+    """Parts of op j's heads, rows, columns, depth and elements that the busiest of ``ways`` devices has. [-]"""
+    shard = table[j, T.SHARD]
+    part_g, part_m = 1.0, 1.0
+    if shard == 2.0:
+        part_g, part_m = dealt(table[j, T.G], table[j, T.M], ways)
     part_n = (np.ceil(n / ways) / n if n > 0.0 else 1.0 / ways) if shard == 1.0 else 1.0
-    return part_g, part_n, 1.0 / ways if shard == 3.0 else 1.0, 1.0 / ways if shard == 4.0 else 1.0
+    return part_g, part_m, part_n, 1.0 / ways if shard == 3.0 else 1.0, 1.0 / ways if shard == 4.0 else 1.0

@@ -151,7 +151,6 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
     table_private = _share(rec[PRIVATE], rec[TABLES_TOTAL])
     table_near = _share(cached, rec[TABLES_TOTAL])
     for j in range(table.shape[0]):
-        shard = table[j, T.SHARD]
         g = _at(table, j, T.G, batch, length, context)
         m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
@@ -166,14 +165,15 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
         stored = table[j, T.STORED]
         if stored > 0.0:
             weights = min(weights, stored)
-        part_g, part_n, part_k, part_e = parts(shard, g, n, ways)
+        part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
         share = part_n * part_g * part_k * part_e
-        flops *= share
+        flops *= share * part_m
         weights *= share
         state *= share
         rows *= share
-        reads *= part_g * part_k * part_e
-        writes *= part_n * part_g * part_e
+        reads *= part_g * part_m * part_k * part_e
+        writes *= part_n * part_g * part_m * part_e
+        m *= part_m
         n *= part_n
         klass = table[j, T.CLASS]
         binary = flags[j, BINARY] > 0.0

@@ -91,7 +91,7 @@ def place(job: Job) -> tuple[Fit, ...]:
     head = layer.width * math.ceil(layer.vocab / ways)  # the tied embedding, kept again as a matrix
     weights = (matrices * layer.layers + head) * BYTES
     cache = 2 * layer.layers * heads * layer.head * job.max_context * BYTES * job.batch
-    fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache")]
+    fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache", state_bytes=cache)]
     ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
     total = job.graph.parameters * BYTES
     if ddr is not None:

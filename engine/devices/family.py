@@ -183,6 +183,7 @@ class Fit:
     capacity_bytes: float
     holds: str  # what lies there, in words
     required: bool = True  # False: a cache, which may be smaller than what passes through it
+    state_bytes: float = 0.0  # of the need: what stays from pass to pass (KV cache)
 
     @property
     def lacks(self) -> float:
@@ -259,6 +260,7 @@ class DeviceFamily:
     switches: tuple[Switch, ...] = field(default=())
     power: Callable[[Job, float], float] | None = None  # (job, share of time busy) -> W; None: spec's loaded or max
     halves: Halves | None = None  # None: a sweep prices each distinct job once
+    exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works

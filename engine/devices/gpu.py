@@ -77,9 +77,9 @@ def _offchip(device: Device):
 def place(job: Job) -> tuple[Fit, ...]:
     """Demand on the memory that holds the network."""
     level = _offchip(job.device)
-    need = footprint(job, wide=wide_format(job.device, job.format))
+    need = footprint(job, wide=wide_format(job.device, job.format), fused=job.switches["fuse"])
     holds = "weights, state and activations" if need.state else "weights and activations"
-    return (Fit(level.name, level.role, need.total, level.capacity.si, holds),)
+    return (Fit(level.name, level.role, need.total, level.capacity.si, holds, state_bytes=need.state),)
 
 
 def _gpu(job: Job):
@@ -210,6 +210,7 @@ FAMILY = DeviceFamily(
     price=price,
     halves=Halves(lambda job: (demand(job),), SUPPLY_OF, supply_points, block=supply_block),
     issue=lambda job: 0.0 if job.switches["graph"] else _issue(job),
+    exchanged=wide_format,
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",
@@ -232,8 +233,9 @@ FAMILY = DeviceFamily(
         Parameter("split_ops", 1.0, "1", "assumed",
                   "1: an eager framework runs an operator as the kernels counted in a layer of Megatron-LM; 0: as one.",
                   high=1.0),
-        Parameter("collective_latency", 10e-6, "s", "published", "One step between neighbours on a board.",
-                  source="empirical constant of NVIDIA's serving-configuration tables"),
+        Parameter("collective_latency", 1e-6, "s", "published",
+                  "Start of a collective in a captured graph: a node of the graph. What a step takes is the link's.",
+                  source="notes to the measured tables of aiconfigurator, commit 095f58a5: about 1 us a graph node"),
         Parameter("vector_share", 1 / 16, "1", "assumed", "Vector over matrix rate where no FP32 peak is printed.",
                   low=1e-4, high=1.0),
         Parameter("tile_side", 16.0, "1", "assumed",

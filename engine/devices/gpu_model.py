@@ -57,24 +57,25 @@ def demand_ops(table, batch, length, context, ways, rec, out):
     all are per execution. RUNS is executions a pass. Depends on the mapping and sizes, on no rate; ``rec`` is `record`.
     """
     for j in range(table.shape[0]):
-        shard = table[j, T.SHARD]
         g = _at(table, j, T.G, batch, length, context)
         m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
         k = _at(table, j, T.K, batch, length, context)
         flops = _at(table, j, T.FLOPS, batch, length, context)
         weights = _at(table, j, T.WEIGHTS, batch, length, context)
+        if table[j, T.STORED] > 0.0:  # what many items choose is read once
+            weights = min(weights, table[j, T.STORED])
         reads = _at(table, j, T.READS, batch, length, context)
         writes = _at(table, j, T.WRITES, batch, length, context)
         state = _at(table, j, T.STATE_READS, batch, length, context)
         state += _at(table, j, T.STATE_WRITES, batch, length, context)
-        part_g, part_n, part_k, part_e = parts(shard, g, n, ways)
+        part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
         share = part_n * part_g * part_k * part_e
-        flops *= share
+        flops *= share * part_m
         weights *= share
         state *= share
-        reads *= part_g * part_k * part_e
-        writes *= part_n * part_g * part_e
+        reads *= part_g * part_m * part_k * part_e
+        writes *= part_n * part_g * part_m * part_e
         klass = table[j, T.CLASS]
         low = table[j, T.QUANTISABLE] > 0.0
         act_bytes = rec[ACT_BYTES] if low else rec[WIDE_BYTES]
@@ -100,7 +101,7 @@ def demand_ops(table, batch, length, context, ways, rec, out):
             rate = MATRIX if low else WIDE_MATRIX
             if flops > 0:
                 side = rec[SIDE] if low else rec[WIDE_SIDE]
-                effort = flops / _wave_share(g * part_g, m, n * part_n, k * part_k, rec[UNITS], side)
+                effort = flops / _wave_share(g * part_g, m * part_m, n * part_n, k * part_k, rec[UNITS], side)
         out[j, RATE] = rate
         out[j, EFFORT] = effort
         out[j, BYTES] = weights * weight_bytes + state * act_bytes + activations

@@ -17,6 +17,7 @@ from engine.schedule import (
     exchange_issue,
     exchange_latency,
     exchange_rate,
+    exchange_start,
     exchange_wire,
 )
 from engine.settle import N, column_sums
@@ -71,14 +72,14 @@ def demand_of(stage: int, phase: int, halves: Halves) -> Callable[[Design], tupl
 
 
 def collectives_of(stage: int, phase: int) -> Callable[[Design], tuple[np.ndarray] | None]:
-    """Collectives of a pass as rows (count, bytes, steps); None where there is no pass."""
+    """Collectives of a pass as `engine.settle.exchange_points` takes them; None where there is no pass."""
 
     def piece(design: Design) -> tuple[np.ndarray] | None:
         wire = design.plan.stages[stage].wire
         if design.passes(phase) <= 0 or wire is None:
             return None
-        found = [row[1:] for row in collectives(design.job(stage, phase), wire)]
-        return (np.array(found, dtype=np.float64).reshape(-1, 3),)
+        found = [each.row for each in collectives(design.job(stage, phase), wire)]
+        return (np.array(found, dtype=np.float64).reshape(-1, 5),)
 
     return piece
 
@@ -94,7 +95,7 @@ def wire_rates(stage: int) -> tuple[Callable[[Design, Job], float], ...]:
 
         return found
 
-    return tuple(of(rate) for rate in (exchange_rate, exchange_latency, exchange_issue))
+    return tuple(of(rate) for rate in (exchange_rate, exchange_latency, exchange_start, exchange_issue))
 
 
 def _first(design: Design, stage: int) -> int | None:

@@ -193,15 +193,16 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
 
 
 def _cache_tokens(scenario: Scenario, longest: int) -> int | None:
-    """Tokens that fit a replica's memory beside the weights, from the demand at a short and at a long context. [-]"""
+    """Tokens that fit a replica's memory beside the weights and the activations of the longest prompt. [-]"""
     short, far = (
-        [row for row in evaluate(scenario.with_(inputs=c)).memory if row.required] for c in (1, max(2, longest))
+        [fit for part in priced(scenario.with_(inputs=c))[2].priced for fit in part.fits if fit.required]
+        for c in (1, max(2, longest))
     )
     room: list[int] = []
-    for a, b in zip(short, far):
-        slope = (b.need_bytes - a.need_bytes) / (max(2, longest) - 1)
-        if slope > 0:
-            room.append(int((a.capacity_bytes - a.need_bytes) / slope) + 1)
+    for a, b in zip(short, far, strict=True):
+        each = (b.state_bytes - a.state_bytes) / (max(2, longest) - 1)
+        if each > 0:
+            room.append(int((b.capacity_bytes - b.need_bytes + b.state_bytes) / each))
     return max(1, min(room)) if room else None
 
 

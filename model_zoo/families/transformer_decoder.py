@@ -148,7 +148,7 @@ def _attention(shape: Shape, source: str) -> list[Op]:
             inputs=(ready, "kv-append"), layers=layers,
         ),
         elementwise("softmax", "Softmax", scores, group=group, inputs=("scores",), layers=layers, shard="g",
-                    parts=products),
+                    parts=dim(shape.heads, "b")),
         matmul(
             "context", products, rows, Dim(head), dim(1, "c"), group=group, reads=scores, state_reads=cached,
             inputs=("softmax", "kv-append"), layers=layers,
@@ -259,6 +259,8 @@ def _build(values: Mapping[str, Any]) -> Graph:
         state_elements=dim(2.0 * shape.layers * shape.kv_width, "bc"),
         input_elements=TOKENS,
         output_elements=TOKENS,
+        input_indices=TOKENS,
+        output_indices=TOKENS,
         positions=shape.positions,
     )
 

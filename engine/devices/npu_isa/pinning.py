@@ -49,10 +49,11 @@ def place(job: Job) -> tuple[Fit, ...]:
     need = footprint(job, low_bits=stored_bits(job.device, job.format))
     chip, dram, _, chip_name, dram_name = levels(job.device)
     wanted = need.weights + need.state  # lookup tables stay with the host
-    fits = [Fit(chip_name, "onchip", wanted, chip, "pinned weights and state", required=not dram)]
+    holds = "pinned weights and state"
+    fits = [Fit(chip_name, "onchip", wanted, chip, holds, required=not dram, state_bytes=need.state)]
     if dram:
         spilled = larger(0.0, wanted - chip)
-        fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned"))
+        fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned", state_bytes=need.state))
     return tuple(fits)
 
 
