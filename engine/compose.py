@@ -7,7 +7,7 @@ from collections import defaultdict
 from engine.account import Account
 from engine.bind import Bound, engine_version
 from engine.devices.family import RESOURCES, Parameter, Span
-from engine.partition import Plan
+from engine.partition import Plan, fewer_devices
 from engine.published.bands import error_band
 from engine.report import (
     RESOURCE_NAMES,
@@ -176,6 +176,9 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
             found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
     for text, basis in money.notes:
         found[text] = basis
+    fewer = fewer_devices(bound, times.latency_s)
+    if fewer is not None:
+        found[fewer] = "derived"
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
         found[text] = "published"
     return tuple(Assumption(text, basis) for text, basis in found.items())

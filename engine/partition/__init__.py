@@ -10,7 +10,7 @@ from engine.bind import Bound, Wire
 from engine.devices import family
 from engine.devices.family import Unsupported
 from engine.partition.parallel import data_parallel
-from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, leaving, wire_bytes
+from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, leaving, overlaps, wire_bytes
 from engine.partition.tables import shard_tables
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
@@ -21,6 +21,7 @@ __all__ = [
     "Hop",
     "Plan",
     "Stage",
+    "fewer_devices",
     "host_hops",
     "make_plan",
     "open_plan",
@@ -35,7 +36,8 @@ def _single(bound: Bound) -> Plan:
     s = bound.scenario
     stage = Stage("network", bound.device, 1, every_op(bound.graph), s.precision)
     idle = f"One of {s.devices} devices works; the others are counted neither in power nor in price."
-    return Plan((stage,), host_hops(bound), 1, (1,), False, (idle,) if s.scheme == "single" and s.devices > 1 else ())
+    notes = (idle,) if s.scheme == "single" and s.devices > 1 else ()
+    return Plan((stage,), host_hops(bound), 1, (1,), overlaps(bound), notes)
 
 
 def _one(bound: Bound) -> Plan:
@@ -57,7 +59,7 @@ def _tensor(bound: Bound) -> Plan:
     if count > 1 and wire is None:
         raise ScenarioError(f"scheme is 'tensor': {bound.system.name} has no link between its devices")
     stage = Stage("network", bound.device, count, every_op(bound.graph), bound.scenario.precision, wire)
-    return Plan((stage,), host_hops(bound), 1, (count,), False)
+    return Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound))
 
 
 def _cut(bound: Bound, ops: list[Op], at: int) -> float:
@@ -96,7 +98,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
                     after=i + 1,
                 )
             )
-    return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1)
+    return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1 or overlaps(bound))
 
 
 def _part(graph: Graph, ops: Sequence[Op]) -> Graph:
@@ -195,7 +197,7 @@ def _pinned(bound: Bound) -> Plan:
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
             told = ("Every matrix is divided between all devices.", *_idle(most - count, most))
-            options.append(Plan((stage,), host_hops(bound), 1, (count,), False, told))
+            options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), told))
     return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
 
 
@@ -244,3 +246,28 @@ def _settled(bound: Bound, plan: Plan) -> Plan:
         return any(fit.lacks for stage in times.priced for fit in stage.fits), times.interval_s, times.latency_s
 
     return min(plan.options, key=pace)
+
+
+def fewer_devices(bound: Bound, latency_s: float) -> str | None:
+    """A sentence where fewer devices that share every operator answer sooner than the scenario's; None: they don't.
+
+    Tried are the powers of two below the scenario's count on which the network fits.
+    """
+    from engine.schedule import schedule  # pricing a plan needs this package
+
+    s = bound.scenario
+    if s.scheme != "tensor":
+        return None
+    best, count = latency_s, 0
+    for power in range((s.devices - 1).bit_length()):
+        fewer = replace(bound, scenario=s.with_(devices=2**power, scheme="tensor" if power else "single"))
+        times = schedule(fewer, make_plan(fewer))
+        if times.latency_s < best and all(fit.fits for part in times.priced for fit in part.fits):
+            best, count = times.latency_s, 2**power
+    if not count:
+        return None
+    them = "One device alone" if count == 1 else f"{count} devices alone"
+    return (
+        f"{them} would answer in {best / latency_s:.0%} of the time of {s.devices}: what these exchange takes longer "
+        "than sharing the work saves."
+    )

@@ -13,13 +13,15 @@ from engine.partition.plan import (
     Plan,
     Stage,
     compiled_length,
+    entering_bytes,
     every_op,
     host_hops,
+    leaving_bytes,
     model_of,
+    overlaps,
     switches_of,
     through_switch,
     tiled,
-    wire_bytes,
 )
 from model_zoo.ops import Op
 
@@ -50,11 +52,9 @@ def _crossing(bound: Bound, before: list[Op], after: list[Op]) -> float:
 
 def _entering(bound: Bound, parts: list[tuple[str, list[Op]]]) -> tuple[float, float]:
     """Bytes of a request over the network, and over the links of host and card (before any part on the host)."""
-    s, graph = bound.scenario, bound.graph
-    element = wire_bytes(bound.family.io_format or s.precision)
-    length = compiled_length(bound) if graph.input_elements.s else s.inputs
-    raw = graph.input_elements.at(s.batch, s.inputs, s.inputs) * element
-    padded = graph.input_elements.at(s.batch, length, length) * element
+    s = bound.scenario
+    raw = entering_bytes(bound, s.inputs)
+    padded = entering_bytes(bound, compiled_length(bound) if bound.graph.input_elements.s else s.inputs)
     if parts[0][1][0].name == "decode":
         video = model_of(bound)["clip_bytes"] * s.batch
         return video, video
@@ -73,7 +73,7 @@ def data_parallel(bound: Bound) -> Plan | None:
     if host is None or (not wired and len(parts) == 1) or (len(graph.phases) > 1 and not wired):
         return None
     cards = s.devices
-    pipelined = cards > 1 or (len(parts) > 1 and switches_of(bound).get("overlap", True))
+    pipelined = cards > 1 or overlaps(bound)
     host_cores = int(bound.host.cpu.cores.si) if bound.host is not None and bound.host.cpu is not None else 1
     stages = []
     for at, (where, ops) in enumerate(parts):
@@ -102,12 +102,10 @@ def _wired(
     bound: Bound, parts: list[tuple[str, list[Op]]], network: Wire | None, host: Wire, card: Wire
 ) -> tuple[Hop, ...]:
     """Messages over network, the host's link and the link of the request's card."""
-    s, graph, cards = bound.scenario, bound.graph, bound.scenario.devices
+    cards = bound.scenario.devices
     command = model_of(bound).get("transfer_command", 0.0)
     arriving, sent = _entering(bound, parts)
-    leaving = graph.output_elements.at(s.batch, s.outputs, s.outputs) * wire_bytes(
-        bound.family.io_format or s.precision
-    )
+    leaving = leaving_bytes(bound)
     hops: list[Hop] = []
     if network is not None:
         hops.append(Hop("request from the network", network, arriving, 1.0))

@@ -11,11 +11,13 @@ from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
 __all__ = [
-    "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "every_op", "host_hops", "leaving", "model_of",
-    "padding", "switches_of", "through_switch", "tiled", "usable", "wire_bytes",
+    "INDEX", "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "entering_bytes", "every_op", "host_hops",
+    "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "through_switch", "tiled", "usable",
+    "wire_bytes",
 ]  # fmt: skip
 
 LOOKUPS = ("EmbeddingBag", "Gather")
+INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,28 @@ def wire_bytes(format: str) -> float:
     return BITS[format] / 8 if format == "binary" else activation_bytes(format)
 
 
+def entering_bytes(bound: Bound, length: float) -> float:
+    """What enters with a request of that length: values in the format the family takes, integers as such. [B]"""
+    s, graph = bound.scenario, bound.graph
+    count, indices = (d.at(s.batch, length, length) for d in (graph.input_elements, graph.input_indices))
+    return (count - indices) * wire_bytes(bound.family.io_format or s.precision) + indices * INDEX
+
+
+def leaving_bytes(bound: Bound) -> float:
+    """What leaves with a request, likewise. [B]"""
+    s, graph = bound.scenario, bound.graph
+    count, indices = (d.at(s.batch, s.outputs, s.outputs) for d in (graph.output_elements, graph.output_indices))
+    return (count - indices) * wire_bytes(bound.family.io_format or s.precision) + indices * INDEX
+
+
 def switches_of(bound: Bound) -> dict[str, bool]:
     """Every switch of the first family as the scenario has it."""
     return {s.name: bound.scenario.switches.get(s.name, s.default) for s in bound.family.switches}
+
+
+def overlaps(bound: Bound) -> bool:
+    """Whether a request crosses the host's wires while the one before it is computed; a family may let one choose."""
+    return switches_of(bound).get("overlap", True)
 
 
 def model_of(bound: Bound) -> dict[str, float]:
@@ -144,10 +165,8 @@ def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
     if wire is None:
         return ()
     s, graph, fam = bound.scenario, bound.graph, bound.family
-    element = wire_bytes(fam.io_format or s.precision)
-    entering = compiled_length(bound) if graph.input_elements.s else s.inputs
-    into = graph.input_elements.at(s.batch, entering, entering) * element
-    out = graph.output_elements.at(s.batch, s.outputs, s.outputs) * element
+    into = entering_bytes(bound, compiled_length(bound) if graph.input_elements.s else s.inputs)
+    out = leaving_bytes(bound)
     parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
     first, last = parts if fam.streams_io else (1.0, 1.0)
     return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last, way="out", after=stages))

@@ -13,6 +13,7 @@ from engine.bind import Bound, Wire
 from engine.devices.family import Unsupported
 from engine.formats import BITS, activation_bytes
 from engine.partition.plan import (
+    INDEX,
     LOOKUPS,
     Hop,
     Plan,
@@ -27,8 +28,6 @@ from engine.partition.plan import (
 from model_zoo.ops import Op
 
 __all__ = ["Traffic", "shard_tables", "traffic"]
-
-INDEX = 4  # bytes of an index or a length
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
         unit="item",
         input_elements=sample * (bottom[0] + tables * lookups),
         output_elements=sample * top[-1],
+        input_indices=sample * (tables * lookups),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from model_zoo.families.blocks import elementwise, gather, linear, matmul, move
 from model_zoo.families.family import Family, Params
-from model_zoo.ops import Dim, Graph, Linear, Op, Phase, dim
+from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
 __all__ = ["FAMILY"]
@@ -195,6 +195,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
         unit="image" if fixed else "sentence",
         input_elements=dim(3 * image * image, "b") if fixed else shape.tokens,
         output_elements=Dim(leaving.coef, leaving.b) if head or fixed else dim(hidden, "b"),
+        input_indices=ZERO if fixed else shape.tokens,
         positions=0 if fixed else params.whole("context", 1),
     )
 

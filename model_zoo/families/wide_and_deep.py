@@ -62,6 +62,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
         unit="sample",
         input_elements=sample * (numeric + fields),
         output_elements=sample,
+        input_indices=ids,
     )
 
 

@@ -28,6 +28,7 @@ from model_zoo.schema import WorkloadError
 
 __all__ = ["MAX_BYTES", "MAX_NODES", "read_onnx"]
 
+_INDICES = frozenset({6, 7, 12, 13})  # ONNX's numbers for INT32, INT64, UINT32 and UINT64
 _VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _KINDS = {  # ONNX names outside the vocabulary, by the kind that moves and computes alike
     "Abs": "Relu", "And": "Mul", "ArgMin": "ArgMax", "BiasGelu": "Gelu", "CastLike": "Cast", "Ceil": "Relu",
@@ -209,9 +210,13 @@ def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | N
         raise WorkloadError("the ONNX model has no operator that computes")
     through = Linear(0, 1, 0)
     leaving = [file.elements(n) for n in opened.outputs if n not in file.constant]
+    entering = combined([file.elements(n) for n in opened.inputs])
+    ids = [file.elements(n) for n in opened.inputs if opened.elements.get(n) in _INDICES]
+    indices = [d for d in ids if (d.b, d.s, d.c) == (entering.b, entering.s, entering.c)]
     return Graph(
         phases=(Phase("forward", tuple(ops), length=through, context=through),),
         unit=unit,
-        input_elements=combined([file.elements(n) for n in opened.inputs]),
+        input_elements=entering,
+        input_indices=replace(entering, coef=sum(d.coef for d in indices)),
         output_elements=combined(leaving) if leaving else ONE,
     )
