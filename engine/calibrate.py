@@ -125,7 +125,7 @@ def device_of(roofline: Roofline, found: Habits) -> Device:
             "efficiency_ceiling": said(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
             "width_exponent": said(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
             "binary_efficiency": said(1.0, "", "the rate above is a measured product, so nothing is left to take off"),
-            "sample_overhead": said(0.0, "s", "operators are called directly: no framework handles samples"),
+            "feature_overhead": said(0.0, "s", "operators are called directly: no framework parses records"),
             "op_overhead": seen(found.call, "s", "median of six operators on a handful of numbers"),
             "barrier": seen(roofline.dispatch, "s", "an empty operator over the thread pool"),
             "dram_efficiency": said(1.0, "", "the bandwidth above is a measured stream"),

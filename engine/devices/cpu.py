@@ -52,7 +52,14 @@ def place(job: Job) -> tuple[Fit, ...]:
     wide = wide_format(job.device, job.format)
     need = footprint(job, wide=wide, table_bits=BITS[wide])
     fits = [
-        Fit(levels.dram.name, levels.dram.role, need.total, levels.dram.capacity.si, "weights, tables and activations")
+        Fit(
+            levels.dram.name,
+            levels.dram.role,
+            need.total,
+            levels.dram.capacity.si,
+            "weights, tables and activations",
+            state_bytes=need.state,
+        )
     ]
     weights, tables = sizes_of(job)
     if levels.shared:
@@ -151,12 +158,19 @@ def instructions_per_cycle(job: Job) -> float | None:
     return pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
 
 
+def _features(job: Job) -> float:
+    """Raw features of a sample: all that enters a network that hashes them itself. [-]"""
+    raw = any(op.kind == "Hash" for op in job.ops)
+    return job.graph.input_elements.at() if raw else 0.0
+
+
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """What a request costs beside its operators: samples handled by the framework, and the host's network path."""
+    """What a request costs beside its operators: features the framework parses, and the host's network path."""
     fixed: list[tuple[str, str, float]] = []
-    if job.switches["framework"] and job.format != "binary":
-        seconds = job.batch * job.model["sample_overhead"] / threads_of(job)
-        fixed.append(("samples handled by the framework", "overhead", seconds))
+    features = _features(job)
+    if job.switches["framework"] and features:
+        seconds = job.batch * (features * job.model["feature_overhead"]) / threads_of(job)
+        fixed.append(("features parsed by the framework", "overhead", seconds))
     if job.switches["network"]:
         fixed.append(("request through NIC, PCIe and network stack, and back", "host", job.model["host_path"]))
     return tuple(fixed)
@@ -184,4 +198,5 @@ FAMILY = DeviceFamily(
     switches=SWITCHES,
     max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
+    exchanged=wide_format,
 )

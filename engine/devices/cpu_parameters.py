@@ -14,8 +14,9 @@ PARAMETERS: tuple[Parameter, ...] = (
               low=0.01, high=1.0),
     Parameter("requantise_cycles", 5.0, "cycle", "assumed",
               "A vector of 32-bit sums converted, scaled, rounded, packed and stored as INT8: an instruction each."),
-    Parameter("sample_overhead", 11.67e-6, "s", "calibrated",
-              "Core time of the framework for a sample, beside its operators.", ("WD-010", "WD-011")),
+    Parameter("feature_overhead", 0.29923e-6, "s", "calibrated",
+              "Core time of the framework for a raw feature of a sample: a field of its record found, parsed and put "
+              "into a tensor. Networks that take tensors have none.", ("WD-010", "WD-011")),
     Parameter("width_exponent", 0.3747, "1", "calibrated",
               "Narrower SIMD units fill more easily: efficiency as (64 / FLOP a cycle) to this power.", ("5G-029",),
               high=2.0),

@@ -57,7 +57,7 @@ def test_every_figure_is_measured_or_says_why_not(device):
         "efficiency_ceiling",
         "width_exponent",
         "binary_efficiency",
-        "sample_overhead",
+        "feature_overhead",
         "dram_efficiency",
         "tile_rows",
         "tile_columns",
