@@ -31,9 +31,10 @@ def arrangements(scenario: Scenario) -> dict[str, str | None]:
     """Each arrangement, and None where the scenario can be put so, else the reason in a sentence."""
     bound, plan, _ = priced(scenario)
     found: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
-    if not plan.pipelined or bound.graph.causal:
+    one = not plan.pipelined or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
+    if one or bound.graph.causal:
         found["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
-    if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or plan.pipelined:
+    if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:
         found["pool"] = f"{bound.system.name}: a request of this scenario does not come over the network to one station"
     if plan.stages[0].device.kind != _SMARTNIC or scenario.scheme != "on-path":
         found["packets"] = f"{bound.system.name} with scheme {scenario.scheme!r} has no packets on their way to look at"
