@@ -1,4 +1,4 @@
-"""The four headline numbers as plain data: label, band, value, and how they stand against the baseline. Pure."""
+"""The headline numbers as plain data: label, band, value, and how they stand against the baseline. Pure."""
 
 from __future__ import annotations
 
@@ -45,27 +45,32 @@ def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, st
     return f"{fmt.si(value)}/{over}", f"{unit}s, "
 
 
+def _times(report: Report, other: Report | None, band: str) -> list[Card]:
+    """Latency; of a decoder its parts as well: to the first token, and each one after it."""
+
+    def card(label: str, name: str, help: str) -> Card:
+        value = getattr(report, name)
+        return _card(label, band, fmt.seconds(value), help, (value, getattr(other, name) if other else None), "faster")
+
+    if report.tpot_s is None:
+        return [card("Latency", "latency_s", f"{words.HELP['latency']} Here: one {words.per(report)}.")]
+    return [
+        card("TTFT", "ttft_s", words.HELP["ttft"]),
+        card("TPOT", "tpot_s", words.HELP["tpot"]),
+        card("End to end", "latency_s", f"{words.HELP['latency']} Here: one {words.per(report)}, to its last token."),
+    ]
+
+
 def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[Card]:
-    """Latency, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
+    """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
     other = base if base is not None and base.unit == report.unit else None
     band = fmt.band(report.error_band.relative)
     room = _ROOM_PHONE if phone else _ROOM
-    latency = f"{words.HELP['latency']} Here: one {words.per(report)}."
-    if report.ttft_s is not None:
-        first = fmt.seconds(report.ttft_s)
-        latency += f" The whole request takes {fmt.seconds(report.latency_s)}, its first token {first}."
     rate, counted = _rate(report.throughput_per_s, report.unit, "s", room)
     per_watt, counted_too = _rate(report.throughput_per_w, report.unit, "J", room)
     powered, priced = report.power_w is not None, report.capex_usd is not None
     return [
-        _card(
-            "Per token" if words.per(report).startswith("output") else "Latency",
-            band,
-            fmt.seconds(report.latency_per_unit_s),
-            latency,
-            (report.latency_per_unit_s, other.latency_per_unit_s if other else None),
-            "faster",
-        ),
+        *_times(report, other, band),
         _card(
             "Throughput",
             counted + band,

@@ -71,8 +71,12 @@ class Metric:
 METRICS: dict[str, Metric] = {
     m.key: m
     for m in (
-        Metric("latency", "Latency", "s", lambda r: r.latency_per_unit_s, "faster", "slower", False,
-               words.HELP["latency"], "latency_per_unit_s"),
+        Metric("latency", "Latency", "s", lambda r: r.latency_s, "faster", "slower", False,
+               words.HELP["latency"], "latency_s"),
+        Metric("ttft", "TTFT", "s", lambda r: r.ttft_s if r.tpot_s is not None else None, "faster", "slower", False,
+               words.HELP["ttft"], "ttft_s"),
+        Metric("tpot", "TPOT", "s", lambda r: r.tpot_s, "faster", "slower", False,
+               words.HELP["tpot"], "tpot_s"),
         Metric("throughput", "Throughput", "{u}/s", lambda r: r.throughput_per_s, "more", "less", True,
                words.HELP["throughput"], "throughput_per_s"),
         Metric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
@@ -243,11 +247,11 @@ def _open(columns: Sequence[Column], base: Column, best: Column) -> str:
     if lacking:
         plural = len(lacking) > 1
         return f":gray[{' and '.join(lacking)} {'have' if plural else 'has'} no error band.]"
-    fast, slow = sorted((best, base), key=lambda c: c.report.latency_per_unit_s if c.report else 0.0)
+    fast, slow = sorted((best, base), key=lambda c: c.report.latency_s if c.report else 0.0)
     assert fast.report is not None
     assert slow.report is not None
-    high = fast.report.latency_per_unit_s * (1 + (fast.report.error_band.relative or 0.0))
-    low = slow.report.latency_per_unit_s * (1 - (slow.report.error_band.relative or 0.0))
+    high = fast.report.latency_s * (1 + (fast.report.error_band.relative or 0.0))
+    low = slow.report.latency_s * (1 - (slow.report.error_band.relative or 0.0))
     if high >= low:
         pair = " and ".join(sorted((fast.letter, slow.letter)))
         return f":gray[The error bands of {pair} overlap in latency: their order is open.]"

@@ -33,9 +33,10 @@ def metrics(report: Report) -> dict[str, Metric]:
     made = words.rate_unit(report.unit)
     whole = report.latency_per_unit_s != report.latency_s
     rows = [
-        Metric("latency_per_unit_s", f"Latency per {report.unit}" if whole else "Latency", "s", True),
-        Metric("latency_s", "Latency of a request", "s", True),
+        Metric("latency_per_unit_s", f"Latency over {report.unit}s" if whole else "Latency", "s", True),
+        Metric("latency_s", "Latency end to end", "s", True),
         Metric("ttft_s", "Time to first token", "s", True),
+        Metric("tpot_s", "Time per output token", "s", True),
         Metric("power_w", "Power", "W", True),
         Metric("energy_per_unit_j", f"Energy per {report.unit}", "J", True),
         Metric("capex_usd", "Capital cost", "$", True),

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 HELP = {
-    "latency": "Time from input present to output ready, for one request or one output token, unloaded.",
+    "latency": "Time from input present to output ready, for one request, unloaded.",
     "ttft": "Time to first token (prefill).",
     "tpot": "Time per output token after the first (decode).",
     "throughput": "Work finished per second by the whole system at this batch.",
@@ -87,10 +87,10 @@ def rate_unit(unit: str, tiny: bool = False) -> str:
 
 def per(report: Report) -> str:
     """What one headline latency belongs to."""
-    if report.tpot_s is not None or report.latency_per_unit_s != report.latency_s:
-        return f"output {report.unit}"
     batch = report.scenario.batch
-    return f"batch of {batch}" if batch > 1 else report.unit
+    if batch > 1:
+        return f"batch of {batch}"
+    return "request" if report.ttft_s is not None else report.unit
 
 
 def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:

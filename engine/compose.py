@@ -250,15 +250,13 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
     if not tile and first.family.tile is not None and first.runs:
         tile = first.family.tile(first.runs[0].job)
     per_unit = times.figure("latency_per_unit_s") or 0.0
-    what = (
-        f"per output {graph.unit}"
-        if graph.causal and s.outputs > 1
-        else f"per batch of {s.batch}"
-        if s.batch > 1
-        else f"per {graph.unit}"
-    )
+    ttft, tpot = times.figure("ttft_s"), times.figure("tpot_s")
+    one = "request" if graph.causal else graph.unit
+    text = f"{amount(latency, 's')} per {f'batch of {s.batch}' if s.batch > 1 else one}"
+    if ttft is not None and tpot is not None:
+        text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"
     facts = {
-        "headline": f"{amount(per_unit, 's')} {what}",
+        "headline": text,
         "share": breakdown[bound_by] / latency if latency else 0.0,
         "bound": bound_by,
         "power": power,
@@ -270,8 +268,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
         workload_name=bound.workload.name,
         unit=graph.unit,
         latency_s=latency,
-        ttft_s=times.figure("ttft_s"),
-        tpot_s=times.figure("tpot_s"),
+        ttft_s=ttft,
+        tpot_s=tpot,
         latency_per_unit_s=per_unit,
         throughput_per_s=rate,
         power_w=power,

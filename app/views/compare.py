@@ -170,8 +170,7 @@ def where_time(columns: list[Column]) -> None:
     rows = []
     for c in columns:
         if c.report is not None:
-            each = c.report.latency_per_unit_s / c.report.latency_s
-            rows.append((c.letter, c.name, {k: t * each for k, t in c.report.breakdown.items()}))
+            rows.append((c.letter, c.name, c.report.breakdown))
     answer = _limits(columns)
     with parts.card("Where the time goes", answer):
         fig, shares = compare_charts.breakdowns(rows, parts.dark(), parts.mobile())

@@ -15,15 +15,17 @@ from engine.machine import has_machine
 from engine.report import Report
 from engine.scenario import Scenario, ScenarioError, encode
 
+_IN_ONE_ROW = 4  # cards of numbers
 _CROWDED = 20  # characters of a label beside its help icon on half of a phone
 
 
 def headline(report: Report, against: tuple[str, Report] | None) -> None:
-    """Four numbers, each with its error band, and how they stand against the baseline."""
+    """A few numbers, each with its error band, and how they stand against the baseline."""
     name, base = against or (None, None)
     phone = parts.mobile()
-    with st.grid(4, min_column_width=150):
-        for card in cards.cards(report, base, phone, specs.assumed_price(report.scenario)):
+    found = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
+    with st.grid(3 if len(found) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
+        for card in found:
             delta: dict[str, Any] = (
                 {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             )
@@ -38,12 +40,10 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
 
 def where_time(report: Report) -> None:
     """Waterfall of the latency."""
-    scale = report.latency_per_unit_s / report.latency_s
-    parts_s = {name: seconds * scale for name, seconds in report.breakdown.items()}
     answer = words.answer_breakdown(report)
     with parts.card("Where the time goes", answer):
-        fig = charts.breakdown(parts_s, report.error_band.relative, words.per(report), parts.dark())
-        parts.figure(fig, f"Time by resource: {answer}, of {fmt.seconds(report.latency_per_unit_s)}.", "breakdown")
+        fig = charts.breakdown(report.breakdown, report.error_band.relative, words.per(report), parts.dark())
+        parts.figure(fig, f"Time by resource: {answer}, of {fmt.seconds(report.latency_s)}.", "breakdown")
 
 
 def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:

@@ -59,7 +59,7 @@ def test_a_callback_that_fails_leaves_the_scenario_and_the_page(monkeypatch):
     (said,) = fell(at)
     assert said.startswith("That change was not made")
     assert at.session_state["token"] == HOME
-    assert len(at.metric) == 4
+    assert len(at.metric) == 6
     monkeypatch.undo()
     assert fell(at.run()) == []
 
@@ -71,4 +71,4 @@ def test_a_part_that_reruns_alone_leaves_the_rest_of_the_page(monkeypatch):
     at = opened(token=HOME)
     (said,) = fell(at)
     assert said.startswith("This part")
-    assert len(at.metric) == 4
+    assert len(at.metric) == 6

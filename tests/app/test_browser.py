@@ -50,7 +50,7 @@ def test_a_corrupt_link_gives_one_sentence_and_the_address_is_repaired(visit):
     assert len(alerts) == 1
     assert "This link is damaged" in alerts[0]
     assert me.token() == home
-    assert len(me.metrics()) == 4
+    assert len(me.metrics()) == 6
 
 
 def test_markdown_in_a_link_fetches_and_links_nothing(visit):

@@ -11,6 +11,7 @@ from app import compare_charts, comparison
 from app import compare_tables as tables
 from app.compare_tables import METRICS, Column
 from app.comparison import LIMIT, MOST, Comparison, Entry
+from app.format import digits3
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
 from engine.scenario import ScenarioError, encode
@@ -110,11 +111,14 @@ def test_a_note_that_is_no_text_is_no_note():
 def test_the_table_holds_the_evaluated_numbers_and_marks_the_best():
     both = columns(Entry(V100), Entry(DFX, "=cheap"))
     frame = tables.frame(both, both[0])
-    slow, fast = (evaluate(s).latency_per_unit_s for s in (V100, DFX))
-    cell = frame.loc["Latency (ms)"].iloc[1]
-    assert cell.startswith(f"**{fast * 1e3:.1f}**")
-    assert f":green[{slow / fast:.2f}× faster]" in cell
-    assert frame.loc["Latency (ms)"].iloc[0] == f"{slow * 1e3:.1f}"
+    for name, label in (("latency_s", "Latency (s)"), ("ttft_s", "TTFT (ms)"), ("tpot_s", "TPOT (ms)")):
+        base, other = (getattr(evaluate(s), name) for s in (V100, DFX))
+        cells, unit = frame.loc[label], 1.0 if label.endswith("(s)") else 1e3
+        texts = [f"**{digits3(v * unit)}**" if v == min(base, other) else digits3(v * unit) for v in (base, other)]
+        better = other < base
+        words = f"{digits3(max(base, other) / min(base, other))}× {'faster' if better else 'slower'}"
+        assert cells.iloc[0] == texts[0]
+        assert cells.iloc[1] == f"{texts[1]}  \n:{'green' if better else 'red'}[{words}]"
     assert frame.loc["Note"].iloc[1] == "\\=cheap" or frame.loc["Note"].iloc[1] == "=cheap"
 
 
@@ -135,7 +139,7 @@ def test_the_csv_has_one_row_a_scenario_and_runs_no_formula():
     assert {r["engine_version"] for r in rows} == {"e1"}
     assert {r["catalog_version"] for r in rows} == {"c1"}
     assert float(rows[1]["latency_s"]) == evaluate(DFX).latency_s
-    ratio = evaluate(DFX).latency_per_unit_s / evaluate(V100).latency_per_unit_s
+    ratio = evaluate(DFX).latency_s / evaluate(V100).latency_s
     assert float(rows[1]["latency_over_baseline"]) == pytest.approx(ratio)
     assert rows[2]["runs"] == "False"
     assert "Does not fit" in rows[2]["reason"]
@@ -172,7 +176,7 @@ def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
     ends = [bar.base[0] + bar.x[0] for bar in fig.data[1:-1]]
     assert ends[-1] == pytest.approx(fig.data[-1].x[0])
     assert fig.data[1].base[0] == fig.data[0].x[0]
-    assert fig.data[0].x[0] == pytest.approx(1e3 * evaluate(V100).latency_per_unit_s)
+    assert fig.data[0].x[0] == pytest.approx(evaluate(V100).latency_s)
 
 
 # --- the page

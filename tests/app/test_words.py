@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from app import cached, cards, claims, fixes, specs, tables, words
+from app import cached, cards, claims, fixes, objectives, specs, tables, words
+from app import format as fmt
 from engine.devices.family import RESOURCES
 from engine.evaluate import evaluate
 from engine.presets import PRESETS
@@ -65,18 +66,34 @@ def test_every_operator_explains_itself(report):
         assert lines[-1].startswith("Faster")
 
 
-def test_four_cards_each_with_a_band_and_a_unit(report):
+def test_cards_each_with_a_band_and_a_unit(report):
     for phone in (False, True):
         found = cards.cards(report, None, phone, False)
-        assert [c.label for c in found][1:] == ["Throughput", "Perf/W" if phone else "Perf per watt", "Capital cost"]
+        assert [c.label for c in found][-3:] == ["Throughput", "Perf/W" if phone else "Perf per watt", "Capital cost"]
         assert all(c.note for c in found)
         assert all(len(c.value) <= (13 if phone else 17) for c in found)
         assert all(c.delta is None for c in found)
 
 
+def test_a_decoder_shows_the_first_token_each_further_one_and_the_whole(report):
+    """Never the whole over its tokens: 14.0 ms where a further token takes 7.07."""
+    found = {c.label: c.value for c in cards.cards(report, None, False, False)}
+    if report.tpot_s is None:
+        assert found["Latency"] == fmt.seconds(report.latency_s)
+        return
+    assert found["TTFT"] == fmt.seconds(report.ttft_s)
+    assert found["TPOT"] == fmt.seconds(report.tpot_s)
+    assert found["End to end"] == fmt.seconds(report.latency_s)
+    steps = report.scenario.outputs - 1
+    assert report.latency_s == pytest.approx(report.ttft_s + steps * report.tpot_s, rel=1e-9)
+    assert f"TTFT {fmt.seconds(report.ttft_s)}, TPOT {fmt.seconds(report.tpot_s)}," in report.verdict
+    assert "per output" not in report.verdict + words.per(report)
+    assert {"ttft_s", "tpot_s", "latency_s"} <= set(objectives.metrics(report))
+
+
 def test_deltas_are_words_in_the_right_colour():
     four, two = (evaluate(PRESETS["dfx-1.5b"].scenario.with_(devices=n)) for n in (4, 2))
-    latency, rate, _, price = cards.cards(two, four, False, False)
+    _, latency, _, rate, _, price = cards.cards(two, four, False, False)
     assert latency.delta.endswith("slower")
     assert rate.delta.endswith("less")
     assert price.delta.endswith("less")
