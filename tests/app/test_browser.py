@@ -294,3 +294,15 @@ def test_the_traffic_page_keeps_ids_in_the_address_and_fits_a_phone(visit):
     phone = visit(f"/traffic?s={token}&queues=stages", user_agent=PHONE, has_touch=True, is_mobile=True)
     phone.page.set_viewport_size({"width": 390, "height": 844})
     assert phone.settled().page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+def test_every_page_is_served_under_its_name(visit):
+    """Explore too, which Streamlit alone serves at `/` and calls `Page not found` under its name."""
+    me = visit("/explore")
+    assert me.page.get_by_text("Page not found").count() == 0
+    assert len(me.metrics()) == 4
+    me.page.get_by_role("link", name="Catalog").first.click()
+    me.page.wait_for_url("**/catalog?s=*")
+    me.settled(anew=True).page.get_by_role("link", name="Explore").first.click()
+    me.page.wait_for_url("**/explore?s=*")
+    assert len(me.settled(anew=True).metrics()) == 4
