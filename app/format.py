@@ -27,6 +27,7 @@ __all__ = [
     "WATT",
     "Scale",
     "band",
+    "cells",
     "compared",
     "count",
     "csv_text",
@@ -130,6 +131,19 @@ def decimal(value: float) -> str:
     size = float(f"{abs(value):.6g}")
     text = f"{size:,.{max(0, 5 - math.floor(math.log10(size)))}f}"
     return ("-" if value < 0 else "") + (text.rstrip("0").rstrip(".") if "." in text else text)
+
+
+def cells(values: Iterable[float | None]) -> str:
+    """Format of a table's column of numbers: three digits of the largest, more where the smallest would be lost.
+
+    Never scientific, as `%.3g` is from 1,000 on; six decimals at most.
+    """
+    sizes = [abs(v) for v in values if v is not None and math.isfinite(v) and v]
+    if not sizes:
+        return "localized"
+    largest, least = (math.floor(math.log10(_round3(size))) for size in (max(sizes), min(sizes)))
+    decimals = min(6, max(0, 2 - largest, 1 - least if least < 0 else 0))
+    return f"%.{decimals}f" if decimals else "localized"
 
 
 def _exponent(value: float, unit: str) -> int:

@@ -60,9 +60,9 @@ def _shown(rows: list[FusedRun]) -> None:
                 "Predicted, depth (ms)": [fmt.MILLISECOND(run.predicted_depth_s) for run in rows],
             }
         )
-        number = st.column_config.NumberColumn(format="%.3g")
+        number = st.column_config.NumberColumn
         st.dataframe(
             frame, hide_index=True, height="content", alt="Measured and predicted gain and times of every block",
-            column_config={name: number for name in frame if frame[name].dtype.kind == "f"}
+            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"}
             | {"Block": st.column_config.TextColumn(pinned=True)},
         )  # fmt: skip

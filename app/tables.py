@@ -94,8 +94,11 @@ def names(report: Report) -> list[str]:
     return [report.scenario.system, report.scenario.workload]
 
 
-def detail(op: OpRow, report: Report) -> list[str]:
-    """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster."""
+def detail(op: OpRow, report: Report, larger: bool) -> list[str]:
+    """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster.
+
+    `larger`: a larger batch gives more.
+    """
     if op.time_s <= 0:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
@@ -118,13 +121,14 @@ def detail(op: OpRow, report: Report) -> list[str]:
             f"{fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.intensity, 'FLOP/B')}; "
             f"{fmt.si(op.onchip_bytes, 'B')} on chip."
         )
-    lines.append(_FASTER[op.bound])
+    lines.append(_BATCH if op.bound == "offchip" and larger else _FASTER[op.bound])
     return lines
 
 
+_BATCH = "Faster with a larger batch (a weight read serves more requests), fewer bits, or weights kept on chip."
 _FASTER = {
     "compute": "Faster with a format of fewer bits, a higher clock or more devices.",
-    "offchip": "Faster with a larger batch (a weight read serves more requests), fewer bits, or weights kept on chip.",
+    "offchip": "Faster with fewer bits, a faster memory, or weights kept on chip.",
     "onchip": "Faster with another tile, which changes how often operands are read from on-chip memory.",
     "links": "Faster with fewer devices in the exchange, a faster wire, or a scheme that exchanges less often.",
     "host": "Faster with operators fused or launched as one graph, so that the host issues fewer of them.",

@@ -136,7 +136,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
             )
         )  # fmt: skip
     elif name == "packets":
-        share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.4g")
+        share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
         found["packet_share"] = share / 100
         st.caption("A request is a packet. All are forwarded; these are classified as well.")
     return found
@@ -159,7 +159,7 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
         )
         if found["max_batch"] > 1 and not decoder:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
-            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.4g", of=_pair(report))
+            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
             found["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = heed(
         st.number_input, "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places",
@@ -249,7 +249,7 @@ def site(report: Report) -> Site:
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = heed(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
         slots = heed(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
-        rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.6g")
+        rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
         price = _asked("Price of a node ($)", "node-usd", listed, of)
         idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", of, 1e7)

@@ -57,7 +57,7 @@ def _wide_deep(found: WideDeepStudy) -> None:
                 "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in found.speed],
             },
             {"Accuracy (%)": "%.3f", "AUC": "%.5f", "Log loss (nat)": "%.5f", "Answers changed (%)": "%.3f",
-             "Samples/s (k)": "%.3g"},
+             "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in found.speed)},
             "Accuracy, AUC, log loss and rate in FP32 and both INT8 schemes",
         )  # fmt: skip
         st.caption(
@@ -79,7 +79,7 @@ def _digits(found: DigitsStudy) -> None:
                 "Weights (kB)": [fmt.KILOBYTE(size) for size in found.weight_bytes],
                 "Images/s (k)": [fmt.THOUSAND(1 / time) for time in found.image_s],
             },
-            {"Accuracy (%)": "%.2f", "Weights (kB)": "%.4g", "Images/s (k)": "%.3g"},
+            {"Accuracy (%)": "%.2f", "Weights (kB)": "%.2f", "Images/s (k)": "%.1f"},
             "Accuracy, size and rate of the perceptron in FP32 and in one bit",
         )
         st.caption(

@@ -6,9 +6,11 @@ from app import format as fmt
 from app import specs
 from app.look import RESOURCE_LABELS, level_name
 from app.roofline import points
+from engine.bind import bind
 from engine.formats import BITS, LABELS
-from engine.report import Report
+from engine.report import MemoryRow, Report
 from engine.scenario import Scenario
+from model_zoo.catalog import default_zoo
 
 __all__ = [
     "HELP",
@@ -32,8 +34,8 @@ HELP = {
     "ttft": "Time to first token (prefill).",
     "tpot": "Time per output token after the first (decode).",
     "throughput": "Work finished per second by the whole system at this batch.",
-    "perf_per_watt": "Throughput divided by wall power; tok/s/W equals tok/J.",
-    "capex": "Purchase price of devices plus their share of the host; list price unless overridden.",
+    "perf_per_watt": "Throughput divided by power, of the parts that the assumptions list; tok/s/W equals tok/J.",
+    "capex": "Purchase price of the devices in use, with switch and chassis where the system lists them; list prices.",
     "batch": "Requests processed together; larger batches reuse each weight read.",
     "streams": "Batches in flight at once on one device.",
     "precision": "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
@@ -112,11 +114,25 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         parts.append(f"{scenario.streams} streams")
     if scenario.scheme == "split":
         parts.append(f"cut at {scenario.split}")
-    parts += [f"{name.replace('_', ' ')} {fmt.decimal(value)}" for name, value in scenario.params.items()]
+    called = default_zoo().family(scenario.workload).adjustable
+    parts += [
+        f"{_in_text(called[name][0] if name in called else name)} {fmt.decimal(value)}"
+        for name, value in scenario.params.items()
+    ]
     normal = default.switches if default else {}
-    parts += [f"{name} {'on' if on else 'off'}" for name, on in scenario.switches.items() if on != normal.get(name, on)]
+    named = {s.name: _in_text(s.label) for s in bind(scenario.with_(overrides={})).family.switches}
+    parts += [
+        f"{named.get(name, name)} {'on' if on else 'off'}"
+        for name, on in scenario.switches.items()
+        if on != normal.get(name, on)
+    ]
     parts += [f"{tidy(label)} {value}" for label, value in specs.overridden(scenario)]
     return parts
+
+
+def _in_text(label: str) -> str:
+    """A label amid a line: `Fused operators` -> `fused operators`, `FP16 features` as it is."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
@@ -145,7 +161,8 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
     rows = [f"{name} {new}, not {old}" for name, old, new in both if old != new]
     normal = own.switches if own else {}
     lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
-    return rows + ([f"without {', '.join(lost)}"] if lost else [])
+    named = {s.name: _in_text(s.label) for s in bind(was.with_(overrides={})).family.switches}
+    return rows + ([f"without {', '.join(named.get(name, name) for name in lost)}"] if lost else [])
 
 
 def answer_breakdown(report: Report) -> str:
@@ -177,7 +194,14 @@ def answer_fits(report: Report) -> str:
         )
     held = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
     full = max(held or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
-    return f"everything fits; {level_name(full.level)} is {fmt.percent(full.need_bytes / full.capacity_bytes)} full"
+    part = list(dict.fromkeys(level_name(row.level) for row in report.memory if not row.required and _spills(row)))
+    said = f"all that must fit does, {' and '.join(part)} {'hold' if len(part) > 1 else 'holds'} a part" if part else ""
+    used = fmt.percent(full.need_bytes / full.capacity_bytes)
+    return f"{said or 'everything fits'}; {level_name(full.level)} is {used} full"
+
+
+def _spills(row: MemoryRow) -> bool:
+    return row.need_bytes > row.capacity_bytes
 
 
 def answer_links(report: Report) -> str:

@@ -60,8 +60,19 @@ def draw(bound: Bound, plan: Plan, times: Schedule | None) -> tuple[float | None
         power = None if watts is None else power + watts
         notes.append((f"host counted: {why}", "published"))
     elif bound.host is not None:
-        notes.append(("power and price leave the host out, as the document does", "published"))
+        notes.append((_left_out(bound), "published"))
     return power, notes
+
+
+def _left_out(bound: Bound) -> str:
+    """What is said of a host that is not counted as a device: a system's extra power may hold an idle one."""
+    extra = bound.system.extra_power
+    if extra is None:
+        return "power and price leave the host out, as the document does"
+    return (
+        f"power counts {extra.value} beside the devices ({extra.where}); nothing more of the host is counted, in power "
+        "or in price, as in the document"
+    )
 
 
 def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:

@@ -207,7 +207,7 @@ def graph(workload: Any) -> None:
         alt=f"Operators of {workload.name}",
         column_config={
             "Operator": st.column_config.TextColumn(pinned=True),
-            f"Work of one ({flops.unit})": number(format="%.3g"),
+            f"Work of one ({flops.unit})": number(format=fmt.cells(frame[f"Work of one ({flops.unit})"])),
             "Parameters": number(format="localized"),
         },
     )

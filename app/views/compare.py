@@ -266,11 +266,13 @@ def by_operator(base: Column, other: Column) -> None:
         with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:
                 frame = tables.operators(rows, base.letter, other.letter)
-                number = st.column_config.NumberColumn(format="%.3g")
+                number = st.column_config.NumberColumn
                 st.dataframe(
                     frame,
                     hide_index=True,
-                    column_config={name: number for name in frame if frame[name].dtype.kind == "f"}
+                    column_config={
+                        name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"
+                    }
                     | {"Operator": st.column_config.TextColumn(pinned=True, width="medium")},
                     height="content" if len(frame) <= 8 else 318,
                     alt="Operators of two scenarios with their times",

@@ -132,18 +132,27 @@ def turn_one_knob() -> None:
             parts.figure(fig, f"Throughput along {labels[knob].lower()}: {answer}.", "knob")
 
 
+def _larger(report: Report) -> bool:
+    """Whether a larger batch gives more throughput."""
+    now = report.scenario.batch
+    return any(
+        r.scenario.batch > now and r.throughput_per_s > 1.005 * report.throughput_per_s
+        for _, r in _along(report.scenario, "batch")
+    )
+
+
 @boundary.fragment
 def operators(report: Report) -> None:
     """Every operator in time order; a row opens its detail."""
     frame = tables.operators(report)
     with parts.card("Operators", f"{len(frame)} rows, slowest first; select one for its detail"):
         number = st.column_config.NumberColumn
-        columns = {name: number(format="%.3g") for name in frame if frame[name].dtype.kind == "f"}
+        columns = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         columns["Count"] = number(format="localized", help="Executions a request")
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
         columns["Limited by"] = st.column_config.TextColumn(help=words.HELP["bound"])
-        columns["Peak used (%)"] = number(format="%.3g", help=words.HELP["peak_used"])
+        columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=words.HELP["peak_used"])
         event = st.dataframe(
             frame,
             hide_index=True,
@@ -158,7 +167,7 @@ def operators(report: Report) -> None:
         if rows and rows[0] < len(frame):
             op = tables.ordered(report)[rows[0]]
             st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(op.kind)}, {fmt.plain(op.group)}, {op.phase}]")
-            st.markdown("  \n".join(fmt.plain(line) for line in tables.detail(op, report)))
+            st.markdown("  \n".join(fmt.plain(line) for line in tables.detail(op, report, _larger(report))))
 
 
 def assumptions(report: Report) -> None:

@@ -55,12 +55,12 @@ def switches(report: Report) -> None:
         frame = pd.DataFrame(
             {
                 "Switch": [r.label for r in rows],
-                "Gain (×)": [r.beside for r in rows],
-                "Alone (×)": [r.alone for r in rows],
+                "Gain": [fmt.times(r.beside) for r in rows],
+                "Alone": [fmt.times(r.alone) for r in rows],
                 "On": [r.on for r in rows],
             }
         )
-        number = st.column_config.NumberColumn
+        text = st.column_config.TextColumn
         event = st.dataframe(
             frame,
             hide_index=True,
@@ -70,8 +70,8 @@ def switches(report: Report) -> None:
             height=288,
             column_config={
                 "Switch": st.column_config.TextColumn(pinned=True),
-                "Gain (×)": number(format="%.2f", help="On against off, the other switches as they are."),
-                "Alone (×)": number(format="%.2f", help="On against off, every other switch off."),
+                "Gain": text(alignment="right", help="On against off, the other switches as they are."),
+                "Alone": text(alignment="right", help="On against off, every other switch off."),
                 "On": st.column_config.CheckboxColumn(width="small"),
             },
             alt="Switches, the gain of each beside the others and alone, and whether it is on",
@@ -170,14 +170,15 @@ def all_models(scenario: Scenario) -> None:
                 "Idle": fmt.seconds(card.idle_s) if card.qps else "can't run",
                 "QPS inside": card.held_qps,
                 "Host, idle": fmt.seconds(host.idle_s) if host.qps else "doesn't fit",
-                "Host, QPS inside": host.held_qps if host.qps else None,
+                "Host, QPS inside": fmt.si(host.held_qps) if host.qps else fmt.UNKNOWN,
             }
         )
-    number = st.column_config.NumberColumn(format="%.3g")
+    number = st.column_config.NumberColumn(format=fmt.cells(row["QPS inside"] for row in rows))
+    text = st.column_config.TextColumn(alignment="right")
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, height="content",
         column_config={
-            "QPS inside": number, "Host, QPS inside": number, "Model": st.column_config.TextColumn(pinned=True)
+            "QPS inside": number, "Host, QPS inside": text, "Model": st.column_config.TextColumn(pinned=True)
         },
         alt="Models with their latency limit, latency when idle and load inside the limit, on the node and on its host",
     )  # fmt: skip

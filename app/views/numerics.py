@@ -98,10 +98,10 @@ def log(found: MixedPlan) -> None:
                 "Weights (kB)": [fmt.KILOBYTE(s.time) for s in found.steps],
             }
         )
-        number = st.column_config.NumberColumn(format="%.3g")
+        number = st.column_config.NumberColumn
         st.dataframe(
             frame, hide_index=True, height="content" if len(frame) <= 8 else 318,
-            column_config={name: number for name in frame if frame[name].dtype.kind == "f"},
+            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
             alt="Moves of the mixed-precision search with the share of changed answers after each",
         )  # fmt: skip
         st.caption(
@@ -158,10 +158,10 @@ def planned(found: Found, title: DeltaGenerator) -> None:
             "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in found.plan.steps],
         }
     )
-    number = st.column_config.NumberColumn(format="%.3g")
+    number = st.column_config.NumberColumn
     st.dataframe(
         rows, hide_index=True, height="content" if len(rows) <= 8 else 318,
-        column_config={name: number for name in rows if rows[name].dtype.kind == "f"},
+        column_config={n: number(format=fmt.cells(rows[n])) for n in rows if rows[n].dtype.kind == "f"},
         alt="Moves of the search with the loss and the time of the layers after each",
     )  # fmt: skip
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in found.plan.precision.items())))

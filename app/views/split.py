@@ -94,10 +94,10 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
                 "Crosses (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
             }
         )
-        number = st.column_config.NumberColumn(format="%.4g")
+        number = st.column_config.NumberColumn
         st.dataframe(
             frame, hide_index=True, height=318, alt="Every cut with the parts of its latency",
-            column_config={name: number for name in frame if frame[name].dtype.kind == "f"},
+            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
         )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def camera(scenario: Scenario) -> None:
                 "In time": [p.meets_limit for p in found],
             }
         )
-        number = st.column_config.NumberColumn(format="%.3g")
+        number = st.column_config.NumberColumn(format=fmt.cells(frame["Uplink of a camera (Mbit/s)"]))
         st.dataframe(frame, hide_index=True, column_config={"Uplink of a camera (Mbit/s)": number},
                      alt="Uplink, cameras and limit of each execution point")  # fmt: skip
         for name, reason in refusals(scenario.workload):
@@ -166,7 +166,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 "Of each": [m.per for m in nic.memories],
                 "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m in nic.memories],
                 "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
-                "Bytes an access": [m.width.si if m.width is not None else None for m in nic.memories],
+                "Bytes an access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m in nic.memories],
                 "Wait for 64 B (cycles)": [read_cycles(device, m.name, 64.0) for m in nic.memories],
                 "Holds": [
                     ", ".join(held.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
@@ -174,8 +174,9 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 ],
             }
         )
+        size = st.column_config.NumberColumn(format=fmt.cells(frame["Size (kB)"]))
         st.dataframe(frame, hide_index=True, alt="Memories of the network processor with latency and width",
-                     column_config={"Size (kB)": st.column_config.NumberColumn(format="%.3g")})  # fmt: skip
+                     column_config={"Size (kB)": size})  # fmt: skip
 
 
 def depth_first(scenario: Scenario) -> None:

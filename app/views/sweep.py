@@ -212,7 +212,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
                 st.session_state.sweep_design = shown[rows[0]].number
 
         number = st.column_config.NumberColumn
-        config = {name: number(format="%.3g") for name in frame if frame[name].dtype.kind == "f"}
+        config = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         config |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
         st.dataframe(
             frame,

@@ -60,7 +60,7 @@ def test_the_table_is_in_time_order_with_units_in_its_headers(report):
 
 def test_every_operator_explains_itself(report):
     for op in report.ops:
-        lines = tables.detail(op, report)
+        lines = tables.detail(op, report, False)
         assert len(lines) >= 3
         assert not [line for line in lines if "—" in line or "nan" in line]
         assert lines[-1].startswith("Faster")

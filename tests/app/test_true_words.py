@@ -1,0 +1,90 @@
+"""What pages say is so: in every preset, the sentence agrees with the numbers beside it."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app import format as fmt
+from app import specs, tables, words
+from engine.bind import bind
+from engine.choices import choices
+from engine.evaluate import evaluate
+from engine.presets import PRESETS
+from engine.scenario import ScenarioError
+
+APP = Path(__file__).parents[2] / "app"
+pytestmark = pytest.mark.timeout(300)
+
+
+@given(st.lists(st.floats(1e-5, 1e9), min_size=1, max_size=6))
+def test_a_tables_numbers_are_never_scientific_and_none_is_lost(values):
+    largest = max(values)
+    values = [v for v in values if v >= 1e-4 * largest]
+    written = fmt.cells(values)
+    assert "e" not in written.replace("localized", "")
+    for value in values:
+        text = f"{value:.0f}" if written == "localized" else written % value
+        assert abs(float(text) - value) <= 0.51 * 10 ** max(np.floor(np.log10(largest)) - 2, -2) or (
+            abs(float(text) / value - 1) < 0.051
+        )
+
+
+def test_no_table_of_the_app_writes_numbers_scientifically():
+    """`%.3g` is 1.02e+04 from a thousand on."""
+    found = [
+        f"{path.name}: {line.strip()[:80]}"
+        for path in sorted(APP.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if re.search(r"%\.[34]g\"", line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_everything_fits_is_said_where_everything_does(id):
+    report = evaluate(PRESETS[id].scenario)
+    said = words.answer_fits(report)
+    assert ("everything fits" in said) == all(row.need_bytes <= row.capacity_bytes for row in report.memory)
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_the_host_is_said_to_be_left_out_where_nothing_stands_for_it(id):
+    scenario = PRESETS[id].scenario
+    said = " ".join(a.text for a in evaluate(scenario).assumptions)
+    extra = bind(scenario).system.extra_power
+    assert extra is None or "power and price leave the host out" not in said
+    for help in words.HELP.values():
+        assert "wall power" not in help
+        assert "share of the host" not in help
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_a_larger_batch_is_advised_where_it_gives_more(id):
+    report = evaluate(PRESETS[id].scenario)
+    for op in report.ops[:20]:
+        said = " ".join(tables.detail(op, report, False))
+        assert "larger batch" not in said
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_a_scenario_names_no_raw_id(id):
+    scenario = PRESETS[id].scenario
+    offered = choices(scenario)
+    for switch in offered.switches:
+        turned = scenario.with_(switches={switch.name: not switch.default})
+        (said,) = [part for part in words.knobs(turned, scenario.with_(switches={switch.name: switch.default}))
+                   if part.endswith((" on", " off"))]  # fmt: skip
+        assert said.lower() == f"{switch.label} {'off' if switch.default else 'on'}".lower()
+    for p in offered.params:
+        try:
+            said = words.knobs(scenario.with_(params={p.name: p.high}), None)
+        except ScenarioError:
+            continue
+        assert any(part.lower().startswith(p.label.lower()) for part in said)
+        assert not any("e+" in part for part in said)
+    assert not any(re.search(r"_|None", part) for part in words.knobs(scenario, None))
+    assert specs.overridden(scenario) == []
