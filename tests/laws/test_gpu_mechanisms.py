@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from engine import ScenarioError, default_scenario, evaluate
+from engine import ScenarioError, default_scenario, evaluate, why_not
 from engine.devices import family
 from engine.devices.family import Unsupported
 from engine.evaluate import bind
@@ -14,12 +14,12 @@ from engine.partition import make_plan
 from engine.schedule import exchange, price_stage, schedule
 from engine.traffic.scenario_load import decoder_table
 from hardware_specs import default_catalog
-from model_zoo import default_zoo
 from model_zoo.ops import Dim
 
 ONE_OF_EACH = ("h100-sxm", "xeon-8280l", "fb-card", "brainwave-s10", "dfx-u280", "agilio-cx")
 NETWORKS = (
-    "qwen3-30b-a3b", "mixtral-8x7b", "llama3.1-8b", "bert-base", "resnet50", "dlrm-rmc2", "wide-and-deep", "gru-2816",
+    "qwen3-30b-a3b", "mixtral-8x7b", "llama3.1-8b", "bert-base", "resnet50", "dlrm-rmc2", "wide-deep-criteo",
+    "deepbench-gru-2816",
 )  # fmt: skip
 
 
@@ -32,8 +32,9 @@ def _runs(system: str, workload: str, **fields):
     return [run for stage in make_plan(bound).stages for run in price_stage(bound, stage).runs]
 
 
-@pytest.mark.parametrize("system", ONE_OF_EACH)
-@pytest.mark.parametrize("workload", NETWORKS)
+@pytest.mark.parametrize(
+    ("system", "workload"), [pair for pair in product(ONE_OF_EACH, NETWORKS) if why_not(*pair) is None]
+)
 def test_no_operator_reads_more_weights_than_it_stores(system, workload):
     """What a pass moves for an operator is at most its own weights once, its state, and what it reads and writes.
 
@@ -57,8 +58,7 @@ def test_no_operator_reads_more_weights_than_it_stores(system, workload):
                 most = op.layers * op.steps.at(*at) * (4.0 * (own + 5.0 * touched) + rows)
                 assert size <= most * (1 + 1e-9), (batch, job.phase.name, op.name, size / most)
                 found += 1
-    if not found:
-        pytest.skip("this device can't run that network")
+    assert found
 
 
 def test_the_first_token_of_experts_waits_for_their_weights_once():
@@ -211,8 +211,6 @@ def test_a_device_holds_the_cache_of_whole_heads():
 @pytest.mark.parametrize("workload", ["dlrm-rmc2", "dlrm-rmc1", "resnet50", "bert-base", "mlp-mnist"])
 def test_features_of_samples_are_parsed_where_there_are_some(workload):
     """A framework that parses records charges for their features; tensors are handed over as they are."""
-    if workload not in default_zoo().ids():
-        pytest.skip("not in the zoo")
     for system in ("xeon-8280l", "xeon-d-2191"):
         try:
             report = asked(system, workload, batch=64)
