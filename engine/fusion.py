@@ -107,19 +107,20 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
     """
     found: list[Op] = []
     renamed: dict[str, str] = {}
+    taken = {op.name for op in phase.ops}
     for op in phase.ops:
         inputs = tuple(renamed.get(name, name) for name in op.inputs)
         run = op
         if products_per_channel and depthwise(op):
-            window = op.k.at()
+            window, name = op.k.at(), _free(f"{op.name}-im2col", taken)
             found.append(
-                Op(name=f"{op.name}-im2col", kind="Pad", group=op.group, inputs=inputs, reads=op.reads,
+                Op(name=name, kind="Pad", group=op.group, inputs=inputs, reads=op.reads,
                    writes=op.writes * window, shard="elements")
             )  # fmt: skip
-            inputs, run = (f"{op.name}-im2col",), _one_product_a_channel(op)
+            inputs, run = (name,), _one_product_a_channel(op)
         found.append(replace(run, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
-            name = f"{op.name}-norm"
+            name = _free(f"{op.name}-norm", taken)
             channels = op.attribute("filters")
             found.append(
                 elementwise(name, "BatchNormalization", op.writes, group=op.group, inputs=(op.name,),
@@ -127,6 +128,14 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
             )  # fmt: skip
             renamed[op.name] = name
     return replace(phase, ops=tuple(found))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name no operator has yet, which is then taken: a graph may hold one of its own called like an added one."""
+    while name in taken:
+        name += "-added"
+    taken.add(name)
+    return name
 
 
 def _one_product_a_channel(op: Op) -> Op:
@@ -157,7 +166,7 @@ def _groups(ops: Sequence[Op]) -> list[list[Op]]:
 
     def find(name: str) -> str:
         while root[name] != name:
-            name = root[name]
+            root[name] = name = root[root[name]]
         return name
 
     for op in ops:
@@ -187,20 +196,20 @@ def _traffic(group: Sequence[Op], at: Mapping[str, Op], readers: Mapping[str, se
     return before, read, written
 
 
-def _tile(group: Sequence[Op], at: Mapping[str, Op], cache: float) -> tuple[int, int, float, float] | None:
+def _tile(group: Sequence[Op], made: Mapping[str, float], cache: float) -> tuple[int, int, float, float] | None:
     """Rows and channels of the largest tile whose intermediates fit, their bytes, and the halo; None if none fits.
 
     A tile is so many rows of the group's output, full width, of so many channels. All operators of a group treat
     channels apart (LRN reads two neighbours on each side), so one channel is the least, and as many as fit the most.
+    `made` holds the channels of every operator's output.
     """
     last = group[-1]
-    pixels = max(last.m.at() if last.contraction else last.writes.at() / _channels(last, at), 1.0)
+    pixels = max(last.m.at() if last.contraction else last.writes.at() / made[last.name], 1.0)
     side = max(int(sqrt(pixels)), 1)
     grow, overlap = 1.0, 0.0
     per_row = 0.0
     for op in reversed(group):  # rows an operator must make for one row of the output, and what they weigh
-        channels = _channels(op, at)
-        width = sqrt(max(op.writes.at() / channels, 1.0))
+        width = sqrt(max(op.writes.at() / made[op.name], 1.0))
         per_row += grow * width * ELEMENT
         if op.kind in LOOPS:
             stride, kernel = max(op.attribute("stride", 1.0), 1.0), op.attribute("kernel", 1.0)
@@ -215,21 +224,21 @@ def _tile(group: Sequence[Op], at: Mapping[str, Op], cache: float) -> tuple[int,
         return None
     rows = min(rows, side)
     tile = rows * per_row + extra
-    channels = max(least, min(int(cache // tile), int(_channels(last, at))))
+    channels = max(least, min(int(cache // tile), int(made[last.name])))
     halo = overlap / (overlap + rows * grow) if rows < side else 0.0
     return rows, channels, channels * tile, halo
 
 
-def _channels(op: Op, at: Mapping[str, Op]) -> float:
-    """Channels of an op's output, found at the convolution it descends from."""
-    total, seen = 0.0, op
-    while True:
-        if seen.kind == "Concat":
-            return sum(_channels(at[name], at) for name in seen.inputs if name in at) or 1.0
-        total = seen.attribute("filters")
-        if total or not seen.inputs or seen.inputs[0] not in at:
-            return total or 1.0
-        seen = at[seen.inputs[0]]
+def _channels(ops: Sequence[Op]) -> dict[str, float]:
+    """Channels of each op's output, found at the convolution it descends from. One pass, as inputs come first."""
+    found: dict[str, float] = {}
+    for op in ops:
+        if op.kind == "Concat":
+            joined = sum(found[name] for name in op.inputs if name in found)
+            found[op.name] = min(joined, op.writes.at()) or 1.0  # a channel has an element
+        else:
+            found[op.name] = op.attribute("filters") or found.get(next(iter(op.inputs), ""), 1.0)
+    return found
 
 
 def chains(phase: Phase, cache: float) -> tuple[Chain, ...]:
@@ -247,9 +256,9 @@ def _found(phase: Phase, cache: float) -> list[tuple[list[Op], Chain]]:
         for name in op.inputs:
             if name in readers:
                 readers[name].add(op.name)
-    found = []
+    found, made = [], _channels(phase.ops)
     for group in _groups(phase.ops):
-        tile = _tile(group, at, cache)
+        tile = _tile(group, made, cache)
         if tile is None:
             continue
         rows, channels, size, halo = tile

@@ -81,11 +81,14 @@ def _unfused_clip(ops: list[Op]) -> list[Op]:
     renamed: dict[str, str] = {}
     for old in ops:
         op = replace(old, inputs=tuple(renamed.get(name, name) for name in old.inputs))
+        normalised = op.kind == "Conv" and op.attribute("normalised") > 0
+        if normalised:
+            op = _with(op, normalised=0.0)  # from here on by the operator after it
         if op.kind == "Conv" and op.attribute("kernel_t") > 1 and op.attribute("groups") > 1:
             out.append(move(f"{op.name}-transpose", "Transpose", op.reads, group=op.group, inputs=op.inputs))
             op = replace(op, inputs=(out[-1].name,))
         out.append(op)
-        if op.kind == "Conv" and op.attribute("normalised") > 0:
+        if normalised:
             name = f"{op.name}-norm"
             out.append(elementwise(name, "BatchNormalization", op.writes, group=op.group, inputs=(op.name,)))
             renamed[op.name] = name

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 
+from engine.bind import bind
 from engine.fusion import chains, compare, depth_first, eager, fusable, tile_cache
+from engine.presets import preset
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
+from model_zoo.ops import Dim, Op, Phase
 
 NETS = ("alexnet", "vgg16", "resnet152", "densenet161", "mobilenet-v1", "mobilenet-v2", "efficientnet-b0")
 CACHE = 256 * 1024.0
@@ -104,3 +110,39 @@ def test_tile_cache_is_one_core_s_own():
     catalog = default_catalog()
     assert tile_cache(catalog.device("xeon-8280l")) == 2**20
     assert tile_cache(catalog.device("arm-edge-cpu")) == 2**19  # a quarter of the shared one
+
+
+def test_eager_names_are_unique_and_no_operator_reads_itself_or_a_later_one():
+    """The card's compiler unfolds normalisation of 3-D networks itself; unfolded again, 104 operators read themselves
+    and a walk to their channels never ended."""
+    graph = bind(preset("node-video").scenario).graph
+    for plain in (graph.phases[0], default_zoo().graph("mobilenet-v1").phases[0], named_like_added()):
+        for per_channel in (False, True):
+            ops = eager(plain, per_channel).ops
+            assert len({op.name for op in ops}) == len(ops)
+            before: set[str] = set()
+            every = {op.name for op in ops}
+            for op in ops:
+                assert not set(op.inputs) & (every - before), op.name
+                before.add(op.name)
+
+
+def named_like_added() -> Phase:
+    """A network whose own operators are called as the added ones would be."""
+    attributes = (("normalised", 1.0), ("filters", 8.0), ("kernel", 3.0))
+    conv = Op("c", "Conv", "net", g=Dim(8.0), m=Dim(64.0, b=1), n=Dim(1.0), k=Dim(9.0), writes=Dim(512.0, b=1),
+              reads=Dim(512.0, b=1), attributes=attributes)  # fmt: skip
+    own = (replace(conv, name=name, inputs=("c",)) for name in ("c-norm", "c-im2col"))
+    return Phase("forward", (conv, *own))
+
+
+@pytest.mark.parametrize("depth", [40, 4000])
+def test_nested_concats_take_a_pass_each(depth):
+    """Each level reads the one before twice: 2^40 ways down, walked one by one before."""
+    ops = [Op("c0", "Conv", "net", m=Dim(64.0, b=1), n=Dim(8.0), k=Dim(9.0), reads=Dim(512.0, b=1),
+              writes=Dim(512.0, b=1), attributes=(("filters", 8.0),))]  # fmt: skip
+    for i in range(1, depth):
+        ops.append(Op(f"c{i}", "Concat", "net", (f"c{i - 1}",) * 2, reads=Dim(512.0, b=1), writes=Dim(512.0, b=1)))
+    start = time.process_time()
+    assert chains(Phase("forward", tuple(ops)), CACHE)
+    assert time.process_time() - start < 5
