@@ -79,8 +79,8 @@ def _wires(hop: Hop, card: int, cards: int) -> list[str]:
 def _hop_s(hop: Hop, waited: float) -> float:
     """How long a hop holds each of its links: what it adds to the latency, or its own time where it is hidden. [s]"""
     start, rate = hop_terms(hop)
-    own = hop.messages * (start + hop.bytes_per_message / rate)
-    return (own if hop.hidden else waited) / (hop.alike if hop.shares else 1)
+    own = hop.messages * (start + hop.bytes_per_message / rate) / (hop.alike if hop.shares else 1)
+    return own if hop.hidden else waited
 
 
 def _joined(spans: Sequence[Span], seconds: float) -> list[Span]:

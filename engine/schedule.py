@@ -15,7 +15,7 @@ from engine.devices import family
 from engine.devices.family import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.formats import activation_bytes
 from engine.partition import Hop, Plan, Stage
-from engine.partition.plan import compiled_length
+from engine.partition.plan import compiled_length, terms
 from engine.settle import (
     INTERVAL,
     LATENCY,
@@ -32,7 +32,7 @@ from model_zoo.ops import Op, Phase
 __all__ = [
     "Collective", "Priced", "Run", "Schedule", "by_resource", "collectives", "exchange", "exchange_issue",
     "exchange_latency", "exchange_rate", "exchange_start", "exchange_wire", "globals_of", "hop_terms", "job_of",
-    "layout_of", "price_stage", "schedule", "wire_terms", "wire_time",
+    "layout_of", "price_stage", "schedule", "wire_time",
 ]  # fmt: skip
 
 
@@ -95,22 +95,15 @@ def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
     return np.array(out)
 
 
-def wire_terms(wire: Wire) -> tuple[float, float]:
-    """What a message over a wire takes before its bytes, and the rate of those: (start [s], rate [B/s])."""
-    rate = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
-    start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
-    return start + wire.hops * wire.link.latency.si, rate
-
-
 def hop_terms(hop: Hop) -> tuple[float, float]:
-    """`wire_terms` of a hop's messages, the host's command for each included."""
-    start, rate = wire_terms(hop.wire)
+    """`engine.partition.plan.terms` of a hop's messages, the host's command for each included."""
+    start, rate = terms(hop.wire)
     return start + hop.command_s, rate
 
 
 def wire_time(wire: Wire, bytes_per_message: float) -> float:
     """Time of one message: latency of each hop plus its bytes at the usable rate, store and forward ignored. [s]"""
-    start, rate = wire_terms(wire)
+    start, rate = terms(wire)
     return start + bytes_per_message / rate
 
 
@@ -265,6 +258,7 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
         replicas=plan.replicas,
         alike=tuple(hop.alike for hop in plan.hops),
         hidden=tuple(hop.hidden for hop in plan.hops),
+        shares=tuple(hop.shares for hop in plan.hops),
     )
 
 

@@ -68,6 +68,7 @@ class Layout:
     replicas: int
     alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
     hidden: tuple[bool, ...] = ()  # of each hop: whether it passes while a slower one does; empty: none
+    shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
 
     @property
     def runs(self) -> int:
@@ -127,7 +128,8 @@ class Layout:
         )  # fmt: skip
         alike = self.alike or (1,) * len(self.wire_of)
         hidden = self.hidden or (False,) * len(self.wire_of)
-        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, hidden)
+        shares = self.shares or (False,) * len(self.wire_of)
+        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, hidden, shares)
         return tuple(np.array(values, dtype=np.int64) for values in lists)
 
 
@@ -240,6 +242,13 @@ def _load(wire, hop_s, messages, size, rate, alike, n):
 
 
 @kernel
+def _part(hop_s, alike, n):
+    """What is waited for where alike wires carry a hop's messages at once."""
+    for p in range(n):
+        hop_s[p] /= alike
+
+
+@kernel
 def _slower(pace, stage_s, copies, n):
     for p in range(n):
         pace[p] = max(pace[p], stage_s[p] / copies)
@@ -261,7 +270,7 @@ def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, c
 
 
 @kernel
-def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden):
+def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden, shares):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
@@ -302,6 +311,8 @@ def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         _load(rows[wire_t + wire_of[h]], rows[hop_t + h], rows[a], rows[a + 1], rows[a + 4], float(alike[h]), n)
         if hidden[h] != 0:
             _zero(rows[hop_t + h], n)
+        elif shares[h] != 0:
+            _part(rows[hop_t + h], float(alike[h]), n)
         _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
     for r in range(N):
         _add(latency, rows[metrics + BREAKDOWN + r], n)

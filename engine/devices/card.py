@@ -27,6 +27,7 @@ from engine.devices.card_place import (
     formats,
     levels,
     onchip_bytes,
+    partition_of,
     place,
     table_bits,
     unit_of,
@@ -167,7 +168,7 @@ def _kept(job: Job) -> np.ndarray:
     size, share = _size_and_share(job, table, traits, rec)
     each = np.where(traits[:, D.UNIT] == D.LOOKUP, 0.0, table[:, T.STORED] * size * share)
     often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
-    space = max(0.0, onchip_bytes(job.device, cores_of(job) * job.streams) - need.activations)
+    space = max(0.0, onchip_bytes(job.device, partition_of(job)) - need.activations)
     _stay(each, table[:, T.LAYERS], often, space, stay)
     return stay
 
@@ -232,7 +233,7 @@ def record(job: Job) -> np.ndarray:
             card.mac_per_cycle[job.format].si,
             card.mac_per_cycle[wide].si,
             card.vector_bits.si / 8 / lanes,  # 8-bit values in a lane
-            onchip_bytes(device, cores * job.streams) / job.streams,
+            onchip_bytes(device, partition_of(job)) / job.streams,
             float(job.switches["split-ops"]),
             model["copy_rate"],
             float(job.switches["large-pools"]),

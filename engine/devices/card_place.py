@@ -12,8 +12,8 @@ from hardware_specs.schema import Card, Device, MemoryLevel
 from model_zoo.ops import Op
 
 __all__ = [
-    "beyond", "card_of", "cores_of", "first_core", "formats", "levels", "onchip_bytes", "place", "table_bits",
-    "unit_of", "wide_format",
+    "beyond", "card_of", "cores_of", "first_core", "formats", "levels", "onchip_bytes", "partition_of", "place",
+    "table_bits", "unit_of", "wide_format",
 ]  # fmt: skip
 
 
@@ -51,8 +51,8 @@ def table_bits(job: Job) -> float:
     return job.model["table_bits"] if job.switches["mixed-tables"] else max(8.0, job.model["table_bits"])
 
 
-def cores_of(job: Job) -> int:
-    """Cores a job may use: those of its partition, an equal share where several streams run. [-]"""
+def partition_of(job: Job) -> int:
+    """Cores of a job's partition, which its streams share. [-]"""
     cores = int(card_of(job.device).cores.si)
     bags = any(op.kind == "EmbeddingBag" for op in job.ops)
     split = job.switches["overlap"] and any(op.kind == "EmbeddingBag" for op in job.phase.ops)
@@ -60,7 +60,12 @@ def cores_of(job: Job) -> int:
     if (split and len(job.ops) < len(job.phase.ops)) or net:
         first = min(max(job.tile[0] if job.tile else cores // 3, 1), cores - 1)
         cores = first if bags or net == 1 else cores - first
-    return max(1, cores // job.streams)
+    return cores
+
+
+def cores_of(job: Job) -> int:
+    """Cores a job may use: an equal share of its partition. [-]"""
+    return max(1, partition_of(job) // job.streams)
 
 
 def first_core(job: Job) -> int:
@@ -99,7 +104,7 @@ def place(job: Job) -> tuple[Fit, ...]:
         fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
     if near:
         fits.append(
-            Fit("sram and cache", "onchip", need.weights + need.activations, onchip_bytes(job.device, cores_of(job)),
+            Fit("sram and cache", "onchip", need.weights + need.activations, onchip_bytes(job.device, partition_of(job)),
                 "dense weights and activations", required=False)
         )  # fmt: skip
     return tuple(fits)

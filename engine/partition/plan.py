@@ -12,8 +12,8 @@ from model_zoo.ops import Graph, Op
 
 __all__ = [
     "INDEX", "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "entering_bytes", "every_op", "host_hops",
-    "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "through_switch", "tiled", "usable",
-    "wire_bytes",
+    "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "terms", "through_switch", "tiled",
+    "usable", "wire_bytes",
 ]  # fmt: skip
 
 LOOKUPS = ("EmbeddingBag", "Gather")
@@ -139,16 +139,27 @@ def usable(wire: Wire) -> float:
     return wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
 
 
+def terms(wire: Wire) -> tuple[float, float]:
+    """What a message over a wire takes before its bytes, and the rate of those: (start [s], rate [B/s])."""
+    start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
+    return start + wire.hops * wire.link.latency.si, usable(wire)
+
+
 def through_switch(
     name: str, host: Wire, card: Wire, size: float, cards: int, way: str, after: int, *, count: float = 1.0,
     spread: int = 1, command: float = 0.0,
 ) -> tuple[Hop, Hop]:  # fmt: skip
-    """`size` bytes in `count` messages between the host and `spread` of the cards; the slower link is waited for."""
-    far, near = size / usable(host), size / spread / usable(card)
-    each, wait = size / count, far >= near
+    """`size` bytes in `count` messages between the host and `spread` of the cards; the slower side is waited for.
+
+    The host gives a command for each message and its link carries all of them; each card's link carries its part. What
+    either side takes is what it is charged, so that no faster link makes a request wait for a slower one.
+    """
+    each = size / count
+    (far_s, far), (near_s, near) = terms(host), terms(card)
+    wait = count * (command + far_s + each / far) >= count / spread * (command + near_s + each / near)
     return (
-        Hop(name, host, each, count, hidden=not wait, way=way, command_s=command * wait, after=after),
-        Hop(name, card, each, count, alike=cards, hidden=wait, way=way, command_s=command * (not wait), after=after,
+        Hop(name, host, each, count, hidden=not wait, way=way, command_s=command, after=after),
+        Hop(name, card, each, count, alike=cards, hidden=wait, way=way, command_s=command, after=after,
             shares=spread > 1),
     )  # fmt: skip
 
