@@ -362,11 +362,13 @@ def pool_cycles(device: Device) -> float:
 def seconds(
     device: Device, graph: Graph, phase: Phase, batch: int, format: str = "fp32", tile: tuple[int, ...] = ()
 ) -> float:
-    """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
+    """Time of one pass with operators issued one by one and nothing fused by the library. [s]
+
+    Frameworks of the document's year forked all threads for every operator.
+    """
     fam = family(device.kind)
-    switches = {s.name: s.default for s in fam.switches} | {"fuse": False}
-    if "graph" in switches:
-        switches["graph"] = False
+    eagerly = {"fuse": False, "graph": False, "fit-threads": False}
+    switches = {s.name: eagerly.get(s.name, s.default) for s in fam.switches}
     job = Job(
         device=device, phase=phase, ops=phase.ops, graph=replace(graph, phases=(phase,)), batch=batch, length=1.0,
         context=1.0, max_context=1.0, ways=1, streams=1, format=format, tile=tile, switches=switches,

@@ -33,7 +33,8 @@ FIELDS: tuple[str, ...] = (
     "quantised", "private_latency", "shared_latency", "dram_latency", "misses", "row_cycles", "hash_cycles",
     "op_overhead", "barrier", "fuse", "fuse_requantise", "fuse_gathers", "prune", "preprocess_apart", "dead_ops",
     "dead_cycles", "write_allocate", "window_overhead", "tile_rows", "tile_columns", "lone_vector", "exposed",
-    "weight_stream", "pool_cycles", "step_overhead", "conv_efficiency", "requantise_cycles",
+    "weight_stream", "pool_cycles", "step_overhead", "conv_efficiency", "requantise_cycles", "core_dram",
+    "fit_threads",
 )  # fmt: skip
 (
     THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, CLOCK, GEMM_EFFICIENCY,
@@ -42,8 +43,9 @@ FIELDS: tuple[str, ...] = (
     QUANTISED, PRIVATE_LATENCY, SHARED_LATENCY, DRAM_LATENCY, MISSES, ROW_CYCLES, HASH_CYCLES,
     OP_OVERHEAD, BARRIER, FUSE, FUSE_REQUANTISE, FUSE_GATHERS, PRUNE, PREPROCESS_APART, DEAD_OPS,
     DEAD_CYCLES, WRITE_ALLOCATE, WINDOW_OVERHEAD, TILE_ROWS, TILE_COLUMNS, LONE_VECTOR, EXPOSED,
-    WEIGHT_STREAM, POOL_CYCLES, STEP_OVERHEAD, CONV_EFFICIENCY, REQUANTISE_CYCLES,
-) = range(51)  # fmt: skip
+    WEIGHT_STREAM, POOL_CYCLES, STEP_OVERHEAD, CONV_EFFICIENCY, REQUANTISE_CYCLES, CORE_DRAM,
+    FIT_THREADS,
+) = range(53)  # fmt: skip
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
@@ -52,6 +54,10 @@ WIDTH = 11
 LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
 THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
+BY_THREADS = (
+    THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, SHARED_RATE, PRIVATE_RATE, PRIVATE,
+)  # fmt: skip
+"""Fields that are those of one core times the threads."""
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
 STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles
 
@@ -109,15 +115,16 @@ def _tile_share(m, n, slides, rec):
 
 
 @kernel
-def _thread_share(g, m, n, threads):
+def _thread_share(g, m, n, threads, rows):
     """Share of a stream's threads that a product keeps busy: whole tiles of its result are dealt out. [-]
 
     The thread with most to do sets the time. A ragged tile counts as a whole one there, or a row more, which makes
-    another tile to deal out, would be faster.
+    another tile to deal out, would be faster. A tile of a convolution is a row of its output, which costs what
+    `_conv_share` says however short it is: tiles of several rows would make a longer row cheaper.
     """
     whole = g * m * n
-    tiles = g * np.ceil(m / THREAD_ROWS) * np.ceil(n / THREAD_COLUMNS)
-    most = np.ceil(tiles / threads) * min(m, THREAD_ROWS) * min(n, THREAD_COLUMNS)
+    tiles = g * np.ceil(m / rows) * np.ceil(n / THREAD_COLUMNS)
+    most = np.ceil(tiles / threads) * min(m, rows) * min(n, THREAD_COLUMNS)
     return whole / (min(whole, most) * threads) if whole > 0.0 else 1.0 / threads
 
 
@@ -142,8 +149,53 @@ def _cell_bytes(table, j, batch, length, context, ways, rec):
 
 
 @kernel
+def _on_threads(threads, rec, out):
+    """The record of a stream that uses so many of its threads; fills ``out``. Its memory stays where it lies."""
+    out[:] = rec
+    for field in BY_THREADS:
+        out[field] *= threads / rec[THREADS]
+    out[DRAM] = min(rec[DRAM], threads * rec[CORE_DRAM])
+    out[BARRIER] = rec[BARRIER] * np.ceil(np.log2(threads))
+
+
+@kernel
 def price_ops(table, flags, batch, length, context, ways, rec, out):
-    """Price every op of a pass for one stream; fills ``out`` (n_ops, WIDTH), layers and steps multiplied in."""
+    """Price every op of a pass for one stream; fills ``out`` (n_ops, WIDTH), layers and steps multiplied in.
+
+    Where threads are fitted, each op runs on as many of the stream's as make it fastest: they are forked and joined
+    along a tree, so a power of two or all of them is best. An op is done when the fewer threads of the next lower level
+    take longer even without their barrier.
+    """
+    n = table.shape[0]
+    part, found, done = np.empty(rec.shape[0]), np.empty((n, WIDTH)), np.zeros(n)
+    threads = rec[THREADS]
+    _on_threads(threads, rec, part)
+    _price_ops(table, flags, batch, length, context, ways, part, done, out)
+    left = n if part[BARRIER] * rec[FIT_THREADS] > 0.0 else 0
+    while left > 0 and threads > 1.0:
+        threads = 2.0 ** (np.ceil(np.log2(threads)) - 1.0)
+        _on_threads(threads, rec, part)
+        _price_ops(table, flags, batch, length, context, ways, part, done, found)
+        left = 0
+        for j in range(n):
+            if done[j] > 0.0:
+                continue
+            best, time, work = 0.0, 0.0, 0.0
+            for r in range(OVERHEAD + 1):
+                best += out[j, r]
+                time += found[j, r]
+                work += found[j, r] if r < OVERHEAD else 0.0
+            if time < best:
+                out[j] = found[j]
+            if work >= best:
+                done[j] = 1.0
+            else:
+                left += 1
+
+
+@kernel
+def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
+    """`price_ops` with all ops that are not ``done`` on the threads of a record."""
     # how much of what is read every pass stays in cache from one pass to the next
     cached = rec[PRIVATE] + rec[SHARED]
     weight_near = _cycle_share(cached, rec[WEIGHTS_TOTAL])
@@ -151,6 +203,8 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
     table_private = _share(rec[PRIVATE], rec[TABLES_TOTAL])
     table_near = _share(cached, rec[TABLES_TOTAL])
     for j in range(table.shape[0]):
+        if done[j] > 0.0:
+            continue
         g = _at(table, j, T.G, batch, length, context)
         m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
@@ -249,7 +303,8 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
             else:
                 roof = rec[LOW_PEAK] if low or rec[QUANTISED] == 0.0 else rec[WIDE_PEAK]
                 useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
-                useful *= _thread_share(g, m, n, rec[THREADS])
+                tile = np.sqrt(max(m / batch, 1.0)) if flags[j, WINDOW] > 0.0 else THREAD_ROWS
+                useful *= _thread_share(g, m, n, rec[THREADS], tile)
                 useful *= _tile_share(m, n, flags[j, SLIDES], rec)
                 reached = rec[CONV_EFFICIENCY] if flags[j, CONVOLVES] > 0.0 else rec[GEMM_EFFICIENCY]
                 busy = flops / (roof * reached * useful)

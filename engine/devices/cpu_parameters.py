@@ -76,7 +76,7 @@ PARAMETERS: tuple[Parameter, ...] = (
               "Added for an operator that slides a window, whose geometry is worked out at every call."),
     Parameter("step_overhead", 0.0, "s", "assumed", "Added for an operator that continues the step before it."),
     Parameter("barrier", 1.4e-6, "s", "assumed",
-              "Fork and join of the threads of a stream, times log2 of their number."),
+              "Fork and join of threads, for each level of a tree over them."),
     Parameter("dead_ops", 12.0, "1", "published", "Operators a hashed column carries in the graph as trained.",
               source="document 002, figure 2: emptiness checks, unique values and their reconstruction"),
     Parameter("dead_cycles", 20.0, "cycle", "assumed", "Cycles such an operator spends on a sample."),
@@ -91,14 +91,16 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("fuse-gathers", "Fused lookups", "All columns in one lookup; off: one operator for each column."),
     Switch("prune", "Dead operators removed", "Checks the data never needs are cut from the graph."),
     Switch("preprocess-apart", "Preprocessing apart", "Hashing and normalising run in a session of their own."),
+    Switch("fit-threads", "Threads fitted", "Each operator on as many of its stream's cores as make it fastest; off: "
+           "on all of them, as frameworks do that fork them all for every operator."),
     Switch("cold", "Cold caches", "Weights start in DRAM and their pages are not in the TLB.", False),
     Switch("network", "Network path", "A request arrives from another server through the host's network stack.", False),
 )  # fmt: skip
 
 ASSUMPTIONS: tuple[str, ...] = (
     "Streams share cores, last-level cache and DRAM bandwidth evenly; each runs the same network on its own batch.",
-    "A stream runs on all its cores unless the tile names its threads; every operator forks and joins them, so a small "
-    "or recurrent network can be faster on fewer.",
+    "A stream has all its cores unless the tile names its threads; an operator forks and joins as many of them as "
+    "make it fastest, so a small or recurrent one runs on few; or all, where threads are not fitted.",
     "On several sockets a stream keeps to as few as hold its threads, its memory spread over those.",
     "Weights are streamed and packed while the first row is multiplied; the remaining rows run from cache.",
     "INT8 covers products with stored weights; lookups, normalisation and state stay wide. The zero point of the first "

@@ -210,16 +210,22 @@ class Seen:
         return max(1.0, self.job.streams * reach / sockets)
 
     @property
-    def dram(self) -> float:
-        """Rate at which DRAM streams to this stream. [B/s]"""
-        model, bandwidth = self.model, self.levels.dram.bandwidth
+    def core_dram(self) -> float:
+        """Rate at which DRAM streams to one core. [B/s]"""
+        model = self.model
         one = self.cpu.core_bandwidth.si if self.cpu.core_bandwidth is not None else model["core_bandwidth"]
         if self.job.switches["cold"]:  # each page first costs a walk and the accesses before the prefetcher follows
             one = PAGE / (PAGE / one + model["cold_page_misses"] * model["dram_latency"])
+        return one
+
+    @property
+    def dram(self) -> float:
+        """What DRAM has for this stream, however many cores draw it. [B/s]"""
+        bandwidth = self.levels.dram.bandwidth
         reach, sockets = self.reach
-        all_of_it = bandwidth.si * model["dram_efficiency"] if bandwidth is not None else np.inf
-        all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / model["remote_share"] - 1.0))
-        return min(self.threads * one, all_of_it / self.sharing)
+        all_of_it = bandwidth.si * self.model["dram_efficiency"] if bandwidth is not None else np.inf
+        all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / self.model["remote_share"] - 1.0))
+        return all_of_it / self.sharing
 
     @property
     def shared(self) -> float:
@@ -276,6 +282,7 @@ FIELD_OF: dict[str, Callable[[Seen], float]] = {
     "conv_efficiency": lambda seen: seen.efficiency("conv_efficiency"),
     "lanes": lambda seen: seen.width / 4.0,
     "dram": lambda seen: seen.dram,
+    "core_dram": lambda seen: seen.core_dram,
     "shared_rate": lambda seen: seen.shared_rate,
     "private_rate": lambda seen: seen.private_rate,
     "private": lambda seen: seen.threads * seen.levels.private,
@@ -293,7 +300,7 @@ FIELD_OF: dict[str, Callable[[Seen], float]] = {
     "op_overhead": lambda seen: seen.model["op_overhead"] if seen.framework else 0.0,
     "window_overhead": lambda seen: seen.model["window_overhead"] if seen.framework else 0.0,
     "step_overhead": lambda seen: seen.model["step_overhead"] if seen.framework else 0.0,
-    "barrier": lambda seen: seen.model["barrier"] * np.log2(seen.threads) if seen.threads > 1 else 0.0,
+    "fit_threads": _switch("fit-threads"),
     "fuse": _switch("fuse"),
     "fuse_requantise": _switch("fuse-requantise"),
     "fuse_gathers": _switch("fuse-gathers"),

@@ -109,9 +109,21 @@ def test_threads_help_and_stay_below_ideal(net):
 
 def test_only_the_join_of_its_threads_makes_a_network_slower_on_more():
     lstm = [job("epyc-9965", "deepbench-lstm-256", tile=(t,)) for t in (1, 8, 64, 192)]
-    assert cpu.price(lstm[1]).total_s < cpu.price(lstm[3]).total_s
-    without = [cpu.price(replace(j, model=j.model | {"barrier": 0.0})).total_s for j in lstm]
+    forked = [replace(j, switches={**j.switches, "fit-threads": False}) for j in lstm]
+    assert cpu.price(forked[1]).total_s < cpu.price(forked[3]).total_s
+    without = [cpu.price(replace(j, model=j.model | {"barrier": 0.0})).total_s for j in forked]
     assert without == sorted(without, reverse=True)
+
+
+@pytest.mark.parametrize("net", ["deepbench-lstm-256", "wide-deep-criteo", "resnet50"])
+def test_threads_are_fitted_as_if_each_number_had_been_tried(net):
+    """Powers of two and all threads are enough, and an op that stops looking has missed nothing."""
+    fork = {"fit-threads": False}
+    every = [job("epyc-9965", net, tile=(t,)) for t in range(1, 49)]
+    tried = [cpu.price(replace(j, switches={**j.switches, **fork})).seconds.sum(axis=1) for j in every]
+    fitted = cpu.price(every[-1]).seconds.sum(axis=1)
+    assert fitted == pytest.approx(np.min(tried, axis=0), rel=1e-9)
+    assert fitted.sum() < tried[-1].sum()
 
 
 def test_more_streams_raise_throughput_and_latency():
