@@ -104,8 +104,8 @@ def place(job: Job) -> tuple[Fit, ...]:
         fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
     if near:
         fits.append(
-            Fit("sram and cache", "onchip", need.weights + need.activations, onchip_bytes(job.device, partition_of(job)),
-                "dense weights and activations", required=False)
+            Fit("sram and cache", "onchip", need.weights + need.activations,
+                onchip_bytes(job.device, partition_of(job)), "dense weights and activations", required=False)
         )  # fmt: skip
     return tuple(fits)
 

@@ -1,0 +1,92 @@
+"""Every preset is answered, or refused in a sentence, by what each page asks of the engine, in bounded CPU time."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from engine.choices import choices
+from engine.devices.family import Unsupported
+from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.evaluate import evaluate
+from engine.machine import has_machine, machine
+from engine.node import links, splits, switch_gains
+from engine.partition.tiers import placements
+from engine.presets import PRESETS
+from engine.scenario import Scenario, ScenarioError
+from engine.sweep import inverse, sensitivity, space_of, sweep, tile_table
+from engine.traffic import capacity
+from engine.traffic.arrangements import arrangements
+from engine.traffic.policies import PLAIN
+from engine.traffic.scenario_load import load_of
+
+LIMIT_S = 60.0  # CPU time of a call with its kernels compiled; a walk that does not end takes any limit
+
+
+def small(scenario: Scenario) -> Any:
+    axes = {"batch": [1, 2, 8], "streams": [1, 2], "costs.years": [1, 3]}
+    return space_of({"scenario": scenario, "axes": axes, "constraints": ["fits"]})
+
+
+ASKED: dict[str, Callable[[Scenario], Any]] = {
+    "evaluate": evaluate,
+    "Explore: choices": choices,
+    "Explore: machine": lambda s: machine(s) if has_machine(s) else None,
+    "Split: fuse": depth_first_of,
+    "Split: split": cuts,
+    "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,
+    "Split: placements": lambda s: placements(s.workload),
+    "Sweep: sweep": lambda s: sweep(small(s)),
+    "Sweep: sensitivity": lambda s: sensitivity(s, ("latency_s",)),
+    "Sweep: inverse": lambda s: inverse(small(s), s),
+    "Sweep: tiles": tile_table,
+    "Node: links": links,
+    "Node: splits": splits,
+    "Node: switches": switch_gains,
+    "Traffic: arrangements": arrangements,
+    "Traffic: capacity": lambda s: capacity(load_of(s, PLAIN)),
+}
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Ends what takes more CPU time with an error, also a loop that never would."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"more than {seconds:g} s of CPU time")
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def test_a_loop_without_end_is_ended() -> None:
+    with pytest.raises(TimeoutError):
+        without_end()
+
+
+def without_end() -> None:
+    with within(0.2):
+        while True:
+            pass
+
+
+@pytest.mark.parametrize("asked", sorted(ASKED))
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_every_preset_is_answered_or_refused_in_time(preset: str, asked: str) -> None:
+    with within(LIMIT_S):
+        try:
+            ASKED[asked](PRESETS[preset].scenario)
+        except (ScenarioError, Unsupported) as refusal:
+            said = str(refusal)
+        else:
+            said = ""
+    assert not said or (len(said) > 20 and "\n" not in said)
