@@ -1,7 +1,8 @@
 """Laws over random valid designs of all families: more of a resource is never slower, more work never faster.
 
 `law_grids` draws and compares; its docstring has the command that runs more. What still breaks a law is in `LEFT` by
-name, with the physics behind it or that it is not known yet, and the largest size measured, over more grids than run here; anything else fails.
+name, with the physics behind it or that it is not known yet, and the largest size measured, over more grids than run
+here; anything else fails.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ LEFT: tuple[Left, ...] = (
     Left("card", "devices", 1.3, "Cards that share every operator exchange its result over the switch.",
          lambda one: one.less.scheme == "tensor"),
     Left("card", "streams", 1.75,
-         "An operator over several cores pays a kernel start, on one core a dispatch, which is less, and splitting is not "
-         "chosen by time. Seen so in a case of 21%; the largest ones are not taken apart yet."),
+         "An operator over several cores pays a kernel start, on one core a dispatch, which is less, and splitting is "
+         "not chosen by time. Seen so in a case of 21%; the largest ones are not taken apart yet."),
     Left("card", "capacity", 0.02,
          "Other weights stay on chip; presumably Graham's anomaly: a list schedule in another order. Not shown yet."),
     Left("card", "card.cores", 0.01, "Presumably Graham's anomaly, as for capacity; not shown yet."),
