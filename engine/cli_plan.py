@@ -55,7 +55,7 @@ def _plan(args: argparse.Namespace) -> int:
         "study": args.study,
         "metric": kind.metric,
         "bound": found.bound,
-        "met": found.plan.met,
+        "met": found.met,
         "untouched_loss": found.untouched_loss,
         "precision": dict(found.plan.precision),
         "reference_time_s": found.plan.reference_time,
@@ -70,13 +70,14 @@ def _plan(args: argparse.Namespace) -> int:
     ]
     for step in found.plan.steps:
         held = "" if step.held_out_loss is None else f"{100 * step.held_out_loss:.4f}%"
+        own = "" if step.own_error is None else f"{step.own_error:.2e}"
         name = "all of those" if step.operator == "*" else step.operator
         lines.append(
-            f"{name:16} {step.precision:10} {step.own_error:10.2e} {100 * step.tuning_loss:8.4f}% {held:>9} "
+            f"{name:16} {step.precision:10} {own:>10} {100 * step.tuning_loss:8.4f}% {held:>9} "
             f"{amount(step.time, 's'):>9}"
         )
     lines += [
-        f"{'met' if found.plan.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4f}%",
+        f"{'met' if found.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
         "plan        " + ", ".join(f"{op} {format}" for op, format in found.plan.precision.items()),
         f"scenario    {report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"token       {encode(planned)}",

@@ -53,8 +53,8 @@ _EAGER = {"graph": False, "fuse": False}
 PRESETS = _catalogue(
     Preset("node-dlrm", "Recommendation on the six-card node", "Six-card node", "000", "fb-node", "dlrm-more-complex",
            True, {"batch": 64}),
-    Preset("node-xlmr", "XLM-R on one card of the node", "XLM-R, one card", "000", "fb-node", "xlm-r-large", False,
-           {"scheme": "replicas", "devices": 6, "precision": "fp16"}),
+    Preset("node-xlmr", "XLM-R, a copy on each card of the node", "XLM-R, copies", "000", "fb-node", "xlm-r-large",
+           False, {"scheme": "replicas", "devices": 6, "precision": "fp16"}),
     Preset("node-text", "XLM-R in padded batches on the six-card node", "XLM-R, padded", "000", "fb-node",
            "xlm-r-large", False,
            {"scheme": "replicas", "devices": 6, "batch": 8, "inputs": 40, "switches": {"static-shapes": True}}),

@@ -28,8 +28,9 @@ class Step:
     operator: str
     """Operator moved; ``*`` for the opening move that lowers all chosen ones."""
     precision: str
-    own_error: float
-    """Error of that operator alone in its new precision; 0 for the opening move."""
+    own_error: float | None
+    """Error of that operator alone in the precision it was moved out of, for which it was picked; None for the opening
+    move."""
     tuning_loss: float
     held_out_loss: float | None
     """Loss on the held-out split, measured only when the tuning split met the bound."""
@@ -115,7 +116,7 @@ def search(
     plan = {name: rungs[name][0] if name in chosen else reference[name] for name in times}
     steps: list[Step] = []
 
-    def record(operator: str, error: float) -> bool:
+    def record(operator: str, error: float | None) -> bool:
         tuning = loss(plan, "tuning")
         held = loss(plan, "held_out") if tuning <= bound else None
         spent = sum(times[name][plan[name]] for name in times)
@@ -123,7 +124,7 @@ def search(
         steps.append(Step(operator, precision, error, tuning, held, spent))
         return held is not None and held <= bound
 
-    met = record("*", 0.0)
+    met = record("*", None)
     errors: dict[tuple[str, str], float] = {}
     while not met:
         lowered = [name for name in times if plan[name] != reference[name]]
@@ -133,8 +134,9 @@ def search(
             if (name, plan[name]) not in errors:
                 errors[name, plan[name]] = own_error(name, plan[name])
         worst = max(lowered, key=lambda name: errors[name, plan[name]])
+        error = errors[worst, plan[worst]]
         plan[worst] = rungs[worst][rungs[worst].index(plan[worst]) + 1]
-        met = record(worst, 0.0 if plan[worst] == reference[worst] else own_error(worst, plan[worst]))
+        met = record(worst, error)
     return MixedPlan(dict(plan), tuple(steps), total, met)
 
 

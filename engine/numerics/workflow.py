@@ -80,6 +80,11 @@ class Found:
     layers: dict[str, str]  # operators left wider than INT8: a scenario's `layers`
     table_bits: float | None  # of a stored table element, on average; None: no tables
 
+    @property
+    def met(self) -> bool:
+        """Whether the bound holds where the plan was searched and on data that no step has seen."""
+        return self.plan.met and self.untouched_loss <= self.bound
+
 
 def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: int = 5) -> Found:
     """Run a study; NumericsError in one sentence for a name or a bound that is none.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from model_zoo.ops import ONE, ZERO, Dim, Op, Shard
+from model_zoo.schema import WorkloadError
 
 __all__ = ["OPERATIONS", "bag", "elementwise", "gather", "linear", "matmul", "mlp_chain", "move"]
 
@@ -32,6 +33,7 @@ OPERATIONS: dict[str, float] = {
     "RMSNormalization": 4,  # square, sum, normalise, scale
     "BatchNormalization": 2,  # scale and shift, statistics folded
     "RotaryEmbedding": 3,  # two multiplies and an add
+    "GlobalAveragePool": 1,
     "ReduceSum": 1,
     "ReduceMax": 1,
     "ArgMax": 1,
@@ -138,7 +140,14 @@ def elementwise(
     sequential: bool = False,
     attributes: tuple[tuple[str, float], ...] = (),
 ) -> Op:
-    """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`."""
+    """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`.
+
+    WorkloadError where the kind has no one figure (a pool's depends on its window) and `operations` is left out.
+    """
+    if operations is None and kind not in OPERATIONS:
+        raise WorkloadError(
+            f"operator {name!r} is a {kind}, whose work an element is not one figure: `operations` is needed"
+        )
     return Op(
         name=name,
         kind=kind,

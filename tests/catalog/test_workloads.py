@@ -9,6 +9,8 @@ import pytest
 
 from model_zoo import FAMILIES, Graph, Op, WorkloadError, Zoo, read_workload
 from model_zoo import table as T
+from model_zoo.families.blocks import elementwise
+from model_zoo.ops import CONTRACTIONS, KINDS, Dim
 
 ZOO = Zoo()
 ROOT = Path(__file__).resolve().parents[2] / "model_zoo"
@@ -200,3 +202,16 @@ def test_bad_parameter_is_refused_in_one_sentence(id, overrides, expected):
 def test_unknown_id_names_the_nearest():
     with pytest.raises(WorkloadError, match="nearest: gpt2-345m"):
         ZOO.workload("gpt-345m")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in CONTRACTIONS])
+def test_every_kind_is_an_operation_or_says_what_it_lacks(kind: str) -> None:
+    """Three pools and LRN were a KeyError of a word."""
+    said = ""
+    try:
+        op = elementwise("x", kind, Dim(8.0, 1), group="network")
+    except WorkloadError as error:
+        said = str(error)
+        op = elementwise("x", kind, Dim(8.0, 1), group="network", operations=9.0)
+    assert op.flops.at(2) > 0
+    assert not said or said.startswith(f"operator 'x' is a {kind}, whose work an element is not one figure: ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import zlib
 
 import pytest
@@ -135,6 +136,13 @@ def test_every_document_has_two_presets_and_a_headline() -> None:
         mine = [p for p in PRESETS.values() if p.document == document]
         assert len(mine) >= 2
         assert sum(p.headline for p in mine) == 1
+
+
+def test_a_preset_runs_on_as_many_devices_as_its_name_says() -> None:
+    """XLM-R "on one card" ran six."""
+    named = [p for p in PRESETS.values() if re.search(r"\bone (card|FPGA)\b", f"{p.title}, {p.pill}")]
+    assert len(named) >= 2
+    assert [p.id for p in named if p.scenario.devices != 1] == []
 
 
 def test_token_is_found_in_a_url() -> None:

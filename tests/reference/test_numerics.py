@@ -245,6 +245,9 @@ def test_search_raises_the_layer_that_hurts_first():
     net, x = network()
     worst = max(net.layers, key=lambda layer: net.own_error(x[:200], layer[0], "int4"))
     assert plan.steps[1].operator == worst[0]
+    assert plan.steps[0].own_error is None
+    assert all(step.own_error > 0 for step in plan.steps[1:])  # it was 0 wherever a step reached the reference
+    assert plan.steps[1].own_error == net.own_error(x[:200], worst[0], "int4")
     tighter, _, _ = plan_for(1e-6)
     assert tighter.time > plan.time
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,24 @@ def test_a_tighter_metric_raises_precision():
     assert len(tight.layers) > len(loose.layers)
     assert tight.untouched_loss < loose.untouched_loss
     assert {step.operator for step in tight.plan.steps[1:]} <= set(tight.plan.precision)
+
+
+def test_a_bound_is_met_on_data_no_step_has_seen_or_it_is_not_met(capsys, monkeypatch):
+    """It was "met" at seven times the bound, and every own error was 0."""
+    found = study("text", 2e-3, repeats=1)
+    assert found.met
+    worse = replace(found, untouched_loss=7 * found.bound)
+    assert worse.plan.met
+    assert not worse.met
+    monkeypatch.setattr("engine.numerics.workflow.study", lambda *_: worse)
+    assert main(["plan", "text", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert not data["met"]
+    assert data["steps"][0]["own_error"] is None
+    assert len(data["steps"]) > 1
+    assert all(step["own_error"] > 0 for step in data["steps"][1:])
+    assert main(["plan", "text"]) == 0
+    assert "not met; on data no step has seen: 1.4%" in capsys.readouterr().out
 
 
 def test_the_command_prints_the_plan_with_errors_and_times(capsys):
