@@ -10,7 +10,18 @@ from engine.bind import Bound, Wire
 from engine.devices import family
 from engine.devices.family import Unsupported
 from engine.partition.parallel import data_parallel
-from engine.partition.plan import LOOKUPS, Hop, Plan, Stage, every_op, host_hops, leaving, overlaps, wire_bytes
+from engine.partition.plan import (
+    LOOKUPS,
+    Hop,
+    Plan,
+    Stage,
+    crossing_bytes,
+    entering_bytes,
+    every_op,
+    host_hops,
+    overlaps,
+    wire_bytes,
+)
 from engine.partition.tables import shard_tables
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
@@ -23,6 +34,7 @@ __all__ = [
     "Stage",
     "fewer_devices",
     "host_hops",
+    "input_hops",
     "make_plan",
     "open_plan",
     "second_executor",
@@ -62,15 +74,22 @@ def _tensor(bound: Bound) -> Plan:
     return Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound))
 
 
-def _cut(bound: Bound, ops: list[Op], at: int) -> float:
-    """Elements that cross a cut before op number ``at``: every producer's output that a later op reads."""
+def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
+    """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads."""
     s = bound.scenario
     before = {op.name: op for op in ops[:at]}
     needed = {name for op in ops[at:] for name in op.inputs if name in before}
     if not needed and before:
         needed = {ops[at - 1].name}
     length = float(s.inputs)
-    return sum(leaving(before[name], s.batch, length) for name in needed)
+    return sum(crossing_bytes(before[name], format, s.batch, length) for name in needed)
+
+
+def input_hops(bound: Bound, wire: Wire) -> tuple[Hop, ...]:
+    """What enters, sent on to a second executor that runs everything; nothing where a wire brings it to either."""
+    if host_hops(bound):
+        return ()
+    return (Hop("input to the second executor", wire, entering_bytes(bound, bound.scenario.inputs), 1.0),)
 
 
 def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
@@ -85,7 +104,7 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
             stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-            crossing = _cut(bound, ops, high) * wire_bytes(bound.family.io_format or formats[i])
+            crossing = _cut(bound, ops, high, bound.family.io_format or formats[i])
             pieces = 1.0 * s.inputs if bound.family.streams_io and ops[high - 1].steps.s else 1.0
             hops.append(
                 Hop(
@@ -146,6 +165,8 @@ def _split(bound: Bound) -> Plan:
         raise Unsupported(reason)
     plan = _chain(bound, [at], [bound.device, second], [bound.scenario.precision, rest], wire)
     same = len(bound.devices) == 1
+    if not at:
+        plan = replace(plan, hops=(*plan.hops, *input_hops(bound, wire)))
     return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
 
 

@@ -11,9 +11,9 @@ from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op
 
 __all__ = [
-    "INDEX", "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "entering_bytes", "every_op", "host_hops",
-    "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "terms", "through_switch", "tiled",
-    "usable", "wire_bytes",
+    "INDEX", "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "crossing_bytes", "entering_bytes", "every_op",
+    "host_hops", "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "terms",
+    "through_switch", "tiled", "usable", "wire_bytes",
 ]  # fmt: skip
 
 LOOKUPS = ("EmbeddingBag", "Gather")
@@ -168,6 +168,11 @@ def leaving(op: Op, batch: float, length: float) -> float:
     """Elements that an operator hands on in a whole pass: of a recurrent one every step's, of all its copies. [-]"""
     copies = op.layers if op.sequential else 1
     return op.writes.at(batch, length, length) * op.steps.at(batch, length, length) * copies
+
+
+def crossing_bytes(op: Op, format: str, batch: float, length: float) -> float:
+    """Bytes that an operator hands to another device in a pass; signs travel as packed bits in any format. [B]"""
+    return leaving(op, batch, length) * wire_bytes("binary" if op.kind == "Sign" else format)
 
 
 def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:

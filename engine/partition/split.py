@@ -16,7 +16,8 @@ from engine.account import device_power
 from engine.bind import Bound, bind
 from engine.devices import family
 from engine.devices.family import Job, Unsupported
-from engine.partition import Stage, host_hops, second_executor, second_format_of, split_wire, wire_bytes
+from engine.partition import Stage, host_hops, input_hops, second_executor, second_format_of, split_wire
+from engine.partition.plan import crossing_bytes
 from engine.scenario import Scenario, ScenarioError
 from engine.schedule import price_stage, wire_time
 from hardware_specs.catalog import Catalog
@@ -71,8 +72,10 @@ class SplitPoint:
         return max(self.first_s, self.second_s + self.handover_s, self.link_s, self.outside_s)
 
 
-def crossing(ops: Sequence[Op], batch: float, length: float) -> tuple[np.ndarray, np.ndarray]:
-    """Elements that cross each cut 0..n, and those of them a later operator reads; two (n + 1,) arrays. [elements]
+def crossing(ops: Sequence[Op], batch: float, length: float, format: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """What crosses each cut 0..n, and the elements of it a later operator reads; two (n + 1,) arrays. [elements]
+
+    The first is in bytes where a format is given. [B]
 
     A tensor is sent once however many later operators read it. Where nothing is read, the last output is sent.
     """
@@ -90,10 +93,15 @@ def crossing(ops: Sequence[Op], batch: float, length: float) -> tuple[np.ndarray
         count[i + 1] += 1
         count[last[i] + 1] -= 1
     read, count = np.cumsum(read)[: len(ops) + 1], np.cumsum(count)[: len(ops) + 1]
-    sent = read.copy()
+    bytes_ = np.array([crossing_bytes(op, format, batch, length) for op in ops]) if format else sizes
+    sent = np.zeros(len(ops) + 2)
+    for i in range(len(ops)):
+        sent[i + 1] += bytes_[i]
+        sent[last[i] + 1] -= bytes_[i]
+    sent = np.cumsum(sent)[: len(ops) + 1]
     for k in range(1, len(ops)):
         if count[k] < 0.5:
-            sent[k] = sizes[k - 1]
+            sent[k] = bytes_[k - 1]
     return sent, np.where(count > 0.5, read, 0.0)
 
 
@@ -203,9 +211,10 @@ def split_points(
     runs_second = _supported(second_device, ops, bound, second_format)
     first = _executor(bound, first_device, first_format, ops)
     second = _executor(bound, second_device, second_format, ops)
-    sent, read = crossing(ops, s.batch, float(s.inputs))
+    sent, read = crossing(ops, s.batch, float(s.inputs), bound.family.io_format or first_format)
+    given = input_hops(bound, wire)
     passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
-    crossing_bytes = sent * wire_bytes(first_format)
+    sent[0] = sum(hop.bytes_per_message for hop in given)
     before = np.concatenate(([0.0], np.cumsum(first.seconds)))
     behind = np.concatenate((np.cumsum(second.seconds[::-1])[::-1], [0.0]))
     handover = _handover(second, ops, read) if second.additive else np.zeros(len(ops) + 1)
@@ -222,9 +231,10 @@ def split_points(
         if not (head_runs[k] and tail_runs[k]):
             continue
         cut = 0 < k < last
+        count = passes if cut else float(len(given)) if not k else 0.0
         one = (before[k] if first.additive else _priced(first, ops[:k])) + (first.fixed_s if k else 0.0)
         two = (behind[k] if second.additive else _priced(second, ops[k:])) + (second.fixed_s if k < last else 0.0)
-        transfer = wire_time(wire, float(crossing_bytes[k])) - start - flight
+        transfer = wire_time(wire, float(sent[k])) - start - flight
         energy = None
         if powers[0] is not None and powers[1] is not None:
             energy = powers[0] * one + powers[1] * (two + handover[k])
@@ -234,13 +244,13 @@ def split_points(
                 rest=last - k,
                 after=ops[k - 1].name if k else "",
                 first_s=float(one),
-                start_s=passes * start if cut else 0.0,
-                flight_s=passes * flight if cut else 0.0,
-                transfer_s=passes * transfer if cut else 0.0,
+                start_s=count * start,
+                flight_s=count * flight,
+                transfer_s=count * transfer,
                 handover_s=float(handover[k]) if cut else 0.0,
                 second_s=float(two),
                 outside_s=outside,
-                crossing_bytes=float(crossing_bytes[k]) if cut else 0.0,
+                crossing_bytes=float(sent[k]) if count else 0.0,
                 energy_j=None if energy is None else float(energy),
                 first_parameters=float(stored[k]),
             )

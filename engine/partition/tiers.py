@@ -114,7 +114,7 @@ def placements(
         if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
             continue
         scenario = _at(tier.cut, workload, precision, "split")
-        inner = [p for p in split_points(scenario, catalog=catalog) if p.crossing_bytes > 0]
+        inner = [p for p in split_points(scenario, catalog=catalog) if p.at and p.rest]
         if not inner:
             continue
         best = best_split(inner, goal)

@@ -115,7 +115,7 @@ def overheads(system: str) -> dict[str, tuple[float, float]]:
     """After each op: elements that cross, and latency over the unsplit network. [elements], [%]"""
     ops = list(_alexnet().values())
     base = Scenario(system=system, workload="alexnet", precision="fp32", tile=(1,), scheme="split", devices=2)
-    whole = evaluate(base).latency_s
+    whole = evaluate(base.with_(split=len(ops))).latency_s  # where its input arrives
     return {
         op.name: (op.writes.at(), 100 * (evaluate(base.with_(split=at)).latency_s / whole - 1))
         for at, op in enumerate(ops[:-1], 1)

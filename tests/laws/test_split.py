@@ -59,6 +59,9 @@ def by_hand(scenario: Scenario, alone: tuple[Scenario, Scenario], link: str) -> 
         before, after = ops[:cut], ops[cut:]
         total = sum(times[0][op.name] for op in before) + sum(times[1][op.name] for op in after)
         total += (once[0] if before else 0.0) + (once[1] if after else 0.0)
+        if not before:
+            size = 4.0 * scenario.batch * default_zoo().graph(scenario.workload).input_elements.at(1)
+            total += start + size / rate
         if before and after:
             needed = {name for op in after for name in op.inputs}
             size = sum(4.0 * scenario.batch * op.writes.at(1) for op in before if op.name in needed)
@@ -129,6 +132,25 @@ def test_crossing_tensors_are_counted_once_and_skips_included():
     assert sent[at["s1b2-conv1"]] == skip.writes.at()  # two readers, one copy
     assert (read <= sent).all()
     assert sent[0] == sent[-1] == 0
+
+
+@pytest.mark.parametrize("workload", ["deepbench-gru-512", "tp1-lstm", "vgg16-cifar-binary", "wide-deep-criteo"])
+def test_every_cut_of_other_networks_equals_the_main_path(workload):
+    """Recurrent ones hand every step on, binary ones packed signs; all on the second executor, the input crosses."""
+    scenario = EDGE.with_(workload=workload, inputs=7 if workload in ("deepbench-gru-512", "tp1-lstm") else 1)
+    points = [p for p in split_points(scenario) if p.after != "rnn-input"]  # a product cut from its cell costs less
+    brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    graph = default_zoo().graph(workload)
+    first = next(p for p in points if not p.at)
+    assert first.crossing_bytes == pytest.approx(4 * graph.input_elements.at(1, scenario.inputs))
+    assert first.link_s > 0
+    for p in points:
+        op = next((op for op in graph.phases[0].ops if op.name == p.after), None)
+        if op is not None and p.rest and op.kind == "Sign":
+            assert p.crossing_bytes == pytest.approx(op.writes.at(1, 1, 1) / 8)
+        if op is not None and p.rest and op.name == "rnn-state":
+            assert p.crossing_bytes == pytest.approx(4 * op.writes.at(1, 1, 1) * 7 * op.layers)
 
 
 def test_a_quantised_part_sends_less():
