@@ -156,6 +156,23 @@ def _priced(executor: _Executor, part: Sequence[Op], handed: bool = True) -> flo
     return total
 
 
+def _fixed(executor: _Executor, ops: Sequence[Op]) -> tuple[np.ndarray, np.ndarray]:
+    """What a part pays once a request, of the first 0 .. n operators and of those behind them; (n + 1,) arrays. [s]"""
+    request, cuts = family(executor.device.kind).request, range(len(ops) + 1)
+
+    def of(part: Sequence[Op]) -> float:
+        if not part or request is None:
+            return 0.0
+        names = {op.name for op in part}
+        job = next(job for job, _ in executor.jobs if any(op.name in names for op in job.ops))
+        return sum(t for _, _, t in request(replace(job, ops=tuple(op for op in job.ops if op.name in names))))
+
+    if all(of(part) == executor.fixed_s for part in (ops[:1], ops[-1:])):  # no matter which operators
+        some = np.full(len(ops) + 1, executor.fixed_s)
+        return np.where(np.arange(len(some)) > 0, some, 0.0), np.where(np.arange(len(some)) < len(ops), some, 0.0)
+    return np.array([of(ops[:k]) for k in cuts]), np.array([of(ops[k:]) for k in cuts])
+
+
 def _handover(executor: _Executor, ops: Sequence[Op], read: np.ndarray) -> np.ndarray:
     """What drawing a cut's input into the second executor's caches costs, for every cut. [s]
 
@@ -226,14 +243,15 @@ def split_points(
     head_runs = np.concatenate(([True], np.logical_and.accumulate(runs_first)))
     tail_runs = np.concatenate((np.logical_and.accumulate(runs_second[::-1])[::-1], [True]))
     last = len(ops)
+    once, again = _fixed(first, ops)[0], _fixed(second, ops)[1]
     points = []
     for k in range(last + 1):
         if not (head_runs[k] and tail_runs[k]):
             continue
         cut = 0 < k < last
         count = passes if cut else float(len(given)) if not k else 0.0
-        one = (before[k] if first.additive else _priced(first, ops[:k])) + (first.fixed_s if k else 0.0)
-        two = (behind[k] if second.additive else _priced(second, ops[k:])) + (second.fixed_s if k < last else 0.0)
+        one = (before[k] if first.additive else _priced(first, ops[:k])) + once[k]
+        two = (behind[k] if second.additive else _priced(second, ops[k:])) + again[k]
         transfer = wire_time(wire, float(sent[k])) - start - flight
         energy = None
         if powers[0] is not None and powers[1] is not None:
