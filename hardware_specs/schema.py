@@ -110,6 +110,7 @@ class Gpu(Record):
     op_overhead: Seconds | None = None  # an operator issued by an eager framework
     achieved_peak: dict[Format, FlopPerS] = {}  # largest matmul rate anyone measured on it
     units: Count | None = None  # SMs, CUs, cores
+    generation: Id | None = None  # architecture, by the vendor's name: whose measured constants the operators take
     tile_side: Count | None = None  # least rows a matrix instruction works on; 1 where matmuls run on vector lanes
 
 
