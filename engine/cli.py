@@ -14,6 +14,7 @@ from typing import Any
 from engine.cli_edge import add_edge
 from engine.cli_machine import add_machine
 from engine.cli_measure import add_measure
+from engine.cli_op import add_op
 from engine.cli_out import emit
 from engine.cli_plan import add_plan
 from engine.cli_sweep import add_sweep
@@ -233,6 +234,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_sweep(commands)
     add_edge(commands, _add_scenario, _changed)
     add_measure(commands)
+    add_op(commands)
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")

@@ -1,0 +1,232 @@
+"""Fit the constants of the GPU operator models on one half of the measured shapes, and judge them on the other.
+
+    python -m tests.bench.fit_gpu_operators [--data DIR] [--kinds gemm,moe] [--only hopper] [--write]
+
+Reads ``<kind>.csv.xz`` of ``--data`` (the thinned rows beside this file unless given), prints a row of errors for
+each part, format and runtime, and with ``--write`` renews ``fitted.yaml`` and ``bands.yaml`` beside the models.
+Shapes are halved by a digest of the shape, so that a shape left out is left out on every part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy.optimize import least_squares
+
+from engine.devices.gpu_operators.kinds import KINDS, Kind
+from engine.devices.gpu_operators.predict import named_part, variant_of
+from engine.devices.gpu_operators.record import NoModel, Part, facts
+from engine.devices.gpu_operators.rows import checked, read_rows
+from engine.devices.gpu_operators.slots import REGIME, REGIMES, SECONDS
+
+HERE = Path(__file__).parent / "gpu_operators"
+HOME = Path(__file__).parents[2] / "engine" / "devices" / "gpu_operators"
+FLOOR_RATE = 0.08  # residuals in logarithms beyond this count linearly: a few rows are 10 to 100 times off
+WEIGHTS = {"sglang": 0.4, "int8_wo": 0.15, "int4_wo": 0.15, "sq": 0.15, "nvfp4": 0.5}
+MACHINE_KIND = "gemm"  # the kind whose rows set a generation's constants; the others add their own
+HEAD = "# Written by `python -m tests.bench.fit_gpu_operators --write`: basis calibrated, on the files named `data`.\n"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Measured rows of one part, format and runtime."""
+
+    kind: Kind
+    part: Part
+    texts: dict[str, str]
+    name: str
+    numbers: dict[str, np.ndarray]
+    seconds: np.ndarray
+    fit: np.ndarray  # rows the constants may see
+
+    def predicted(self, given: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+        return self.kind.model(self.part, self.texts, {k: v[rows] for k, v in self.numbers.items()}, False, given)
+
+    def residual(self, given: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+        return np.log(self.predicted(given, rows)[:, SECONDS] / self.seconds[rows])
+
+
+def groups_of(kind: Kind, data: Path) -> Iterator[Group]:
+    """Rows of a kind's file by part, format and runtime; what has no model is left out."""
+    table = read_rows(data / f"{kind.name}.csv.xz")
+    texts, numbers = checked(kind, table.columns)
+    seconds = np.array(table.columns["time_us"], dtype=np.str_).astype(np.float64) * 1e-6
+    shapes = zip(*(numbers[name] for name in (*kind.shape, *kind.defaults)), strict=True)
+    half = np.array([zlib.crc32(repr(tuple(map(float, shape))).encode()) % 2 == 0 for shape in shapes])
+    keys = list(zip(*texts.values(), strict=True))
+    for key in sorted(set(keys)):
+        said = dict(zip(texts, key, strict=True))
+        rows = np.array([other == key for other in keys]) & (seconds > 0.0)
+        try:
+            part = named_part(said["device"])
+            mine = {name: column[rows] for name, column in numbers.items()}
+            group = Group(kind, part, said, variant_of(kind, said), mine, seconds[rows], half[rows])
+            yield group
+        except NoModel as error:
+            print(f"left out: {error}")
+
+
+class Knobs:
+    """Named positive numbers within ranges as a free vector: the logit of their place between the ends' logarithms."""
+
+    def __init__(self, table: Mapping[str, Any], start: Mapping[str, float] | None) -> None:
+        self.names = list(table)
+        low = np.array([max(float(entry["range"][0]), 1e-13) for entry in table.values()])
+        high = np.array([float(entry["range"][1]) for entry in table.values()])
+        self.low, self.span = np.log(low), np.log(high / low)
+        first = np.array(
+            [start[name] if start else np.sqrt(a * b) for name, a, b in zip(self.names, low, high, strict=True)]
+        )
+        place = np.clip((np.log(first) - self.low) / self.span, 0.02, 0.98)
+        self.start = np.log(place / (1 - place)) + 1e-3
+
+    def __call__(self, vector: np.ndarray) -> dict[str, float]:
+        values = np.exp(self.low + self.span / (1 + np.exp(-vector)))
+        return dict(zip(self.names, values.tolist(), strict=True))
+
+
+def rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.4g}") for name, value in values.items()}
+
+
+def weight(group: Group) -> float:
+    """How much a group counts where constants are shared: the main body most."""
+    return float(np.prod([WEIGHTS.get(word, 1.0) for word in group.name.split()]))
+
+
+def solve(residual: Any, start: np.ndarray, evaluations: int = 30) -> np.ndarray:
+    """Least squares of residuals in logarithms that outliers do not lead."""
+    return least_squares(residual, start, loss="soft_l1", f_scale=FLOOR_RATE, diff_step=3e-3, max_nfev=evaluations).x
+
+
+def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants of a kind on a generation: {"machine": ..., kind: {format: {runtime: ...}}}."""
+    named: dict[str, list[Group]] = {}
+    for group in groups:
+        named.setdefault(group.name, []).append(group)
+    before = {f"{f} {r}": v for f, by in old.get(kind.name, {}).items() for r, v in by.items()}
+    table = facts()["kinds"][kind.name]
+    knobs = {name: Knobs(table, before.get(name)) for name in named}
+    rig = old.get("machine")
+    thin = max(1, sum(g.fit.sum() for g in groups) // 6000)
+    if kind.name == MACHINE_KIND:
+        shared = Knobs(facts()["constants"], rig)
+        size = len(shared.names)
+        start = np.concatenate([shared.start, *(k.start for k in knobs.values())])
+
+        def joint(vector: np.ndarray) -> np.ndarray:
+            machine, parts = shared(vector[:size]), []
+            for i, (name, members) in enumerate(named.items()):
+                own = knobs[name](vector[size + i * len(table) : size + (i + 1) * len(table)])
+                for g in members:
+                    rows = np.flatnonzero(g.fit)[::thin]
+                    parts.append(weight(g) * g.residual({"machine": machine, "kind": own}, rows))
+            return np.concatenate(parts)
+
+        rig = rounded(shared(solve(joint, start)[:size]))
+    found: dict[str, Any] = {"machine": rig}
+    for name, members in named.items():
+
+        def alone(vector: np.ndarray, name: str = name, members: list[Group] = members) -> np.ndarray:
+            given = {"machine": rig, "kind": knobs[name](vector)}
+            return np.concatenate([g.residual(given, np.flatnonzero(g.fit)) for g in members])
+
+        format, runtime = name.split()
+        own = rounded(knobs[name](solve(alone, knobs[name].start)))
+        found.setdefault(kind.name, {}).setdefault(format, {})[runtime] = own
+    return found
+
+
+def judge(group: Group, found: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Measured over predicted, and the regime, of the rows the constants have not seen."""
+    format, runtime = group.name.split()
+    given = {"machine": found["machine"], "kind": found[group.kind.name][format][runtime]}
+    rows = np.flatnonzero(~group.fit)
+    answer = group.predicted(given, rows)
+    return group.seconds[rows] / answer[:, SECONDS], answer[:, REGIME].astype(int)
+
+
+def told(group: Group, ratio: np.ndarray) -> str:
+    error = 1 / ratio - 1
+    return (
+        f"{group.kind.name:18} {group.part.id:16} {group.name:26} {len(ratio):6} "
+        f"{np.median(np.abs(error)):7.1%} {np.quantile(np.abs(error), 0.9):7.1%} {np.median(error):+7.1%}"
+    )
+
+
+def ends(ratio: np.ndarray) -> list[float]:
+    return [float(f"{v:.3g}") for v in np.quantile(ratio, (0.05, 0.95))]
+
+
+def banded(pairs: Iterable[tuple[Group, np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """Bands of a kind by variant and regime, from rows left out; at least forty rows a band."""
+    table: dict[str, Any] = {}
+    every = []
+    for group, ratio, regime in pairs:
+        every.append(ratio)
+        mine = {"all": ends(ratio)}
+        for i, name in enumerate(REGIMES):
+            if (regime == i).sum() >= 40:
+                mine[name] = ends(ratio[regime == i])
+        table[f"{group.part.generation} {group.name}"] = mine
+    return table | {"all": ends(np.concatenate(every))}
+
+
+def thinned(source: Path, target: Path, share: int) -> None:
+    """Writes every ``share``-th row of a file, chosen by a digest of the row, so that all of it stays represented."""
+    with lzma.open(source, "rt") as file:
+        head, *rows = file.read().splitlines()
+    with lzma.open(target, "wt", preset=9) as file:
+        file.write("\n".join([head, *(row for row in rows if zlib.crc32(row.encode()) // 2 % share == 0)]) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=HERE)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--only", help="one generation")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--thin", type=int, metavar="N", help="keep every N-th row of --data, fit nothing")
+    args = parser.parse_args()
+    if args.thin:
+        for name in args.kinds.split(","):
+            thinned(args.data / f"{name}.csv.xz", HERE / f"{name}.csv.xz", args.thin)
+        return
+    files = {name: HOME / f"{name}.yaml" for name in ("fitted", "bands")}
+    held = {name: (yaml.safe_load(path.read_text()) or {}) if path.exists() else {} for name, path in files.items()}
+    print(f"{'kind':18} {'part':16} {'format, runtime':26} {'rows':>6} {'median':>7} {'p90':>7} {'bias':>7}")
+    for name in args.kinds.split(","):
+        kind, judged = KINDS[name], []
+        by_generation: dict[str, list[Group]] = {}
+        for group in groups_of(kind, args.data):
+            by_generation.setdefault(group.part.generation, []).append(group)
+        for generation, groups in by_generation.items():
+            if args.only and generation != args.only:
+                continue
+            old = held["fitted"].get(generation, {})
+            found = fit_generation(kind, groups, old)
+            data = sorted({*old.get("data", []), f"{name}.csv.xz"})
+            parts = sorted({*old.get("parts", []), *(g.part.id for g in groups)})
+            held["fitted"][generation] = {"basis": "calibrated", "data": data, "parts": parts} | {
+                key: value for key, value in (old | found).items() if key not in ("basis", "data", "parts")
+            }
+            for group in groups:
+                ratio, regime = judge(group, found)
+                judged.append((group, ratio, regime))
+                print(told(group, ratio), flush=True)
+        held["bands"][name] = held["bands"].get(name, {}) | banded(judged)
+        if args.write:
+            for file, path in files.items():
+                path.write_text(HEAD + yaml.safe_dump(held[file], sort_keys=False))
+
+
+if __name__ == "__main__":
+    main()
