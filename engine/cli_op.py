@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.cli_out import emit, writable
+from engine.cli_out import emit
+from engine.files import beside, writable
 from engine.scenario import ScenarioError
 from engine.words import amount, percent
 
@@ -94,7 +95,7 @@ def _table(args: argparse.Namespace) -> int:
         if value is not None:
             raise RowsError(f"{name} is {value[:60]!r} beside --from, whose rows say it: give one of the two")
     if args.out is not None:
-        writable(args.out)
+        writable(args.out, args.force)
     kind = kind_named(args.kind or args.source.name.split(".")[0])
     table = read_rows(args.source)
     if args.device is not None and "device" in table.columns:
@@ -102,7 +103,8 @@ def _table(args: argparse.Namespace) -> int:
     texts, numbers = checked(kind, table.columns, args.device)
     found = predict(kind, texts, numbers, args.cold)
     if args.out is not None:
-        write_rows(args.out, table, found)
+        with beside(args.out) as fresh:
+            write_rows(fresh, table, found)
     done = found.why == 0
     data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(done.sum())}
     data["skipped"] = {why: int((found.why == i).sum()) for i, why in enumerate(found.reasons) if i}
