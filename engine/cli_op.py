@@ -32,6 +32,7 @@ def add_op(commands: Any) -> None:
     p.add_argument(
         "--cold", action="store_true", help="weights come from DRAM, as in a network; else an L2 as measured"
     )
+    p.add_argument("--force", action="store_true", help="replace the file of --out where there is one")
     p.set_defaults(run=_op)
 
 
