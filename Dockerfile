@@ -14,7 +14,7 @@ COPY app app
 COPY .streamlit .streamlit
 ENV PYTHONPATH=/srv PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
     NUMBA_THREADING_LAYER=threadsafe INFERSCAPE_NUMBA_BAKED=/opt/numba
-RUN NUMBA_CACHE_DIR=/opt/numba python -m engine.warm && chmod -R a+rX /opt/numba
+RUN NUMBA_CACHE_DIR=/opt/numba python -m engine.cli.warm && chmod -R a+rX /opt/numba
 USER 10001
 EXPOSE 8501
 HEALTHCHECK --interval=15s --timeout=3s --start-period=40s CMD ["python", "-c", "import urllib.request as u; assert u.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=2).read() == b'ok'"]

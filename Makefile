@@ -28,7 +28,7 @@ run: $(VENV)/.runtime
 	$(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m engine.warm
+	$(BIN)/python -m engine.cli.warm
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(VENV)/.dev

@@ -1,0 +1,1 @@
+"""Pages: widgets, an engine call, charts. No physics."""

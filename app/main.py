@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from app import boundary, cached, link
-from app import format as fmt
-from app.choose import said
+from app.shared import boundary, cached, link
+from app.shared import formats as fmt
+from app.shared.widgets.choices import said
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
@@ -34,7 +34,9 @@ def _pages() -> list[Page]:
     if "by_name" not in ss:
         ss.by_name = urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
     found = [
-        st.Page(f"views/{name}.py", title=name.capitalize(), url_path=name, default=name == first and not ss.by_name)
+        st.Page(
+            f"views/{name}/page.py", title=name.capitalize(), url_path=name, default=name == first and not ss.by_name
+        )
         for name in PAGES
     ]
     return (

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import streamlit as st
 from starlette.middleware import Middleware
 
-from app import link
 from app.guard import Guard, Health
+from app.shared import link
 from app.upkeep import Upkeep
 from engine.evaluate import evaluate
 

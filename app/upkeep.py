@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from weakref import WeakKeyDictionary
 
-from app import turns
+from app.shared import priority
 
 __all__ = ["LIMIT_S", "Collector", "Overdue", "Upkeep", "Watchdog"]
 
@@ -70,7 +70,7 @@ class Watchdog:
     def look(self) -> None:
         """One look at every script that runs."""
         frames = sys._current_frames()
-        for thread in turns.scripts():
+        for thread in priority.scripts():
             spent, me = _spent(thread), thread.ident
             if spent is None or me is None:
                 continue
@@ -86,7 +86,7 @@ class Watchdog:
 class Collector:
     """Collects all garbage once enough of it can have come together and no script runs, or after a while anyway."""
 
-    def __init__(self, busy: Callable[[], bool] = turns.busy, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, busy: Callable[[], bool] = priority.busy, clock: Callable[[], float] = time.monotonic) -> None:
         self._busy, self._clock = busy, clock
         self._seen = self._young()
         self._due: float | None = None

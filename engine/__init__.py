@@ -15,19 +15,19 @@ from typing import Any
 
 _PUBLIC = {
     "evaluate": "engine.evaluate",
-    "Report": "engine.report",
+    "Report": "engine.cost.report",
     "Scenario": "engine.scenario",
     "ScenarioError": "engine.scenario",
     "encode": "engine.scenario",
     "decode": "engine.scenario",
-    "Unsupported": "engine.devices.family",
-    "choices": "engine.choices",
-    "default_scenario": "engine.choices",
-    "why_not": "engine.choices",
-    "PRESETS": "engine.presets",
-    "preset": "engine.presets",
+    "Unsupported": "engine.devices.common.contract",
+    "choices": "engine.resolve.choices",
+    "default_scenario": "engine.resolve.choices",
+    "why_not": "engine.resolve.choices",
+    "PRESETS": "engine.resolve.presets",
+    "preset": "engine.resolve.presets",
     "validate": "engine.published",
-    "apply": "engine.settings",
+    "apply": "engine.scenario.overrides",
 }
 
 __all__ = sorted(_PUBLIC)  # noqa: PLE0605  # built from the one table above

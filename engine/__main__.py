@@ -1,4 +1,4 @@
-"""``python -m engine``: see `engine.cli`."""
+"""``python -m engine``: see `engine.cli.main`."""
 
 import os
 import sys
@@ -6,6 +6,6 @@ import sys
 if "bench" in sys.argv[1:2]:  # before numpy loads: the variable may cap a rival below the host's instruction set
     os.environ.pop("OPENBLAS_CORETYPE", None)
 
-from engine.cli import main
+from engine.cli.main import main
 
 sys.exit(main())

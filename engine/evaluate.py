@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.account import account
-from engine.bind import bind
-from engine.compose import compose
-from engine.partition import make_plan
-from engine.report import Report
+from engine.cost.best_plan import make_plan
+from engine.cost.compose import compose
+from engine.cost.power_and_price import account
+from engine.cost.report import Report
+from engine.cost.schedule import schedule
+from engine.resolve.bind import bind
 from engine.scenario import Scenario
-from engine.schedule import schedule
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 

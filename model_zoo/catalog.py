@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, Family, built
-from model_zoo.importers.onnx_apart import Apart
+from model_zoo.importers.onnx.process import Apart
 from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError

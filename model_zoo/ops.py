@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = [
-    "CONTRACTIONS", "KINDS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "Shard", "dim", "recurrence",
+    "CONTRACTIONS", "KINDS", "LOOKUPS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "Shard", "dim",
+    "recurrence",
 ]  # fmt: skip
 
 KINDS: tuple[str, ...] = (
@@ -33,6 +34,9 @@ KINDS: tuple[str, ...] = (
     # composite, priced by work and bytes
     "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess",
 )  # fmt: skip
+
+LOOKUPS = ("EmbeddingBag", "Gather")
+"""Kinds that read rows of a table by index."""
 
 CONTRACTIONS: frozenset[str] = frozenset({"Gemm", "MatMul", "Conv", "BinaryGemm"})
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from engine.devices.family import DeviceFamily
+from engine.devices.common.contract import DeviceFamily
 
 __all__ = ["FAMILIES", "family"]
 
 FAMILIES: dict[str, str] = {
-    "cpu": "engine.devices.cpu",
-    "gpu": "engine.devices.gpu",
-    "card": "engine.devices.card",
-    "npu": "engine.devices.npu",
-    "dfx": "engine.devices.dfx",
-    "smartnic": "engine.devices.smartnic",
+    "cpu": "engine.devices.cpu.family",
+    "gpu": "engine.devices.gpu.family",
+    "card": "engine.devices.card.family",
+    "npu": "engine.devices.npu.family",
+    "dfx": "engine.devices.dfx.family",
+    "smartnic": "engine.devices.smartnic.family",
 }
 
 

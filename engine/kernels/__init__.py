@@ -1,0 +1,1 @@
+"""Compiled code: the one decorator, threads, generated vector code, operators, event engines, searches."""

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from engine.kernels import jit
+from engine.kernels.ir.binary import OPERATIONS_PER_WORD
+from engine.kernels.ir.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
+from engine.kernels.ir.probe import CHAINS, compute_ir, read_ir
 from engine.kernels.jit import JIT_ENABLED, kernel
-from engine.kernels.operators.binary_ir import OPERATIONS_PER_WORD
 from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
-from engine.kernels.operators.microkernel import HAS_BF16, HAS_COUNT, MR, NC, VL
-from engine.kernels.operators.ranges import require
-from engine.kernels.probe_ir import CHAINS, compute_ir, read_ir
+from engine.kernels.threads.ranges import require
 
 __all__ = [
     "CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "copy_once", "peak_call",

@@ -1,0 +1,1 @@
+"""Number formats, what they cost an answer, and networks trained here to find out."""

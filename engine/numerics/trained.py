@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.measure.timing import Cancelled, Progress, Spread, clock_for, sample
+from engine.kernels.timing import Cancelled, Progress, Spread, clock_for, sample
 from engine.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
 from engine.numerics.criteo import clicks
 from engine.numerics.formats import NumericsError

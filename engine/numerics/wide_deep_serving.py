@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.kernels.operators.gemm import Packed, gemm_f32, gemm_u8, pack_f32, pack_s8
-from engine.kernels.operators.ranges import over_range, require, whole
 from engine.kernels.operators.wide_deep import gather_codes_range, gather_range, head_codes_range, head_range
+from engine.kernels.threads.ranges import over_range, require, whole
 from engine.numerics.calibration import percentile
 from engine.numerics.criteo import NUMERIC
 from engine.numerics.formats import NumericsError

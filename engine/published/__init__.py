@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from engine.published.bands import FILE
+from engine.cost.error_bands import FILE
 from engine.published.headline import into
 from engine.published.prediction import Prediction
 from engine.scenario import encode
@@ -22,7 +22,10 @@ from model_zoo.catalog import default_zoo
 
 __all__ = ["DOCUMENTS", "claims", "judge", "predictions", "residuals", "summary", "validate", "write_residuals"]
 
-DOCUMENTS: tuple[str, ...] = ("000", "001", "002", "003", "004")
+DOCUMENTS = {
+    "facebook-node": "000", "brainwave": "001", "wide-deep": "002", "smartnic-edge": "003", "dfx": "004",
+}  # fmt: skip
+"""Documents by name, with the number that exported rows know each by."""
 _FOLDER = Path(__file__).resolve().parent / "claims"
 
 
@@ -30,9 +33,9 @@ _FOLDER = Path(__file__).resolve().parent / "claims"
 def claims() -> tuple[dict[str, Any], ...]:
     """Every figure the documents print that a model should predict, as data."""
     found = []
-    for document in DOCUMENTS:
-        data = yaml.safe_load((_FOLDER / f"doc{document}.yaml").read_text())
-        found += [claim | {"document": document} for claim in data["claims"]]
+    for document, number in DOCUMENTS.items():
+        data = yaml.safe_load((_FOLDER / f"{document}.yaml").read_text())
+        found += [claim | {"document": number} for claim in data["claims"]]
     return tuple(found)
 
 
@@ -42,7 +45,7 @@ def predictions() -> tuple[dict[str, Prediction], dict[str, str]]:
     given: dict[str, Prediction] = {}
     reasons: dict[str, str] = {}
     for document in DOCUMENTS:
-        module = import_module(f"engine.published.doc{document}")
+        module = import_module(f"engine.published.{document.replace('-', '_')}")
         given |= module.PREDICTIONS
         reasons |= module.REASONS
     return given, reasons

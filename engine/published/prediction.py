@@ -1,4 +1,4 @@
-"""How one published figure is predicted: the shape that the modules doc000 ... doc004 fill in.
+"""How one published figure is predicted: the shape that the module of each document fills in.
 
 Each of those modules exports ``PREDICTIONS: dict[str, Prediction]`` and ``REASONS: dict[str, str]``; together they
 name every claim of their document exactly once. A claim without a prediction stays in the list with its reason.

@@ -37,10 +37,10 @@ A sweep runs on the process-wide thread pool or any `concurrent.futures` executo
 from __future__ import annotations
 
 from engine.sweep.attribution import Attribution, attribute
-from engine.sweep.blocks import TABLE_LIMIT, figures_of, price, table_rows
-from engine.sweep.chunk import Mismatch
 from engine.sweep.goals import FIGURES, Limit, Objective, objectives_of
 from engine.sweep.inverse import Inverse, inverse
+from engine.sweep.pricing.blocks import TABLE_LIMIT, figures_of, price, table_rows
+from engine.sweep.pricing.chunk import Mismatch
 from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import Cancelled, sweep
 from engine.sweep.sensitivity import Swing, knobs_of, sensitivity

@@ -8,9 +8,9 @@ from fractions import Fraction
 from itertools import combinations
 from math import factorial, fsum
 
-from engine.choices import choices, default_scenario, why_not
+from engine.cost.report import Report
 from engine.evaluate import evaluate
-from engine.report import Report
+from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import Scenario, ScenarioError, make
 from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from engine.packed import brief
+from engine.cost.figures import METRICS
 from engine.scenario import ScenarioError
-from engine.settle import METRICS
+from engine.scenario.token import brief
 
 __all__ = ["FIGURES", "Limit", "Objective", "limits_of", "objectives_of"]
 

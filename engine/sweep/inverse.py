@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.family import Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError
-from engine.sweep.blocks import figures_of, price
 from engine.sweep.goals import Limit
+from engine.sweep.pricing.blocks import figures_of, price
 from engine.sweep.space import Axis, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo

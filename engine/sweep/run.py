@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.family import Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.kernels.jit import pool_size, run_chunks
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
-from engine.sweep.blocks import Block, Programs, figures_of
-from engine.sweep.chunk import Found, Known, Mismatch, Wish, killers_of, search, search_shared
 from engine.sweep.goals import FIGURES
+from engine.sweep.pricing.blocks import Block, Programs, figures_of
+from engine.sweep.pricing.chunk import Found, Known, Mismatch, Wish, killers_of, search, search_shared
 from engine.sweep.result import BINS, Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
 from engine.sweep.top import Top

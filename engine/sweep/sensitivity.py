@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from engine.bind import Bound, bind
+from engine.cost.report import Report
 from engine.devices import family
-from engine.devices.family import Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.report import Report
+from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
-from engine.settings import apply
+from engine.scenario.overrides import apply
 from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
@@ -89,8 +89,8 @@ def sensitivity(
 
     Parameters
     ----------
-    paths : numbers to move, each a path of `engine.settings.apply`; every one that moves a figure when left out.
-    share : above 0 and below 1.
+    paths : numbers to move, each a path of `engine.scenario.overrides.apply`; every one that moves a figure when left
+    out. share : above 0 and below 1.
 
     Each swing is exact (both ends are evaluated); an elasticity is a local estimate from them.
     """

@@ -15,11 +15,11 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
-from engine.choices import choices, default_scenario
-from engine.devices.family import Unsupported
-from engine.packed import boundary, brief, deflated, pack, unpack
+from engine.devices.common.contract import Unsupported
+from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
-from engine.settings import apply
+from engine.scenario.overrides import apply
+from engine.scenario.token import boundary, brief, deflated, pack, unpack
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
 from hardware_specs.catalog import Catalog
 from hardware_specs.plain import read_plain
@@ -39,8 +39,8 @@ _REFUSALS = (Unsupported, SpecError, WorkloadError)  # sentences of what a space
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting and the values it takes. `path` is one of `engine.settings.apply`; values that are mappings of such
-    paths are set together, and `path` is then only the axis's name."""
+    """A setting and the values it takes. `path` is one of `engine.scenario.overrides.apply`; values that are mappings
+    of such paths are set together, and `path` is then only the axis's name."""
 
     path: str
     values: tuple[Any, ...]
@@ -238,7 +238,7 @@ def _base(given: Any) -> Scenario:
     if isinstance(given, Scenario):
         return given
     if isinstance(given, str):
-        from engine.presets import preset
+        from engine.resolve.presets import preset
 
         if given.startswith("preset:"):
             return preset(given.removeprefix("preset:")).scenario

@@ -7,13 +7,13 @@ from itertools import product
 
 import numpy as np
 
-from engine.bind import bind
+from engine.cost.best_plan import make_plan
+from engine.cost.schedule import job_of
 from engine.devices import family
-from engine.devices.family import Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.kernels.search.tiles import best_tiles
-from engine.partition import make_plan
+from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
-from engine.schedule import job_of
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.devices.smartnic import PREAMBLE, executors_of, forwarding_rate
-from engine.partition import Plan
+from engine.cost.schedule import Schedule
+from engine.devices.smartnic.family import PREAMBLE, executors_of, forwarding_rate
+from engine.plan.schemes import Plan
 from engine.scenario import Scenario
-from engine.schedule import Schedule
 from engine.traffic.policies import PLAIN, Chain, DynamicBatching, NoBatching, Policy, Station
 from engine.traffic.scenario_load import checked, ladder, priced, service_table, sized, sizes_of, usable_rate
 from engine.traffic.service import Resource, Service, TrafficError, whole

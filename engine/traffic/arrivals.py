@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.kernels.events.rng import stream_key
 from engine.kernels.events.streams import gamma_times, mmpp_times, poisson_times
-from engine.packed import brief
+from engine.scenario.token import brief
 from engine.traffic.service import TrafficError, positive
 from engine.traffic.sizes import SIZE_MOST, Listed
 

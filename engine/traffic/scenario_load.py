@@ -8,14 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.account import device_power
-from engine.bind import Bound, bind
+from engine.cost.best_plan import make_plan
+from engine.cost.power_and_price import device_power
+from engine.cost.report import RESOURCE_NAMES, Report
+from engine.cost.schedule import Schedule, schedule
 from engine.evaluate import evaluate
-from engine.partition import Plan, make_plan
-from engine.report import RESOURCE_NAMES, Report
+from engine.plan.schemes import Plan
+from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
-from engine.schedule import Schedule, schedule
-from engine.settings import apply
+from engine.scenario.overrides import apply
 from engine.traffic.plan import NodeFacts
 from engine.traffic.policies import Chain, ContinuousBatching, Decoder, Policy, single
 from engine.traffic.service import DecoderService, Service, TrafficError, whole

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from engine.devices.family import Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.arrangements import ARRANGEMENTS, packets, pool, stages
 from engine.traffic.arrivals import Arrivals

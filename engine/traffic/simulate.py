@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.jit import run_chunks
+from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals, Bursty, Diurnal, Trace
 from engine.traffic.estimates import Estimate, Tail, student_t
 from engine.traffic.limits import Capacity, capacity
@@ -18,7 +19,6 @@ from engine.traffic.policies import Chain, Decoder
 from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations
 from engine.traffic.service import TrafficError, overloaded, whole
 from engine.traffic.sizes import Fixed, Sizes
-from engine.words import amount
 
 __all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
 

@@ -6,7 +6,7 @@ import re
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from engine.packed import brief
+from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.limits import capacity
 from engine.traffic.policies import Chain, Decoder

@@ -1,4 +1,5 @@
-"""Keys of widgets that `app.drawn` draws: a new one whenever something else changed what they show."""
+"""Keys of widgets that `app.shared.widgets.controlled` draws: a new one whenever something else changed what they
+show."""
 
 from streamlit.testing.v1 import AppTest
 

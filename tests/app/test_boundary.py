@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import link, parts
-from engine.presets import PRESETS
+from app.shared import link, parts
+from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 APP = Path(__file__).parents[2] / "app"
@@ -20,7 +20,7 @@ def opened(page: str = "explore", token: str = OTHER) -> AppTest:
     at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
     at.query_params["s"] = token
     at.run()
-    return at if page == "explore" else at.switch_page(str(APP / "views" / f"{page}.py")).run()
+    return at if page == "explore" else at.switch_page(str(APP / "views" / page / "page.py")).run()
 
 
 def falls(*_args: object, **_more: object) -> None:
@@ -65,9 +65,9 @@ def test_a_callback_that_fails_leaves_the_scenario_and_the_page(monkeypatch):
 
 
 def test_a_part_that_reruns_alone_leaves_the_rest_of_the_page(monkeypatch):
-    from app import tables
+    from app.shared import report_tables
 
-    monkeypatch.setattr(tables, "operators", falls)
+    monkeypatch.setattr(report_tables, "operators", falls)
     at = opened(token=HOME)
     (said,) = fell(at)
     assert said.startswith("This part")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from engine.presets import PRESETS
+from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 from tests.app.forged import forged
 

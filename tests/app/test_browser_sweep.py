@@ -6,12 +6,13 @@ import time
 
 import pytest
 
-from app import comparison, objectives, spaces, sweep_run
-from app.axes import Span
-from app.comparison import Comparison, Entry
-from app.spaces import Space
+from app.shared import comparison
+from app.shared.comparison import Comparison, Entry
+from app.views.sweep import background, objectives, spaces
+from app.views.sweep.axes import Span
+from app.views.sweep.spaces import Space
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
+from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]
@@ -115,7 +116,7 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     me = visit(sweep_page(FEW))
     run(me.page)
     me.page.wait_for_function(DRAWN, polling="raf", timeout=120_000)
-    designs = sweep_run.designs_of(GPU, FEW, objectives.metrics(evaluate(GPU)))
+    designs = background.designs_of(GPU, FEW, objectives.metrics(evaluate(GPU)))
     seen = set()
     for at in (0, 2):
         spot = me.settled().page.evaluate(SPOT, at)

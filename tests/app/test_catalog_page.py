@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import specs
-from app.format import linked
+from app.shared import specs
+from app.shared.formats import linked
 from hardware_specs.catalog import default_catalog
 
 APP = Path(__file__).parents[2] / "app"

@@ -5,9 +5,11 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from app import charts, look, roofline, words
-from engine.devices.family import RESOURCES, Span
-from engine.report import LinkRow, MemoryRow, OpRow, Roofline
+from app.shared import glossary
+from app.shared.figures import report as charts
+from app.shared.figures import roofline, style
+from engine.cost.report import LinkRow, MemoryRow, OpRow, Roofline
+from engine.devices.common.contract import RESOURCES, Span
 
 PARTS = {"compute": 2e-3, "offchip": 7e-3, "onchip": 0.0, "links": 1e-3, "host": 0.0, "overhead": 0.5e-3}
 
@@ -141,8 +143,8 @@ def test_levels_of_several_devices_say_which():
 @pytest.mark.parametrize("dark", [False, True])
 def test_shape_doubles_hue(dark):
     shown = {(t.marker.symbol, t.marker.color) for t in FIGURES["roofline"](dark).data if t.mode == "markers"}
-    assert shown == {("square", look.PALETTE["offchip"][dark]), ("diamond", look.PALETTE["onchip"][dark])}
-    assert len(set(look.MARKERS.values())) == len(look.MARKERS) == len(look.PALETTE) == len(RESOURCES)
+    assert shown == {("square", style.PALETTE["offchip"][dark]), ("diamond", style.PALETTE["onchip"][dark])}
+    assert len(set(style.MARKERS.values())) == len(style.MARKERS) == len(style.PALETTE) == len(RESOURCES)
 
 
 def _luminance(colour: str) -> float:
@@ -154,7 +156,7 @@ def _luminance(colour: str) -> float:
 @pytest.mark.parametrize(("dark", "page", "least"), [(False, "#FFFFFF", 3.0), (True, "#0B0E12", 3.0)])
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_hue_stands_out_from_its_page(resource, dark, page, least):
-    a, b = sorted((_luminance(look.PALETTE[resource][dark]), _luminance(page)))
+    a, b = sorted((_luminance(style.PALETTE[resource][dark]), _luminance(page)))
     assert (b + 0.05) / (a + 0.05) >= least
 
 
@@ -174,11 +176,11 @@ def test_the_current_knob_is_ringed_and_log_axes_are_marked():
     [("hbm", "HBM"), ("last-level cache", "Last-level cache"), ("sram and cache", "SRAM and cache"), ("m20k", "M20K")],
 )
 def test_memory_levels_are_written_as_people_write_them(name, shown):
-    assert look.level_name(name) == shown
+    assert style.level_name(name) == shown
 
 
 def test_the_roofline_card_counts_what_limits_its_operators():
-    assert words.answer_roofline(FakeReport) in (
+    assert glossary.answer_roofline(FakeReport) in (
         "1 of 2 operators are limited by off-chip memory",
         "1 of 2 operators are limited by on-chip memory",
     )

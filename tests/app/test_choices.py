@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.presets import PRESETS
+from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 from tests.app.keys import key_of
 
@@ -32,7 +32,7 @@ def opened(page: str, preset: str, **params: str) -> AppTest:
     at.query_params["s"] = encode(PRESETS[preset].scenario)
     at.run()
     if page != "explore":
-        at.switch_page(str(APP / "views" / f"{page}.py"))
+        at.switch_page(str(APP / "views" / page / "page.py"))
     for name, value in params.items():
         at.query_params[name] = value
     at.run()

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import compare_charts, comparison
-from app import compare_tables as tables
-from app.compare_tables import METRICS, Column
-from app.comparison import LIMIT, MOST, Comparison, Entry
-from app.format import digits3
+from app.shared import comparison
+from app.shared.comparison import LIMIT, MOST, Comparison, Entry
+from app.shared.formats import digits3
+from app.views.compare import charts, tables
+from app.views.compare.tables import METRICS, Column
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.sweep import attribute
 from tests.app.forged import bomb, forged
@@ -31,7 +31,7 @@ def opened(page: str = "compare", **query: str) -> AppTest:
     at.run()
     for key, value in query.items():
         at.query_params[key] = value
-    return alive(at.switch_page(f"views/{page}.py").run())
+    return alive(at.switch_page(f"views/{page}/page.py").run())
 
 
 def alive(at: AppTest) -> AppTest:
@@ -154,14 +154,12 @@ def test_the_operators_times_add_up_to_the_difference_of_the_requests():
 
 
 def test_bars_carry_the_values_and_parts_start_where_others_end():
-    fig = compare_charts.metric_bars([("A", "one", 2e-3, 0.1), ("B", "two", None, None)], 0, "Latency", "s", False)
+    fig = charts.metric_bars([("A", "one", 2e-3, 0.1), ("B", "two", None, None)], 0, "Latency", "s", False)
     assert fig.data[0].x[0] == pytest.approx(2.0)
     assert fig.data[0].error_x.array[0] == pytest.approx(0.2)
     assert fig.layout.xaxis.range[1] >= 2.2
     parts = evaluate(DFX).breakdown
-    fig, shares = compare_charts.breakdowns(
-        [("A", "one", parts), ("B", "two", {k: 30 * v for k, v in parts.items()})], True
-    )
+    fig, shares = charts.breakdowns([("A", "one", parts), ("B", "two", {k: 30 * v for k, v in parts.items()})], True)
     assert shares
     for before, after in zip(fig.data, fig.data[1:], strict=False):
         assert after.base[0] >= before.base[0] + before.x[0] - 1e-9
@@ -170,7 +168,7 @@ def test_bars_carry_the_values_and_parts_start_where_others_end():
 
 def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
     found = attribute(V100, DFX, METRICS["latency"].figure)
-    fig = compare_charts.attribution(
+    fig = charts.attribution(
         ("A", "B"), (found.base, found.other), list(found.shares.items()), "s", "Latency", False, True
     )
     ends = [bar.base[0] + bar.x[0] for bar in fig.data[1:-1]]

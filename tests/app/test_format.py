@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import format as fmt
+from app.shared import formats as fmt
 from hardware_specs.quantity import parse
 
 settings.register_profile("app", max_examples=200, deadline=None)

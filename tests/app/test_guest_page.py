@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.format import plain
-from engine.choices import default_scenario
+from app.shared.formats import plain
+from engine.resolve.choices import default_scenario
 from engine.scenario import encode
 from model_zoo import default_zoo
 from tests.app.test_pages import MAIN, alive
@@ -39,7 +39,7 @@ def test_it_is_picked_and_shown_like_any_other(token: str) -> None:
     alive(at).selectbox(key="w.workload").set_value("my-net").run()
     assert alive(at).session_state["scenario"].workload == "my-net"
 
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     at.selectbox(key="w.section").set_value("workloads").run()
     at.text_input(key="find").set_value("my-net").run()
     alive(at)
@@ -55,4 +55,4 @@ def test_every_page_opens_on_it(token: str) -> None:
     at.query_params["s"] = token
     alive(at.run())
     for name in ("sweep", "compare", "traffic", "node", "split"):
-        alive(at.switch_page(f"views/{name}.py").run())
+        alive(at.switch_page(f"views/{name}/page.py").run())

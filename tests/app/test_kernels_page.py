@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import kernel_charts, measuring
-from app.kernel_charts import Spot
-from app.roofs import Level
+from app.shared import host_runs
+from app.shared.figures import kernels as kernel_charts
+from app.shared.figures.kernels import Spot
+from app.shared.figures.roofs import Level
+from engine.host.measure import KERNELS
+from engine.host.measure.compare import Compared
+from engine.host.measure.queue import queued
 from engine.kernels.jit import JIT_ENABLED
-from engine.measure import KERNELS
-from engine.measure.compare import Compared
-from engine.measure.turns import queued
 
-VIEW = str(Path(__file__).parents[2] / "app" / "views" / "kernels.py")
+VIEW = str(Path(__file__).parents[2] / "app" / "views" / "kernels" / "page.py")
 MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
 pytestmark = pytest.mark.timeout(400)  # the first run probes the host and compiles the kernel
 
@@ -119,7 +120,7 @@ def test_each_network_is_a_point_between_its_bounds():
 @pytest.mark.skipif(not JIT_ENABLED, reason="the probe needs compiled code")
 def test_networks_are_measured_one_after_another_and_shown(monkeypatch):
     at = opened()
-    monkeypatch.setattr(measuring, "fitting", lambda *_: {"mlp-mnist": "", "binary-mlp-mnist": "", "alexnet": "large"})
+    monkeypatch.setattr(host_runs, "fitting", lambda *_: {"mlp-mnist": "", "binary-mlp-mnist": "", "alexnet": "large"})
     at.button(key="k.networks.run").click().run(timeout=300)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning

@@ -6,9 +6,9 @@ import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import machine_charts
-from app.machine_charts import Bar, Part
-from engine.presets import PRESETS
+from app.shared.figures import machine as machine_charts
+from app.shared.figures.machine import Bar, Part
+from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
@@ -45,7 +45,7 @@ def test_other_devices_have_nothing_inside():
 def test_the_catalog_shows_peak_against_precision():
     at = AppTest.from_file(str(MAIN), default_timeout=240)
     at.run()
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     at.selectbox(key="w.section").select("devices").run()
     at.text_input(key="find").set_value("arria-10-1150-brainwave").run()
     assert not at.exception, [e.message for e in at.exception]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import words
-from engine.presets import PRESETS
+from app.shared import glossary
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from tests.app.keys import key_of
 
@@ -47,7 +47,7 @@ def test_what_does_not_stay_is_said_once_and_undone():
 @pytest.mark.parametrize("id", ["dfx-1.5b", "node-dlrm", "wide-deep-int8", "brainwave-gru", "v100-1.5b"])
 def test_every_difference_is_in_the_line(id):
     """On whatever other system runs the same network: each field that is not as it was is named."""
-    from engine.choices import why_not
+    from engine.resolve.choices import why_not
     from hardware_specs.catalog import default_catalog
 
     mine = PRESETS[id].scenario.with_(batch=2)
@@ -55,7 +55,7 @@ def test_every_difference_is_in_the_line(id):
     for system in others[:2]:
         at = moved(mine, system)
         now = at.session_state["scenario"]
-        wanted = words.changed(mine, now, None)
+        wanted = glossary.changed(mine, now, None)
         for name in ("batch", "precision", "inputs", "outputs", "streams"):
             if getattr(mine, name) != getattr(now, name):
                 assert any(row.startswith(name.removesuffix("s")) for row in wanted), name

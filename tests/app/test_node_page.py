@@ -6,11 +6,12 @@ import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import cached, node_charts, nodes
-from engine.devices.family import Span
-from engine.node_load import curve, on_host
-from engine.node_time import timeline
-from engine.presets import PRESETS
+from app.shared import cached
+from app.views.node import charts, facts
+from engine.analyses.node.load import curve, on_host
+from engine.analyses.node.timeline import timeline
+from engine.devices.common.contract import Span
+from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
@@ -23,7 +24,7 @@ def opened(scenario) -> AppTest:
     at = AppTest.from_file(str(MAIN), default_timeout=240)
     at.query_params["s"] = encode(scenario)
     at.run()
-    return alive(at.switch_page("views/node.py").run())
+    return alive(at.switch_page("views/node/page.py").run())
 
 
 def alive(at: AppTest) -> AppTest:
@@ -38,9 +39,9 @@ def said(at: AppTest) -> str:
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_node_is_drawn_with_what_crosses_each_link(dark):
     report = cached.report(encode(NODE))
-    found = nodes.topology(report)
+    found = facts.topology(report)
     assert (found.count, found.host is not None, found.network) == (6, True, "Network")
-    fig = node_charts.topology(found, dark)
+    fig = charts.topology(found, dark)
     go.Figure(fig.to_dict())
     texts = " ".join(note.text for note in fig.layout.annotations)
     assert all(f"Card {i}" in texts for i in range(1, 7))
@@ -55,7 +56,7 @@ def test_the_node_is_drawn_with_what_crosses_each_link(dark):
 
 
 def test_gains_are_ratios_of_two_evaluations():
-    together, rows = nodes.gains(NODE, "throughput")
+    together, rows = facts.gains(NODE, "throughput")
     off = dict.fromkeys(NODE.switches, False)
     now, bare = (cached.report(encode(NODE.with_(switches=s))) for s in (NODE.switches, off))
     assert together == now.throughput_per_s / bare.throughput_per_s
@@ -64,25 +65,25 @@ def test_gains_are_ratios_of_two_evaluations():
     assert row.on
     assert row.beside == now.throughput_per_s / without.throughput_per_s
     assert rows == sorted(rows, key=lambda r: -(r.beside or 0.0))
-    _, moved = nodes.gains(NODE, "wires")
+    _, moved = facts.gains(NODE, "wires")
     assert next(r for r in moved if r.name == "peer-to-peer").beside > 1
 
 
 def test_the_core_split_has_a_best_inside():
-    points, now = nodes.core_split(NODE)
+    points, now = facts.core_split(NODE)
     assert [v for v, _ in points] == list(range(1, 12))
     rates = [r.throughput_per_s for _, r in points]
     best = rates.index(max(rates))
     assert 0 < best < 10
     assert now == best
-    assert nodes.core_split(PRESETS["node-xlmr"].scenario) == ([], None)
+    assert facts.core_split(PRESETS["node-xlmr"].scenario) == ([], None)
 
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("card", [1, 0])
 def test_every_request_has_its_bars(dark, card):
     found = timeline(NODE, 3, card)
-    fig = node_charts.cores(found.bars, card, dark)
+    fig = charts.cores(found.bars, card, dark)
     go.Figure(fig.to_dict())
     units = list(fig.layout.yaxis.ticktext)
     assert units[0] == "network in"
@@ -97,18 +98,18 @@ def test_every_request_has_its_bars(dark, card):
     assert any(t.marker.pattern.shape for t in fig.data)  # every second request
     shown = [t.name for t in fig.data if t.showlegend]
     assert len(shown) == len(set(shown)) >= 2
-    one = node_charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark)
+    one = charts.cores([Span("card 1", "request 1", 0.0, 1e-3, "compute")], 0, dark)
     assert list(one.layout.yaxis.ticktext) == ["card 1"]
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_curves_are_drawn_with_their_limit(dark):
     curves = [("node", curve(PRESETS["node-xlmr"].scenario, 0.2)), ("host alone", on_host(NODE, 0.1))]
-    fig = node_charts.load(curves, 0.2, dark)
+    fig = charts.load(curves, 0.2, dark)
     go.Figure(fig.to_dict())
     assert any("limit" in note.text for note in fig.layout.annotations)
     assert [note.text for note in fig.layout.annotations][-1] == "node"  # the host can't hold these tables
-    assert "host alone can't hold" in nodes.load_told(*(c for _, c in curves), 0.2)
+    assert "host alone can't hold" in facts.load_told(*(c for _, c in curves), 0.2)
 
 
 def test_the_page_answers_and_a_switch_can_be_turned():
@@ -116,8 +117,8 @@ def test_the_page_answers_and_a_switch_can_be_turned():
     assert "What each switch buys" in said(at)
     assert "Cores for lookups" in said(at)
     table = at.dataframe[0].value
-    assert set(table["Switch"]) == {r.label for r in nodes.gains(NODE, "throughput")[1]}
-    row = next(i for i, r in enumerate(nodes.gains(NODE, "throughput")[1]) if r.name == "command-batching")
+    assert set(table["Switch"]) == {r.label for r in facts.gains(NODE, "throughput")[1]}
+    row = next(i for i, r in enumerate(facts.gains(NODE, "throughput")[1]) if r.name == "command-batching")
     at.session_state["node.switches"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     alive(at.run())
     at.button(key="node.turn").click().run()

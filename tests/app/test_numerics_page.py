@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import numerics_charts, trained
+from app.views.numerics import charts, trained
 from engine.numerics.formats import NumericsError, by_name
 from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
 from engine.numerics.trained import Quality
 
-VIEW = str(Path(__file__).parents[2] / "app" / "views" / "numerics.py")
+VIEW = str(Path(__file__).parents[2] / "app" / "views" / "numerics" / "page.py")
 MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
 pytestmark = pytest.mark.timeout(300)
 
@@ -55,7 +55,7 @@ def test_networks_are_trained_only_when_asked_and_then_judged_in_both_precisions
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_errors_of_layers_are_drawn_as_given(dark):
-    fig = numerics_charts.layer_errors([Quality("a", 0.8, layers_db=(30.0, 40.0)),
+    fig = charts.layer_errors([Quality("a", 0.8, layers_db=(30.0, 40.0)),
                                         Quality("b", 0.8, layers_db=(31.0, 42.0))], dark)  # fmt: skip
     assert {t.name: list(t.x) for t in fig.data} == {"a": [30, 40], "b": [31, 42]}
     assert fig.layout.xaxis.range[1] > 42
@@ -122,10 +122,10 @@ def test_plans_name_what_is_wrong():
 
 def test_the_figures_hold_the_numbers():
     found = points("relu")
-    fig = numerics_charts.error_curve(found, found[5], 30.0, dark=False)
+    fig = charts.error_curve(found, found[5], 30.0, dark=False)
     drawn = {(round(x, 6), round(y, 6)) for t in fig.data if t.name for x, y in zip(t.x, t.y, strict=True)}
     assert drawn == {(round(p.bits, 6), round(p.sqnr_db, 6)) for p in found if np.isfinite(p.sqnr_db)}
     shown = stored("relu", "int4")
-    shares = numerics_charts.distribution(shown.before, shown.after, dark=True)
+    shares = charts.distribution(shown.before, shown.after, dark=True)
     for trace in shares.data:
         assert sum(trace.y) == pytest.approx(100, abs=0.5)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import axes, spaces, specs, sweep_tables, words
-from engine.bind import bind
-from engine.choices import default_scenario, why_not
-from engine.presets import PRESETS
+from app.shared import glossary, specs
+from app.views.sweep import axes, spaces, tables
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario, why_not
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -41,7 +42,7 @@ def test_every_overridable_value_is_written_and_read_back(system):
             bind(changed)
             found = specs.at_present(changed, row.path)
             assert math.isclose(found, row.si, rel_tol=6e-3), (row.path, value, found)
-            said = words.knobs(changed, scenario)[-1]
+            said = glossary.knobs(changed, scenario)[-1]
             assert not any(bad in said for bad in ("e+", "e-0", "e-1", "None", "—")), said
 
 
@@ -58,10 +59,10 @@ def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
         assert low < row.si < high, row.path
         assert math.isclose(low * high, row.si**2, rel_tol=1e-2), row.path
         for value in (low, high):
-            assert sweep_tables.setting(candidate, value) not in ("", "0", "—")
+            assert tables.setting(candidate, value) not in ("", "0", "—")
         for value in (row.si, row.printed):
             changed = scenario.with_(overrides={row.path: value})
-            assert math.isclose(sweep_tables.start_of(changed, row), row.si, rel_tol=6e-3), row.path
+            assert math.isclose(tables.start_of(changed, row), row.si, rel_tol=6e-3), row.path
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -75,6 +76,6 @@ def test_a_page_takes_every_what_if_of_a_models_parameters(kind, page):
     at.query_params["s"] = token
     at.run()
     if page != "explore":
-        at.switch_page(str(APP / "views" / f"{page}.py")).run()
+        at.switch_page(str(APP / "views" / page / "page.py")).run()
     assert not at.exception, [e.message for e in at.exception]
     assert at.query_params["s"] in (token, [token])

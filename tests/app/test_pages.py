@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.format import compared, plain
-from engine.choices import default_scenario
+from app.shared.formats import compared, plain
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
 from engine.published import validate
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
 from tests.app.keys import key_of
@@ -236,9 +236,9 @@ def test_a_tile_can_be_fixed_and_freed():
 def test_a_page_switch_keeps_the_scenario(page):
     given = encode(PRESETS["brainwave-gru"].scenario)
     at = opened(s=given)
-    at.switch_page(f"views/{page}.py").run()
+    at.switch_page(f"views/{page}/page.py").run()
     assert token(alive(at)) == given
-    at.switch_page("views/explore.py").run()
+    at.switch_page("views/explore/page.py").run()
     assert token(alive(at)) == given
     assert at.number_input(key="w.inputs").value == PRESETS["brainwave-gru"].scenario.inputs
 
@@ -246,7 +246,7 @@ def test_a_page_switch_keeps_the_scenario(page):
 @pytest.mark.parametrize("section", ["systems", "devices", "links", "nics", "workloads"])
 def test_the_catalog_lists_every_section(section):
     at = opened()
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     at.selectbox(key="w.section").set_value(section).run()
     alive(at)
     assert len(at.dataframe) >= 2
@@ -258,7 +258,7 @@ def test_the_catalog_lists_every_section(section):
 def test_a_link_opens_a_section_of_the_catalog_by_id_or_by_name(given):
     at = opened()
     at.query_params["section"] = given
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     assert alive(at).selectbox(key="w.section").value == "workloads"
     assert not at.warning
 
@@ -266,7 +266,7 @@ def test_a_link_opens_a_section_of_the_catalog_by_id_or_by_name(given):
 def test_a_link_to_a_section_that_does_not_exist_says_which_do():
     at = opened()
     at.query_params["section"] = "networks"
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     assert [w.value for w in alive(at).warning] == [
         plain("Section 'networks' of this link is not known; systems, devices, links, nics and workloads are.")
     ]
@@ -286,7 +286,7 @@ def test_a_link_to_a_section_that_does_not_exist_says_which_do():
 def test_the_catalog_names_only_the_lengths_a_network_has(id, asked):
     at = opened()
     at.query_params["section"] = "workloads"
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     at.text_input(key="find").set_value(id).run()
     said = next(m.value for m in alive(at).markdown if "a request of" in m.value)
     assert asked in said
@@ -298,7 +298,7 @@ def test_every_entry_of_the_catalog_opens():
     from model_zoo.catalog import default_zoo
 
     at = opened()
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     catalog = default_catalog()
     specs = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}
     ids = {s: catalog.ids(s) for s in specs} | {"workloads": default_zoo().ids()}
@@ -315,7 +315,7 @@ def test_every_entry_of_the_catalog_opens():
 
 def test_published_tells_validation_from_calibration_and_opens_a_claim():
     at = opened()
-    at.switch_page("views/published.py").run()
+    at.switch_page("views/published/page.py").run()
     alive(at)
     assert [m.label.split(" ")[0] for m in at.metric][:2] == ["Validation", "Calibration"]
     at.selectbox(key="status").set_value("not predicted").run()
@@ -327,7 +327,7 @@ def test_published_tells_validation_from_calibration_and_opens_a_claim():
 def test_a_claim_opens_as_the_scenario_it_is_predicted_with():
     claim = next(row for row in validate() if row["token"] not in (None, HOME))
     at = opened()
-    at.switch_page("views/published.py").run()
+    at.switch_page("views/published/page.py").run()
     at.session_state["claim.now"] = claim["id"]
     alive(at.run()).button(key="open.claim").click().run()
     assert token(alive(at)) == claim["token"]
@@ -339,7 +339,7 @@ def test_a_claim_opens_as_the_scenario_it_is_predicted_with():
 )
 def test_an_entry_of_the_catalog_opens_in_explore(section, system, workload):
     at = opened()
-    at.switch_page("views/catalog.py").run()
+    at.switch_page("views/catalog/page.py").run()
     at.selectbox(key="w.section").set_value(section).run()
     at.text_input(key="find").set_value(system or workload).run()
     alive(at).button(key="open.entry").click().run()

@@ -8,16 +8,16 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import link, parts
-from app import load as loads
-from app import traffic_tables as tables
-from app.comparison import Comparison, Entry, write
-from app.load import Load
-from app.traffic_inputs import Site
-from engine.choices import choices, default_scenario, why_not
-from engine.devices.family import Unsupported
+from app.shared import link, parts
+from app.shared import load as loads
+from app.shared.comparison import Comparison, Entry, write
+from app.shared.load import Load
+from app.shared.site import Site
+from app.views.traffic import tables
+from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
+from engine.resolve.choices import choices, default_scenario, why_not
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla
 from hardware_specs.catalog import default_catalog
@@ -47,7 +47,7 @@ def opened(page: str, **query: str) -> AppTest:
     at.run()
     for key, value in query.items():
         at.query_params[key] = value
-    return at.switch_page(f"views/{page}.py").run()
+    return at.switch_page(f"views/{page}/page.py").run()
 
 
 def beside(at: AppTest):
@@ -65,7 +65,7 @@ def beside(at: AppTest):
 def test_two_of_a_system_on_compare_have_a_line_each(pair):
     at = opened("compare", s=encode(MI300X), c=write(Comparison(tuple(map(Entry, pair)))))
     at.session_state["open.others"] = True
-    names = list(beside(at.switch_page("views/traffic.py").run())["System"])
+    names = list(beside(at.switch_page("views/traffic/page.py").run())["System"])
     assert len(names) == len(set(names)) == 3
 
 

@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from app.guard import Guard, Health, foreign, names
-from app.traffic_inputs import _TRACE_MAX
+from app.views.traffic.controls import _TRACE_MAX
 from tests.app.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -238,7 +238,7 @@ def test_a_server_without_a_folder_to_write_in_still_answers(lacks):
         code += "def none():\n    raise FileNotFoundError('no such folder')\ntempfile.gettempdir = none\n"
     else:
         code += "os.environ.pop('HOME', None)\ndef nobody(uid):\n    raise KeyError(uid)\npwd.getpwuid = nobody\n"
-    code += "from engine.evaluate import evaluate; from engine.presets import preset\n"
+    code += "from engine.evaluate import evaluate; from engine.resolve.presets import preset\n"
     code += "print(evaluate(preset('wide-deep-int8').scenario).fits)\n"
     env = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "INFERSCAPE_CATALOG")}
     found = subprocess.run(

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import fused, split_charts
-from engine.devices import smartnic
-from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from app.views.split import charts, fused
+from engine.analyses.camera import placements
+from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.analyses.split import best_split
+from engine.devices.smartnic import family
+from engine.host.measure import Spread
+from engine.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.kernels.jit import JIT_ENABLED
-from engine.measure import Spread
-from engine.measure.fused import BLOCKS, FusedRun, Rates
-from engine.partition.split import best_split
-from engine.partition.tiers import placements
-from engine.presets import PRESETS
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
@@ -25,7 +25,7 @@ def opened(id: str) -> AppTest:
     at = AppTest.from_file(str(MAIN), default_timeout=240)
     at.query_params["s"] = encode(PRESETS[id].scenario)
     at.run()
-    at.switch_page("views/split.py").run()
+    at.switch_page("views/split/page.py").run()
     assert not at.exception, [e.message for e in at.exception]
     return at
 
@@ -91,7 +91,7 @@ def test_measured_gains_are_drawn_beside_the_predicted(dark):
         FusedRun("a", "A", Spread((2e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 3e-3, 2e-3),
         FusedRun("b", "B", Spread((1e-3,)), Spread((1e-3,)), Rates(1e-10, 1e-10), 4e-3, 1e-3),
     ]
-    dots = [trace for trace in split_charts.measured(runs, dark).data if trace.mode == "markers"]
+    dots = [trace for trace in charts.measured(runs, dark).data if trace.mode == "markers"]
     assert {(t.name, t.y[0]): t.x[0] for t in dots} == {
         ("measured", 0): 2.0, ("predicted", 0): 1.5, ("measured", 1): 1.0, ("predicted", 1): 4.0,
     }  # fmt: skip
@@ -113,27 +113,27 @@ def test_a_system_of_one_executor_names_others():
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_hold_the_numbers(dark):
     _, points = cuts(ALEXNET)
-    fig = split_charts.cuts(points, best_split(points), dark)
+    fig = charts.cuts(points, best_split(points), dark)
     for at, point in enumerate(points):
         stacked = sum(trace.y[at] for trace in fig.data)
         assert stacked == pytest.approx(1e3 * point.latency_s)
     found = placements("mobilenet-v1", limit_s=0.01)
-    places = split_charts.placements(found, 0.01, dark)
+    places = charts.placements(found, 0.01, dark)
     ends = [max(t.base[0] + t.x[0] for t in places.data if t.type == "bar" and t.y[0] == i) for i in range(len(found))]
     assert ends == pytest.approx([1e3 * p.latency_s for p in found])
     nic = nic_of(PRESETS["tonic-fc"].scenario)
-    lines = split_charts.forwarding([forwarding(nic, n) for n in (0, 256)], 256, dark)
+    lines = charts.forwarding([forwarding(nic, n) for n in (0, 256)], 256, dark)
     assert max(lines.data[0].y) == pytest.approx(80)
     depth = depth_first_of(PRESETS["edge-camera"].scenario.with_(system="arm-edge", scheme="single", split=0))
-    drawn = split_charts.chains(depth, 1, dark)
+    drawn = charts.chains(depth, 1, dark)
     assert all(drawn.data[i].x[0] > drawn.data[i + 1].x[0] for i in range(0, len(drawn.data), 2))
 
 
 def test_forwarding_is_the_family_s_and_refuses_others():
     nic = nic_of(PRESETS["tonic-fc"].scenario)
     found = forwarding(nic, 256, (64, 512))
-    model = smartnic.FAMILY.model(nic)
-    assert found.bytes_per_s == tuple(smartnic.forwarding_rate(nic, s, 256, model) for s in (64, 512))
+    model = family.FAMILY.model(nic)
+    assert found.bytes_per_s == tuple(family.forwarding_rate(nic, s, 256, model) for s in (64, 512))
     assert 64 < found.drop_bytes <= 512
     with pytest.raises(ScenarioError, match="executors is 481; allowed: 0 to 480"):
         forwarding(nic, 481)

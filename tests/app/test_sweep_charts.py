@@ -5,9 +5,10 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from app import format as fmt
-from app import sweep_charts
-from app.sweep_charts import Axis, Column, Mark
+from app.shared import formats as fmt
+from app.shared.figures.heat import Axis, heat
+from app.views.sweep import charts as sweep_charts
+from app.views.sweep.charts import Column, Mark
 
 LATENCY = Axis("Latency per token", "s", fmt.MILLISECOND, True, 20e-3)
 RATE = Axis("Throughput", "tok/s", fmt.Scale(1.0, "tok/s"), False)
@@ -32,7 +33,7 @@ FIGURES = {
         1,
         dark,
     ),
-    "heat": lambda dark: sweep_charts.heat(
+    "heat": lambda dark: heat(
         ["8", "16"], ["8", "16", "32"], [[1e-3, 2e-3], [None, 4e-3], [3e-3, 2e-3]], (0, 0), (1, 1), ("l", "d"),
         LATENCY, dark,
     ),

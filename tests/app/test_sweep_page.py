@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import axes, cached, objectives, spaces, sweep_questions, sweep_run, sweep_tables
-from app.axes import Span
-from app.spaces import Space
-from engine.bind import bind
-from engine.devices.dfx_isa.core import vector_lanes
-from engine.devices.dfx_isa.tiling import SAME, dsp_slices
-from engine.presets import PRESETS
+from app.shared import cached
+from app.views.sweep import axes, background, objectives, questions, spaces, tables
+from app.views.sweep.axes import Span
+from app.views.sweep.spaces import Space
+from engine.devices.dfx.core import vector_lanes
+from engine.devices.dfx.tiling import SAME, dsp_slices
+from engine.resolve.bind import bind
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
-from engine.settings import apply
+from engine.scenario.overrides import apply
 from hardware_specs.quantity import SpecError
 from tests.app.keys import key_of
 
@@ -92,10 +93,10 @@ def test_a_space_keeps_only_what_exists_beside_a_scenario():
     assert lost == ["switches.__class__"]
 
 
-def outcome(scenario=GPU, space=SMALL) -> sweep_run.Outcome:
+def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
-    running = sweep_run.Running(report, space, objectives.metrics(report), "key")
+    running = background.Running(report, space, objectives.metrics(report), "key")
     shares = list(running)
     assert shares == sorted(shares)
     assert running.outcome is not None
@@ -122,7 +123,7 @@ def test_what_is_on_the_front_is_what_evaluation_finds():
 
 def test_the_exported_front_reopens_to_its_numbers():
     found = outcome()
-    rows = list(csv.DictReader(io.StringIO(sweep_tables.csv(found, found.report))))
+    rows = list(csv.DictReader(io.StringIO(tables.csv(found, found.report))))
     assert len(rows) == len(found.front)
     for row, design in zip(rows, found.front):
         report = cached.report(encode(decode(row["token"])))
@@ -135,7 +136,7 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
     metrics = objectives.metrics(report)
     wide = Space((*SMALL.axes, ("links.peer.bandwidth", Span("1 GB/s", "1 TB/s", 256)),
                   ("devices.0.power.max", Span("100 W", "400 W", 256))), SMALL.objectives)  # fmt: skip
-    running = sweep_run.Running(report, wide, metrics, "key")
+    running = background.Running(report, wide, metrics, "key")
     began = time.monotonic()
     for share in running:
         if share > 0:
@@ -152,7 +153,7 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
 def test_no_design_inside_the_limits_names_the_closest_and_what_binds():
     found = outcome(GPU.with_(limits={"latency_s": 1e-3}))
     assert not found.front
-    text = sweep_tables.unmet(found, found.metrics, sweep_run.limits_of(found.scenario))
+    text = tables.unmet(found, found.metrics, background.limits_of(found.scenario))
     assert "Closest" in text
     assert "binding limit is latency" in text
 
@@ -164,7 +165,7 @@ def opened(scenario=GPU, space=SMALL) -> AppTest:
     at.run()
     if space is not None:
         at.query_params["x"] = space if isinstance(space, str) else spaces.write(space)
-    return alive(at.switch_page("views/sweep.py").run())
+    return alive(at.switch_page("views/sweep/page.py").run())
 
 
 def alive(at: AppTest) -> AppTest:
@@ -254,7 +255,7 @@ def test_the_map_of_tiles_is_what_evaluation_finds():
     )
     found = outcome(HOME, tiles)
     design = found.knee
-    drawn = sweep_questions.tile_map(found, design)
+    drawn = questions.tile_map(found, design)
     assert (drawn.rows.path, drawn.columns.path) == ("tile.0", "tile.1")
     scenario = found.space.scenario(design.number)
     for i, row in enumerate(drawn.values):
@@ -273,12 +274,12 @@ def test_the_map_of_tiles_is_what_evaluation_finds():
     least = min(sides, key=lambda t: sum(dsp_slices(*t, vector_lanes(dfx, t[0])).values()))
     assert best == least
     assert scenario.tile == (drawn.rows.values[drawn.now[0]], drawn.columns.values[drawn.now[1]])
-    assert sweep_questions.tile_map(outcome(), outcome().knee) is None
+    assert questions.tile_map(outcome(), outcome().knee) is None
 
 
 def test_a_tornado_is_sorted_and_its_signs_are_physical():
     report = cached.report(encode(GPU))
-    rows = sweep_questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"])
+    rows = questions.swings(GPU, objectives.metrics(report)["latency_per_unit_s"])
     widths = [max(abs(down), abs(up)) for _, down, up in rows]
     assert widths == sorted(widths, reverse=True)
     overhead = next(r for r in rows if "launches" in r[0].lower())
@@ -290,16 +291,16 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     report = cached.report(encode(limited))
     assert report.problems
     metrics = objectives.metrics(report)
-    found = sweep_questions.smallest_change(report, SMALL, metrics)
+    found = questions.smallest_change(report, SMALL, metrics)
     assert found.met == (not cached.report(encode(found.scenario)).problems)
     devices = Space(
         (("devices", (1, 2, 4)), ("scheme", ("single", "tensor")), ("precision", ("fp32", "fp16"))), SMALL.objectives
     )
-    found = sweep_questions.smallest_change(report, devices, metrics)
+    found = questions.smallest_change(report, devices, metrics)
     assert found.met
     assert 1 <= len(found.changes) <= 3
     assert not cached.report(encode(found.scenario)).problems
     wide = SMALL.with_axis("links.peer.bandwidth", Span("1 GB/s", "1 TB/s", 4000))
     wide = wide.with_axis("devices.0.power.max", Span("100 W", "400 W", 4000))
     with pytest.raises(ScenarioError, match="fewer steps"):
-        sweep_questions.smallest_change(report, wide, metrics)
+        questions.smallest_change(report, wide, metrics)

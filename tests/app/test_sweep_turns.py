@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from app import axes, cached, objectives, spaces, sweep_run
-from app.sweep_turns import SweepTurns, resident
-from engine.presets import PRESETS
+from app.shared import cached
+from app.shared.sweep_queue import SweepTurns, resident
+from app.views.sweep import axes, background, objectives, spaces
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 
 
@@ -85,13 +86,13 @@ def test_a_sweep_ends_where_memory_is_taken_or_others_wait_long():
 @pytest.mark.timeout(300)
 def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_that_it_waits(monkeypatch):
     """Every value of an axis is validated and kept: 68.7 G designs are 12,288 of them, before the first is priced."""
-    monkeypatch.setattr(sweep_run, "TURNS", SweepTurns(at_once=2, room=60e6))
+    monkeypatch.setattr(background, "TURNS", SweepTurns(at_once=2, room=60e6))
     report = cached.report(encode(PRESETS["dfx-1.5b"].scenario))
     paths = [path for path, one in axes.candidates(report.scenario).items() if one.ranged][:3]
     spans = tuple((p, replace(axes.candidates(report.scenario)[p].first, steps=axes.MOST_STEPS)) for p in paths)
     space, metrics = spaces.Space(spans, ("latency_per_unit_s", "throughput_per_s")), objectives.metrics(report)
     assert axes.size(dict(space.axes)) == 4096**3
-    running = [sweep_run.Running(report, space, metrics, "key") for _ in range(3)]
+    running = [background.Running(report, space, metrics, "key") for _ in range(3)]
     loops = [iter(one) for one in running]
     for loop in loops:
         next(loop)

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import load as loads
-from app import traffic_charts as charts
-from app import traffic_tables as tables
-from app.load import Load
-from app.simulation import Simulation
-from app.traffic_inputs import Site
-from engine.choices import default_scenario
+from app.shared import load as loads
+from app.shared.load import Load
+from app.shared.site import Site
+from app.views.traffic import charts, tables
+from app.views.traffic.simulation import Simulation
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla, Timeline, capacity
 from engine.traffic.closed_forms import md1
@@ -45,7 +44,7 @@ def opened(**query: str) -> AppTest:
     at.run()
     for key, value in query.items():
         at.query_params[key] = value
-    return alive(at.switch_page("views/traffic.py").run())
+    return alive(at.switch_page("views/traffic/page.py").run())
 
 
 def alive(at: AppTest) -> AppTest:
@@ -280,9 +279,9 @@ def test_settings_react_and_come_from_an_address():
 def test_a_choice_survives_a_change_of_pages_and_its_default_leaves_no_trace():
     at = opened(s=encode(GRU), queues="pool")
     assert at.selectbox(key="w.queues").value == "pool"
-    alive(at.switch_page("views/published.py").run())
+    alive(at.switch_page("views/published/page.py").run())
     del at.query_params["queues"]
-    alive(at.switch_page("views/traffic.py").run())
+    alive(at.switch_page("views/traffic/page.py").run())
     assert at.selectbox(key="w.queues").value == "pool"
     assert at.query_params["queues"] == "pool"
     at.selectbox(key="w.queues").set_value("whole").run()
@@ -386,14 +385,14 @@ def test_a_promise_and_a_batch_stay_with_their_network():
     at.number_input(key="sla").set_value(10_000.0).run()
     at.number_input(key="demand").set_value(77.0).run()
     at.select_slider(key="together").set_value(64).run()
-    alive(at.switch_page("views/explore.py").run())
-    alive(at.switch_page("views/traffic.py").run())
+    alive(at.switch_page("views/explore/page.py").run())
+    alive(at.switch_page("views/traffic/page.py").run())
     assert at.number_input(key="sla").value == 10_000.0  # a change of pages loses nothing
-    alive(at.switch_page("views/explore.py").run())
+    alive(at.switch_page("views/explore/page.py").run())
     node = PRESETS["node-dlrm"].scenario
     at.query_params["s"] = encode(node)
     alive(at.run())
-    alive(at.switch_page("views/traffic.py").run())
+    alive(at.switch_page("views/traffic/page.py").run())
     fresh = opened(s=encode(node))
     for key in ("sla", "demand"):
         assert at.number_input(key=key).value == fresh.number_input(key=key).value
@@ -422,7 +421,7 @@ def test_a_number_no_widget_takes_is_one_sentence_and_leaves_the_link(page):
     at = AppTest.from_file(str(MAIN), default_timeout=240)
     at.run()
     at.query_params["s"] = encode(GRU)
-    alive(at.switch_page(f"views/{page}.py").run())
+    alive(at.switch_page(f"views/{page}/page.py").run())
     keys = [n.key for n in at.number_input if n.key and not n.key.startswith(("w.", "t."))]
     assert keys or page in ("split", "numerics")
     for key in keys:

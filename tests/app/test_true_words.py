@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import format as fmt
-from app import specs, tables, words
-from engine.bind import bind
-from engine.choices import choices
+from app.shared import formats as fmt
+from app.shared import glossary, report_tables, specs
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
+from engine.resolve.bind import bind
+from engine.resolve.choices import choices
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
 
 APP = Path(__file__).parents[2] / "app"
@@ -47,7 +47,7 @@ def test_no_table_of_the_app_writes_numbers_scientifically():
 @pytest.mark.parametrize("id", PRESETS)
 def test_everything_fits_is_said_where_everything_does(id):
     report = evaluate(PRESETS[id].scenario)
-    said = words.answer_fits(report)
+    said = glossary.answer_fits(report)
     assert ("everything fits" in said) == all(row.need_bytes <= row.capacity_bytes for row in report.memory)
 
 
@@ -57,7 +57,7 @@ def test_the_host_is_said_to_be_left_out_where_nothing_stands_for_it(id):
     said = " ".join(a.text for a in evaluate(scenario).assumptions)
     extra = bind(scenario).system.extra_power
     assert extra is None or "power and price leave the host out" not in said
-    for help in words.HELP.values():
+    for help in glossary.HELP.values():
         assert "wall power" not in help
         assert "share of the host" not in help
 
@@ -66,7 +66,7 @@ def test_the_host_is_said_to_be_left_out_where_nothing_stands_for_it(id):
 def test_a_larger_batch_is_advised_where_it_gives_more(id):
     report = evaluate(PRESETS[id].scenario)
     for op in report.ops[:20]:
-        said = " ".join(tables.detail(op, report, False))
+        said = " ".join(report_tables.detail(op, report, False))
         assert "larger batch" not in said
 
 
@@ -76,15 +76,15 @@ def test_a_scenario_names_no_raw_id(id):
     offered = choices(scenario)
     for switch in offered.switches:
         turned = scenario.with_(switches={switch.name: not switch.default})
-        (said,) = [part for part in words.knobs(turned, scenario.with_(switches={switch.name: switch.default}))
+        (said,) = [part for part in glossary.knobs(turned, scenario.with_(switches={switch.name: switch.default}))
                    if part.endswith((" on", " off"))]  # fmt: skip
         assert said.lower() == f"{switch.label} {'off' if switch.default else 'on'}".lower()
     for p in offered.params:
         try:
-            said = words.knobs(scenario.with_(params={p.name: p.high}), None)
+            said = glossary.knobs(scenario.with_(params={p.name: p.high}), None)
         except ScenarioError:
             continue
         assert any(part.lower().startswith(p.label.lower()) for part in said)
         assert not any("e+" in part for part in said)
-    assert not any(re.search(r"_|None", part) for part in words.knobs(scenario, None))
+    assert not any(re.search(r"_|None", part) for part in glossary.knobs(scenario, None))
     assert specs.overridden(scenario) == []

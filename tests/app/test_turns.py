@@ -8,7 +8,7 @@ import time
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import turns
+from app.shared import priority
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def script():
     started = []
 
     def start(work=end.wait) -> threading.Thread:
-        started.append(threading.Thread(target=work, name=f"ScriptRunner.{turns.SCRIPT}"))
+        started.append(threading.Thread(target=work, name=f"ScriptRunner.{priority.SCRIPT}"))
         started[-1].start()
         return started[-1]
 
@@ -31,7 +31,7 @@ def script():
 
 def waited() -> float:
     began = time.monotonic()
-    turns.give_way()
+    priority.give_way()
     return time.monotonic() - began
 
 
@@ -48,7 +48,7 @@ def test_a_page_is_waited_for_until_it_is_done_and_a_moment_longer(script):
 def test_the_wait_is_bounded_and_long_work_in_a_script_is_not_waited_for(script, monkeypatch):
     script()
     assert 0.2 < waited() < 0.5
-    monkeypatch.setattr(turns, "_QUICK_S", 0.0)
+    monkeypatch.setattr(priority, "_QUICK_S", 0.0)
     assert waited() < 0.05
 
 
@@ -56,7 +56,7 @@ def test_a_script_that_watches_work_itself_is_not_waited_for(script):
     watching = threading.Event()
 
     def watch() -> None:
-        with turns.patient():
+        with priority.patient():
             watching.set()
             script.end.wait()
 
@@ -66,7 +66,7 @@ def test_a_script_that_watches_work_itself_is_not_waited_for(script):
 
 
 def test_background_threads_stand_behind_pages():
-    found = turns.background().submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
+    found = priority.background().submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
     assert found >= os.getpriority(os.PRIO_PROCESS, 0) + 1
 
 
@@ -80,4 +80,4 @@ def test_streamlit_names_its_scripts_as_assumed(monkeypatch):
 
         st.text(threading.current_thread().name)
 
-    assert AppTest.from_function(page).run().text[0].value.endswith(turns.SCRIPT)
+    assert AppTest.from_function(page).run().text[0].value.endswith(priority.SCRIPT)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import link, turns
+from app.shared import link, priority
 from app.upkeep import Collector, Overdue, Watchdog
 from tests.app.conftest import free_port
 from tests.bench.sessions import load, served
@@ -49,7 +49,7 @@ def script(work: Callable[[], None]) -> list[BaseException]:
         except BaseException as error:  # also what is raised from outside
             ended.append(error)
 
-    thread = threading.Thread(target=run, name=f"ScriptRunner.{turns.SCRIPT}", daemon=True)
+    thread = threading.Thread(target=run, name=f"ScriptRunner.{priority.SCRIPT}", daemon=True)
     thread.start()
     thread.join(20)
     assert not thread.is_alive(), "it still runs"
@@ -103,10 +103,10 @@ def test_who_waits_or_compiles_is_not_ended():
 
 def test_whoever_has_the_number_of_a_script_that_has_ended_is_left_alone(monkeypatch):
     """Systems give a thread's number to the next one; ended in its first lines, it would hold up the whole server."""
-    past = threading.Thread(target=lambda: None, name=f"ScriptRunner.{turns.SCRIPT}")
+    past = threading.Thread(target=lambda: None, name=f"ScriptRunner.{priority.SCRIPT}")
     past.start()
     past.join()
-    monkeypatch.setattr(turns, "scripts", lambda: [past])
+    monkeypatch.setattr(priority, "scripts", lambda: [past])
     dog, hurt = Watchdog(0.1), []
 
     def victim() -> None:

@@ -7,12 +7,14 @@ import math
 
 import pytest
 
-from app import cached, cards, claims, fixes, objectives, specs, tables, words
-from app import format as fmt
-from engine.devices.family import RESOURCES
+from app.shared import cached, claims, fixes, glossary, report_tables, specs
+from app.shared import formats as fmt
+from app.views.explore import headline
+from app.views.sweep import objectives
+from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
-from engine.presets import PRESETS
 from engine.published import validate
+from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
 
 pytestmark = pytest.mark.timeout(300)
@@ -25,7 +27,7 @@ def report(request):
 
 
 def test_operator_rows_of_a_file_sum_to_the_latency(report):
-    rows = list(csv.DictReader(io.StringIO(tables.operator_csv(report))))
+    rows = list(csv.DictReader(io.StringIO(report_tables.operator_csv(report))))
     assert len(rows) == len(report.ops) + len(report.other)
     assert sum(float(row["time_s"]) for row in rows) == pytest.approx(report.latency_s, rel=1e-9)
     assert sum(float(row["share"]) for row in rows) == pytest.approx(1.0, rel=1e-9)
@@ -39,19 +41,19 @@ def test_operator_rows_of_a_file_sum_to_the_latency(report):
 
 
 def test_a_summary_row_reads_back(report):
-    row = next(csv.DictReader(io.StringIO(tables.summary_csv(report))))
+    row = next(csv.DictReader(io.StringIO(report_tables.summary_csv(report))))
     assert decode(row["token"]) == report.scenario
     assert float(row["throughput_per_s"]) == report.throughput_per_s
     assert sum(float(row[f"{name}_s"]) for name in RESOURCES) == pytest.approx(report.latency_s, rel=1e-9)
 
 
 def test_the_whole_report_is_json_without_nan(report):
-    text = tables.report_json(report)
+    text = report_tables.report_json(report)
     assert json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} is not JSON"))["token"] == report.token
 
 
 def test_the_table_is_in_time_order_with_units_in_its_headers(report):
-    frame = tables.operators(report)
+    frame = report_tables.operators(report)
     time = next(c for c in frame if c.startswith("Time ("))
     assert frame[time].is_monotonic_decreasing
     assert frame["Share of time"].sum() <= 100.0 + 1e-6
@@ -60,7 +62,7 @@ def test_the_table_is_in_time_order_with_units_in_its_headers(report):
 
 def test_every_operator_explains_itself(report):
     for op in report.ops:
-        lines = tables.detail(op, report, False)
+        lines = report_tables.detail(op, report, False)
         assert len(lines) >= 3
         assert not [line for line in lines if "—" in line or "nan" in line]
         assert lines[-1].startswith("Faster")
@@ -68,7 +70,7 @@ def test_every_operator_explains_itself(report):
 
 def test_cards_each_with_a_band_and_a_unit(report):
     for phone in (False, True):
-        found = cards.cards(report, None, phone, False)
+        found = headline.cards(report, None, phone, False)
         assert [c.label for c in found][-3:] == ["Throughput", "Perf/W" if phone else "Perf per watt", "Capital cost"]
         assert all(c.note for c in found)
         assert all(len(c.value) <= (13 if phone else 17) for c in found)
@@ -77,7 +79,7 @@ def test_cards_each_with_a_band_and_a_unit(report):
 
 def test_a_decoder_shows_the_first_token_each_further_one_and_the_whole(report):
     """Never the whole over its tokens: 14.0 ms where a further token takes 7.07."""
-    found = {c.label: c.value for c in cards.cards(report, None, False, False)}
+    found = {c.label: c.value for c in headline.cards(report, None, False, False)}
     if report.tpot_s is None:
         assert found["Latency"] == fmt.seconds(report.latency_s)
         return
@@ -87,28 +89,28 @@ def test_a_decoder_shows_the_first_token_each_further_one_and_the_whole(report):
     steps = report.scenario.outputs - 1
     assert report.latency_s == pytest.approx(report.ttft_s + steps * report.tpot_s, rel=1e-9)
     assert f"TTFT {fmt.seconds(report.ttft_s)}, TPOT {fmt.seconds(report.tpot_s)}," in report.verdict
-    assert "per output" not in report.verdict + words.per(report)
+    assert "per output" not in report.verdict + glossary.per(report)
     assert {"ttft_s", "tpot_s", "latency_s"} <= set(objectives.metrics(report))
 
 
 def test_deltas_are_words_in_the_right_colour():
     four, two = (evaluate(PRESETS["dfx-1.5b"].scenario.with_(devices=n)) for n in (4, 2))
-    _, latency, _, rate, _, price = cards.cards(two, four, False, False)
+    _, latency, _, rate, _, price = headline.cards(two, four, False, False)
     assert latency.delta.endswith("slower")
     assert rate.delta.endswith("less")
     assert price.delta.endswith("less")
     assert (latency.colour, rate.colour, price.colour) == ("red", "red", "green")
-    assert cards.cards(four, four, False, False)[0].delta == "same"
+    assert headline.cards(four, four, False, False)[0].delta == "same"
     other = evaluate(PRESETS["wide-deep-int8"].scenario)
-    assert all(c.delta is None for c in cards.cards(four, other, False, False))
+    assert all(c.delta is None for c in headline.cards(four, other, False, False))
 
 
 def test_answers_carry_the_numbers_of_the_report(report):
     share = report.breakdown[report.bound] / report.latency_s
-    assert words.answer_breakdown(report).startswith(f"{share * 100:.0f}%")
-    assert words.answer_fits(report).startswith("everything fits")
-    assert "busy" in words.answer_timeline(report)
-    assert words.per(report)
+    assert glossary.answer_breakdown(report).startswith(f"{share * 100:.0f}%")
+    assert glossary.answer_fits(report).startswith("everything fits")
+    assert "busy" in glossary.answer_timeline(report)
+    assert glossary.per(report)
 
 
 def test_fixes_are_evaluated_and_change_one_thing():
@@ -146,9 +148,9 @@ def test_neighbours_of_a_pair_that_cannot_run_can():
 
 def test_a_what_if_is_named_with_its_unit():
     swept = PRESETS["dfx-1.5b"].scenario.with_(overrides={"devices.0.memory.hbm.bandwidth": 730204483905.3717})
-    assert words.knobs(swept, None)[-1] == "HBM bandwidth 730 GB/s"
+    assert glossary.knobs(swept, None)[-1] == "HBM bandwidth 730 GB/s"
     typed = swept.with_(overrides={"devices.0.memory.hbm.bandwidth": "0.92 TB/s"})
-    assert words.knobs(typed, None)[-1] == "HBM bandwidth 0.92 TB/s"
+    assert glossary.knobs(typed, None)[-1] == "HBM bandwidth 0.92 TB/s"
 
 
 @pytest.mark.parametrize("id", SOME)

@@ -71,7 +71,7 @@ def test_import_contracts_hold() -> None:
 
 def test_import_engine_is_light() -> None:
     code = (
-        "import sys, engine, engine.evaluate, engine.presets; "
+        "import sys, engine, engine.evaluate, engine.resolve.presets; "
         "bad = {'streamlit', 'plotly', 'pandas', 'torch'} & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)})

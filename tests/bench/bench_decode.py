@@ -21,7 +21,7 @@ from engine.kernels.operators.attention import attention
 from engine.kernels.operators.decoder import Decoder, decode_step
 from engine.kernels.operators.halfprec import rounded_bits
 from engine.kernels.operators.halftree import pack_tree, tree_matvec
-from engine.kernels.operators.ranges import over_range
+from engine.kernels.threads.ranges import over_range
 
 LAYERS, WIDTH, HEADS, LENGTH = 24, 1024, 16, 512  # GPT-2 345M, half its context in the cache
 ROUNDS = 9

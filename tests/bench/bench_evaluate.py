@@ -7,7 +7,7 @@ import sys
 import time
 
 from engine.evaluate import evaluate
-from engine.presets import preset
+from engine.resolve.presets import preset
 
 
 def _seconds(code: str) -> float:

@@ -21,10 +21,10 @@ from engine.kernels.operators.depthwise import depthwise, narrow_groups, pack_de
 from engine.kernels.operators.norm import layer_norm
 from engine.kernels.operators.pool import global_average_pool, max_pool
 from engine.kernels.operators.quantise import quantise
-from engine.kernels.operators.ranges import fresh
 from engine.kernels.operators.rnn import gru_step, lstm_step, pack_cell
 from engine.kernels.operators.select import non_max_suppression, top_k
 from engine.kernels.operators.softmax import softmax
+from engine.kernels.threads.ranges import fresh
 from tests.reference.onnx_oracle import TensorProto, channels_first, helper, session
 
 Row = dict[str, Any]

@@ -17,8 +17,8 @@ from engine.evaluate import evaluate
 from engine.kernels.jit import kernel
 from engine.kernels.search.pareto import front_mask
 from engine.sweep import price, space_of, sweep
-from engine.sweep.blocks import Programs, families
-from engine.sweep.chunk import PIECE
+from engine.sweep.pricing.blocks import Programs, families
+from engine.sweep.pricing.chunk import PIECE
 from engine.sweep.space import Space
 
 FASTEST_PEER_PER_S = 26_828.0  # decode steps a second of aiconfigurator's compiled core, on one core of this class

@@ -21,14 +21,14 @@ import numpy as np
 import yaml
 from scipy.optimize import least_squares
 
-from engine.devices.gpu_operators.kinds import KINDS, Kind
-from engine.devices.gpu_operators.predict import named_part, variant_of
-from engine.devices.gpu_operators.record import NoModel, Part, facts
-from engine.devices.gpu_operators.rows import checked, read_rows
-from engine.devices.gpu_operators.slots import REGIME, REGIMES, SECONDS
+from engine.devices.gpu.operators.kinds import KINDS, Kind
+from engine.devices.gpu.operators.predict import named_part, variant_of
+from engine.devices.gpu.operators.record import NoModel, Part, facts
+from engine.devices.gpu.operators.rows import checked, read_rows
+from engine.devices.gpu.operators.slots import REGIME, REGIMES, SECONDS
 
 HERE = Path(__file__).parent / "gpu_operators"
-HOME = Path(__file__).parents[2] / "engine" / "devices" / "gpu_operators"
+HOME = Path(__file__).parents[2] / "engine" / "devices" / "gpu" / "operators"
 FLOOR_RATE = 0.08  # residuals in logarithms beyond this count linearly: a few rows are 10 to 100 times off
 WEIGHTS = {"sglang": 0.4, "int8_wo": 0.15, "int4_wo": 0.15, "sq": 0.15, "nvfp4": 0.5}
 MACHINE_KIND = "gemm"  # the kind whose rows set a generation's constants; the others add their own

@@ -31,7 +31,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
-from engine.presets import PRESETS
+from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 __all__ = ["Reader", "load", "served"]

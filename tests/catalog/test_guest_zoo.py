@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.choices import choices, default_scenario
-from engine.cli import main
-from engine.devices.family import Unsupported
+from engine.cli.main import main
+from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.measure import Bounds, measure_workload
+from engine.host.measure import Bounds, measure_workload
+from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode, encode
 from engine.sweep import FIGURES, sweep
 from hardware_specs.catalog import Catalog, default_catalog

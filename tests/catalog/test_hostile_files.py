@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.cli import main
+from engine.cli.main import main
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError, parse
 from model_zoo import WorkloadError, Zoo, default_zoo
-from model_zoo.importers.onnx_apart import Apart
-from model_zoo.importers.onnx_model import read_onnx
+from model_zoo.importers.onnx.model import read_onnx
+from model_zoo.importers.onnx.process import Apart
 from tests.catalog.onnx_files import FLOAT, conv, f32, model, node
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.choices import choices, default_scenario
 from engine.evaluate import evaluate
+from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode, encode
 from engine.sweep import FIGURES, inverse, sweep, table_rows
 from engine.sweep.goals import limits_of

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from onnxruntime import InferenceSession
 
 from model_zoo import build
-from model_zoo.importers.onnx_model import read_onnx
+from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 
 UINT8, INT8, INT32 = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32

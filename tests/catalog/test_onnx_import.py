@@ -7,7 +7,7 @@ from onnx import checker, load_model_from_string
 
 from model_zoo import WorkloadError, build
 from model_zoo.families.images import Net
-from model_zoo.importers.onnx_model import read_onnx
+from model_zoo.importers.onnx.model import read_onnx
 from tests.catalog.onnx_files import FLOAT, INT64, f32, i64, model, node
 
 

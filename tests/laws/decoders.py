@@ -17,13 +17,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from app import comparison, spaces
-from engine.cli_traffic import _arrivals, _law
-from engine.devices.family import Unsupported
-from engine.packed import ScenarioError
-from engine.presets import PRESETS
+from app.shared import comparison
+from app.views.sweep import spaces
+from engine.cli.traffic import _arrivals, _law
+from engine.devices.common.contract import Unsupported
+from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode, make, token_in
-from engine.settings import apply, parse_setting
+from engine.scenario.overrides import apply, parse_setting
+from engine.scenario.token import ScenarioError
 from engine.sweep import space_of
 from engine.traffic import Demand, Sla
 from hardware_specs.quantity import SpecError, parse

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.choices import choices, default_scenario, why_not
-from engine.devices.family import Unsupported
+from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
+from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.settings import apply
+from engine.scenario.overrides import apply
 from engine.sweep import Space, price, space_of
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog

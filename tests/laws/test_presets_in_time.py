@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from engine.choices import choices
-from engine.devices.family import Unsupported
-from engine.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.analyses.camera import placements
+from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
+from engine.analyses.machine import has_machine, machine
+from engine.analyses.node.at_work import links, splits, switch_gains
+from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.machine import has_machine, machine
-from engine.node import links, splits, switch_gains
-from engine.partition.tiers import placements
-from engine.presets import PRESETS
+from engine.resolve.choices import choices
+from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
 from engine.sweep import inverse, sensitivity, space_of, sweep, tile_table
 from engine.traffic import capacity

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.cost.error_bands import FILE
 from engine.devices import FAMILIES
 from engine.devices import family as family_of
 from engine.evaluate import evaluate
 from engine.published import claims, judge, predictions, residuals, validate
-from engine.published.bands import FILE
-from engine.published.elsewhere import compare
 from engine.published.headline import into
+from engine.published.other_sources import compare
 from engine.scenario import decode
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.devices.dfx_isa import program as isa
+from engine.devices.dfx import program as isa
 
 HALF = np.float16
 

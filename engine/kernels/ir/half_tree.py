@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from engine.kernels.ir.lanes import HALF, half_vector, has_f16c
+from engine.kernels.ir.microkernel import VL, load, splat
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
-from engine.kernels.operators.lanes import HALF, half_vector, has_f16c
-from engine.kernels.operators.microkernel import VL, load, splat
 
 __all__ = ["make_tile"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
-from engine.kernels.operators.lanes import lanes
 
 __all__ = ["LANES", "square"]
 

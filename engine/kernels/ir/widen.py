@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from engine.kernels.ir.lanes import half_vector
+from engine.kernels.ir.microkernel import load
 from engine.kernels.jit import JIT_ENABLED, intrinsic, types
-from engine.kernels.operators.lanes import half_vector
-from engine.kernels.operators.microkernel import load
 
 __all__ = ["STRIP", "make_widen"]
 

@@ -1,0 +1,1 @@
+"""Operators that run on this host, each with a slow twin in the tests."""

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from engine.kernels.ir.lanes import fetch
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.lanes import fetch
 from engine.kernels.operators.pointwise import exp32, gelu_erf32, gelu_tanh32, sigmoid32, tanh32
-from engine.kernels.operators.ranges import KernelError, over_range, require
+from engine.kernels.threads.ranges import KernelError, over_range, require
 
 __all__ = ["GELU_TABLE", "TABLE_ENTRIES", "TABLE_LIMIT", "activate", "gelu_table"]
 

@@ -18,17 +18,17 @@ from typing import Literal
 
 import numpy as np
 
+from engine.kernels.ir.attention import CACHED, store_value, weighted_rows, widen
+from engine.kernels.ir.conv import tile_rows
+from engine.kernels.ir.dot import AHEAD, ROWS, SPAN, STORED, dot_tile
+from engine.kernels.ir.lanes import lanes, prefetch
+from engine.kernels.ir.microkernel import VL
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.attend_ir import CACHED, store_value, weighted_rows, widen
 from engine.kernels.operators.conv import LINEAR, sweep_block
-from engine.kernels.operators.dot_ir import AHEAD, ROWS, SPAN, STORED, dot_tile
 from engine.kernels.operators.gemm import output
-from engine.kernels.operators.lanes import lanes, prefetch
-from engine.kernels.operators.microkernel import VL
 from engine.kernels.operators.pointwise import exp32
-from engine.kernels.operators.ranges import fresh, over_range, require, whole
 from engine.kernels.operators.softmax import row_max, row_sum
-from engine.kernels.operators.tile_ir import tile_rows
+from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
 __all__ = ["append", "ask_ahead", "attend_head", "attention"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels import jit
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.conv import LINEAR, sweep_block
-from engine.kernels.operators.lanes import lanes
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["block_vectors", "gemm_batched", "pack_columns"]
 

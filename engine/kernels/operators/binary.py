@@ -9,7 +9,7 @@ its threshold, which folds batch normalisation and sign into one integer compari
     binary_counts(x, packed)         # uint8 bits [B, K/8] -> int32 [B, N], differing bits, exact
     binary_fc(x, packed, threshold)  # int32 [N] thresholds -> uint8 bits [B, ceil(N/8)], bit j of byte i = neuron 8i+j
 
-Weights lie in panels of as many neurons as a tile of :mod:`engine.kernels.operators.binary_ir` takes, one word of a
+Weights lie in panels of as many neurons as a tile of :mod:`engine.kernels.ir.binary` takes, one word of a
 neuron to a lane, and rows pass over a panel while it stays in the first-level cache.
 """
 
@@ -20,11 +20,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.kernels.ir.binary import ACROSS, LINE, OPERATIONS_PER_WORD, TALL, VECTORS, pair_at, tile
+from engine.kernels.ir.microkernel import VL, aligned
 from engine.kernels.jit import kernel
-from engine.kernels.operators.binary_ir import ACROSS, LINE, OPERATIONS_PER_WORD, TALL, VECTORS, pair_at, tile
 from engine.kernels.operators.gemm import row_blocks
-from engine.kernels.operators.microkernel import VL, aligned
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["OPERATIONS_PER_WORD", "BinaryWeights", "binary_counts", "binary_fc", "pack_binary"]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, panels, tile
 from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import as_rows, output, pack_s8, row_blocks, rows_of
-from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, panels, tile
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["BLOCKS", "BlockWeights", "gemm_blocks", "pack_blocks", "quantise_blocks"]
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.operators.ranges import over_range, require
+from engine.kernels.threads.ranges import over_range, require
 
 __all__ = ["COMBINED", "Combination", "combine"]
 

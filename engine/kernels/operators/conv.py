@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.kernels.ir.conv import BLOCK_VECTORS, tile, tile_rows
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.lanes import lanes
-from engine.kernels.operators.ranges import fresh, over_range, require, whole
-from engine.kernels.operators.tile_ir import BLOCK_VECTORS, tile, tile_rows
+from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
 __all__ = ["PackedConv", "conv", "conv_shape", "pack_conv", "pad_spatial", "per_axis", "sweep_block"]
 

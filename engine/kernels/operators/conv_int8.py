@@ -13,11 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.kernels.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, tile
 from engine.kernels.jit import kernel
 from engine.kernels.operators.conv import PackedConv, conv_shape, corner_offsets, pad_spatial, per_axis, tap_offsets
 from engine.kernels.operators.gemm import Packed, gemm_u8, pack_s8, padded
-from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, tile
-from engine.kernels.operators.ranges import fresh, over_range, require, whole
+from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
 __all__ = ["PackedConvS8", "conv_u8", "pack_conv_s8"]
 

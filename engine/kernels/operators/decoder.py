@@ -2,8 +2,8 @@
 
 Weights and caches are read once, in their stored format, and all sums are float32: the bound is the memory stream. A
 layer is five phases (query, key and value; attention; projection; up with GELU; down), each dealt to the threads in
-pieces as they become free (:mod:`engine.kernels.gang`), so no thread goes back to Python between them. What a piece
-computes does not depend on who takes it: the result is the same for any number of threads.
+pieces as they become free (:mod:`engine.kernels.ir.phases`), so no thread goes back to Python between them. What a
+piece computes does not depend on who takes it: the result is the same for any number of threads.
 [FLOP] = 2 * layers * (4 D^2 + 2 D F) + 4 * layers * (length + 1) * D.
 """
 
@@ -16,14 +16,14 @@ from typing import Literal
 import numpy as np
 
 from engine.kernels import jit
-from engine.kernels.gang import counters, job_done, take_job, wait_for
+from engine.kernels.ir.attention import CACHED, store_value
+from engine.kernels.ir.dot import ROWS, SPAN, STORED, dot_tile
+from engine.kernels.ir.phases import counters, job_done, take_job, wait_for
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.attend_ir import CACHED, store_value
 from engine.kernels.operators.attention import ask_ahead, attend_head
-from engine.kernels.operators.dot_ir import ROWS, SPAN, STORED, dot_tile
 from engine.kernels.operators.pointwise import gelu_tanh32
-from engine.kernels.operators.ranges import fresh, over_range, require, whole
 from engine.kernels.operators.softmax import row_sum
+from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
 __all__ = ["Decoder", "decode_step"]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from engine.kernels.ir.depthwise import row_tile
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.conv import LINEAR, RELU, corner_offsets, pad_spatial, per_axis
-from engine.kernels.operators.depthwise_ir import row_tile
-from engine.kernels.operators.lanes import lanes
-from engine.kernels.operators.ranges import fresh, over_range, require, whole
+from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
 __all__ = ["PackedDepthwise", "depthwise", "narrow_groups", "pack_depthwise"]
 

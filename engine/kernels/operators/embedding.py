@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from engine.kernels.ir.embedding_bag import bag_block, decode_block
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.bag_ir import bag_block, decode_block
-from engine.kernels.operators.lanes import lanes
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["RowTable", "embedding_bag", "embedding_lookup", "pack_rows", "unpack_rows"]
 

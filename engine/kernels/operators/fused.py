@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.activation import activate
 from engine.kernels.operators.conv import (
@@ -23,10 +24,9 @@ from engine.kernels.operators.conv import (
     tap_offsets,
 )
 from engine.kernels.operators.gemm import output
-from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.norm import batch_norm
 from engine.kernels.operators.pool import STRIP, across, highest, max_pool
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = [
     "affine_relu_pool_breadth_first",

@@ -10,7 +10,7 @@ The API other operators build on (every array C-contiguous; any of M, N, K may b
 
 All take ``out=`` (written in place) and ``threads=``; results are bit-identical for any number of threads.
 Narrow weight formats are in :mod:`engine.kernels.operators.halfprec`. Packing follows
-:mod:`engine.kernels.operators.microkernel`.
+:mod:`engine.kernels.ir.microkernel`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from engine.kernels import jit
+from engine.kernels.ir.microkernel import EDGE, GROUP, INT_KIND, MR, NC, aligned, in_panels, panels, tile
 from engine.kernels.jit import kernel
-from engine.kernels.operators.microkernel import EDGE, GROUP, INT_KIND, MR, NC, aligned, in_panels, panels, tile
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = [
     "DEPTH",

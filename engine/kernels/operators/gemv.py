@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.ir.dot import PAIR_ROWS, ROWS, SPAN, STORED, dot_tile
+from engine.kernels.ir.microkernel import aligned
 from engine.kernels.jit import kernel
-from engine.kernels.operators.dot_ir import PAIR_ROWS, ROWS, SPAN, STORED, dot_tile
 from engine.kernels.operators.gemm import output
-from engine.kernels.operators.microkernel import aligned
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["SMALL_N", "gemv", "small_f32", "small_s32"]
 

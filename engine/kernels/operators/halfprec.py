@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.ir.microkernel import HAS_BF16, NC, in_panels, panels
 from engine.kernels.ir.widen import STRIP, make_widen
 from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import (
@@ -34,8 +35,7 @@ from engine.kernels.operators.gemm import (
     row_blocks,
     rows_of,
 )
-from engine.kernels.operators.microkernel import HAS_BF16, NC, in_panels, panels
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["FORMATS", "NarrowWeights", "gemm_bf16", "gemm_half", "gemm_narrow", "pack_narrow", "rounded_bits"]
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.ir.half_tree import make_tile
+from engine.kernels.ir.microkernel import VL
 from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import aligned
-from engine.kernels.operators.microkernel import VL
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["WIDTHS", "TreeWeights", "pack_tree", "tree_matvec"]
 

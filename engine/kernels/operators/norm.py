@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.operators.ranges import over_range, require, whole
 from engine.kernels.operators.softmax import row_sum
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["batch_norm", "layer_norm", "local_response_norm", "rms_norm"]
 

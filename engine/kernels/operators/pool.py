@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["adaptive_average_pool", "average_pool", "global_average_pool", "max_pool"]
 

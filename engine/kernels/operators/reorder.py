@@ -13,8 +13,8 @@ import numpy as np
 
 from engine.kernels.ir.square import LANES, square
 from engine.kernels.jit import kernel
-from engine.kernels.operators.ranges import over_range, require, whole
 from engine.kernels.operators.softmax import row_max, row_sum
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["argmax", "reduce_sum", "repeat_rows", "transpose"]
 

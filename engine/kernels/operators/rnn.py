@@ -13,12 +13,12 @@ from typing import Literal
 
 import numpy as np
 
+from engine.kernels.ir.conv import tile
+from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import kernel
 from engine.kernels.operators.conv import LINEAR
-from engine.kernels.operators.lanes import lanes
 from engine.kernels.operators.pointwise import sigmoid32, tanh32
-from engine.kernels.operators.ranges import fresh, over_range, require, whole
-from engine.kernels.operators.tile_ir import tile
+from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
 __all__ = ["PackedCell", "gru_step", "lstm_step", "pack_cell"]
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["roi_align"]
 

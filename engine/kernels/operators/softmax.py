@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.jit import inner, kernel
 from engine.kernels.operators.pointwise import exp_below32
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["row_max", "row_sum", "softmax"]
 

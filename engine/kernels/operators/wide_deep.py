@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.ir.lanes import prefetch
 from engine.kernels.jit import inner, kernel
-from engine.kernels.operators.lanes import prefetch
-from engine.kernels.operators.ranges import over_range, require, whole
+from engine.kernels.threads.ranges import over_range, require, whole
 
 __all__ = ["gather_codes_range", "gather_range", "hash_ids", "head_codes_range", "head_range", "wide_deep_inputs"]
 

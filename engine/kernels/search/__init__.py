@@ -1,0 +1,1 @@
+"""Searches over many priced designs: fronts, bins, thinning, tiles."""

@@ -1,0 +1,1 @@
+"""What pages share: the link, the one cache, formats, tables, words."""

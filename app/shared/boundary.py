@@ -1,0 +1,83 @@
+"""The one boundary of the app: whatever escapes a page, a part that reruns alone, or a callback is one sentence and a
+way back to the default. What it was, with its traceback, goes to the server's log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec
+
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.upkeep import Overdue
+from engine.devices.common.contract import Unsupported
+from engine.scenario import ScenarioError
+from hardware_specs.quantity import SpecError
+from model_zoo.schema import WorkloadError
+
+__all__ = ["bounded", "callback", "fragment"]
+
+_SAID = (Overdue, ScenarioError, SpecError, Unsupported, WorkloadError)  # their text is a sentence for a reader
+_FALLEN = "fallen"  # in the session: the sentence about a callback that failed
+_LONGEST = 300  # characters of a reason
+_log = logging.getLogger("inferscape")
+
+P = ParamSpec("P")
+
+
+def _why(error: Exception) -> str:
+    """One sentence about an error nobody expected there."""
+    _log.error("What escaped to the app's boundary", exc_info=error)
+    reason = str(error)[:_LONGEST].rstrip(".") if isinstance(error, _SAID) else ""
+    return f"{reason or f'The app stopped at {type(error).__name__}, which nobody expected'}."
+
+
+def _home() -> None:
+    """The session and the address as a newcomer has them (a callback)."""
+    st.session_state.clear()
+    st.query_params.clear()
+
+
+def _shown(what: str, key: str) -> None:
+    st.error(fmt.plain(what), icon=":material/error:")
+    st.button("Back to the default", key=f"fallen.{key}", on_click=_home)
+
+
+@contextmanager
+def bounded(what: str = "This page can't show what its link and its controls ask for", key: str = "page") -> Iterator:
+    """Show what escapes in one sentence, after ``what`` it is that can't be shown."""
+    fallen = st.session_state.pop(_FALLEN, None) if key == "page" else None
+    try:
+        if fallen:
+            _shown(f"That change was not made. {fallen}", "change")
+        yield
+    except Exception as error:
+        _shown(f"{what}. {_why(error)}", key)
+
+
+def callback(act: Callable[P, object]) -> Callable[P, None]:
+    """A callback that leaves the session to the page where it fails: the page then says so."""
+
+    @wraps(act)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            act(*args, **kwargs)
+        except Exception as error:
+            st.session_state[_FALLEN] = _why(error)
+
+    return guarded
+
+
+def fragment(draw: Callable[P, None]) -> Callable[P, None]:
+    """A part of a page that reruns alone, with a boundary of its own: the rest of the page stays."""
+
+    @wraps(draw)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        with bounded("This part can't be shown", getattr(draw, "__name__", "part")):
+            draw(*args, **kwargs)
+
+    return st.fragment(guarded)

@@ -1,0 +1,193 @@
+"""The only cache. Everything in it is immutable and found by a scenario's token or by nothing at all."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.shared import formats as fmt
+from engine.cost.report import Report
+from engine.evaluate import evaluate
+from engine.resolve.choices import Choices, choices
+from engine.scenario import decode
+
+if TYPE_CHECKING:
+    from app.shared.load import Answer, Group, Load, Spot
+    from app.shared.site import Site
+    from engine.analyses.machine import Machine
+    from engine.analyses.microservice import Microservice
+    from engine.analyses.node.load import LoadCurve
+    from engine.analyses.node.timeline import Timeline as NodeTimeline
+    from engine.numerics.workflow import Found
+    from engine.sweep import Attribution
+    from engine.traffic import Sla, Timeline
+    from engine.traffic.serving import Offer
+
+__all__ = [
+    "arrangements", "attribution", "batch_inside", "keep_modules", "load_answer", "load_point", "load_window",
+    "machine", "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study",
+    "published", "report", "warm_up",
+]  # fmt: skip
+
+# frozen dataclasses: their repr says all of them
+_BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {
+    "app.shared.load.Load": repr, "app.shared.site.Site": repr, "engine.traffic.sla.Sla": repr
+}  # fmt: skip
+
+
+@st.cache_resource(max_entries=512, show_spinner=False)
+def report(token: str) -> Report:
+    """Report of a token; raises what `decode` and `evaluate` raise, and then keeps nothing."""
+    return evaluate(decode(token))
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def options(token: str) -> Choices:
+    """What may be picked beside a scenario."""
+    return choices(decode(token))
+
+
+@st.cache_resource(max_entries=512, show_spinner=False)
+def attribution(base: str, other: str, figure: str) -> Attribution:
+    """Where the difference of a figure between two tokens comes from; every mixture of both is evaluated."""
+    from engine.sweep import attribute  # read when two scenarios are first compared
+
+    return attribute(decode(base), decode(other), figure)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def machine(token: str) -> Machine:
+    """Units, fabric, tiles and arithmetic of a scenario's machine; small networks are run for it."""
+    from engine.analyses.machine import (
+        machine as machine_of,  # compiled products, read when its part of a page is first opened
+    )
+
+    return machine_of(decode(token))
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def pool(token: str, devices: int, clients: int, cores: int, query_ms: float) -> Microservice:
+    """A scenario's pool with clients; raises what `microservice` raises."""
+    from engine.analyses.microservice import Client, microservice  # compiled queues, read when the page is first opened
+
+    return microservice(decode(token), devices, clients, Client(cores, fmt.MILLISECOND.si(query_ms)))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def pool_waits(token: str, devices: int, cores: int, query_ms: float) -> tuple[tuple[int, float], ...]:
+    """The 95th percentile along the number of clients."""
+    from engine.analyses.microservice import Client, waits
+
+    return waits(decode(token), devices, Client(cores, fmt.MILLISECOND.si(query_ms)))
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def published() -> list[dict]:
+    """Every published figure beside its prediction."""
+    from engine.published import validate  # its predictions are read when the page is first opened
+
+    return validate()
+
+
+@st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)
+def load_answer(load: Load, sla: Sla) -> Answer:
+    """What a scenario carries inside an agreement, and the curve."""
+    from app.shared.load import answer  # compiled queues, read when the page that shows them is first opened
+
+    return answer(load, sla)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)
+def load_point(load: Load, sla: Sla, qps: float) -> Spot:
+    """One load in full."""
+    from app.shared.load import point
+
+    return point(load, sla, qps, load_answer(load, sla).capacity)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
+def load_window(load: Load, qps: float) -> Timeline:
+    """Forty requests on their way."""
+    from app.shared.load import window
+
+    return window(load, qps)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def batch_inside(token: str, seconds: float, batches: tuple[int, ...]) -> int:
+    """The largest of some batches that a scenario answers in so many seconds."""
+    from engine.traffic.scenario_load import batch_inside as found
+
+    return found(decode(token), seconds, batches)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def arrangements(token: str) -> dict[str, str | None]:
+    """How many queues a scenario can be, with reasons where it can't."""
+    from engine.traffic.arrangements import arrangements as found
+
+    return found(decode(token))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
+def offers(load: Load, sla: Sla, site: Site, others: tuple[Group, ...]) -> tuple[Offer, ...]:
+    """A load's demand on its own system and on others at an equal agreement."""
+    from app.shared.load import offers as found
+
+    return found(load, sla, site, others)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def node_curves(token: str, limit_s: float | None) -> tuple[LoadCurve, LoadCurve]:
+    """Latency along the load of a node, and of its host alone."""
+    from engine.analyses.node.load import (  # compiled queues, read when the page that shows them is first opened
+        curve,
+        on_host,
+    )
+
+    return curve(decode(token), limit_s), on_host(decode(token), limit_s)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
+    """Requests in flight on a node, one card core by core."""
+    from engine.analyses.node.timeline import timeline
+
+    return timeline(decode(token), requests, card)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def precision_study(name: str, bound: float, wide: str) -> Found:
+    """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
+    from engine.numerics.workflow import study
+
+    return study(name, bound, wide)
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def warm_up(token: str) -> None:
+    """First evaluation and imports done before anybody waits; then everything alive is frozen.
+
+    Streamlit collects garbage after every rerun; with numba, plotly and pandas loaded that would be most of a rerun's
+    time, and none of it is garbage.
+    """
+    import plotly.graph_objects  # noqa: F401  # imported so that the first page finds it loaded
+    import pyarrow  # noqa: F401  # the same
+
+    report(token)
+    gc.collect()
+    keep_modules()
+
+
+_frozen = {"modules": 0}
+
+
+def keep_modules() -> None:
+    """Freeze again once a page has loaded modules of its own: collecting those after each rerun holds up readers."""
+    if len(sys.modules) != _frozen["modules"]:
+        _frozen["modules"] = len(sys.modules)
+        gc.freeze()

@@ -1,0 +1,239 @@
+"""Up to eight scenarios side by side, as one token in the address bar (``c``), and as this session's comparison.
+
+The token is the version, the baseline's place, and the scenarios' own tokens, each with its note: ``10~1z..~1z..``.
+Every scenario keeps its own checksum, so a damaged part costs that part and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qs, urlsplit
+
+import streamlit as st
+
+from app.shared import link
+from app.shared.boundary import callback
+from engine.scenario import Scenario, ScenarioError, encode, token_in
+
+__all__ = [
+    "LETTERS",
+    "LIMIT",
+    "MOST",
+    "NOTE_LIMIT",
+    "PARAM",
+    "Comparison",
+    "Entry",
+    "add",
+    "annotate",
+    "compare_now",
+    "paste",
+    "read",
+    "rebase",
+    "remove",
+    "shown",
+    "sync",
+    "write",
+]
+
+PARAM = "c"
+VERSION = 1
+LETTERS = "ABCDEFGH"
+MOST = len(LETTERS)
+LIMIT = 6_144  # characters; with the session's own two tokens still below the 8 kB a proxy takes
+NOTE_LIMIT = 200  # characters
+_PARTS_MAX = 64  # looked at; a longer list is not a comparison somebody made
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scenario and what its user wrote about it."""
+
+    scenario: Scenario
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scenarios in order; deltas refer to ``entries[baseline]``."""
+
+    entries: tuple[Entry, ...]
+    baseline: int = 0
+
+
+def _clean(note: str) -> str:
+    """A note as one line of bounded length."""
+    return " ".join("".join(c if c.isprintable() else " " for c in note).split())[:NOTE_LIMIT].strip()
+
+
+def write(comparison: Comparison) -> str:
+    """Token of a comparison."""
+    parts = []
+    for entry in comparison.entries:
+        note = base64.urlsafe_b64encode(_clean(entry.note).encode()).rstrip(b"=").decode()
+        parts.append(encode(entry.scenario) + (f".{note}" if note else ""))
+    return f"{VERSION}{comparison.baseline}~" + "~".join(parts)
+
+
+def read(token: str) -> tuple[Comparison, str | None]:
+    """Comparison of a token, and one sentence where some of it is left out; ScenarioError where nothing is readable."""
+    if len(token) > LIMIT:
+        raise ScenarioError(f"This comparison has {len(token):,} characters; at most {LIMIT:,} are allowed")
+    head, _, rest = token.partition("~")
+    if len(head) != 2 or not head.isascii() or not head.isdigit() or not rest:
+        raise ScenarioError("This comparison is damaged: it does not begin like one")
+    version, baseline = int(head[0]), int(head[1])
+    if version != VERSION:
+        made = "a newer version" if version > VERSION else "no version that exists"
+        raise ScenarioError(f"This comparison was made by {made} ({version}; this server reads {VERSION})")
+    given = rest.split("~", _PARTS_MAX)
+    entries: list[Entry] = []
+    lost: list[tuple[int, str]] = []
+    kept_baseline = None
+    for at, part in enumerate(given[:MOST]):
+        scenario_token, _, note = part.partition(".")
+        try:
+            scenario = link.read(scenario_token)
+        except ScenarioError as error:
+            lost.append((at, str(error).rstrip(".")))
+            continue
+        if at == baseline:
+            kept_baseline = len(entries)
+        entries.append(Entry(scenario, _note(note)))
+    if not entries:
+        raise ScenarioError(f"This comparison has no scenario that can be read. {lost[0][1]}")
+    return Comparison(tuple(entries), kept_baseline or 0), _left_out(lost, len(given), kept_baseline is None)
+
+
+def _note(text: str) -> str:
+    """A note out of a link; what is not text is no note."""
+    try:
+        return _clean(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode())
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _left_out(lost: list[tuple[int, str]], given: int, rebased: bool) -> str | None:
+    """One sentence on everything a link held and the comparison does not."""
+    said = []
+    if lost:
+        places = " and ".join(str(at + 1) for at, _ in lost[-2:])
+        places = ", ".join([*(str(at + 1) for at, _ in lost[:-2]), places])
+        plural = "s" if len(lost) > 1 else ""
+        said.append(f"scenario{plural} {places} of this comparison {'are' if plural else 'is'} left out ({lost[0][1]})")
+    if given > MOST:
+        said.append(f"only the first {MOST} scenarios of this comparison are read")
+    if rebased:
+        said.append("the first one is the baseline")
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if said else None
+
+
+def _derived() -> Comparison:
+    """What is compared before anybody chose: this scenario with its baseline."""
+    now = Entry(link.current())
+    token = link.baseline()
+    if token and token != st.session_state.token:
+        pair = Comparison((Entry(link.read(token)), now))
+        if len(write(pair)) <= LIMIT:
+            return pair
+    return Comparison((now,))
+
+
+def shown() -> Comparison:
+    """The comparison of this session."""
+    found: Comparison | None = st.session_state.get("comparison")
+    return found or _derived()
+
+
+def sync() -> str | None:
+    """Once a run of the page: the address wins over the session, the session repairs the address.
+
+    Returns the sentence to show where the address held something that can't be read.
+    """
+    ss = st.session_state
+    given = st.query_params.get(PARAM, "")
+    message = None
+    if given and given != write(shown()):
+        try:
+            ss.comparison, message = read(given)
+        except ScenarioError as error:
+            message = f"{str(error).rstrip('.')}. Showing {'your' if ss.get('comparison') else 'the usual'} comparison."
+    _mirror()
+    return message
+
+
+def _mirror() -> None:
+    token = write(shown())
+    if st.query_params.get(PARAM) != token:
+        st.query_params[PARAM] = token
+
+
+def _take(comparison: Comparison) -> bool:
+    """Make it the session's if a link can hold it."""
+    if len(write(comparison)) > LIMIT:
+        st.session_state.compare_problem = (
+            f"A link of {len(write(comparison)):,} characters would be needed; at most {LIMIT:,} are allowed. "
+            "Remove a scenario or shorten a note. Nothing was changed."
+        )
+        return False
+    st.session_state.comparison = comparison
+    if PARAM in st.query_params:  # else another page is open, and its address is not ours
+        _mirror()
+    return True
+
+
+@callback
+def add(*entries: Entry) -> None:
+    """Put scenarios beside the others (a callback); the ones that are there already stay where they are."""
+    now = shown()
+    fresh = tuple(e for e in entries if all(e.scenario != old.scenario for old in now.entries))
+    room = MOST - len(now.entries)
+    if _take(replace(now, entries=now.entries + fresh[:room])) and len(fresh) > room:
+        st.session_state.compare_problem = f"{MOST} scenarios fit beside each other; remove one to add another."
+
+
+def paste(text: str) -> None:
+    """Add what a link or a token holds: a scenario, or all of a comparison (a callback)."""
+    text = text.strip()
+    try:
+        whole = parse_qs(urlsplit(text).query).get(PARAM) if "?" in text else None
+        if whole:
+            found, message = read(whole[0])
+            add(*found.entries)
+            if message:
+                st.session_state.compare_problem = message
+        else:
+            add(Entry(link.read(token_in(text))))
+    except (ScenarioError, ValueError) as error:
+        reason = str(error) if isinstance(error, ScenarioError) else "This is no link"
+        st.session_state.compare_problem = f"{reason.rstrip('.')}. Nothing was added."
+
+
+@callback
+def remove(at: int) -> None:
+    """Take one away (a callback); the last one stays."""
+    now = shown()
+    if len(now.entries) > 1 and at < len(now.entries):
+        entries = now.entries[:at] + now.entries[at + 1 :]
+        baseline = 0 if at == now.baseline else now.baseline - (at < now.baseline)
+        _take(Comparison(entries, baseline))
+
+
+def rebase(at: int) -> None:
+    """Let the deltas refer to another one (a callback)."""
+    _take(replace(shown(), baseline=at))
+
+
+def annotate(at: int, note: str) -> None:
+    """Write a note beside one (a callback)."""
+    now = shown()
+    entry = replace(now.entries[at], note=_clean(note))
+    _take(replace(now, entries=(*now.entries[:at], entry, *now.entries[at + 1 :])))
+
+
+def compare_now() -> None:
+    """Take the session's scenario to the Compare page (from a page's body: a callback knows no pages)."""
+    add(Entry(link.current()))
+    st.switch_page("views/compare/page.py", query_params=link.address() | {PARAM: write(shown())})

@@ -1,0 +1,127 @@
+"""The roofline: roofs of one device, and its operators under them. Pure, like `charts`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app.shared import formats as fmt
+from app.shared.figures.labels import BESIDE, Plot
+from app.shared.figures.roofs import Level, draw_roofs
+from app.shared.figures.style import MARKERS, NEUTRAL, PALETTE, RESOURCE_LABELS, level_name, log_axis, style
+from engine.cost.report import OpRow, Report
+from engine.devices.common.contract import RESOURCES
+from engine.scenario.formats import LABELS
+
+__all__ = ["Point", "points", "roofline"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One operator: intensity [FLOP/B] against the memory level it is drawn for, and achieved rate [FLOP/s]."""
+
+    op: OpRow
+    intensity: float
+    rate: float
+    level: str
+
+    @classmethod
+    def of(cls, op: OpRow) -> Point | None:
+        """None for an operator without arithmetic or without any traffic: a roofline has no place for it."""
+        if op.flops <= 0 or op.time_s <= 0:
+            return None
+        if op.offchip_bytes > 0:
+            return cls(op, op.flops / op.offchip_bytes, op.flops / op.time_s, "offchip")
+        if op.onchip_bytes > 0:
+            return cls(op, op.flops / op.onchip_bytes, op.flops / op.time_s, "onchip")
+        return None
+
+
+def points(report: Report) -> list[Point]:
+    """Operators of the device whose roofs are drawn: the one that spends most of the time."""
+    spent: dict[str, float] = {}
+    for op in report.ops:
+        spent[op.device] = spent.get(op.device, 0.0) + op.time_s
+    busiest = max(spent, key=lambda device: spent[device], default="")
+    return [p for p in map(Point.of, report.ops) if p and p.op.device == busiest]
+
+
+def _roofs(plot: Plot, report: Report) -> None:
+    roof = report.roofline
+    levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
+    draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels)
+
+
+def _operators(drawn: list[Point], dark: bool) -> list[dict[str, Any]]:
+    slowest = max((p.op.time_s for p in drawn), default=1.0)
+    traces = []
+    for resource in RESOURCES:
+        group = [p for p in drawn if p.op.bound == resource]
+        if not group:
+            continue
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [p.intensity for p in group],
+                "y": [p.rate for p in group],
+                "mode": "markers",
+                "marker": {
+                    "symbol": MARKERS[resource],
+                    "color": PALETTE[resource][dark],
+                    "size": [8 + 9 * math.sqrt(p.op.time_s / slowest) for p in group],
+                    "opacity": 0.92,
+                    "line": {"width": 0},
+                },
+                "customdata": [p.op.name for p in group],
+                "hovertemplate": [
+                    f"<b>{p.op.name}</b>, {p.op.phase}"
+                    f"<br>{fmt.si(p.rate, 'FLOP/s')}, {fmt.percent(p.op.peak_used)} of peak"
+                    f"<br>{fmt.si(p.intensity, 'FLOP/B')} of {RESOURCE_LABELS[p.level].lower()} traffic"
+                    f"<br>limited by {RESOURCE_LABELS[resource].lower()}<extra></extra>"
+                    for p in group
+                ],
+            }
+        )
+    return traces
+
+
+def roofline(report: Report, dark: bool, baseline: Report | None = None, width: float = 400.0) -> go.Figure:
+    """Roofs of one device and its operators: size is time, shape and hue are what each is limited by.
+
+    `width` is the plot area labels are laid out for. [px]
+    An operator without off-chip traffic stands at its on-chip intensity. Hollow points are the baseline's operators.
+    A bound (the roofs) beside an estimate (the points).
+    """
+    drawn = points(report)
+    hollow = points(baseline) if baseline else []
+    peak = report.roofline.peak_flops_per_s
+    xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
+    ys = [p.rate for p in drawn + hollow] + [peak]
+    plot = Plot((min(xs, default=0.1) / 8, max(xs, default=100.0) * 6), (min(ys) / 3, max(ys) * 4), width, 220.0)
+    for p in drawn:
+        plot.mark(p.intensity, p.rate)
+    _roofs(plot, report)
+    if hollow:
+        plot.data.append(
+            {
+                "type": "scatter",
+                "x": [p.intensity for p in hollow],
+                "y": [p.rate for p in hollow],
+                "mode": "markers",
+                "marker": {"symbol": [f"{MARKERS[p.op.bound]}-open" for p in hollow], "color": NEUTRAL, "size": 8},
+                "hovertemplate": [
+                    f"<b>{p.op.name}</b>, baseline<br>{fmt.si(p.rate, 'FLOP/s')}<extra></extra>" for p in hollow
+                ],
+            }
+        )
+    named: dict[str, Point] = {}
+    for p in sorted(drawn, key=lambda p: -p.op.time_s):
+        named.setdefault(p.op.name, p)  # the same operator of two phases is named once
+    for name, p in list(named.items())[:3]:
+        plot.label(p.intensity, p.rate, name, BESIDE)
+    x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
+    y = log_axis(*plot.y, "Performance (FLOP/s)")
+    return style(plot.data + _operators(drawn, dark), x, y, 300, dark, notes=plot.notes)

@@ -1,0 +1,126 @@
+"""The smallest change of each knob that makes a scenario work, as the engine's inverse finds it, and what binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.shared import cached, glossary
+from engine.devices.common.contract import Unsupported
+from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.formats import BITS
+from engine.sweep import Axis, Limit, Space, inverse
+
+__all__ = ["Fix", "fixes", "neighbours"]
+
+
+_BINDS = {
+    "fits": "no longer fit in memory", "latency_s": "miss the latency limit", "power_w": "miss the power limit",
+    "capex_usd": "miss the budget",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A changed scenario, the change in words, and what stops a smaller one (`one step less would ...`)."""
+
+    label: str
+    scenario: Scenario
+    stops: str = ""
+
+
+def _works(scenario: Scenario) -> bool:
+    try:
+        return not cached.report(encode(scenario)).problems
+    except (ScenarioError, Unsupported):
+        return False
+
+
+def _knobs(s: Scenario) -> Iterator[Axis]:
+    """Each knob with the values that are offered, the present one among them; what belongs together is one axis."""
+    offered = cached.options(encode(s))
+
+    def axis(path: str, values: Iterable[Any]) -> Axis:
+        return Axis(path, tuple(sorted({*values, getattr(s, path)})))
+
+    yield axis("devices", offered.device_counts)
+    shared = [c for c in ("tensor", "tables", "pinned") if c in offered.schemes and c != s.scheme]
+    both = [{"devices": n, "scheme": c} for c in shared for n in offered.device_counts if n != s.devices]
+    yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *both))
+    fewer = sorted((f for f in offered.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
+    yield Axis("precision", (s.precision, *fewer))
+    yield axis("batch", (b for b in offered.batches if b < s.batch))
+    yield axis("streams", (s.streams >> i for i in range(1, s.streams.bit_length())))
+    if offered.input_label:
+        yield axis("inputs", (s.inputs >> i for i in range(1, s.inputs.bit_length())))
+
+
+def _asked(s: Scenario, knob: Axis) -> Fix | None:
+    """The smallest change of one knob that keeps every limit: the question that the Sweep page asks of many."""
+    now = {"devices": s.devices, "scheme": s.scheme} if knob.path == "both" else getattr(s, knob.path)
+    if len(knob) < 2:
+        return None
+    limits = tuple(Limit(name, True, value) for name, value in s.limits.model_dump().items() if value is not None)
+    try:
+        answer = inverse(Space(s, (knob,), limits=limits), {knob.path: now})
+    except ScenarioError:
+        return None  # no value of this knob runs
+    if not answer.met or not answer.changes:
+        return None
+    _, to = answer.changes[knob.path]
+    change = dict(to) if isinstance(to, Mapping) else {knob.path: to}
+    return Fix(_said(s, change), answer.scenario, _BINDS.get(answer.binding.split(" ")[0], ""))
+
+
+def _said(s: Scenario, change: dict) -> str:
+    if change.keys() == {"overrides"}:
+        return "Catalog values instead of yours"
+    if change.keys() == {"tile"}:
+        return "Best tile instead of yours"
+    parts = []
+    if "devices" in change:
+        parts.append(f"{change['devices']} device{'s' if change['devices'] > 1 else ''} instead of {s.devices}")
+    if "scheme" in change:
+        parts[-1:] = [f"{change['devices']} devices, {glossary.SCHEMES[change['scheme']].lower()}"]
+    if "precision" in change:
+        parts.append(f"{glossary.format_label(change['precision'])} instead of {glossary.format_label(s.precision)}")
+    for name in ("batch", "streams"):
+        if name in change:
+            parts.append(f"{name.capitalize()} {change[name]} instead of {getattr(s, name)}")
+    if "inputs" in change:
+        parts.append(f"Input length {change['inputs']} instead of {s.inputs}")
+    return ", ".join(parts)
+
+
+def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
+    """Up to `most` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
+    found = []
+    for knob in _knobs(scenario):
+        fix = _asked(scenario, knob)
+        if fix is not None and _works(fix.scenario):
+            found.append(fix)
+        if len(found) == most:
+            return found
+    for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
+        (name,) = change
+        if getattr(scenario, name) and _works(changed := scenario.with_(**change)):
+            found.append(Fix(_said(scenario, change), changed))
+    return found[:most]
+
+
+def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:
+    """(system, workload) pairs that can run, nearest to one that can't: its system, then its workload."""
+    from engine.resolve.choices import why_not
+    from hardware_specs.catalog import default_catalog
+    from model_zoo.catalog import default_zoo
+
+    zoo = default_zoo()
+    family = zoo.workload(scenario.workload).family
+    loads = sorted(zoo.ids(), key=lambda id: (zoo.workload(id).family != family, id))
+    here = next(((scenario.system, id) for id in loads if why_not(scenario.system, id) is None), None)
+    systems = sorted(
+        default_catalog().ids("systems"), key=lambda id: (default_catalog().system(id).document is None, id)
+    )
+    there = next(((id, scenario.workload) for id in systems if why_not(id, scenario.workload) is None), None)
+    return [pair for pair in (here, there) if pair][:most]

@@ -1,0 +1,224 @@
+"""The words of the app: labels, one-line helps, and what a number means in a sentence. No numbers are made here."""
+
+from __future__ import annotations
+
+from app.shared import formats as fmt
+from app.shared import specs
+from app.shared.figures.roofline import points
+from app.shared.figures.style import RESOURCE_LABELS, level_name
+from engine.cost.report import MemoryRow, Report
+from engine.resolve.bind import bind
+from engine.scenario import Scenario
+from engine.scenario.formats import BITS, LABELS
+from model_zoo.catalog import default_zoo
+
+__all__ = [
+    "HELP",
+    "KINDS",
+    "SCHEMES",
+    "answer_breakdown",
+    "answer_fits",
+    "answer_links",
+    "answer_roofline",
+    "answer_timeline",
+    "changed",
+    "format_label",
+    "knobs",
+    "per",
+    "rate_unit",
+    "tidy",
+]
+
+HELP = {
+    "latency": "Time from input present to output ready, for one request, unloaded.",
+    "ttft": "Time to first token (prefill).",
+    "tpot": "Time per output token after the first (decode).",
+    "throughput": "Work finished per second by the whole system at this batch.",
+    "perf_per_watt": "Throughput divided by power, of the parts that the assumptions list; tok/s/W equals tok/J.",
+    "capex": "Purchase price of the devices in use, with switch and chassis where the system lists them; list prices.",
+    "batch": "Requests processed together; larger batches reuse each weight read.",
+    "streams": "Batches in flight at once on one device.",
+    "precision": "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
+    "tile": "Block of the operand kept on chip at once.",
+    "scheme": "How the model lies on the devices: copies, shards, or layer ranges.",
+    "split": "Operators before the cut run on the first executor, the rest on the second.",
+    "overrides": "A hardware value changed by you from the catalog's; it carries its unit, as in 460 GB/s.",
+    "peak_used": "Achieved rate over the dense peak of this precision.",
+    "bound": "Resource whose time is longest for this operator, after overlap.",
+    "baseline": "The scenario that deltas refer to.",
+}
+KINDS = {"cpu": "CPU", "gpu": "GPU", "card": "Card", "npu": "NPU", "dfx": "FPGA", "smartnic": "SmartNIC"}
+SCHEMES = {
+    "single": "Single",
+    "replicas": "Replicas",
+    "tensor": "Tensor",
+    "tables": "Tables",
+    "pinned": "Pinned",
+    "split": "Split",
+    "on-path": "On path",
+}
+_BLOCKS = ("dfx", "npu", "card", "cpu", "gpu", "smartnic")  # parts of a spec that a label need not name
+_TINY = {"sample": "smpl"}  # on half of a phone
+_SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
+_WAITS = {
+    "compute": "of it is arithmetic",
+    "offchip": "waits for off-chip memory",
+    "onchip": "waits for on-chip memory",
+    "links": "waits for links",
+    "host": "is spent on the host",
+    "overhead": "is overhead",
+}
+
+
+def format_label(name: str) -> str:
+    """A number format as people write it."""
+    return LABELS.get(name, name)
+
+
+def tidy(label: str) -> str:
+    """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
+    words = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
+    shown = [format_label(w) if w in BITS else w for w in words if w not in _BLOCKS or len(words) == 1]
+    return level_name(" ".join(shown))
+
+
+def rate_unit(unit: str, tiny: bool = False) -> str:
+    """`token` -> `tok`: the short form that carries a rate."""
+    return _SHORT.get(unit, _TINY.get(unit, unit) if tiny else unit)
+
+
+def per(report: Report) -> str:
+    """What one headline latency belongs to."""
+    batch = report.scenario.batch
+    if batch > 1:
+        return f"batch of {batch}"
+    return "request" if report.ttft_s is not None else report.unit
+
+
+def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
+    """A scenario's knobs in words, those every reader needs first, then whatever differs from the pair's default."""
+    parts = [f"batch {scenario.batch:,}"]
+    if scenario.inputs > 1 or scenario.outputs > 1:
+        parts.append(f"{scenario.inputs:,} in, {scenario.outputs:,} out")
+    parts.append(format_label(scenario.precision))
+    if scenario.layers:
+        formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
+        parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
+    if scenario.tile:
+        parts.append("tile " + " × ".join(map(str, scenario.tile)))
+    parts.append(
+        SCHEMES.get(scenario.scheme, scenario.scheme).lower()
+        + (f" on {scenario.devices}" if scenario.devices > 1 else "")
+    )
+    if scenario.streams > 1:
+        parts.append(f"{scenario.streams} streams")
+    if scenario.scheme == "split":
+        parts.append(f"cut at {scenario.split}")
+    called = default_zoo().family(scenario.workload).adjustable
+    parts += [
+        f"{_in_text(called[name][0] if name in called else name)} {fmt.decimal(value)}"
+        for name, value in scenario.params.items()
+    ]
+    normal = default.switches if default else {}
+    named = {s.name: _in_text(s.label) for s in bind(scenario.with_(overrides={})).family.switches}
+    parts += [
+        f"{named.get(name, name)} {'on' if on else 'off'}"
+        for name, on in scenario.switches.items()
+        if on != normal.get(name, on)
+    ]
+    parts += [f"{tidy(label)} {value}" for label, value in specs.overridden(scenario)]
+    return parts
+
+
+def _in_text(label: str) -> str:
+    """A label amid a line: `Fused operators` -> `fused operators`, `FP16 features` as it is."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
+
+
+def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
+    """What of a scenario another one has otherwise, each as `precision FP16, not BF16`, beside system and workload.
+
+    The request's own lengths and parameters are another workload's to set: they are compared on the same one. A switch
+    that is gone counts where it was turned: it stood otherwise than in `own`, the usual scenario of the former pair.
+    """
+
+    def partition(s: Scenario) -> str:
+        return SCHEMES.get(s.scheme, s.scheme).lower() + (f" on {s.devices}" if s.devices > 1 else "")
+
+    fields = {
+        "batch": lambda s: f"{s.batch:,}",
+        "precision": lambda s: format_label(s.precision),
+        "partition": partition,
+        "streams": lambda s: f"{s.streams:,}",
+        "tile": lambda s: " × ".join(map(str, s.tile)) or "automatic",
+        "what-ifs": lambda s: f"{len(s.overrides)}" if s.overrides else "none",
+        "layer formats": lambda s: f"{len(s.layers)}" if s.layers else "none",
+    }
+    if was.workload == now.workload:
+        fields |= {"input": lambda s: f"{s.inputs:,}", "output": lambda s: f"{s.outputs:,}"}
+        fields |= {"parameters": lambda s: ", ".join(f"{k} {fmt.decimal(v)}" for k, v in s.params.items()) or "its own"}
+    both = ((name, write(was), write(now)) for name, write in fields.items())
+    rows = [f"{name} {new}, not {old}" for name, old, new in both if old != new]
+    normal = own.switches if own else {}
+    lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
+    named = {s.name: _in_text(s.label) for s in bind(was.with_(overrides={})).family.switches}
+    return rows + ([f"without {', '.join(named.get(name, name) for name in lost)}"] if lost else [])
+
+
+def answer_breakdown(report: Report) -> str:
+    """What most of the time is spent on."""
+    return f"{fmt.percent(report.breakdown[report.bound] / report.latency_s)} {_WAITS[report.bound]}"
+
+
+def answer_roofline(report: Report) -> str:
+    """How many of the drawn operators the commonest limit holds."""
+    bounds = [p.op.bound for p in points(report)]
+    if not bounds:
+        return "no operator does arithmetic against memory"
+    most = max(set(bounds), key=lambda name: (bounds.count(name), name))
+    noun = "operator is" if len(bounds) == 1 else "operators are"
+    return f"{bounds.count(most)} of {len(bounds)} {noun} limited by {RESOURCE_LABELS[most].lower()}"
+
+
+def answer_fits(report: Report) -> str:
+    """Which memory levels are over capacity, else which is fullest."""
+    rows = [row for row in report.memory if row.required] or list(report.memory)
+    if not rows:
+        return "no memory level is modelled"
+    over = [row for row in rows if not row.fits]
+    if over:
+        names = " and ".join(dict.fromkeys(level_name(row.level) for row in over))
+        rest = len(rows) - len(over)
+        return f"{names} {'is' if len(over) == 1 else 'are'} over capacity" + (
+            f"; the other {rest} fit" if rest else ""
+        )
+    held = [row for row in report.memory if row.required or row.need_bytes <= row.capacity_bytes]
+    full = max(held or rows, key=lambda row: row.need_bytes / row.capacity_bytes)
+    part = list(dict.fromkeys(level_name(row.level) for row in report.memory if not row.required and _spills(row)))
+    said = f"all that must fit does, {' and '.join(part)} {'hold' if len(part) > 1 else 'holds'} a part" if part else ""
+    used = fmt.percent(full.need_bytes / full.capacity_bytes)
+    return f"{said or 'everything fits'}; {level_name(full.level)} is {used} full"
+
+
+def _spills(row: MemoryRow) -> bool:
+    return row.need_bytes > row.capacity_bytes
+
+
+def answer_links(report: Report) -> str:
+    """How busy the busiest wire is."""
+    busiest = max(report.links, key=lambda row: row.utilisation)
+    if busiest.utilisation < 0.005:
+        return "no wire is busy"
+    return f"{busiest.name} is {fmt.percent(busiest.utilisation)} busy"
+
+
+def answer_timeline(report: Report) -> str:
+    """How busy each unit is over the shown piece."""
+    end = max((s.start_s + s.duration_s for s in report.timeline), default=0.0)
+    if not end:
+        return "nothing is timed"
+    busy: dict[str, float] = {}
+    for span in report.timeline:
+        busy[span.unit] = busy.get(span.unit, 0.0) + span.duration_s
+    shown = sorted(busy.items(), key=lambda item: -item[1])[:4]
+    return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in shown) + " busy"

@@ -1,0 +1,296 @@
+"""Scenario <-> session <-> address bar.
+
+The session's scenario is the single source of truth, the address bar mirrors it in ``s`` (and the pinned baseline in
+``vs``), and widgets are controlled: they are drawn from the scenario on every run (`app.shared.widgets.controlled`)
+and change it through `commit`.
+The address is written in callbacks, or to repair it, and nothing reruns after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import streamlit as st
+
+from app.shared import cached, glossary
+from app.shared.boundary import callback
+from engine.devices.common.contract import Unsupported
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS, Preset
+from engine.scenario import Scenario, ScenarioError, decode, encode
+from hardware_specs.catalog import default_catalog
+
+__all__ = [
+    "BASELINE",
+    "PARAM",
+    "address",
+    "arrive",
+    "baseline",
+    "commit",
+    "current",
+    "go",
+    "home",
+    "matching",
+    "moved",
+    "on_system",
+    "open_pair",
+    "open_scenario",
+    "pin",
+    "read",
+    "related",
+    "rival",
+    "sync",
+    "undo",
+    "unpin",
+]
+
+PARAM, BASELINE = "s", "vs"
+_HOME = "dfx-1.5b"
+_ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
+
+
+def home() -> Scenario:
+    """What a newcomer sees."""
+    return PRESETS[_HOME].scenario
+
+
+def read(token: str) -> Scenario:
+    """Scenario of a token that this server can name: decoded, its parts found, its fields allowed."""
+    scenario = decode(token)
+    with suppress(Unsupported):  # a pair that can't run is a valid question; the page answers it
+        cached.report(encode(scenario))
+    return scenario
+
+
+def sync() -> str | None:
+    """Once a run, before anything is drawn: the address wins over the session, the session repairs the address.
+
+    Returns the sentence to show where the address held something that is not a scenario.
+    """
+    ss = st.session_state
+    given, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
+    message = None
+    first = "token" not in ss
+    if first:
+        ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
+    if given and given != ss.token:
+        try:
+            ss.scenario = read(given)
+            ss.token = encode(ss.scenario)
+        except ScenarioError as error:
+            message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
+    if given and pinned != ss.baseline:  # an address without `s` lost both to a page switch
+        try:
+            ss.baseline = encode(read(pinned)) if pinned else ""
+        except ScenarioError as error:
+            message = message or f"The pinned baseline is left out. {str(error).rstrip('.')}."
+    _mirror()
+    return message
+
+
+def _mirror() -> None:
+    """The session into the address bar, as one history entry, and only where they differ."""
+    ss = st.session_state
+    wanted = address()
+    if any(st.query_params.get(k) != v for k, v in wanted.items()):
+        st.query_params.update(wanted)
+    if not ss.baseline and BASELINE in st.query_params:
+        del st.query_params[BASELINE]
+
+
+def address() -> dict[str, str]:
+    """Query parameters that carry the session to another page."""
+    found = {PARAM: st.session_state.token}
+    return found | ({BASELINE: st.session_state.baseline} if st.session_state.baseline else {})
+
+
+def current() -> Scenario:
+    """The scenario of this session."""
+    return st.session_state.scenario
+
+
+@callback
+def open_scenario(scenario: Scenario) -> None:
+    """Make a scenario the session's (a callback)."""
+    ss = st.session_state
+    ss.before, ss.scenario, ss.token = ss.token, scenario, encode(scenario)
+    ss.problem = None
+    _mirror()
+
+
+@callback
+def commit(**changes: Any) -> None:
+    """Change fields of the scenario (a callback); a change that is not allowed leaves it as it was, with the reason."""
+    try:
+        open_scenario(read(encode(current().with_(**changes))))
+    except ScenarioError as error:
+        st.session_state.problem = (tuple(changes), str(error))
+
+
+@callback
+def open_pair(system: str, workload: str) -> None:
+    """Go to another system or workload (a callback): its defaults, and whatever of the present request still holds."""
+    now = current()
+    try:
+        scenario = default_scenario(system, workload)
+    except Unsupported:
+        offered = cached.options(encode(now.with_(system=system, workload=workload)))
+        open_scenario(
+            now.with_(
+                system=system, workload=workload, scheme=offered.schemes[0], devices=offered.device_counts[0],
+                tile=(), split=0, streams=1, switches={}, overrides={}, params={},
+            )
+        )  # fmt: skip
+        return
+    fits = cached.report(encode(scenario)).fits
+    for change in _kept(now, scenario):
+        try:
+            kept = scenario.with_(**change)
+            if cached.report(encode(kept)).fits or not fits:  # what fits in no way is asked as it was
+                scenario = kept
+        except (ScenarioError, Unsupported):
+            continue  # not offered there: its own default stays
+    open_scenario(scenario)
+    if rows := glossary.changed(now, scenario, _usual(now)):
+        st.session_state.moved = (scenario, "; ".join(rows))
+
+
+def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
+    """What of a scenario may hold beside another system or workload, one change at a time.
+
+    What is asked belongs to the workload; a what-if and a tile, to the part they were made for. A partition and
+    switches that the pair had by itself were nobody's choice.
+    """
+    same = now.workload == usual.workload
+    yield {"costs": now.costs}
+    if same:
+        yield {"batch": now.batch}
+    yield {"precision": now.precision}
+    if same:
+        yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
+    own = _usual(now)
+    if own is None:
+        return
+    if (now.scheme, now.devices) != (own.scheme, own.devices):
+        yield {"devices": now.devices}
+        yield {"scheme": now.scheme, "devices": now.devices, "split": now.split}
+    yield {"streams": now.streams}
+    turned = {name: on for name, on in now.switches.items() if on != own.switches.get(name, on)}
+    yield {"switches": usual.switches | {name: turned[name] for name in usual.switches.keys() & turned}}
+    if _parts(now) == _parts(usual):
+        yield from ({name: getattr(now, name)} for name in ("overrides", "tile"))
+
+
+def _usual(scenario: Scenario) -> Scenario | None:
+    """A pair's own scenario; None where it can't run."""
+    try:
+        return default_scenario(scenario.system, scenario.workload)
+    except (ScenarioError, Unsupported):
+        return None
+
+
+def _parts(scenario: Scenario) -> list[str]:
+    """The devices that a scenario's system is made of."""
+    return [group.device for group in default_catalog().system(scenario.system).devices]
+
+
+def moved() -> str | None:
+    """What the last change of system or workload changed too, while its scenario stands; said once."""
+    scenario, rows = st.session_state.pop("moved", (None, ""))
+    return rows if scenario == current() else None
+
+
+def go(page: str) -> None:
+    """Show another page when this run gets to its navigation (a callback): before that, no page is known."""
+    st.session_state.going = f"views/{page}/page.py"
+
+
+def arrive() -> None:
+    """Follow what `go` asked for; called once, after navigation."""
+    target = st.session_state.pop("going", None)
+    if target:
+        st.switch_page(target, query_params=address())
+
+
+@callback
+def undo() -> None:
+    """Back to the scenario before the last change (a callback)."""
+    if st.session_state.before:
+        open_scenario(decode(st.session_state.before))
+
+
+@callback
+def pin() -> None:
+    """Make the scenario the baseline (a callback)."""
+    st.session_state.baseline = st.session_state.token
+    _mirror()
+
+
+@callback
+def unpin() -> None:
+    """Go back to the baseline the preset brings (a callback)."""
+    st.session_state.baseline = ""
+    _mirror()
+
+
+def matching(scenario: Scenario) -> Preset | None:
+    """The preset that is exactly this scenario."""
+    return next((p for p in PRESETS.values() if p.scenario == scenario), None)
+
+
+def related(scenario: Scenario) -> Preset | None:
+    """The preset this scenario is, or else was edited from: the same system and workload."""
+    same = (p for p in PRESETS.values() if (p.system, p.workload) == (scenario.system, scenario.workload))
+    return matching(scenario) or next(same, None)
+
+
+def rival() -> Scenario | None:
+    """The published rival of the preset at hand, asked what the scenario is asked; None where it can't be."""
+    near = related(current())
+    if near is None or near.rival is None:
+        return None
+    try:
+        return _asked_the_same(PRESETS[near.rival].scenario)
+    except (ScenarioError, Unsupported):
+        return None
+
+
+def on_system(system: str) -> tuple[Scenario, ...]:
+    """The scenario's request on another system, in its format where that has it, on every number of devices that holds
+    it there.
+
+    ScenarioError or Unsupported where none does, in one sentence.
+    """
+    now = current()
+    offered = cached.options(encode(default_scenario(system, now.workload)))
+    found, refused = [], None
+    for devices in offered.device_counts:
+        usual = default_scenario(system, now.workload, devices=devices)
+        precision = now.precision if now.precision in offered.formats else usual.precision
+        streams = min(now.streams, offered.max_streams)
+        try:
+            found.append(_asked_the_same(usual.with_(precision=precision, streams=streams)))
+        except (ScenarioError, Unsupported) as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return tuple(found)
+
+
+def _asked_the_same(other: Scenario) -> Scenario:
+    """Another scenario with what the session's asks; an error where that is not offered or does not fit."""
+    found = other.with_(**{name: getattr(current(), name) for name in _ASKED})
+    report = cached.report(encode(found))
+    if not report.fits:
+        raise ScenarioError(report.problems[0])
+    return found
+
+
+def baseline() -> str | None:
+    """Token that deltas refer to: the pinned one, else the published rival's; None where there is neither."""
+    if st.session_state.baseline:
+        return st.session_state.baseline
+    found = rival()
+    return encode(found) if found else None

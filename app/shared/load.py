@@ -1,0 +1,342 @@
+"""A load on a scenario as plain settings, and the instant answers to it: closed forms, else a small simulation. Pure.
+
+A request is what the scenario prices: its batch, at its lengths. Everything here is an estimate as good as the cost
+model; `Point.kind` and `Answer.kind` say whether a queue's law or a simulation made it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.scenario import Scenario, decode
+from engine.traffic import (
+    Arrivals,
+    Bursty,
+    Capacity,
+    Chain,
+    Decoder,
+    Demand,
+    Deterministic,
+    Diurnal,
+    Gamma,
+    Headline,
+    Law,
+    Listed,
+    LoadReport,
+    LogNormal,
+    Poisson,
+    SiteFacts,
+    Sla,
+    Timeline,
+    Trace,
+    TrafficError,
+    Uniform,
+    capacity,
+    instant,
+    latency_curve,
+    max_qps,
+    read_trace,
+    simulate,
+    timeline,
+)
+from engine.traffic.serving import Offer, Serving, cheapest, compare
+
+if TYPE_CHECKING:
+    from app.shared.site import Site
+
+__all__ = [
+    "ARRIVALS",
+    "DAY",
+    "Answer",
+    "Group",
+    "Load",
+    "Point",
+    "Spot",
+    "answer",
+    "demand_of",
+    "log_edges",
+    "offers",
+    "point",
+    "point_of",
+    "requests_of",
+    "site_facts",
+    "spot_of",
+    "window",
+]
+
+Group = tuple[str, ...]
+"""Tokens of ways to run the same on one system, of which the best stands for it."""
+ARRIVALS = {
+    "poisson": "Independent (Poisson)",
+    "even": "Evenly spaced",
+    "gamma": "Clumped (gamma)",
+    "bursty": "In bursts",
+    "day": "Along a day",
+    "trace": "From a file",
+}
+# Share of a day's mean rate by hour: a night at half load and an evening peak; a shape to plan with, not a measurement.
+DAY = (0.6, 0.5, 0.45, 0.42, 0.45, 0.55, 0.7, 0.9, 1.05, 1.15, 1.2, 1.22,
+       1.2, 1.18, 1.15, 1.15, 1.18, 1.25, 1.35, 1.45, 1.5, 1.4, 1.15, 0.85)  # fmt: skip
+_QUICK = 20_000  # requests of an answer at slider speed
+_QUICK_TOKENS = 3_200  # the same where each request is many iterations of a decoder
+_POINTS = 24  # of a curve
+_LOWEST, _HIGHEST = 0.02, 0.98  # of capacity, the ends of a curve
+_BINS_PER_DECADE = 24
+_STEPS = 100  # of a day
+_SETTLED, _SHOWN = 500, 40  # requests before a window, and in it
+
+
+@lru_cache(maxsize=8)
+def _trace(text: str) -> tuple[Trace, Listed | None, Listed | None]:
+    return read_trace(io.StringIO(text, newline=""))
+
+
+@dataclass(frozen=True)
+class Load:
+    """Everything a simulation needs but the rate; hashable. Times in [s]."""
+
+    token: str
+    arrivals: str = "poisson"
+    cv: float = 2.0
+    peak: float = 4.0
+    share: float = 0.1
+    burst_s: float = 1.0
+    day_s: float = 86_400.0
+    trace: str = ""
+    max_batch: int = 1
+    timeout_s: float = 0.0
+    places: int | None = None
+    buckets: int = 1
+    sizes: str = "fixed"  # or uniform, lognormal
+    size_cv: float = 0.5
+    differ: str = "inputs"  # in what requests differ: inputs, outputs, items or lookups
+    usual: int = 1  # mean of that; sizes go to twice it
+    arrangement: str = "whole"
+    services: int = 1
+    packet_share: float = 0.1
+    stream: bool = False  # keep a decoder's token times apart even where it does not batch
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario under this load."""
+        return decode(self.token)
+
+    def at(self, qps: float) -> Arrivals:
+        """Arrivals at a mean rate. [1/s]"""
+        if self.arrivals == "even":
+            return Deterministic(qps)
+        if self.arrivals == "gamma":
+            return Gamma(qps, self.cv)
+        if self.arrivals == "bursty":
+            return Bursty(qps, self.peak, self.share, self.burst_s)
+        if self.arrivals == "day":
+            return Diurnal(qps, DAY, self.day_s)
+        if self.arrivals == "trace":
+            return _trace(self.trace)[0].at(qps)
+        return Poisson(qps)
+
+    @property
+    def serving(self) -> Serving:
+        """How the scenario is put to work."""
+        law = wanted = None
+        if self.arrivals == "trace":  # what the file says of sizes and outputs counts
+            _, law, wanted = _trace(self.trace)
+        elif self.sizes == "uniform":
+            law = Uniform(1, max(1, 2 * self.usual - 1))
+        elif self.sizes == "lognormal":
+            law = LogNormal(self.usual, self.size_cv, max(2, 2 * self.usual))
+        places = self.places
+        if places is not None and self.max_batch > 1:
+            places = max(places, self.max_batch)
+        tokens = self.differ == "outputs" and self.arrivals != "trace"
+        if tokens:
+            law, wanted = None, law
+        return Serving(
+            self.arrangement,
+            self.max_batch,
+            self.timeout_s,
+            places,
+            self.buckets if law is not None and self.max_batch > 1 else 1,
+            self.services,
+            self.packet_share,
+            law,
+            wanted,
+            "inputs" if tokens else self.differ,
+            self.stream,
+        )
+
+    def system(self) -> tuple[Chain | Decoder, Any, Any]:
+        """The queue the scenario would be, and the sizes and output lengths of its requests."""
+        return self.serving.of(self.scenario)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One load on the curve; `figure` is what the agreement is about, with its interval where simulated. [s]"""
+
+    qps: float
+    figure: float | None
+    low: float | None
+    high: float | None
+    p50: float | None
+    use: dict[str, float] = field(default_factory=dict)  # share of time each resource is busy
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What load a scenario carries inside an agreement, and the curve that says why."""
+
+    capacity: Capacity
+    headline: Headline
+    curve: tuple[Point, ...]
+    kind: str  # the law's name, or "simulation"
+    requests: int
+
+
+def requests_of(system: Chain | Decoder) -> int:
+    """Requests of an answer at slider speed. [-]"""
+    return _QUICK_TOKENS if isinstance(system, Decoder) else _QUICK
+
+
+def _law(load: Load, system: Chain | Decoder, qps: float) -> Law | None:
+    if load.arrivals in ("day", "trace"):
+        return None
+    return instant(system, load.at(qps))
+
+
+def _law_figure(law: Law, sla: Sla) -> float:
+    return law.mean if sla.metric == "mean" else law.quantile(float(sla.metric[1:]) / 100)
+
+
+def point_of(report: LoadReport, sla: Sla) -> Point:
+    """A simulated load as a point of the curve."""
+    figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
+    tail = getattr(report, sla.time)
+    return Point(report.qps, figure, low, high, None if tail is None else tail.p50.value, report.use)
+
+
+def answer(load: Load, sla: Sla) -> Answer:
+    """Capacity, the load inside the agreement and the curve, at slider speed."""
+    system, sizes, outputs = load.system()
+    top = capacity(system, sizes, outputs)
+    n = requests_of(system)
+    best = max_qps(system, sla, load.at(1.0), sizes=sizes, outputs=outputs, requests=n)
+    loads = np.linspace(_LOWEST, _HIGHEST, _POINTS) * min(top.qps, top.breaks_qps)
+    if _law(load, system, loads[0]) is not None:
+        curve = []
+        for qps in loads:
+            law = _law(load, system, float(qps))
+            assert law is not None
+            curve.append(Point(float(qps), _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, float(qps))))
+        return Answer(top, best, tuple(curve), law.name, 0)
+    reports = latency_curve(
+        system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=n
+    )
+    return Answer(top, best, tuple(point_of(r, sla) for r in reports if r.stable), "simulation", n)
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """One load in full: figures, its distribution, and how busy everything is."""
+
+    message: str | None  # why there is no steady state
+    figures: dict[str, float]  # mean, p50, p95, p99 of the agreement's time [s]
+    edges: NDArray[np.float64]  # of equally wide bins on a log axis [s]
+    shares: NDArray[np.float64]  # of requests in each [-]
+    use: dict[str, float]
+    dropped: float
+    kind: str
+    report: LoadReport | None = None
+
+
+def _use(top: Capacity, qps: float) -> dict[str, float]:
+    return {name: min(1.0, seconds * qps) for name, seconds in top.busy_s.items()}
+
+
+def point(load: Load, sla: Sla, qps: float, top: Capacity) -> Spot:
+    """The system at one load: by its law where it has one, else by a small simulation."""
+    system, sizes, outputs = load.system()
+    use = _use(top, qps)
+    nothing = np.empty(0)
+    if qps >= top.breaks_qps:
+        return Spot("overload", {}, nothing, nothing, use, 0.0, "")
+    law = _law(load, system, qps)
+    if law is not None:
+        figures = {"mean": law.mean} | {f"p{q}": law.quantile(q / 100) for q in (50, 95, 99)}
+        edges = log_edges(0.9 * law.quantile(0.001), law.quantile(0.9999))
+        above = np.array([law.tail(float(t)) for t in edges])
+        return Spot(None, figures, edges, above[:-1] - above[1:], use, law.blocked, law.name)
+    report = simulate(
+        system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
+    )
+    return spot_of(report, sla)
+
+
+def spot_of(report: LoadReport, sla: Sla) -> Spot:
+    """A simulated load in full; its histogram is always of the whole latency."""
+    tail = getattr(report, sla.time)
+    if tail is None or report.samples is None or report.samples.size == 0:
+        return Spot(
+            report.message, {}, np.empty(0), np.empty(0), report.use, report.dropped.value, "simulation", report
+        )
+    samples = report.samples
+    edges = log_edges(0.9 * float(samples.min()), 1.1 * float(samples.max()))
+    shares = np.histogram(samples, edges)[0] / samples.size
+    figures = {name: getattr(tail, name).value for name in ("mean", "p50", "p95", "p99")}
+    return Spot(None, figures, edges, shares, report.use, report.dropped.value, "simulation", report)
+
+
+def demand_of(site: Site, batch: int = 1) -> Demand:
+    """A day of that peak and mean, in requests of so many inferences. Power is linear in load, so only those two count:
+    a hundredth of the day at the peak, the rest level."""
+    rest = site.peak_qps * max(0.0, site.mean_share * _STEPS - 1) / (_STEPS - 1)
+    return Demand(tuple(batch * qps for qps in (site.peak_qps, *[rest] * (_STEPS - 1))))
+
+
+def site_facts(scenario: Scenario, site: Site) -> SiteFacts:
+    """The site of a plan, with the scenario's own costs."""
+    costs = scenario.costs
+    return SiteFacts(site.slots, site.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+
+
+def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[Offer, ...]:
+    """The load's demand on its own system and on others at an equal agreement: of each group the one that carries it
+    for least."""
+    scenario = load.scenario
+    found = compare(
+        {token: decode(token) for token in (load.token, *(token for group in others for token in group))},
+        load.serving,
+        sla,
+        demand_of(site, scenario.batch),
+        load.at(1.0),
+        site=site_facts(scenario, site),
+        headroom=site.headroom,
+        survives=site.survives,
+        idle_w=site.idle_w,
+        node_usd=site.node_usd,
+        requests=requests_of(load.system()[0]),
+    )
+    made = {offer.name: offer for offer in found}
+    return made[load.token], *(cheapest([made[token] for token in group]) for group in others)
+
+
+def log_edges(low: float, high: float) -> NDArray[np.float64]:
+    """Edges of bins that are equally wide on a log axis. [s]"""
+    if not 0 < low < high:
+        raise TrafficError(f"bins from {low!r} s to {high!r} s; they need a positive range")
+    bins = max(12, math.ceil(_BINS_PER_DECADE * math.log10(high / low)))
+    return np.geomspace(low, high, bins + 1)
+
+
+def window(load: Load, qps: float) -> Timeline:
+    """Forty requests on their way, after the queue has settled."""
+    system, sizes, outputs = load.system()
+    return timeline(system, load.at(qps), sizes=sizes, outputs=outputs, after=_SETTLED, show=_SHOWN)

@@ -1,0 +1,309 @@
+"""What every page shares: scenario bar, figure cards, cards of numbers, footer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.shared import cached, comparison, glossary, link, report_tables
+from app.shared import formats as fmt
+from app.shared.widgets.controlled import drawn
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS
+from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
+
+__all__ = [
+    "DOCUMENTS",
+    "bar",
+    "baseline_report",
+    "card",
+    "dark",
+    "figure",
+    "footer",
+    "mobile",
+    "pair_names",
+    "presets",
+    "report_now",
+    "short_name",
+    "wide_enough",
+]
+
+_APART = 3  # knobs a short name tells
+_CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
+_PADDING = 24  # of a table's cell [px]
+
+DOCUMENTS = {
+    "000": "Six-card inference node",
+    "001": "Brainwave NPU",
+    "002": "Wide & Deep on Xeon",
+    "003": "Inference on SmartNICs",
+    "004": "DFX appliance",
+}
+
+
+def dark() -> bool:
+    """Whether the reader's theme is dark."""
+    return st.context.theme.type == "dark"
+
+
+def mobile() -> bool:
+    """Whether the reader's browser says it is a phone."""
+    return "Mobi" in (st.context.headers.get("User-Agent") or "")
+
+
+@contextmanager
+def card(question: str, answer: str, *, stretch: bool = True) -> Iterator[None]:
+    """A bordered block whose title is a question and its computed answer."""
+    with st.container(border=True, height="stretch" if stretch else "content"):
+        st.markdown(f"**{question}** :gray[· {fmt.plain(answer)}]")
+        yield
+
+
+def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], None] = False) -> Any:
+    """A styled figure with its takeaway for readers of screens; `select` may be what a click or a drawn box calls."""
+    phone = mobile()
+    if phone:
+        fig.update_layout(dragmode=False)
+    config = {
+        "displaylogo": False,
+        "displayModeBar": False if phone else "hover",
+        "modeBarButtonsToRemove": [
+            "select2d",
+            "lasso2d",
+            "zoomIn2d",
+            "zoomOut2d",
+            "autoScale2d",
+            "pan2d",
+            "zoom2d",
+            "resetScale2d",
+        ],
+        "toImageButtonOptions": {"format": "svg", "filename": f"inferscape_{key}"},
+    }
+    if select:
+        called, modes = ("rerun", "points") if select is True else (select, ("points", "box"))
+        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=called, selection_mode=modes)
+    return st.plotly_chart(fig, key=key, alt=alt, config=config)
+
+
+def presets() -> None:
+    """One pill a document, and all presets under More."""
+    heads = [p.id for p in PRESETS.values() if p.headline]
+    found = link.matching(link.current())
+    head, one = found.id if found and found.headline else None, found.id if found else None
+
+    def picked(id: str | None) -> None:
+        if id:
+            link.open_scenario(PRESETS[id].scenario)
+
+    near = link.related(link.current())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.pills(
+            "Presets, one for each document",
+            heads,
+            format_func=lambda id: PRESETS[id].pill,
+            label_visibility="collapsed",
+            **drawn("w.preset", head, picked),
+        )
+        with st.popover("More"), st.container(width=300 if mobile() else 460):
+            st.selectbox(
+                "Preset",
+                sorted(PRESETS, key=lambda id: PRESETS[id].document),
+                index=None,
+                format_func=lambda id: f"{DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}",
+                placeholder="Choose a preset",
+                **drawn("w.more", one, picked),
+            )
+            if near and not found:
+                st.button(
+                    f"Reset to {near.pill}",
+                    on_click=link.open_scenario,
+                    args=(near.scenario,),
+                    key="reset",
+                    width="stretch",
+                )
+
+
+def _system_name(scenario: Scenario) -> tuple[str, str]:
+    """Name of the system, with a count where it is a device's name, and that count and device where it is not."""
+    from hardware_specs.catalog import default_catalog
+
+    catalog = default_catalog()
+    system = catalog.system(scenario.system)
+    device = catalog.device(system.devices[0].device).name
+    many = f"{scenario.devices} × " if scenario.devices > 1 else ""
+    return (f"{many}{system.name}", "") if device in system.name else (system.name, f"{many}{device}")
+
+
+def pair_names(scenario: Scenario) -> tuple[str, str]:
+    """Names of the system, with how many of which device it uses, and of the workload."""
+    from model_zoo.catalog import default_zoo
+
+    return ", ".join(filter(None, _system_name(scenario))), default_zoo().workload(scenario.workload).name
+
+
+def _usual(scenario: Scenario) -> Scenario | None:
+    try:
+        return default_scenario(scenario.system, scenario.workload)
+    except (ScenarioError, Unsupported):
+        return None
+
+
+def _badges(scenario: Scenario, report: Report | None) -> str:
+    parts = []
+    usual = _usual(scenario)
+    if usual is not None and scenario != usual and not link.matching(scenario):
+        parts.append(":orange-badge[modified]")
+    if scenario.overrides:
+        parts.append(":violet-badge[what-if]")
+    if report is not None:
+        if report.error_band.relative is None:
+            parts.append(":orange-badge[no evidence]")
+        assumed = sum(a.basis == "assumed" for a in report.assumptions)
+        if assumed:
+            parts.append(f":orange-badge[assumed ({assumed})]")
+    return " ".join(parts)
+
+
+def wide_enough(texts: Iterable[str]) -> int:
+    """Width of a table's column that cuts none of its texts off: a right-aligned one loses its first digits. [px]"""
+    return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
+
+
+def report_now() -> Report | None:
+    """Report of the session's scenario, None where its pair can't run: the bar then says so."""
+    try:
+        return cached.report(encode(link.current()))
+    except Unsupported:
+        return None
+
+
+def baseline_report() -> tuple[str, Report] | None:
+    """Name and report of the baseline; None where there is none, it can't be evaluated, or it is this scenario."""
+    token = link.baseline()
+    if not token or token == st.session_state.token:
+        return None
+    try:
+        report = cached.report(token)
+    except (ScenarioError, Unsupported):
+        return None
+    return short_name(report.scenario), report
+
+
+def short_name(scenario: Scenario) -> str:
+    """A preset's short name, or the system's, and what differs from the scenario at hand."""
+    found, near = link.matching(scenario), link.related(link.current())
+    if found is None and near is not None and near.rival is not None and scenario == link.rival():
+        found = PRESETS[near.rival]
+    if found:
+        return found.pill
+    here = glossary.knobs(link.current(), None)
+    apart = [knob for knob in glossary.knobs(scenario, None) if knob not in here]
+    return " · ".join([_system_name(scenario)[0], *apart[:_APART]])
+
+
+def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:
+    """The scenario in two lines with its badges; pin, share and export beside it.
+
+    `exports` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
+    """
+    scenario = link.current()
+    system, workload = pair_names(scenario)
+    shown, hidden = fmt.words(glossary.knobs(scenario, _usual(scenario)))
+    more = f" +{len(hidden)} more" if hidden else ""
+    left, right = st.columns(2, vertical_alignment="center")
+    with left, st.container(gap=None):
+        st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
+        st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")
+        against = baseline_report()
+        if against and st.session_state.baseline:
+            st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
+    phone = mobile()
+    side = "left" if phone else "right"
+    with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
+        if page == "explore":
+            if st.button(
+                "Compare",
+                icon=None if phone else ":material/view_column:",
+                key="compare",
+                help="Put this scenario beside others.",
+            ):
+                comparison.compare_now()
+        else:
+            st.page_link(
+                "views/explore/page.py", label="Explore", icon=":material/arrow_back:", query_params=link.address()
+            )
+        pinned = st.session_state.baseline == st.session_state.token
+        st.button(
+            "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
+            icon=None if phone else ":material/keep:",
+            on_click=link.unpin if pinned else link.pin,
+            disabled=report is None,
+            key="pin",
+            help=glossary.HELP["baseline"],
+        )
+        _share()
+        if report is not None:
+            _export(report, page, exports)
+    _toolbars(own_files=bool(exports) or page in ("explore", "sweep"))
+
+
+def _toolbars(own_files: bool) -> None:
+    """Hides what of the tables' toolbars misleads or is in the way.
+
+    Their download has no tokens, units or versions and lets formulas run: not beside files of the page's own. On a
+    phone the whole toolbar stands on the title above its table, always.
+    """
+    button = '[data-testid="stElementToolbarButton"]:has(button[aria-label^="Download as CSV"])'
+    hidden = [button] if own_files else []
+    if mobile():
+        hidden.append('[data-testid="stElementToolbar"]')
+    if hidden:
+        st.html(f"<style>{', '.join(hidden)} {{ display: none; }}</style>")
+
+
+def _share() -> None:
+    token = st.session_state.token
+    with st.popover("Share", icon=None if mobile() else ":material/link:"):
+        query = urlencode(st.query_params.to_dict() | link.address(), safe="~.,")  # a page's own view travels too
+        parts = urlsplit(st.context.url or "")
+        url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
+        st.code(url, language=None, wrap_lines=True)
+        long = " Some mail and chat programs cut links this long." if len(url) > TOKEN_LIMIT else ""
+        st.caption(f"{len(url):,} characters · scenario version {token[0]} · every field is in the link.{long}")
+
+
+def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:
+    offered = exports or {
+        "Scenario, CSV": (page, "csv", lambda: report_tables.summary_csv(report)),
+        "Operators, CSV": (f"{page}-operators", "csv", lambda: report_tables.operator_csv(report)),
+        "Whole report, JSON": (page, "json", lambda: report_tables.report_json(report)),
+    }
+    today = datetime.now(UTC).date()
+    with st.popover("Export", icon=None if mobile() else ":material/download:"):
+        for label, (stem, kind, make) in offered.items():
+            st.download_button(
+                label,
+                data=make,
+                file_name=fmt.file_name(stem, report_tables.names(report), kind, today),
+                on_click="ignore",
+                mime="application/json" if kind == "json" else "text/csv",
+                key=f"export.{label}",
+                width="stretch",
+            )
+
+
+def footer(report: Report | None) -> None:
+    """Versions, and the way to the evidence."""
+    versions = report.versions if report is not None else cached.report(encode(link.home())).versions
+    text = " · ".join(f"{name} {value}" for name, value in versions.items())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption(text, width="content")
+        st.page_link("views/published/page.py", label=":small[How these numbers are made]", query_params=link.address())

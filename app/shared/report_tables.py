@@ -1,0 +1,136 @@
+"""Reports as tables and files: unit in the header, numbers in the cells, token and versions in every exported row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from app.shared import formats as fmt
+from app.shared import glossary
+from app.shared.figures.style import RESOURCE_LABELS
+from engine.cost.report import OpRow, Report
+
+__all__ = ["detail", "names", "operator_csv", "operators", "ordered", "report_json", "summary_csv"]
+
+
+def ordered(report: Report) -> list[OpRow]:
+    """Operators, slowest first."""
+    return sorted(report.ops, key=lambda op: -op.time_s)
+
+
+def operators(report: Report) -> pd.DataFrame:
+    """Operators of the request in time order, one prefix a column; times are of the whole request."""
+    rows = ordered(report)
+    time = fmt.scale([op.time_s for op in rows], "s")
+    work = fmt.scale([op.flops for op in rows], "FLOP")
+    traffic = fmt.scale([op.offchip_bytes for op in rows], "B")
+    phases = len({op.phase for op in rows}) > 1
+    return pd.DataFrame(
+        {
+            "Operator": [f"{op.name} · {op.phase}" if phases else op.name for op in rows],
+            f"Time ({time.unit})": [time(op.time_s) for op in rows],
+            "Share of time": [100 * op.share for op in rows],
+            "Limited by": [RESOURCE_LABELS[op.bound] for op in rows],
+            "Count": [op.count for op in rows],
+            f"Work ({work.unit})": [work(op.flops) for op in rows],
+            f"Traffic ({traffic.unit})": [traffic(op.offchip_bytes) for op in rows],
+            "Peak used (%)": [100 * op.peak_used for op in rows],
+        }
+    )
+
+
+def summary_csv(report: Report) -> str:
+    """The scenario as one CSV row, SI units in the headers."""
+    return fmt.csv_text([report.csv_row()])
+
+
+def operator_csv(report: Report) -> str:
+    """One CSV row an operator and one for each time that belongs to none, SI units in the headers."""
+    identity: dict[str, Any] = {"id": f"{report.scenario.system}/{report.scenario.workload}", "token": report.token}
+    versions = {f"{name}_version": value for name, value in report.versions.items()}
+    rows = [
+        identity
+        | {
+            "operator": op.name,
+            "kind": op.kind,
+            "group": op.group,
+            "phase": op.phase,
+            "device": op.device,
+            "count": op.count,
+            "time_s": op.time_s,
+            "share": op.share,
+            "bound": op.bound,
+            "work_flop": op.flops,
+            "offchip_b": op.offchip_bytes,
+            "onchip_b": op.onchip_bytes,
+            "intensity_flop_per_b": op.intensity,
+            "peak_flop_per_s": op.peak_flops_per_s,
+            "peak_used": op.peak_used,
+        }
+        | {f"{name}_s": value for name, value in op.resources.items()}
+        | versions
+        for op in report.ops
+    ]
+    share = {"share": None}
+    rows += [
+        identity
+        | {"operator": row.name, "kind": "other", "time_s": row.time_s, "bound": row.resource}
+        | (share if not report.latency_s else {"share": row.time_s / report.latency_s})
+        | versions
+        for row in report.other
+    ]
+    return fmt.csv_text(rows)
+
+
+def report_json(report: Report) -> str:
+    """The whole report, as the command line prints it."""
+    return json.dumps(report.to_dict(), indent=1, default=str)
+
+
+def names(report: Report) -> list[str]:
+    """System and workload as parts of a file name."""
+    return [report.scenario.system, report.scenario.workload]
+
+
+def detail(op: OpRow, report: Report, larger: bool) -> list[str]:
+    """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster.
+
+    `larger`: a larger batch gives more.
+    """
+    if op.time_s <= 0:
+        hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
+        onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")
+        moved = f"{fmt.si(op.flops, 'FLOP')}; {offchip} off chip, {onchip} on chip."
+        return [f"{fmt.count(op.count)} executions a request.", hidden, moved, "Faster only with fewer of them."]
+    each = op.time_s / op.count if op.count else op.time_s
+    lines = [
+        f"{fmt.count(op.count)} executions of {fmt.seconds(each)} make {fmt.seconds(op.time_s)}, "
+        f"{fmt.percent(op.share)} of the request."
+    ]
+    spent = sorted(((n, s) for n, s in op.resources.items() if s > 0), key=lambda item: -item[1])
+    lines.append("Spent on " + ", ".join(f"{RESOURCE_LABELS[n].lower()} {fmt.seconds(s)}" for n, s in spent) + ".")
+    if op.flops > 0:
+        lines.append(
+            f"{fmt.si(op.flops, 'FLOP')} at {fmt.si(op.flops / op.time_s, 'FLOP/s')}: {fmt.percent(op.peak_used)} of "
+            f"the {fmt.si(op.peak_flops_per_s, 'FLOP/s')} {glossary.format_label(report.scenario.precision)} peak."
+        )
+    if op.intensity is not None:
+        lines.append(
+            f"{fmt.si(op.offchip_bytes, 'B')} off chip, {fmt.si(op.intensity, 'FLOP/B')}; "
+            f"{fmt.si(op.onchip_bytes, 'B')} on chip."
+        )
+    lines.append(_BATCH if op.bound == "offchip" and larger else _FASTER[op.bound])
+    return lines
+
+
+_BATCH = "Faster with a larger batch (a weight read serves more requests), fewer bits, or weights kept on chip."
+_FASTER = {
+    "compute": "Faster with a format of fewer bits, a higher clock or more devices.",
+    "offchip": "Faster with fewer bits, a faster memory, or weights kept on chip.",
+    "onchip": "Faster with another tile, which changes how often operands are read from on-chip memory.",
+    "links": "Faster with fewer devices in the exchange, a faster wire, or a scheme that exchanges less often.",
+    "host": "Faster with operators fused or launched as one graph, so that the host issues fewer of them.",
+    "overhead": "Faster with fewer, larger operators: its time is start-up, not data.",
+}

@@ -1,0 +1,21 @@
+"""Demand and site of a capacity plan, as a page asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Site"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Demand and site of a plan, as the sidebar has them. [1/s], [-], [W], [$]"""
+
+    peak_qps: float
+    mean_share: float
+    headroom: float
+    survives: str
+    slots: int
+    rack_w: float
+    node_usd: float | None
+    idle_w: float | None

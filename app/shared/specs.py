@@ -1,0 +1,148 @@
+"""Specs as rows: every number with its path, its unit as printed, its source and its kind of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.shared import formats as fmt
+from engine.resolve.bind import Bound, bind
+from engine.scenario import Scenario
+from hardware_specs.quantity import Quantity, SpecError, parse
+
+__all__ = ["Number", "Row", "assumed_price", "at_present", "overridable", "overridden", "quantities", "written"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One value of a spec, as printed."""
+
+    path: str
+    label: str
+    printed: str
+    basis: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Number(Row):
+    """One number of a spec in SI too: `$` for money, no unit where it is a plain count.
+
+    A unit that the catalog does not read (`beat` of a model's parameter) is a word beside a plain number.
+    """
+
+    si: float
+    unit: str
+
+
+def _label(path: str) -> str:
+    """`memory.hbm.bandwidth` -> `memory hbm bandwidth`."""
+    return path.replace("_", " ").replace(".", " ")
+
+
+def _where(quantity: Quantity) -> str:
+    """Place and note, then the key of the source that the entry lists: `table II (seed004)`."""
+    said = "; ".join(text for text in (quantity.where, quantity.note) if text)
+    return f"{said} ({quantity.source})" if quantity.source else said
+
+
+def quantities(spec: BaseModel) -> list[Number]:
+    """Every quantity of a spec, in the order of its schema."""
+    return [_row(path, _label(path), q) for path, q in _walk(spec, ())]
+
+
+def _row(path: str, label: str, q: Quantity) -> Number:
+    unit = {"1": "", "USD": "$"}.get(q.dimension, q.dimension)
+    printed = str(q.value)
+    if not isinstance(q.value, str) and ("e" in printed or abs(q.value) >= 1e4):  # a year keeps its four digits
+        printed = fmt.decimal(q.value)
+    return Number(path, label, printed, q.basis, _where(q), q.si, unit)
+
+
+def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
+    if isinstance(node, Quantity):
+        yield ".".join(path), node
+    elif isinstance(node, BaseModel):
+        for name in type(node).model_fields:
+            if name != "checks":
+                yield from _walk(getattr(node, name), (*path, name))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            yield from _walk(value, (*path, str(key)))
+    elif isinstance(node, tuple | list):
+        for at, value in enumerate(node):
+            yield from _walk(value, (*path, str(getattr(value, "name", at))))
+
+
+def overridable(scenario: Scenario) -> list[Number]:
+    """What a scenario may override: its devices, host, links and the constants of its device family's model."""
+    return _rows(bind(scenario.with_(overrides={})))
+
+
+def at_present(scenario: Scenario, path: str) -> float:
+    """The value at a path with the scenario's own what-ifs. [SI]"""
+    return next(row.si for row in _rows(bind(scenario)) if row.path == path)
+
+
+def _rows(bound: Bound) -> list[Number]:
+    rows: list[Number] = []
+    many = len(bound.devices) > 1
+    for at, device in enumerate(bound.devices):
+        rows += _named(device, f"devices.{at}.", f"{device.name}: " if many else "")
+    if bound.host is not None:
+        rows += _named(bound.host, "host.", "host: ")
+    for wire in bound.wires:
+        rows += _named(wire.link, f"links.{wire.role}.", f"{wire.role} link: ")
+    for p in bound.family.parameters:
+        value, unit = bound.family.model(bound.device, bound.model)[p.name], "" if p.unit == "1" else p.unit
+        text = _amount(value, unit, fmt.digits4)
+        rows.append(Number(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, value, unit))
+    return rows
+
+
+def _named(spec: BaseModel, path: str, label: str) -> list[Number]:
+    """Quantities of one part of a system that a scenario may override; the year it came out is none of them."""
+    rows = (row for row in quantities(spec) if row.path != "launched")
+    return [replace(row, path=path + row.path, label=label + row.label) for row in rows]
+
+
+def assumed_price(scenario: Scenario) -> bool:
+    """Whether a price of the scenario's devices has no source."""
+    return any(device.price is not None and device.price.basis == "assumed" for device in bind(scenario).devices)
+
+
+def _amount(value: float, unit: str, digits: Callable[[float], str] = fmt.digits3) -> str:
+    """An SI value as an override's box takes it: `460 GB/s`, `4 beat`; never in scientific notation."""
+    if not _prefixed(unit):
+        return f"{fmt.decimal(value)} {unit}".strip()
+    scale = fmt.scale([value], unit)
+    return f"{digits(scale(value))} {scale.unit}"
+
+
+def _prefixed(unit: str) -> bool:
+    """Whether the catalog reads a number in this unit as it is, and with an SI prefix."""
+    try:
+        return all(parse(f"1 {prefix}{unit}") == (size, unit) for prefix, size in (("", 1.0), ("k", 1e3)))
+    except SpecError:
+        return False
+
+
+def written(row: Number, value: Any) -> str:
+    """A what-if value as people write it: as it was typed, else in the unit of the catalog's printed one."""
+    if isinstance(value, str):
+        return value
+    return fmt.usd(float(value)) if row.unit == "$" else _amount(float(value), row.unit)
+
+
+def overridden(scenario: Scenario) -> list[tuple[str, str]]:
+    """(label, value) of each what-if, in words; the bare path where the catalog no longer has it."""
+    if not scenario.overrides:
+        return []
+    known = {row.path: row for row in overridable(scenario)}
+    return [
+        (known[path].label, written(known[path], value)) if path in known else (path, str(value))
+        for path, value in scenario.overrides.items()
+    ]

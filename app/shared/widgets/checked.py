@@ -1,0 +1,70 @@
+"""Widgets that Streamlit binds to the address: what an address holds and they can't take is said, above the page.
+
+Streamlit alone drops such a value in silence and shows its default.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from app.shared.widgets.choices import say, stray
+
+__all__ = ["heed"]
+
+_OWNERS = "heeded"  # in the session: what each value was set for
+
+
+def heed(widget: Callable[..., Any], label: str, *args: Any, key: str, of: str | None = None, **more: Any) -> Any:
+    """``widget(label, ...)`` bound to parameter ``key`` of the address: a number within limits, or one of options.
+
+    A value that is neither is said and leaves the address; Streamlit is not asked to read it, as an infinite one ends
+    its script. ``of`` is what the value is set for: with another, the default comes back, unless the address differs.
+    """
+    ss, given = st.session_state, st.query_params.get(key)
+    wrong = None
+    if given is not None:
+        asked, name = (
+            inspect.signature(widget).bind_partial(label, *args, **more).arguments,
+            label[:1].upper() + label[1:],
+        )
+        wrong = _strange(name, given, asked) if "options" in asked else _outside(name, given, asked)
+        if wrong:
+            say(key, wrong)
+    owners = ss.setdefault(_OWNERS, {})
+    stale = of is not None and owners.setdefault(key, of) != of and given in (None, str(ss.get(key)))
+    owners[key] = of
+    if stale:
+        ss.pop(key, None)
+    if not (wrong or stale):
+        return widget(label, *args, key=key, bind="query-params", **more)
+    with suppress(StreamlitAPIException):  # one that is bound already goes when its widget lets go of it
+        st.query_params.pop(key, None)
+    return widget(label, *args, key=key, **more)
+
+
+def _strange(name: str, given: str, asked: dict[str, Any]) -> str | None:
+    """What is wrong with a text that should be one of ``options``, as Streamlit shows and therefore writes them."""
+    shown = asked.get("format_func", str)
+    names = [str(shown(option)) for option in asked["options"]]
+    return None if given in names else stray(name, names, given)
+
+
+def _outside(name: str, given: str, asked: dict[str, Any]) -> str | None:
+    """What is wrong with a text that should be a number from ``min_value`` to ``max_value``, each where it is given."""
+    low, high = asked.get("min_value"), asked.get("max_value")
+    low, high = -math.inf if low is None else low, math.inf if high is None else high
+    whole = all(isinstance(asked.get(limit, 0) or 0, int) for limit in ("min_value", "max_value", "value", "step"))
+    allowed = f"{low:,.15g} or more is allowed" if high == math.inf else f"{low:,.15g} to {high:,.15g} is allowed"
+    try:
+        value = int(given) if whole else float(given)
+        wrong = None if low <= value <= high and math.isfinite(value) else "is out of range"
+    except ValueError:
+        wrong = "is no whole number" if whole else "is no number"
+    return wrong and f"{name} {given[:40]!r} of this link {wrong}; {allowed}"

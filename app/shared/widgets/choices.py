@@ -1,0 +1,112 @@
+"""Choices of a page that stand in the address bar, by id, and that a page switch does not lose.
+
+The address wins over the session, and the session repairs the address; a default leaves it clean. What an address holds
+and a page can't take is said in one sentence, above the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from app.shared.widgets.controlled import drawn
+
+__all__ = ["choice", "choose", "kept", "said", "say", "stray", "switch", "unknown"]
+
+_KEPT = "kept."  # in the session: the choice outlives its widget, which a switch of pages ends
+_SAID = "said"  # sentences of this run about the address
+
+T = TypeVar("T")
+K = TypeVar("K", bound=str)
+
+
+def kept(
+    key: str, default: T, read: Callable[[str], tuple[T, str | None]], write: Callable[[T], str] = str
+) -> tuple[T, Callable[[T], None]]:
+    """A value of the address, and what sets it (in a callback).
+
+    ``read`` makes it of text: the value, and what is wrong with the text, if anything.
+    """
+    ss, given = st.session_state, st.query_params.get(key)
+
+    def mirror(value: T) -> None:
+        if value == default:
+            st.query_params.pop(key, None)
+        else:
+            st.query_params[key] = write(value)
+
+    def put(value: T) -> None:
+        ss[_KEPT + key] = value
+        mirror(value)
+
+    value, wrong = read(given if given is not None else write(ss.get(_KEPT + key, default)))
+    if given is not None and wrong:
+        say(key, wrong)
+    if given != (None if value == default else write(value)):
+        mirror(value)
+    ss[_KEPT + key] = value
+    return value, put
+
+
+def say(key: str, wrong: str) -> None:
+    """Keep a sentence about parameter ``key`` of the address for this run."""
+    st.session_state.setdefault(_SAID, {})[key] = wrong
+
+
+def said() -> list[str]:
+    """Sentences about what the address held and nobody could take, each once."""
+    return list(st.session_state.pop(_SAID, {}).values())
+
+
+def choice(label: str, options: Mapping[K, str], key: str, default: K | None = None) -> tuple[K, dict[str, Any]]:
+    """One of ``options`` (id -> label), the first where no default is named, and the arguments of its widget."""
+    usual = next(iter(options)) if default is None else default
+
+    def read(text: str) -> tuple[K, str | None]:
+        found = _named(text, options)
+        return (found, None) if found is not None else (usual, stray(label, options, text))
+
+    value, put = kept(key, usual, read)
+    shown = options.__getitem__
+    return value, {"format_func": shown, **drawn(f"w.{key}", value, put, tuple(options.items()))}
+
+
+def choose(label: str, options: Mapping[K, str], key: str, default: K | None = None, **more: Any) -> K:
+    """A select box over ``options`` (id -> label)."""
+    value, args = choice(label, options, key, default)
+    st.selectbox(label, list(options), **args, **more)
+    return value
+
+
+def switch(label: str, key: str, **more: Any) -> bool:
+    """A toggle that is off by default."""
+
+    def read(text: str) -> tuple[bool, str | None]:
+        return text == "on", None if text in ("on", "off") else stray(label, ("on", "off"), text)
+
+    value, put = kept(key, False, read, lambda on: "on" if on else "off")
+    st.toggle(label, **drawn(f"w.{key}", value, put), **more)
+    return value
+
+
+def unknown(label: str, options: Mapping[K, str], key: str) -> str | None:
+    """The sentence about a value of the address that `choice` would drop, for a page that says it itself."""
+    given = st.query_params.get(key)
+    if given is None or _named(given, options) is not None:
+        return None
+    del st.query_params[key]
+    return stray(label, options, given)
+
+
+def stray(label: str, options: Iterable[str], given: str) -> str:
+    """The sentence about a value that is none of the ``options``."""
+    *others, last = options
+    known = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    return f"{label} {given[:40]!r} of this link is not known; {known}"
+
+
+def _named(given: str, options: Mapping[K, str]) -> K | None:
+    """The id that a value of the address means: itself, or the one of its label, as older links have it."""
+    return next((id for id, label in options.items() if given in (id, label)), None)

@@ -1,0 +1,68 @@
+"""Widgets that show a value of the page's own: a scenario's field, an axis, a choice of the address.
+
+A browser sends what all of its widgets hold with every edit, so just after a pick it still sends what it draws of the
+scenario that was left, and its edit of one value would undo the pick's changes of the others. So a value that something
+else than its widget changed is drawn by a new widget, with a key of its own. What comes under the old key is then known
+for what was drawn there, unless its reader turned it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from app.shared.boundary import callback
+
+__all__ = ["drawn"]
+
+_KEPT = 4  # keys of a widget that a browser may still send
+
+
+@dataclass
+class _Widget:
+    """A widget through its keys: what each holds in the browser, the present one last."""
+
+    looks: Hashable
+    number: int = 0
+    holds: dict[str, Any] = field(default_factory=dict)
+
+
+def drawn(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
+    """Arguments of a widget that shows ``value`` and hands what its reader makes of it to ``turned`` (in a callback).
+
+    ``looks`` is what else has to be the same for the same widget: the options whose labels the browser sends.
+    """
+    ss = st.session_state
+    widget = ss.setdefault("drawn", {}).setdefault(name, _Widget(looks))
+    key = next(reversed(widget.holds), None)
+    if key is None or widget.looks not in (looks, None) or not _same(widget.holds[key], value):
+        key = f"{name}.{widget.number}" if widget.number else name
+        widget.number += 1
+        widget.holds[key] = value
+        for old in list(widget.holds)[:-_KEPT]:
+            del widget.holds[old]
+    widget.looks = looks
+    ss[key] = widget.holds[key]
+    return {"key": key, "on_change": _sent, "args": (name, key, turned)}
+
+
+@callback
+def _sent(name: str, key: str, turned: Callable[[Any], None]) -> None:
+    """A browser sent what a widget holds: an edit only where that is not what it was given to draw."""
+    widget: _Widget = st.session_state["drawn"][name]
+    value = st.session_state.get(key)
+    if key in widget.holds and not _same(widget.holds[key], value):
+        widget.holds[key] = value
+        widget.looks = None  # whatever it changes of its own options, the reader's hand stays on it
+        turned(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values look alike; a number may have gone through a unit and back."""
+    if isinstance(one, float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-12)
+    return one == other

@@ -1,0 +1,332 @@
+"""The scenario's controls: written from the scenario on every run, changing it through `link.commit`.
+
+Only what the system and the workload offer can be picked; what is missing says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app.shared import cached, glossary, link, specs
+from app.shared import formats as fmt
+from app.shared.widgets.controlled import drawn
+from engine.resolve.choices import Choices
+from engine.scenario import Scenario, ScenarioError, encode
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["kind_of", "limits_inputs", "scenario_controls", "set_costs", "system_label", "workload_label"]
+
+_USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
+_LONGEST = 33  # characters a select box of a 320 px sidebar shows
+_SEGMENTS = 22  # characters of the options beside each other that it shows in one line
+_NUMBER = 6  # digits beside the steps of a number input on half of it
+_AUTO = 0  # no tile has a side of 0
+
+
+def _commit(field: str) -> Callable[[Any], None]:
+    """What sets a field of the scenario; a widget that was emptied leaves it."""
+
+    def turned(value: Any) -> None:
+        if value is not None:
+            link.commit(**{field: value})
+
+    return turned
+
+
+def _label(field: str, text: str) -> str:
+    """A widget's label, or what is wrong with the field it sets."""
+    problem = st.session_state.get("problem")
+    return f"{text} :red[not allowed]" if problem and field in problem[0] else text
+
+
+def kind_of(id: str) -> str:
+    """What the first devices of a system are: `FPGA`, `GPU`."""
+    catalog = default_catalog()
+    kind = catalog.device(catalog.system(id).devices[0].device).kind
+    return glossary.KINDS.get(kind, kind)
+
+
+def system_label(id: str) -> str:
+    """`FPGA · DFX appliance`; the name alone where both would be cut."""
+    name = default_catalog().system(id).name
+    both = f"{kind_of(id)} · {name}"
+    return both if len(both) <= _LONGEST else name
+
+
+def workload_label(id: str, reason: str | None = None) -> str:
+    """`GPT-2 1.5B`, and whether it can't run here."""
+    name = default_zoo().workload(id).name
+    return f"{name} · not here" if reason else name
+
+
+def _pair(scenario: Scenario, offered: Choices) -> None:
+    systems = sorted(default_catalog().ids("systems"), key=lambda id: (kind_of(id), default_catalog().system(id).name))
+    st.selectbox(
+        _label("system", "System"),
+        systems,
+        format_func=system_label,
+        help="Devices, their host and the wires between them.",
+        **drawn("w.system", scenario.system, lambda id: link.open_pair(id, link.current().workload)),
+    )
+    zoo = default_zoo()
+    loads = sorted(
+        offered.workloads,
+        key=lambda id: (offered.workloads[id] is not None, zoo.workload(id).family, zoo.workload(id).name),
+    )
+    labels = {id: workload_label(id, offered.workloads[id]) for id in loads}
+    st.selectbox(
+        _label("workload", "Workload"),
+        loads,
+        format_func=labels.__getitem__,
+        help="The network. `not here`: this system can't run it; picking it says why.",
+        **drawn(
+            "w.workload",
+            scenario.workload,
+            lambda id: link.open_pair(link.current().system, id),
+            tuple(labels.values()),
+        ),
+    )
+
+
+def _shape(scenario: Scenario, offered: Choices) -> None:
+    lengths = [("inputs", offered.input_label), ("outputs", offered.output_label)]
+    cells: list[tuple[str, float, Callable[[], None]]] = []
+    for field, label in lengths:
+        if label:
+            now = getattr(scenario, field)
+            cells.append((label, now, lambda field=field, label=label, now=now: _number(field, label, now)))
+    for p in offered.params:
+        cells.append((p.label, scenario.params.get(p.name, p.default), lambda p=p: _param(p, scenario)))
+    for at in range(0, len(cells), 2):
+        pair = cells[at : at + 2]
+        if len(pair) == 2 and all(len(label) <= 16 and now < 10**_NUMBER for label, now, _ in pair):
+            for column, (_, _, draw) in zip(st.columns(2), pair, strict=True):
+                with column:
+                    draw()
+        else:
+            for _, _, draw in pair:
+                draw()
+
+
+def _number(field: str, label: str, value: int) -> None:
+    st.number_input(
+        _label(field, label), min_value=1, max_value=1_048_576, step=1, **drawn(f"w.{field}", value, _commit(field))
+    )
+
+
+def _param(p: Any, scenario: Scenario) -> None:
+    whole = float(p.default).is_integer() and float(p.low).is_integer()
+    cast: Callable[[float], float] = int if whole else float
+    value = cast(scenario.params.get(p.name, p.default))
+
+    def turned(given: float | None) -> None:
+        if given is not None:
+            rest = {k: v for k, v in link.current().params.items() if k != p.name}
+            link.commit(params=rest if given == cast(p.default) else rest | {p.name: given})
+
+    low, high = (min(p.low, value), max(p.high, value))
+    st.number_input(
+        _label("params", p.label), min_value=cast(low), max_value=cast(high), step=cast(1) if whole else None,
+        **drawn(f"w.params.{p.name}", value, turned),
+    )  # fmt: skip
+
+
+def _slider(field: str, label: str, values: tuple[int, ...], now: int, help: str) -> None:
+    options = sorted({*values, now})
+    if len(options) == 1:
+        return
+    st.select_slider(
+        _label(field, label), options, help=help, format_func=lambda v: f"{v:,}",
+        **drawn(f"w.{field}", now, _commit(field), tuple(options)),
+    )  # fmt: skip
+
+
+def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: Callable[[str], str], help: str) -> None:
+    """A segmented control where all options fit a 320 px sidebar, else a select box."""
+    values = list(options) if now in options else [now, *options]
+    common: dict[str, Any] = {
+        "format_func": shown,
+        "help": help,
+        **drawn(f"w.{field}", now, _commit(field), tuple(values)),
+    }
+    if len(values) <= 4 and sum(len(shown(v)) for v in values) <= _SEGMENTS:
+        st.segmented_control(_label(field, label), values, required=True, width="stretch", **common)
+    else:
+        st.selectbox(_label(field, label), values, **common)
+
+
+def _formats_help(offered: Choices) -> str:
+    """What the formats are, and why the usual others are not offered."""
+    reasons = dict.fromkeys(reason for name, reason in offered.missing_formats.items() if name in _USUAL)
+    return " ".join([glossary.HELP["precision"], *reasons])
+
+
+def _tile(scenario: Scenario, offered: Choices) -> None:
+    if not offered.knobs:
+        return
+    auto = dict(cached.report(encode(scenario)).tile) if offered.formats else {}
+    for column, (at, knob) in zip(st.columns(len(offered.knobs)), enumerate(offered.knobs), strict=True):
+        now = scenario.tile[at] if scenario.tile else _AUTO
+        chosen = f"auto ({auto[knob.name]})" if not scenario.tile and knob.name in auto else "auto"
+        column.selectbox(
+            _label("tile", knob.label),
+            [_AUTO, *knob.values],
+            format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
+            help=glossary.HELP["tile"],
+            **drawn(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),
+        )
+
+
+def _tiled(at: int, value: int | str) -> None:
+    """One tiling knob turned: auto frees all of them, a value keeps the others where they are or at their best."""
+    scenario = link.current()
+    if isinstance(value, str):  # the label of an automatic tile of before
+        return
+    if value == _AUTO:
+        link.commit(tile=())
+        return
+    if scenario.tile:
+        link.commit(tile=tuple(value if i == at else v for i, v in enumerate(scenario.tile)))
+        return
+    link.commit(tile=_best_tile(scenario, at, value))
+
+
+def _best_tile(scenario: Scenario, at: int, value: int) -> tuple[int, ...]:
+    """The fastest tile that has one value fixed."""
+    tiles: list[tuple[int, ...]] = [()]
+    for i, knob in enumerate(cached.options(encode(scenario)).knobs):
+        tiles = [(*tile, v) for tile in tiles for v in ((value,) if i == at else knob.values)]
+
+    def latency(tile: tuple[int, ...]) -> float:
+        try:
+            report = cached.report(encode(scenario.with_(tile=tile)))
+        except ScenarioError:
+            return float("inf")
+        return report.latency_s if report.fits else float("inf")
+
+    return min(tiles, key=latency)
+
+
+def _switches(scenario: Scenario, offered: Choices) -> None:
+    if not offered.switches:
+        return
+    on = {s.name: scenario.switches.get(s.name, s.default) for s in offered.switches}
+
+    def turned(name: str, value: bool) -> None:
+        link.commit(switches={**link.current().switches, name: value})
+
+    with st.expander(f"Optimisations · {sum(on.values())} of {len(on)} on", key="open.switches"):
+        for switch in offered.switches:
+            name = switch.name
+            st.toggle(switch.label, help=switch.help, **drawn(f"w.switch.{name}", on[name], partial(turned, name)))
+
+
+def _overrides(scenario: Scenario) -> None:
+    """What-ifs: pick a value of the hardware, then type another; taking it off the list brings the catalog's back."""
+    known = {row.path: row for row in specs.overridable(scenario)}
+    count = len(scenario.overrides)
+    opened = [p for p in st.session_state.get("opened", []) if p in known]
+    shown = list(dict.fromkeys([*scenario.overrides, *opened]))
+
+    def picked(paths: list[str]) -> None:
+        st.session_state.opened = list(paths)
+        kept = {p: v for p, v in link.current().overrides.items() if p in st.session_state.opened}
+        if kept != link.current().overrides:
+            link.commit(overrides=kept)
+
+    def typed(path: str, text: str) -> None:
+        rest = {p: v for p, v in link.current().overrides.items() if p != path}
+        link.commit(overrides=rest | {path: text.strip()} if text.strip() else rest)
+
+    with st.expander(f"Hardware overrides · {count or 'none'}", key="open.overrides"):
+        st.multiselect(
+            "Values to change",
+            list(dict.fromkeys([*known, *shown])),
+            format_func=lambda p: known[p].label if p in known else p,
+            help=glossary.HELP["overrides"],
+            **drawn("w.overrides", shown, picked, tuple(known)),
+        )
+        for path in shown:
+            row, value = known.get(path), scenario.overrides.get(path, "")
+            text = specs.written(row, value) if row else str(value)
+            st.text_input(
+                row.label if row else path,
+                placeholder=f"{row.printed} in the catalog" if row else None,
+                help=f"{row.basis}. {row.where}" if row else None,
+                **drawn(f"w.override.{path}", text, partial(typed, path)),
+            )
+
+
+def set_costs(scenario: Scenario) -> None:
+    """Prices and limits, in the units people use."""
+    costs, limits = scenario.costs, scenario.limits
+    count = sum(v is not None for v in limits.model_dump().values())
+
+    def cost(name: str, value: float | None) -> None:
+        if value is not None:
+            link.commit(costs=link.current().costs.model_dump() | {name: value})
+
+    with st.expander(f"Costs and limits · {count or 'no'} limit{'' if count == 1 else 's'}", key="open.costs"):
+        fields = (
+            ("energy_usd_per_kwh", "USD per kWh", 0.01),
+            ("pue", "PUE", 0.05),
+            ("years", "Years in use", 1.0),
+            ("utilisation", "Share of time busy", 0.05),
+        )
+        for (left, right), columns in zip((fields[:2], fields[2:]), (st.columns(2), st.columns(2)), strict=True):
+            for column, (name, label, step) in zip(columns, (left, right), strict=True):
+                column.number_input(
+                    _label("costs", label), min_value=0.0, step=step,
+                    **drawn(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
+                )  # fmt: skip
+        limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
+
+
+def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) -> None:
+    """The scenario's limits, named as the page names them; an emptied one is none."""
+
+    def limit(name: str, factor: float, value: float | None) -> None:
+        link.commit(limits=link.current().limits.model_dump() | {name: value / factor if value else None})
+
+    units = {"latency_s": fmt.MILLISECOND, "power_w": fmt.WATT, "capex_usd": fmt.DOLLAR}
+    for label, (name, unit) in zip(labels, units.items(), strict=True):
+        value = getattr(scenario.limits, name)
+        st.number_input(
+            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none",
+            **drawn(f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name, unit.factor)),
+        )  # fmt: skip
+
+
+def scenario_controls(scenario: Scenario) -> None:
+    """Everything a user may turn, in the order a design is thought of: what, shape, batch, format, tile, partition."""
+    offered = cached.options(encode(scenario))
+    with st.sidebar:
+        _pair(scenario, offered)
+        if not offered.formats:
+            return
+        _shape(scenario, offered)
+        _slider("batch", "Batch", offered.batches, scenario.batch, glossary.HELP["batch"])
+        if offered.max_streams > 1:
+            streams = tuple(2**i for i in range(offered.max_streams.bit_length()) if 2**i < offered.max_streams)
+            _slider("streams", "Streams", (*streams, offered.max_streams), scenario.streams, glossary.HELP["streams"])
+        _choice(
+            "precision", "Precision", offered.formats, scenario.precision, glossary.format_label, _formats_help(offered)
+        )
+        _tile(scenario, offered)
+        if len(offered.schemes) > 1:
+            _choice(
+                "scheme", "Partition", offered.schemes, scenario.scheme, lambda s: glossary.SCHEMES.get(s, s),
+                glossary.HELP["scheme"],
+            )  # fmt: skip
+        _slider("devices", "Devices", offered.device_counts, scenario.devices, "Devices of the system in use.")
+        if scenario.scheme == "split":
+            cuts = tuple(range(len(offered.splits) + 1))
+            _slider("split", "Cut before operator", cuts, scenario.split, glossary.HELP["split"])
+        _switches(scenario, offered)
+        _overrides(scenario)
+        set_costs(scenario)

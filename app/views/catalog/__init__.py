@@ -1,0 +1,1 @@
+"""Where does each number come from?"""

@@ -1,0 +1,321 @@
+"""Where does each number come from?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import cached, claims, glossary, link, machine, parts, specs
+from app.shared import formats as fmt
+from app.shared.boundary import callback
+from app.shared.widgets import sidebar as widgets
+from app.shared.widgets.choices import choose, unknown
+from engine.devices.common.contract import Unsupported
+from engine.resolve.choices import default_scenario, why_not
+from engine.scenario import ScenarioError, encode
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+from model_zoo.ops import Op
+
+_PROBLEMS = 10  # files of a user that are told one by one
+_SECTIONS = {
+    "systems": "Systems",
+    "devices": "Devices",
+    "links": "Links",
+    "nics": "NICs",
+    "workloads": "Workloads",
+}
+_MOST_NODES = 40
+
+
+def _get(section: str, id: str) -> Any:
+    if section == "workloads":
+        return default_zoo().workload(id)
+    return {
+        "systems": default_catalog().system,
+        "devices": default_catalog().device,
+        "links": default_catalog().link,
+        "nics": default_catalog().nic,
+    }[section](id)
+
+
+def _ids(section: str) -> tuple[str, ...]:
+    return default_zoo().ids() if section == "workloads" else default_catalog().ids(section)
+
+
+def _of(section: str, entry: Any) -> str:
+    """What kind of thing an entry is, in a word or two."""
+    if section == "systems":
+        return widgets.kind_of(entry.id)
+    if section == "devices":
+        return glossary.KINDS.get(entry.kind, entry.kind)
+    if section == "workloads":
+        return str(entry.family).replace("-", " ")
+    return section.removesuffix("s")
+
+
+def pick() -> tuple[str, str | None]:
+    """The sidebar and the list: section and the id chosen."""
+    with st.sidebar:
+        section = choose("Section", _SECTIONS, "section")
+        needle = st.text_input(
+            "Search", key="find", bind="query-params", placeholder="name, id, vendor or source", max_chars=60
+        )
+    entries = {id: _get(section, id) for id in _ids(section)}
+    wanted = (needle or "").lower()
+    found = _matching(entries, wanted)
+    answer = f"{len(found)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
+    with parts.card("Entries", answer, stretch=False):
+        if not found:
+            st.caption("Nothing matches. Clear the search in the sidebar.")
+            return section, None
+        frame = pd.DataFrame(
+            {
+                "Name": [entries[id].name for id in found],
+                "Kind": [_of(section, entries[id]) for id in found],
+            }
+        )
+        event = st.dataframe(
+            frame,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="single-row",
+            key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
+            height="content" if len(found) <= 8 else 560,
+            alt=f"Catalog: {answer}",
+            column_config={"Name": st.column_config.TextColumn(width="large")},
+        )
+    rows = event["selection"]["rows"]
+    return section, found[rows[0]] if rows and rows[0] < len(found) else found[0]
+
+
+def _matching(entries: dict[str, Any], wanted: str) -> list[str]:
+    """Entries that say what is searched, those first whose name or id does."""
+    if not wanted:
+        return list(entries)
+    named = [id for id, entry in entries.items() if wanted in f"{id} {entry.name}".lower()]
+    said = [id for id, entry in entries.items() if wanted in entry.model_dump_json().lower()]
+    return list(dict.fromkeys([*named, *said]))
+
+
+def sources(entry: Any) -> None:
+    """The documents an entry was read from."""
+    listed = getattr(entry, "sources", {})
+    if not listed:
+        return
+    st.markdown("**Sources**")
+    for key, source in listed.items():
+        rest = "; ".join(text for text in (source.publisher, source.dated, source.note) if text)
+        st.markdown(f"`{key}` {fmt.linked(source.title, source.url)}" + (f"; {fmt.plain(rest)}" if rest else ""))
+
+
+def notes(entry: Any) -> None:
+    """What a reader must know beside the numbers."""
+    for text in getattr(entry, "notes", ()):
+        st.caption(fmt.plain(text))
+
+
+def values(rows: list[specs.Row]) -> None:
+    """Every number with its unit, evidence and place."""
+    if not rows:
+        st.caption("This entry has no numbers of its own; its parts have.")
+        return
+    frame = pd.DataFrame(
+        {
+            "Quantity": [row.label for row in rows],
+            "Value": [row.printed for row in rows],
+            "Evidence": [row.basis for row in rows],
+            "Place (source)": [row.where for row in rows],
+        }
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height="content" if len(rows) <= 14 else 520,
+        alt="Numbers with unit, evidence and source",
+        column_config={
+            "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
+            "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
+        },
+    )
+
+
+def parameters(workload: Any) -> list[specs.Row]:
+    """A workload's parameters with their evidence."""
+    rows = []
+    for name, number in workload.params.items():
+        said = "; ".join(text for text in (number.where, number.note) if text)
+        listed = number.value if isinstance(number.value, tuple) else (number.value,)
+        value = ", ".join(claims.shown(one) for one in listed)
+        rows.append(
+            specs.Row(
+                name,
+                name.replace("_", " "),
+                value,
+                number.basis,
+                f"{said} ({number.source})" if number.source else said,
+            )
+        )
+    return rows
+
+
+def members(system: Any) -> None:
+    """Devices and wires of a system."""
+    catalog = default_catalog()
+    rows = [{"Part": catalog.device(g.device).name, "Count": g.count, "As": "device"} for g in system.devices]
+    if system.host:
+        rows.append({"Part": catalog.device(system.host.device).name, "Count": system.host.count, "As": "host"})
+    rows += [{"Part": catalog.link(u.link).name, "Count": u.hops, "As": f"{u.role} link (hops)"} for u in system.links]
+    if system.nic:
+        rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
+    st.dataframe(pd.DataFrame(rows), hide_index=True, height="content", alt="Parts of the system")
+
+
+def graph(workload: Any) -> None:
+    """Operators of a workload at its own request: table, and a drawing where it is small enough to read."""
+    net = default_zoo().graph(workload.id)
+    request = workload.request
+    phase = net.phases[0]
+    at = (
+        request.batch,
+        phase.length.at(request.inputs, request.outputs),
+        phase.context.at(request.inputs, request.outputs),
+    )
+    work = net.flops(request.batch, request.inputs, request.outputs)
+    asked = [f"batch {request.batch}", *_lengths(workload)]
+    st.markdown(
+        f"**{fmt.count(net.parameters)} parameters**, {fmt.si(work, 'FLOP')} a request of {', '.join(asked)}; "
+        f"{len(phase.ops)} kinds of operator in {phase.name}."
+    )
+    flops = fmt.scale([op.flops.at(*at) for op in phase.ops], "FLOP")
+    frame = pd.DataFrame(
+        {
+            "Operator": [op.name for op in phase.ops],
+            "Kind": [op.kind for op in phase.ops],
+            "Copies": [op.layers for op in phase.ops],
+            f"Work of one ({flops.unit})": [flops(op.flops.at(*at)) for op in phase.ops],
+            "Parameters": [op.stored * op.layers for op in phase.ops],
+            "Reads from": [", ".join(op.inputs) for op in phase.ops],
+        }
+    )
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height="content" if len(frame) <= 10 else 390,
+        alt=f"Operators of {workload.name}",
+        column_config={
+            "Operator": st.column_config.TextColumn(pinned=True),
+            f"Work of one ({flops.unit})": number(format=fmt.cells(frame[f"Work of one ({flops.unit})"])),
+            "Parameters": number(format="localized"),
+        },
+    )
+    if len(phase.ops) > _MOST_NODES:
+        st.caption(f"{len(phase.ops)} operators are too many to draw; the table lists what each reads from.")
+        return
+    with st.expander("Graph", key="open.graph", on_change="rerun") as folded:
+        if folded.open:
+            st.mermaid_chart(drawing(phase.ops), alt=f"Graph of {workload.name}", width="content")
+
+
+def _lengths(workload: Any) -> list[str]:
+    """The lengths of a workload's own request, as its family calls them; none where it has none."""
+    family, request = default_zoo().family(workload.id), workload.request
+    named = ((family.input_label, request.inputs), (family.output_label, request.outputs))
+    return [f"{label.lower()} {length:,}" for label, length in named if label]
+
+
+def drawing(ops: tuple[Op, ...]) -> str:
+    """Mermaid text of a graph; names are the catalog's, ids are positions."""
+    at = {op.name: i for i, op in enumerate(ops)}
+    lines = ["flowchart TD"]
+    for i, op in enumerate(ops):
+        copies = f" ×{op.layers}" if op.layers > 1 else ""
+        lines.append(f'  n{i}["{op.name}{copies}"]')
+        lines += [f"  n{at[name]} --> n{i}" for name in op.inputs if name in at]
+    return "\n".join(lines)
+
+
+@callback
+def _open(section: str, id: str) -> None:
+    """Open an entry in Explore: with the scenario's other half where they go together, else with one that does."""
+    now = link.current()
+    zoo = default_zoo()
+    if section == "workloads":
+        system = now.system if why_not(now.system, id) is None else None
+        tried = (s for s in default_catalog().ids("systems") if why_not(s, id) is None)
+        system, load = system or next(tried, None), id
+    else:
+        load = now.workload if why_not(id, now.workload) is None else None
+        system, load = id, load or next((w for w in zoo.ids() if why_not(id, w) is None), None)
+    if system is None or load is None:
+        st.session_state.problem = ((), "No system of the catalog runs this workload")
+        return
+    link.open_scenario(default_scenario(system, load))
+    link.go("explore")
+
+
+def detail(section: str, id: str) -> None:
+    """One entry in full."""
+    entry = _get(section, id)
+    with st.container(border=True, height="stretch"):
+        st.markdown(f"**{fmt.plain(entry.name)}** :gray[· {fmt.plain(_of(section, entry))}]")
+        st.markdown(fmt.plain(entry.summary))
+        if section in ("systems", "workloads") or (section == "devices" and id in default_catalog().ids("systems")):
+            st.button("Open in Explore", type="primary", on_click=_open, args=(section, id), key="open.entry")
+        if section == "systems":
+            members(entry)
+        if section == "workloads":
+            if entry.params:
+                values(parameters(entry))
+            graph(entry)
+        else:
+            values(specs.quantities(entry))
+        if section == "devices":
+            machine.precisions(entry)
+        sources(entry)
+        notes(entry)
+        path = default_zoo().path(id) if section == "workloads" else default_catalog().path(section, id)
+        if section == "workloads" and default_zoo().is_guest(id):
+            st.caption(
+                f"Your own network, read from `{path.name}` in the folder `workloads` of your catalog "
+                "(`INFERSCAPE_CATALOG`, else `~/.inferscape/catalog`)."
+            )
+        if path.suffix == ".onnx":
+            return
+        with st.expander("YAML", key="open.yaml", on_change="rerun") as folded:
+            if folded.open:
+                st.code(path.read_text(), language="yaml")
+
+
+def show() -> None:
+    """The page."""
+    try:
+        report = cached.report(encode(link.current()))
+    except (Unsupported, ScenarioError):
+        report = None
+    parts.bar(report, "catalog")
+    catalog, zoo = default_catalog(), default_zoo()
+    if stray := unknown("Section", _SECTIONS, "section"):
+        st.warning(fmt.plain(f"{stray}."), icon=":material/link_off:")
+    st.markdown(
+        f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} "
+        "workloads**, each number with its unit as printed, its source and the kind of evidence it is."
+    )
+    if problems := (*catalog.problems, *zoo.problems):
+        told = [fmt.plain(problem) for problem in problems[:_PROBLEMS]]
+        if len(problems) > len(told):
+            told.append(f"And {len(problems) - len(told):,} more files that can't be used.")
+        st.warning("\n\n".join(told), icon=":material/edit_off:")
+    left, right = st.columns([2, 3], gap="small")
+    with left:
+        section, id = pick()
+    with right:
+        if id:
+            detail(section, id)
+    parts.footer(report)
+
+
+show()

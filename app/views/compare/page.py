@@ -1,0 +1,329 @@
+"""Which of these should I choose, and where does the gain come from?"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import streamlit as st
+
+from app.shared import cached, comparison, glossary, link, parts
+from app.shared import formats as fmt
+from app.shared.comparison import LETTERS, MOST, Comparison, Entry
+from app.shared.figures.style import RESOURCE_LABELS
+from app.shared.widgets.checked import heed
+from app.shared.widgets.controlled import drawn
+from app.views.compare import charts, tables
+from app.views.compare.tables import METRICS, Column
+from engine.devices.common.contract import Unsupported
+from engine.resolve.presets import PRESETS
+from engine.scenario import ScenarioError, encode
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+
+def column_of(at: int, entry: Entry) -> Column:
+    """A scenario with its numbers, or with the reason why it has none."""
+    scenario = entry.scenario
+    system = default_catalog().system(scenario.system).name
+    workload = default_zoo().workload(scenario.workload).name
+    found = link.matching(scenario)
+    knobs = (system, workload, *glossary.knobs(scenario, None))
+    report, reason = None, ""
+    try:
+        report = cached.report(encode(scenario))
+        if not report.fits:
+            report, reason = None, report.problems[0]
+    except (ScenarioError, Unsupported) as error:
+        reason = str(error)
+    return Column(at, found.pill if found else system, scenario, entry.note, knobs, report, reason)
+
+
+def _picked(id: str | None) -> None:
+    if id:
+        comparison.add(Entry(PRESETS[id].scenario))
+
+
+def _pasted(text: str) -> None:
+    if text.strip():
+        comparison.paste(text)
+
+
+def controls(now: Comparison, columns: list[Column]) -> None:
+    """The sidebar: what is compared, with what, and notes."""
+    with st.sidebar:
+        st.selectbox(
+            "Add a preset",
+            sorted(PRESETS, key=lambda id: PRESETS[id].document),
+            index=None,
+            format_func=lambda id: PRESETS[id].pill,
+            placeholder="Choose a preset",
+            **drawn("c.preset", None, _picked),
+        )
+        st.text_input(
+            "Add from a link or a token",
+            placeholder="Paste it here",
+            help="A link of this app, a scenario's token, or the link of another comparison.",
+            **drawn("c.paste", "", _pasted),
+        )
+        here = any(e.scenario == link.current() for e in now.entries)
+        st.button(
+            "Add the current scenario",
+            on_click=comparison.add,
+            args=(Entry(link.current()),),
+            disabled=here or len(now.entries) >= MOST,
+            key="c.current",
+            width="stretch",
+            help="It is compared already." if here else None,
+        )
+        st.selectbox(
+            "Baseline",
+            list(range(len(columns))),
+            format_func=lambda at: f"{LETTERS[at]} · {columns[at].name}" if at < len(columns) else "",
+            help=glossary.HELP["baseline"],
+            **drawn("c.baseline", now.baseline, comparison.rebase, tuple(c.name for c in columns)),
+        )
+        st.markdown(f":small[Scenarios · {len(columns)} of {MOST}]")
+        for column in columns:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(f"**{column.letter}** {fmt.plain(column.name)}", width="stretch")
+                if st.button(
+                    "Open", key=f"c.open.{column.at}", type="tertiary", help=f"Open {column.letter} in Explore"
+                ):
+                    link.open_scenario(column.scenario)
+                    st.switch_page("views/explore/page.py", query_params=link.address())
+                st.button(
+                    "Remove",
+                    key=f"c.remove.{column.at}",
+                    on_click=comparison.remove,
+                    args=(column.at,),
+                    type="tertiary",
+                    disabled=len(columns) == 1,
+                    help=f"Take {column.letter} out of the comparison",
+                )
+        written = sum(bool(c.note) for c in columns)
+        with st.expander(f"Notes · {written or 'none'}", key="open.notes"):
+            for column in columns:
+                st.text_input(
+                    f"{column.letter} · {column.name}",
+                    max_chars=comparison.NOTE_LIMIT,
+                    **drawn(
+                        f"c.note.{column.at}", column.note, partial(comparison.annotate, column.at), column.scenario
+                    ),
+                )
+
+
+def side_by_side(columns: list[Column], base: Column) -> None:
+    """The delta table: rows metrics, columns scenarios."""
+    common = tables.shared(columns)
+    answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing is the same in all"
+    with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
+        st.table(tables.frame(columns, base), border="horizontal", alt="Metrics of each scenario")
+        if len(columns) > 1:
+            st.caption(f"Bold is the best of its row; coloured words are against {base.letter}.")
+
+
+def one_metric(columns: list[Column], base: Column) -> None:
+    """One metric at a time as bars."""
+    offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
+    with st.container(border=True, height="stretch"):
+        title = st.empty()
+        key = heed(
+            st.pills,
+            "Metric",
+            offered,
+            default=offered[0],
+            required=True,
+            format_func=lambda k: METRICS[k].label,
+            key="metric",
+            label_visibility="collapsed",
+        )
+        metric = METRICS[key]
+        units = {metric.unit.format(u=glossary.rate_unit(c.report.unit)) for c in columns if c.report}
+        if len(units) > 1:
+            unit = metric.unit.format(u="units")
+        else:
+            unit = next(iter(units))
+        rows = [
+            (c.letter, c.name, tables.value(c, metric), c.report.error_band.relative if c.report else None)
+            for c in columns
+        ]
+        if metric.key in tables.MONEY_AND_POWER:
+            rows = [(letter, name, v, None) for letter, name, v, _ in rows]
+        known = [(v, c) for c in columns if (v := tables.value(c, metric)) is not None]
+        low, high = min(known, key=lambda item: item[0]), max(known, key=lambda item: item[0])
+        if len(known) < 2 or low[0] <= 0:
+            answer = "no second scenario has it"
+        else:
+            answer = f"{high[1].letter} has {fmt.times(high[0] / low[0])} that of {low[1].letter}"
+            answer = "all have the same" if high[0] < 1.005 * low[0] else answer
+        if not tables.alike(columns) and metric.key not in tables.MONEY_AND_POWER:
+            answer = "these count different work"
+        title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
+        fig = charts.metric_bars(rows, base.at, metric.label, unit, parts.dark())
+        parts.figure(fig, f"{metric.label} of each scenario: {answer}.", "c.metric")
+        st.caption(metric.help)
+
+
+def where_time(columns: list[Column]) -> None:
+    """Where each one's time goes."""
+    rows = []
+    for c in columns:
+        if c.report is not None:
+            rows.append((c.letter, c.name, c.report.breakdown))
+    answer = _limits(columns)
+    with parts.card("Where the time goes", answer):
+        fig, shares = charts.breakdowns(rows, parts.dark(), parts.mobile())
+        parts.figure(fig, f"Time by resource of each scenario: {answer}.", "c.breakdown")
+        if shares:
+            st.caption("Drawn as shares, because the times are far apart.")
+
+
+def _limits(columns: list[Column]) -> str:
+    by: dict[str, list[str]] = {}
+    for c in columns:
+        if c.report is not None:
+            by.setdefault(RESOURCE_LABELS[c.report.bound].lower(), []).append(c.letter)
+    return "; ".join(f"{', '.join(letters)} limited by {name}" for name, letters in by.items())
+
+
+def _pair(columns: list[Column], base: Column) -> Column | None:
+    """The scenario whose gain over the baseline is explained."""
+    others = [c for c in columns if c.report is not None and c.at != base.at]
+    if base.report is None or not others:
+        return None
+    if len(others) == 1:
+        return others[0]
+    letter = heed(
+        st.segmented_control,
+        f"Explain against {base.letter}",
+        [c.letter for c in others],
+        default=others[0].letter,
+        required=True,
+        key="to",
+    )
+    return next((c for c in others if c.letter == letter), others[0])
+
+
+def where_gain(base: Column, other: Column) -> None:
+    """The difference of one figure, dealt out to the kinds of change between two scenarios."""
+    assert base.report is not None
+    assert other.report is not None
+    key = st.session_state.get("metric", "latency")
+    metric = METRICS.get(key, METRICS["latency"])
+    title = f"Where the difference of {other.letter} against {base.letter} comes from"
+    if base.report.unit != other.report.unit and metric.key not in tables.MONEY_AND_POWER:
+        with parts.card(title, "they do different work"):
+            st.caption("Pick Power or Capital cost above; times and rates of different work have no difference.")
+        return
+    with st.skeleton(height=220):
+        try:
+            found = cached.attribution(base.report.token, other.report.token, metric.figure)
+        except (ScenarioError, Unsupported) as error:
+            with parts.card(title, "not attributed"):
+                st.caption(fmt.plain(str(error)))
+            return
+    shares = sorted(found.shares.items(), key=lambda item: -abs(item[1]))
+    moved = [(name.capitalize(), share) for name, share in shares if share]
+    label = metric.label
+    if not moved:
+        with parts.card(title, f"no difference in {label.lower()}"):
+            st.caption("Nothing that differs between them moves this figure.")
+        return
+    part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
+    with parts.card(title, f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"):
+        unit = metric.unit.format(u=glossary.rate_unit(base.report.unit))
+        ends = (base.letter, other.letter)
+        fig = charts.attribution(ends, (found.base, found.other), moved, unit, label, metric.rising, parts.dark())
+        parts.figure(fig, f"{title}: {', '.join(f'{n} {s:+.3g}' for n, s in moved)}.", "c.attribution")
+        st.caption(
+            f"Each part is the mean over every order in which the changes can be made ({found.evaluations} mixtures "
+            "evaluated), so it does not depend on the order. Ink is better, hatched is worse."
+        )
+
+
+def by_operator(base: Column, other: Column) -> None:
+    """Operators of two scenarios beside each other."""
+    assert base.report is not None
+    assert other.report is not None
+    rows = tables.differences(base.report, other.report)
+    both = [d for d in rows if d.base_s is not None and d.other_s is not None]
+    moved = [d for d in rows if d.gained_s]
+    if moved:
+        top = moved[0]
+        verb = "saves" if top.gained_s > 0 else "costs"
+        answer = f"{top.name} {verb} most, {fmt.seconds(abs(top.gained_s))} a request"
+    else:
+        answer = "no operator differs"
+    with parts.card(f"Operators of {other.letter} against {base.letter}", answer):
+        if not both:
+            st.caption("No operator has the same name in both: they run different networks.")
+        if moved:
+            fig = charts.operator_bars(rows, base.letter, other.letter, parts.dark())
+            parts.figure(fig, f"Time saved by operator: {answer}.", "c.operators")
+        with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
+            if opened.open:
+                frame = tables.operators(rows, base.letter, other.letter)
+                number = st.column_config.NumberColumn
+                st.dataframe(
+                    frame,
+                    hide_index=True,
+                    column_config={
+                        name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"
+                    }
+                    | {"Operator": st.column_config.TextColumn(pinned=True, width="medium")},
+                    height="content" if len(frame) <= 8 else 318,
+                    alt="Operators of two scenarios with their times",
+                )
+
+
+def show() -> None:
+    """The page."""
+    message = comparison.sync()
+    now = comparison.shown()
+    columns = [column_of(at, entry) for at, entry in enumerate(now.entries)]
+    base = columns[now.baseline]
+    controls(now, columns)
+    report = parts.report_now()
+    versions = cached.report(encode(link.home())).versions
+    parts.bar(
+        report,
+        "compare",
+        {
+            "Comparison, CSV": ("compare", "csv", lambda: tables.csv(columns, base, versions)),
+            "Comparison, JSON": (
+                "compare",
+                "json",
+                lambda: json.dumps(tables.json_rows(columns, base, versions), indent=1),
+            ),
+        },
+    )
+    for text in (message, st.session_state.pop("compare_problem", None)):
+        if text:
+            st.warning(fmt.plain(text), icon=":material/link_off:")
+    st.markdown(tables.verdict(columns, base))
+    for column in columns:
+        if column.report is None:
+            why = f"**{column.letter} · {fmt.plain(column.name)} has no numbers:** {fmt.plain(column.reason)}"
+            st.info(why, icon=":material/block:")
+    running = [c for c in columns if c.report is not None]
+    if parts.mobile() and running:
+        one_metric(columns, base)
+    side_by_side(columns, base)
+    if running:
+        if parts.mobile():
+            where_time(columns)
+        else:
+            left, right = st.columns(2, gap="small")
+            with left:
+                one_metric(columns, base)
+            with right:
+                where_time(columns)
+    other = _pair(columns, base)
+    if other is not None:
+        where_gain(base, other)
+        by_operator(base, other)
+    parts.footer(report)
+
+
+show()

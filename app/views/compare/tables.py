@@ -1,0 +1,336 @@
+"""A comparison as rows, sentences and files. Pure: reports in, text and plain data out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from app.shared import formats as fmt
+from app.shared import glossary
+from app.shared.comparison import LETTERS
+from app.shared.figures.style import RESOURCE_LABELS
+from engine.cost.report import Report
+from engine.scenario import Scenario, encode
+
+__all__ = [
+    "HEADLINE",
+    "METRICS",
+    "MONEY_AND_POWER",
+    "Column",
+    "Difference",
+    "Metric",
+    "alike",
+    "csv",
+    "delta",
+    "differences",
+    "frame",
+    "json_rows",
+    "operators",
+    "shared",
+    "value",
+    "verdict",
+]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One scenario of the comparison: its report where it can run and fits, else why it has no numbers."""
+
+    at: int
+    name: str
+    scenario: Scenario
+    note: str
+    knobs: tuple[str, ...]
+    report: Report | None
+    reason: str = ""
+
+    @property
+    def letter(self) -> str:
+        """A to H: how it is called everywhere on the page."""
+        return LETTERS[self.at]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row of the table; `better` is the word for a better value, `worse` for a worse one."""
+
+    key: str
+    label: str
+    unit: str  # {u} stands for what the report counts
+    of: Callable[[Report], float | None]
+    better: str
+    worse: str
+    rising: bool
+    help: str
+    figure: str  # of a report, that a difference is attributed by
+
+
+METRICS: dict[str, Metric] = {
+    m.key: m
+    for m in (
+        Metric("latency", "Latency", "s", lambda r: r.latency_s, "faster", "slower", False,
+               glossary.HELP["latency"], "latency_s"),
+        Metric("ttft", "TTFT", "s", lambda r: r.ttft_s if r.tpot_s is not None else None, "faster", "slower", False,
+               glossary.HELP["ttft"], "ttft_s"),
+        Metric("tpot", "TPOT", "s", lambda r: r.tpot_s, "faster", "slower", False,
+               glossary.HELP["tpot"], "tpot_s"),
+        Metric("throughput", "Throughput", "{u}/s", lambda r: r.throughput_per_s, "more", "less", True,
+               glossary.HELP["throughput"], "throughput_per_s"),
+        Metric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
+               glossary.HELP["perf_per_watt"], "throughput_per_w"),
+        Metric("power", "Power", "W", lambda r: r.power_w, "less", "more", False,
+               "Wall power while it works.", "power_w"),
+        Metric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False,
+               glossary.HELP["capex"], "capex_usd"),
+        Metric("million", "Per million", "$", lambda r: r.usd_per_million, "less", "more", False,
+               "Hardware and energy for a million units of work, at the share of time busy set under Costs.",
+               "usd_per_million"),
+    )
+}  # fmt: skip
+MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done
+HEADLINE = ("latency", "throughput", "per_watt", "capex")
+
+
+def value(column: Column, metric: Metric) -> float | None:
+    """The metric of a column; None where it has no report or the report no such number. [SI]"""
+    return metric.of(column.report) if column.report is not None else None
+
+
+def _unit(column: Column, metric: Metric) -> str:
+    return metric.unit.format(u=glossary.rate_unit(column.report.unit)) if column.report else metric.unit
+
+
+def alike(columns: Sequence[Column]) -> bool:
+    """Whether all that run count the same thing, so that their rates may be divided."""
+    return len({c.report.unit for c in columns if c.report}) <= 1
+
+
+def delta(column: Column, base: Column, metric: Metric) -> tuple[str, str] | None:
+    """A value against the baseline's in words, and the colour that says whether it is better."""
+    if column.at == base.at or column.report is None or base.report is None:
+        return None
+    if column.report.unit != base.report.unit and metric.key not in MONEY_AND_POWER:
+        return None
+    up, down = (metric.better, metric.worse) if metric.rising else (metric.worse, metric.better)
+    now, then = value(column, metric), value(base, metric)
+    said = fmt.compared(now, then, up, down)
+    if said is None or now is None or then is None:
+        return None
+    if said == "same":
+        return said, "gray"
+    return said, "green" if (now > then) == metric.rising else "red"
+
+
+def _best(columns: Sequence[Column], metric: Metric) -> Column | None:
+    """The column with the best value; None where they can't be ranked."""
+    known = [(value(c, metric), c) for c in columns]
+    ranked = [(v, c) for v, c in known if v is not None]
+    if len(ranked) < 2 or (not alike(columns) and metric.key not in MONEY_AND_POWER):
+        return None
+    best = (max if metric.rising else min)(ranked, key=lambda item: item[0])
+    return best[1] if min(v for v, _ in ranked) < max(v for v, _ in ranked) else None
+
+
+def shared(columns: Sequence[Column]) -> list[str]:
+    """Knobs that every scenario has alike."""
+    first, *others = columns
+    return [k for k in first.knobs if all(k in c.knobs for c in others)] if others else list(first.knobs)
+
+
+def frame(columns: Sequence[Column], base: Column) -> pd.DataFrame:
+    """Rows metrics, columns scenarios; cells are Markdown, the best of a row is bold, deltas stand beneath."""
+    same = set(shared(columns))
+    table: dict[str, list[str]] = {"": []}
+    for column in columns:
+        name = f"{column.letter} · {fmt.plain(column.name)}"
+        table[name + (" :gray[baseline]" if column.at == base.at else "")] = []
+    heads = list(table)[1:]
+
+    def row(label: str, cells: Sequence[str]) -> None:
+        table[""].append(label)
+        for head, cell in zip(heads, cells, strict=True):
+            table[head].append(cell)
+
+    for metric in METRICS.values():
+        values = [value(c, metric) for c in columns]
+        if all(v is None for v in values):
+            continue
+        units = {_unit(c, metric) for c in columns if c.report}
+        best = _best(columns, metric)
+        one = next(iter(units)) if len(units) == 1 else None
+        scale = fmt.scale(values, "" if one == "$" else one) if one else None
+        label = metric.label + (f" ({_headed(one, scale.unit)})" if one and scale else "")
+        cells = []
+        for column, v in zip(columns, values, strict=True):
+            text = scale.text(v) if scale else fmt.si(v, _unit(column, metric))
+            text = f"**{text}**" if column is best else text
+            against = delta(column, base, metric)
+            cells.append(f"{text}  \n:{against[1]}[{against[0]}]" if against else text)
+        row(label, cells)
+    row("Limited by", [RESOURCE_LABELS[c.report.bound] if c.report else fmt.UNKNOWN for c in columns])
+    row("Error band", [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns])
+    if len(columns) > 1:
+        row("Differs in", [" · ".join(fmt.plain(k) for k in c.knobs if k not in same) or "nothing" for c in columns])
+    if any(c.note for c in columns):
+        row("Note", [fmt.plain(c.note) for c in columns])
+    return pd.DataFrame(table).set_index("")
+
+
+def _headed(unit: str, scaled: str) -> str:
+    return scaled if unit != "$" else f"\\${' ' + scaled if scaled else ''}"
+
+
+def _named(column: Column) -> str:
+    return f"**{column.letter}, {fmt.plain(column.name)}**"
+
+
+def verdict(columns: Sequence[Column], base: Column) -> str:
+    """Who is best at what, against the baseline; and where the error bands leave it open. Markdown."""
+    running = [c for c in columns if c.report is not None]
+    if not running:
+        return "**None of these scenarios can run.**"
+    if len(running) == 1:
+        return f"{_named(running[0])} is alone. Add a preset or paste a link in the sidebar to compare it with."
+    wins: dict[int, list[str]] = {}
+    for key in HEADLINE:
+        metric = METRICS[key]
+        best = _best(running, metric)
+        if best is None:
+            continue
+        against = delta(best, base, metric)
+        text = _figure(best, metric)
+        wins.setdefault(best.at, []).append(
+            f"{metric.label.lower()} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
+        )
+    if not wins:
+        return (
+            "**These scenarios do the same.**"
+            if alike(running)
+            else f"**These scenarios do different work.** {_different(running)}"
+        )
+    order = sorted(wins, key=lambda at: -len(wins[at]))
+    parts = [f"{_named(columns[at])} is best on {_listed(wins[at])}" for at in order]
+    text = "; ".join(parts) + "."
+    return f"{text} {_open(columns, base, columns[order[0]])} {_different(running)}".strip()
+
+
+def _different(running: Sequence[Column]) -> str:
+    """Whether they do different work, which no ratio of theirs may hide."""
+    units = list(dict.fromkeys(c.report.unit for c in running if c.report))
+    if len(units) > 1:
+        return (
+            f":gray[They count {_listed([f'{u}s' for u in units])}, so rates and times are not set against each other.]"
+        )
+    if len({c.scenario.workload for c in running}) > 1:
+        return ":gray[They run different networks, so not all of a difference is gain.]"
+    return ""
+
+
+def _figure(column: Column, metric: Metric) -> str:
+    v = value(column, metric)
+    return fmt.plain(fmt.usd(v) if metric.unit == "$" else fmt.si(v, _unit(column, metric)))
+
+
+def _listed(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _open(columns: Sequence[Column], base: Column, best: Column) -> str:
+    """Whether the error bands of the winner and the baseline leave their order open."""
+    if best.at == base.at or best.report is None or base.report is None or best.report.unit != base.report.unit:
+        return ""
+    bands = (best.report.error_band.relative, base.report.error_band.relative)
+    lacking = sorted(c.letter for c, b in zip((best, base), bands, strict=True) if b is None)
+    if lacking:
+        plural = len(lacking) > 1
+        return f":gray[{' and '.join(lacking)} {'have' if plural else 'has'} no error band.]"
+    fast, slow = sorted((best, base), key=lambda c: c.report.latency_s if c.report else 0.0)
+    assert fast.report is not None
+    assert slow.report is not None
+    high = fast.report.latency_s * (1 + (fast.report.error_band.relative or 0.0))
+    low = slow.report.latency_s * (1 - (slow.report.error_band.relative or 0.0))
+    if high >= low:
+        pair = " and ".join(sorted((fast.letter, slow.letter)))
+        return f":gray[The error bands of {pair} overlap in latency: their order is open.]"
+    return ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One operator in two scenarios; times are of a whole request, None where it is not executed. [s]"""
+
+    name: str
+    base_s: float | None
+    other_s: float | None
+
+    @property
+    def gained_s(self) -> float:
+        """Time the other saves; negative where it spends more. [s]"""
+        return (self.base_s or 0.0) - (self.other_s or 0.0)
+
+
+def differences(base: Report, other: Report) -> list[Difference]:
+    """Operators and what belongs to none, matched by name and phase, those that move most first."""
+
+    def times(report: Report) -> dict[str, float]:
+        phases = len({op.phase for op in report.ops}) > 1
+        found: dict[str, float] = {}
+        for op in report.ops:
+            name = f"{op.name} · {op.phase}" if phases else op.name
+            found[name] = found.get(name, 0.0) + op.time_s
+        for row in report.other:
+            found[row.name] = found.get(row.name, 0.0) + row.time_s
+        return found
+
+    left, right = times(base), times(other)
+    rows = [Difference(name, left.get(name), right.get(name)) for name in dict.fromkeys([*left, *right])]
+    return sorted(rows, key=lambda d: -abs(d.gained_s))
+
+
+def operators(rows: Sequence[Difference], base: str, other: str) -> pd.DataFrame:
+    """Operators of two scenarios beside each other, one prefix for all times."""
+    scale = fmt.scale([t for d in rows for t in (d.base_s, d.other_s)], "s")
+
+    def cell(seconds: float | None) -> float | None:
+        return None if seconds is None else scale(seconds)
+
+    return pd.DataFrame(
+        {
+            "Operator": [d.name for d in rows],
+            f"{base} ({scale.unit})": [cell(d.base_s) for d in rows],
+            f"{other} ({scale.unit})": [cell(d.other_s) for d in rows],
+            f"Saved by {other} ({scale.unit})": [scale(d.gained_s) for d in rows],
+        }
+    )
+
+
+def json_rows(columns: Sequence[Column], base: Column, versions: dict[str, str]) -> list[dict[str, Any]]:
+    """One flat row a scenario: identity and token first, SI units in the keys, versions last."""
+    rows = []
+    tail = {f"{name}_version": v for name, v in versions.items()}
+    for column in columns:
+        s = column.scenario
+        row: dict[str, Any] = {"id": f"{s.system}/{s.workload}", "token": encode(s), "letter": column.letter}
+        row |= {"name": column.name, "baseline": column.at == base.at, "runs": column.report is not None}
+        if column.report is not None:
+            row |= {k: v for k, v in column.report.csv_row().items() if k not in tail}
+        else:
+            row |= {
+                "system": s.system, "workload": s.workload, "batch": s.batch, "streams": s.streams, "inputs": s.inputs,
+                "outputs": s.outputs, "precision": s.precision, "scheme": s.scheme, "devices": s.devices,
+            }  # fmt: skip
+        for metric in METRICS.values():
+            now, then = value(column, metric), value(base, metric)
+            same = column.report and base.report and column.report.unit == base.report.unit
+            ratio = now / then if now is not None and then and (same or metric.key in MONEY_AND_POWER) else None
+            row[f"{metric.key}_over_baseline"] = ratio
+        rows.append(row | {"reason": column.reason, "note": column.note} | tail)
+    return rows
+
+
+def csv(columns: Sequence[Column], base: Column, versions: dict[str, str]) -> str:
+    """The comparison as CSV, one row a scenario, safe to open in a spreadsheet."""
+    return fmt.csv_text(json_rows(columns, base, versions))

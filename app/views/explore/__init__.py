@@ -1,0 +1,1 @@
+"""How fast is this system on this model, and what limits it?"""

@@ -1,0 +1,102 @@
+"""The headline numbers as plain data: label, band, value, and how they stand against the baseline. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.shared import formats as fmt
+from app.shared import glossary
+from engine.cost.report import Report
+
+__all__ = ["Card", "cards"]
+
+_ROOM = 17  # characters of a value on a card of a wide window
+_ROOM_PHONE = 13  # on half of a 390 px phone
+
+
+@dataclass(frozen=True)
+class Card:
+    """One metric; `delta` is words, `colour` is chosen here because Streamlit would read a minus as a sign."""
+
+    label: str
+    note: str
+    value: str
+    help: str
+    delta: str | None = None
+    colour: str = "gray"
+
+
+def _card(label: str, note: str, value: str, help: str, pair: tuple[float | None, float | None], sense: str) -> Card:
+    """`sense` is "faster", "more" or "cheaper": what a better value is called."""
+    up, down = {"faster": ("slower", "faster"), "more": ("more", "less"), "cheaper": ("more", "less")}[sense]
+    now, base = pair
+    delta = fmt.compared(now, base, up, down)
+    if delta is None or now is None or base is None:
+        return Card(label, note, value, help)
+    better = (now > base) == (sense == "more")
+    return Card(label, note, value, help, delta, "gray" if delta == "same" else "green" if better else "red")
+
+
+def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, str]:
+    """A rate that fits its card, and the unit's name for the label where the card has no room for it."""
+    text = fmt.si(value, f"{glossary.rate_unit(unit, room == _ROOM_PHONE)}/{over}")
+    if len(text) <= room or value is None:
+        return text, ""
+    return f"{fmt.si(value)}/{over}", f"{unit}s, "
+
+
+def _times(report: Report, other: Report | None, band: str) -> list[Card]:
+    """Latency; of a decoder its parts as well: to the first token, and each one after it."""
+
+    def card(label: str, name: str, help: str) -> Card:
+        value = getattr(report, name)
+        return _card(label, band, fmt.seconds(value), help, (value, getattr(other, name) if other else None), "faster")
+
+    if report.tpot_s is None:
+        return [card("Latency", "latency_s", f"{glossary.HELP['latency']} Here: one {glossary.per(report)}.")]
+    return [
+        card("TTFT", "ttft_s", glossary.HELP["ttft"]),
+        card("TPOT", "tpot_s", glossary.HELP["tpot"]),
+        card(
+            "End to end",
+            "latency_s",
+            f"{glossary.HELP['latency']} Here: one {glossary.per(report)}, to its last token.",
+        ),
+    ]
+
+
+def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[Card]:
+    """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
+    other = base if base is not None and base.unit == report.unit else None
+    band = fmt.band(report.error_band.relative)
+    room = _ROOM_PHONE if phone else _ROOM
+    rate, counted = _rate(report.throughput_per_s, report.unit, "s", room)
+    per_watt, counted_too = _rate(report.throughput_per_w, report.unit, "J", room)
+    powered, priced = report.power_w is not None, report.capex_usd is not None
+    return [
+        *_times(report, other, band),
+        _card(
+            "Throughput",
+            counted + band,
+            rate,
+            f"{glossary.HELP['throughput']} Counted in {report.unit}s.",
+            (report.throughput_per_s, other.throughput_per_s if other else None),
+            "more",
+        ),
+        _card(
+            "Perf/W" if phone else "Perf per watt",
+            counted_too + band if powered else "no power",
+            per_watt,
+            glossary.HELP["perf_per_watt"] + ("" if powered else " No power is published for this system."),
+            (report.throughput_per_w, other.throughput_per_w if other else None),
+            "more",
+        ),
+        _card(
+            "Capital cost",
+            (("assumed" if phone else "assumed price") if assumed_price else "list price") if priced else "no price",
+            fmt.usd(report.capex_usd),
+            glossary.HELP["capex"] if priced else "No price is published for a device of this system.",
+            (report.capex_usd, other.capex_usd if other else None),
+            "cheaper",
+        ),
+    ]

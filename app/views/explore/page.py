@@ -1,0 +1,290 @@
+"""How fast is this system on this model, and what limits it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import boundary, cached, fixes, glossary, link, parts, report_tables, specs
+from app.shared import formats as fmt
+from app.shared import machine as inside
+from app.shared.figures import report as charts
+from app.shared.figures import roofline
+from app.shared.widgets import sidebar
+from app.shared.widgets.choices import choice
+from app.views.explore import headline as cards
+from engine.analyses.machine import has_machine
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.scenario import Scenario, ScenarioError, encode
+
+_IN_ONE_ROW = 4  # cards of numbers
+_CROWDED = 20  # characters of a label beside its help icon on half of a phone
+
+
+def headline(report: Report, against: tuple[str, Report] | None) -> None:
+    """A few numbers, each with its error band, and how they stand against the baseline."""
+    name, base = against or (None, None)
+    phone = parts.mobile()
+    found = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
+    with st.grid(3 if len(found) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
+        for card in found:
+            delta: dict[str, Any] = (
+                {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
+            )
+            if card.delta and not phone:
+                delta["delta_description"] = f"vs {name}"
+            crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
+            help = None if crowded else card.help
+            st.metric(f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=help, **delta)
+    if phone and name:
+        st.caption(f"Compared with {fmt.plain(name)}.")
+
+
+def where_time(report: Report) -> None:
+    """Waterfall of the latency."""
+    answer = glossary.answer_breakdown(report)
+    with parts.card("Where the time goes", answer):
+        fig = charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), parts.dark())
+        parts.figure(fig, f"Time by resource: {answer}, of {fmt.seconds(report.latency_s)}.", "breakdown")
+
+
+def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:
+    """Operators under the roofs of one device."""
+    answer = glossary.answer_roofline(report)
+    pinned = against[1] if against and st.session_state.baseline else None
+    with parts.card("Roofline, per device", answer):
+        fig = roofline.roofline(report, parts.dark(), pinned, 270 if parts.mobile() else 400)
+        parts.figure(fig, f"Roofline of {report.roofline.device}: {answer}.", "roofline")
+
+
+def what_fits(report: Report) -> None:
+    """Memory demand against capacity."""
+    answer = glossary.answer_fits(report)
+    with parts.card("What fits where", answer):
+        if report.memory:
+            parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "fits")
+        else:
+            st.caption("The family of this device models no memory level.")
+
+
+def traffic(report: Report) -> None:
+    """Use of each wire."""
+    answer = glossary.answer_links(report)
+    with parts.card("Traffic on each link", answer):
+        parts.figure(charts.links(report.links, parts.dark()), f"Links: {answer}.", "links")
+
+
+def timeline(report: Report) -> None:
+    """One layer, step or request, unit by unit."""
+    with parts.card(f"Timeline, {report.timeline_of}", glossary.answer_timeline(report)):
+        fig = charts.timeline(report.timeline, parts.dark())
+        parts.figure(fig, f"Timeline: {glossary.answer_timeline(report)}.", "timeline")
+
+
+def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
+    """Reports along one knob, those values that can run and fit."""
+    offered = cached.options(encode(scenario))
+    values = {
+        "batch": sorted({*offered.batches, scenario.batch}),
+        "precision": list(offered.formats),
+        "devices": list(offered.device_counts),
+    }[knob]
+    found = []
+    for value in values:
+        try:
+            report = cached.report(encode(scenario.with_(**{knob: value})))
+        except (ScenarioError, Unsupported):
+            continue  # this value is not offered with the rest: it has no point on the curve
+        if report.fits:
+            found.append((glossary.format_label(str(value)) if knob == "precision" else f"{value:,}", report))
+    return found
+
+
+@boundary.fragment
+def turn_one_knob() -> None:
+    """Throughput along one knob, everything else as it is."""
+    scenario = link.current()
+    offered = cached.options(encode(scenario))
+    labels = {"batch": "Batch", "precision": "Precision", "devices": "Devices"}
+    many = {"batch": True, "precision": len(offered.formats) > 1, "devices": len(offered.device_counts) > 1}
+    with st.container(border=True, height="stretch"):
+        title = st.empty()
+        offer = {k: name for k, name in labels.items() if many[k]}
+        knob, args = choice("Knob", offer, "knob")
+        st.pills("Knob", list(offer), required=True, label_visibility="collapsed", **args)
+        points = _along(scenario, knob)
+        now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
+        answer = "no other value fits"
+        if now is not None and len(points) > 1:
+            best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
+            gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
+            cost = points[best][1].latency_s / points[now][1].latency_s
+            name = f"{labels[knob].lower()} {points[best][0]}"
+            answer = (
+                f"no other {labels[knob].lower()} gives more throughput"
+                if gain < 1.005
+                else f"{name} gives {fmt.times(gain)} the throughput at {fmt.times(cost)} the latency"
+            )
+        title.markdown(f"**Turn one knob** :gray[· {fmt.plain(answer)}]")
+        if len(points) > 1:
+            unit = f"{glossary.rate_unit(points[0][1].unit)}/s"
+            fig = charts.knob(
+                [p[0] for p in points], [p[1].throughput_per_s for p in points], now, labels[knob], unit, parts.dark()
+            )
+            parts.figure(fig, f"Throughput along {labels[knob].lower()}: {answer}.", "knob")
+
+
+def _larger(report: Report) -> bool:
+    """Whether a larger batch gives more throughput."""
+    now = report.scenario.batch
+    return any(
+        r.scenario.batch > now and r.throughput_per_s > 1.005 * report.throughput_per_s
+        for _, r in _along(report.scenario, "batch")
+    )
+
+
+@boundary.fragment
+def operators(report: Report) -> None:
+    """Every operator in time order; a row opens its detail."""
+    frame = report_tables.operators(report)
+    with parts.card("Operators", f"{len(frame)} rows, slowest first; select one for its detail"):
+        number = st.column_config.NumberColumn
+        columns = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+        columns["Count"] = number(format="localized", help="Executions a request")
+        columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
+        columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
+        columns["Limited by"] = st.column_config.TextColumn(help=glossary.HELP["bound"])
+        columns["Peak used (%)"] = number(format=fmt.cells(frame["Peak used (%)"]), help=glossary.HELP["peak_used"])
+        event = st.dataframe(
+            frame,
+            hide_index=True,
+            column_config=columns,
+            on_select="rerun",
+            selection_mode="single-row",
+            key="v.operators",
+            height="content" if len(frame) <= 8 else 318,
+            alt="Operators with their time, share, limit, work and traffic",
+        )
+        rows = event["selection"]["rows"]
+        if rows and rows[0] < len(frame):
+            op = report_tables.ordered(report)[rows[0]]
+            st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(op.kind)}, {fmt.plain(op.group)}, {op.phase}]")
+            st.markdown("  \n".join(fmt.plain(line) for line in report_tables.detail(op, report, _larger(report))))
+
+
+def assumptions(report: Report) -> None:
+    """What the numbers rest on."""
+    band = report.error_band
+    said = (
+        f"error band {fmt.band(band.relative)} from {band.count} measured results"
+        if band.relative is not None
+        else "no evidence for an error band"
+    )
+    with st.expander(f"Assumptions ({len(report.assumptions)}) and {said}", key="open.assumptions"):
+        if band.relative is None:
+            st.caption(
+                "No evidence: fewer than three measured results of this device family on this kind of network were "
+                "compared with a prediction."
+            )
+        else:
+            st.caption(
+                f"90% of {band.count} measured results of this device family on this kind of network fell within "
+                f"{fmt.band(band.relative)}; {band.recalled} of them come from other sources than the five documents "
+                "and are recalled."
+            )
+        frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
+        st.dataframe(
+            frame.sort_values("Evidence", kind="stable"),
+            hide_index=True,
+            height="content" if len(frame) <= 8 else 318,
+            column_config={"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
+            alt="Assumptions and what kind of evidence each is",
+        )
+
+
+def violated(report: Report) -> None:
+    """What is violated, by how much, and the smallest changes that would do."""
+    for problem in report.problems:
+        head, _, rest = problem.partition(": ")
+        st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
+    with st.skeleton(height=38):  # each candidate is evaluated
+        found = fixes.fixes(link.current())
+    with st.container(horizontal=True, gap="small"):
+        for at, fix in enumerate(found):
+            st.button(
+                fix.label,
+                on_click=link.open_scenario,
+                args=(fix.scenario,),
+                type="primary" if at == 0 else "secondary",
+                key=f"fix.{at}",
+                help=f"A smaller change of it would {fix.stops}." if fix.stops else None,
+            )
+        if st.session_state.before:
+            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
+
+
+def unsupported(scenario: Scenario, reason: Unsupported) -> None:
+    """Why this pair can't run, and the nearest that can."""
+    st.info(fmt.plain(str(reason)), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for system, load in fixes.neighbours(scenario):
+            label = sidebar.workload_label(load) if system == scenario.system else sidebar.system_label(system)
+            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+        if st.session_state.before:
+            st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    sidebar.scenario_controls(scenario)
+    parts.presets()
+    try:
+        report = cached.report(encode(scenario))
+    except Unsupported as reason:
+        parts.bar(None, "explore")
+        unsupported(scenario, reason)
+        parts.footer(None)
+        return
+    parts.bar(report, "explore")
+    problem = st.session_state.pop("problem", None)
+    if problem:
+        st.warning(fmt.plain(f"{problem[1].rstrip('.')}. Nothing was changed."), icon=":material/edit_off:")
+    if report.problems:
+        violated(report)
+    if not report.fits:
+        what_fits(report)
+        st.caption(
+            "Latency, throughput and cost are not shown: they would describe a machine that cannot hold the model."
+        )
+        parts.footer(report)
+        return
+    if not report.problems:
+        st.markdown(report.verdict)
+    against = parts.baseline_report()
+    headline(report, against)
+    with st.container(horizontal=False, gap="small"):
+        for left, right in (
+            (lambda: where_time(report), lambda: under_roofs(report, against)),
+            (lambda: what_fits(report), (lambda: traffic(report)) if report.links else turn_one_knob),
+        ):
+            one, two = st.columns(2, gap="small")
+            with one:
+                left()
+            with two:
+                right()
+    if report.timeline:
+        timeline(report)
+    if has_machine(scenario):
+        inside.inside()
+    if report.links:
+        turn_one_knob()
+    operators(report)
+    assumptions(report)
+    parts.footer(report)
+
+
+show()

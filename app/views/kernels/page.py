@@ -1,0 +1,231 @@
+"""How fast does this run on the host here, and did we predict it?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import glossary, host_runs, parts
+from app.shared.figures import kernels as kernel_charts
+from app.shared.figures.kernels import Spot
+from app.shared.figures.roofs import Level
+from app.shared.widgets.checked import heed
+from app.shared.widgets.choices import choose
+from engine.host.measure import KERNELS, Bounds, KernelRun
+from engine.host.measure.jobs import KernelShown, kernel
+from engine.kernels import jit
+from engine.kernels.probe import Roofline
+
+_BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
+_REPEATS = 15
+_LABELS = {"M": "M, rows", "K": "K, inputs", "N": "N, outputs", "G": "G, products"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the sidebar asks for."""
+
+    kernel: str
+    shape: tuple[int, ...]
+    precision: str
+    threads: int
+
+
+def controls() -> Asked:
+    """The sidebar: kernel, shape, precision, threads."""
+    with st.sidebar:
+        name = choose("Kernel", {id: entry.title for id, entry in KERNELS.items()}, "kernel",
+                      help="Operators of this project, compiled for this host.")  # fmt: skip
+        entry = KERNELS[name]
+        columns, shape = st.columns(2), []
+        for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
+            most = 100_000_000 if label == "rows" else 65536
+            with columns[at % 2]:
+                value = heed(
+                    st.number_input, _LABELS.get(label, label.capitalize()), 1, most, usual, key=f"{name}-{label}"
+                )
+            shape.append(int(value if value is not None else usual))
+        precision = entry.precisions[0]
+        if len(entry.precisions) > 1:
+            formats = {precision: glossary.format_label(precision) for precision in entry.precisions}
+            precision = choose("Precision", formats, f"{name}-in", help=glossary.HELP["precision"])
+        threads = 1
+        if jit.pool_size() > 1:
+            threads = heed(
+                st.select_slider, "Threads", list(range(1, jit.pool_size() + 1)), key="threads",
+                help="One is timed by its CPU time, several by the clock.",
+            )  # fmt: skip
+    return Asked(name, tuple(shape), precision, threads)
+
+
+def run(asked: Asked) -> None:
+    """Queue the run and follow it; a click elsewhere gives it up."""
+    job = (kernel, asked.kernel, asked.shape, asked.precision, asked.threads, _REPEATS, _BOUNDS)
+    with host_runs.line("k") as bar:
+        found = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
+    st.session_state.kernel_problem = found if isinstance(found, str) else None
+    if isinstance(found, KernelShown):
+        st.session_state.kernel_shown = found
+
+
+def _shape_words(shown: KernelRun) -> str:
+    return " × ".join(f"{extent:,}" for extent in shown.shape)
+
+
+def headline(shown: KernelShown) -> None:
+    """One sentence and four numbers."""
+    run, predicted = shown.run, shown.predicted
+    entry = KERNELS[run.kernel]
+    said = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {_shape_words(run)}"
+    said += f" in {glossary.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
+    if run.roof_share is not None:
+        said += f", **{fmt.percent(run.roof_share)}** of what the roofs of this host allow"
+    if predicted is not None:
+        said += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
+    st.markdown(said + ".")
+    low, high = run.time.quartiles
+    cells = [
+        ("Time", fmt.seconds(run.time.median), _between(low, high)),
+        ("Achieved", fmt.si(run.rate, "FLOP/s"), f"{fmt.si(run.traffic, 'B/s')} of traffic"),
+        ("Of the roofs", fmt.percent(run.roof_share), f"data from {run.level}" if run.level else "no roof probed"),
+        ("Error", _error(run.error), "against float64"),
+    ]
+    with st.grid(4, min_column_width=150):
+        for label, value, note in cells:
+            st.metric(f"{label} :gray[measured]", value, note, border=True, height="stretch", delta_color="off",
+                      delta_arrow="off")  # fmt: skip
+
+
+def _between(low: float, high: float) -> str:
+    """The middle half of the runs, one prefix for both ends."""
+    scale = fmt.scale([high], "s")
+    return f"half in {scale.text(low)} to {scale.text(high)} {scale.unit}"
+
+
+def _error(error: float | None) -> str:
+    if error is None:
+        return fmt.UNKNOWN
+    if error == 0:
+        return "none"
+    return f"1/{fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
+
+
+def under_roofs(shown: KernelShown) -> None:
+    """The measured point beside the library's and the prediction."""
+    run, roofline = shown.run, shown.roofline
+    ratio = run.library.median / run.time.median if run.library else None
+    answer = f"{fmt.times(ratio)} numpy's FP32 speed" if ratio else "no library has this operator"
+    with parts.card("On this host's roofline", answer):
+        if run.peak is None or not run.flops:
+            st.caption("This kernel has no arithmetic that the probed roofs bound.")
+            return
+        spots = [Spot("measured", run.rate, "measured")]
+        if shown.predicted:
+            spots.append(Spot("predicted", run.flops / shown.predicted, "predicted"))
+        if run.library:
+            spots.append(Spot("numpy FP32", run.flops / run.library.median, "library"))
+        many = run.threads
+        dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
+        near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
+        name = run.level if run.level in ("L1", "L2") else "L3"
+        levels = [Level(name, near * many, False), Level("DRAM", dram, True)]
+        fig = kernel_charts.host_roofline(
+            run.peak, f"{glossary.format_label(run.precision)} peak", levels, run.flops / run.bytes, spots,
+            parts.dark(),
+            240 if parts.mobile() else 400,
+        )  # fmt: skip
+        parts.figure(fig, f"Roofline of this host: {answer}.", "kernel-roofline")
+
+
+def spread(shown: KernelShown) -> None:
+    """Every run."""
+    low, high = shown.run.time.quartiles
+    share = (high - low) / shown.run.time.median
+    answer = f"the middle half spans {fmt.percent(share)} of the median"
+    with parts.card("Distribution of runs", answer):
+        fig = kernel_charts.runs(shown.run.time.samples, (low, high), shown.predicted, parts.dark())
+        parts.figure(fig, f"Time of each run: {answer}.", "kernel-runs")
+
+
+def _optional(roofline: Roofline) -> list[tuple[str, str, str]]:
+    """Peaks of formats that only some processors multiply."""
+    rows = []
+    if roofline.bf16 is not None:
+        rows.append(("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), "16-bit products in registers, one thread"))
+    if roofline.binary is not None:
+        rows.append(("Binary peak", fmt.si(roofline.binary, "OP/s"), "differing bits counted in registers, one thread"))
+    return rows
+
+
+def probed(roofline: Roofline) -> None:
+    """What the probe saw."""
+    with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
+        rows = [
+            ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), "products in registers, one thread"),
+            *_optional(roofline),
+            ("INT8 peak", fmt.si(roofline.int8, "OP/s"), "8-bit products in registers, one thread"),
+            ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
+            ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),
+            ("L3", fmt.si(roofline.l3, "B/s"), fmt.si(roofline.caches.l3, "B")),
+            ("DRAM", fmt.si(roofline.dram, "B/s"), "one thread"),
+            ("DRAM triad", fmt.si(roofline.triad, "B/s"), "two reads and a write, one thread"),
+            ("DRAM, all threads", fmt.si(roofline.dram_all, "B/s"), f"{roofline.threads} threads"),
+            ("Random lines", fmt.si(roofline.gather, "line/s"), "64 B each"),
+            ("A call", fmt.seconds(roofline.launch), "a compiled kernel that does nothing"),
+            ("All threads", fmt.seconds(roofline.dispatch), "a kernel that does nothing, over the pool"),
+        ]
+        st.dataframe(
+            pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), hide_index=True, height="content",
+            alt="Peaks, bandwidths and latencies that the probe measured on this host",
+        )  # fmt: skip
+        st.caption(
+            "`python -m engine calibrate` writes these into your catalog: this host is then a system to evaluate."
+        )
+
+
+def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
+    """The last run as a file."""
+    shown: KernelShown | None = st.session_state.get("kernel_shown")
+    if shown is None:
+        return None
+    data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
+    return {"Run, JSON": (f"kernel-{shown.run.kernel}", "json", lambda: json.dumps(data, indent=1))}
+
+
+def show() -> None:
+    """The page."""
+    asked = controls()
+    report = parts.report_now()  # none where the pair can't run: kernels don't need the scenario
+    parts.bar(report, "kernels", _exports())
+    wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut="Ctrl+Enter")
+    if wanted:
+        run(asked)
+    problem = st.session_state.get("kernel_problem")
+    if problem:
+        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+    shown: KernelShown | None = st.session_state.get("kernel_shown")
+    if shown is None:
+        st.info("Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
+                f"{fmt.seconds(_BOUNDS.seconds)} of it, one reader at a time.", icon=":material/speed:")  # fmt: skip
+    else:
+        if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
+            asked.kernel, asked.shape, asked.precision, asked.threads,
+        ):  # fmt: skip
+            st.caption("The choice beside has changed since this run; Run measures it.")
+        headline(shown)
+        left, right = st.columns(2, gap="small")
+        with left:
+            under_roofs(shown)
+        with right:
+            spread(shown)
+        probed(shown.roofline)
+    host_runs.networks()
+    parts.footer(report)
+
+
+show()

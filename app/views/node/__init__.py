@@ -1,0 +1,1 @@
+"""What moves over which wire, and what does each switch buy?"""

@@ -1,0 +1,170 @@
+"""A node's facts for its page: what is wired to what, what each switch buys, and the core split. No formula of its own.
+
+Every number is a report's, or a ratio of two reports' figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.shared import cached
+from app.shared import formats as fmt
+from app.views.node.charts import Topology
+from engine.analyses.node import at_work
+from engine.analyses.node.load import LoadCurve
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError, encode
+
+__all__ = [
+    "FIGURES", "Gain", "core_split", "cores", "gains", "load_scenario", "load_told", "not_a_node", "shared", "told",
+    "topology",
+]  # fmt: skip
+
+FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a switch buys: how many times better a figure is with it on, None where that can't be evaluated."""
+
+    name: str
+    label: str
+    help: str
+    on: bool
+    alone: float | None
+    beside: float | None
+
+
+def not_a_node(scenario: Scenario) -> str | None:
+    """Why the scenario's system has nothing to show here; None where it does."""
+    bound = bind(scenario)
+    if bound.system.topology == "switch" and bound.host is not None:
+        return None
+    if bound.system.topology == "switch":
+        return f"{bound.system.name} names no host: there is nothing on the other side of its links."
+    return f"{bound.system.name} is no node of cards behind a switch: its topology is {bound.system.topology}."
+
+
+def shared(scenario: Scenario) -> bool:
+    """Whether the system's devices stand on a network, where many clients may call them."""
+    return bind(scenario).system.topology == "network"
+
+
+def topology(report: Report) -> Topology:
+    """The parts of the node and the links between them."""
+    bound = bind(report.scenario)
+    rows = {row.role: row for row in report.links}
+    device = bound.device
+    held = next((m for m in device.memory if m.role == "offchip"), device.memory[0])
+    network = bound.wire("network")
+    return Topology(
+        network="Network" if network else None,
+        host=bound.host.name if bound.host else None,
+        switch="Switch" if bound.wire("switch") or bound.wire("peer") else None,
+        device=device.name,
+        memory=f"{fmt.si(held.capacity.si, 'B')} {held.name.upper()}",
+        count=report.scenario.devices,
+        links=rows,
+        loads={(row.role, row.way): row for row in at_work.links(report.scenario)},
+    )
+
+
+def _figure(report: Report, name: str) -> float:
+    """A figure of which more is better."""
+    if name == "throughput":
+        return report.throughput_per_s
+    if name == "latency":
+        return 1.0 / report.latency_s
+    return 1.0 / max(1.0, sum(row.bytes_per_request for row in report.links))
+
+
+def _value(scenario: Scenario, switches: Mapping[str, bool], name: str) -> float | None:
+    try:
+        return _figure(cached.report(encode(scenario.with_(switches=dict(switches)))), name)
+    except (ScenarioError, Unsupported):
+        return None  # not offered with the rest of the scenario
+
+
+def _ratio(on: float | None, off: float | None) -> float | None:
+    return on / off if on is not None and off else None
+
+
+def gains(scenario: Scenario, name: str) -> tuple[float | None, list[Gain]]:
+    """What all switches as they are buy against all off, and each of them, the largest beside the others first."""
+    offered = cached.options(encode(scenario)).switches
+    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered}
+    off = dict.fromkeys(now, False)
+    nothing = _value(scenario, off, name)
+    rows = [
+        Gain(
+            s.name,
+            s.label,
+            s.help,
+            now[s.name],
+            _ratio(_value(scenario, off | {s.name: True}, name), nothing),
+            _ratio(_value(scenario, now | {s.name: True}, name), _value(scenario, now | {s.name: False}, name)),
+        )
+        for s in offered
+    ]
+    rows.sort(key=lambda r: -(r.beside or 0.0))
+    return _ratio(_value(scenario, now, name), nothing), rows
+
+
+def told(together: float | None, rows: list[Gain]) -> str:
+    """The gain of all together and the largest single one, in words."""
+    if not rows or together is None:
+        return "this device has no switch"
+    text = f"all together {fmt.times(together)}"
+    best = rows[0]
+    return f"{text}, {best.label.lower()} {fmt.times(best.beside)}" if (best.beside or 0.0) > 1.005 else text
+
+
+def cores(scenario: Scenario) -> int:
+    """Cores of one device. [-]"""
+    device = bind(scenario).device
+    return round(device.card.cores.si) if device.card is not None else 1
+
+
+def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None]:
+    """Reports along the number of cores for the first part, and the place of the scenario's own; empty if none."""
+    knobs = cached.options(encode(scenario)).knobs
+    at = next((i for i, k in enumerate(knobs) if k.name == "sparse-cores"), None)
+    parted = scenario.scheme == "tables" or scenario.switches.get("two-nets", False)
+    if at is None or len(knobs) != 1 or not parted:
+        return [], None
+    found = []
+    for value in knobs[at].values:
+        try:
+            report = cached.report(encode(scenario.with_(tile=(value,))))
+        except (ScenarioError, Unsupported):
+            continue  # more cores than an override leaves
+        if report.fits:
+            found.append((value, report))
+    own = dict(cached.report(encode(scenario)).tile).get("sparse-cores")
+    return found, next((i for i, (value, _) in enumerate(found) if value == own), None)
+
+
+def load_scenario(scenario: Scenario, workload: str) -> Scenario:
+    """The scenario where that is its workload, else the usual one: tables sharded, or a copy a card."""
+    if workload == scenario.workload:
+        return scenario
+    usual = default_scenario(scenario.system, workload, devices=scenario.devices)
+    whole = usual.scheme != "tables" and "replicas" in cached.options(encode(usual)).schemes
+    return usual.with_(scheme="replicas") if whole else usual
+
+
+def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:
+    """What the node carries inside the limit, and the host alone."""
+    if not card.qps:
+        return card.problem
+    inside = f"inside {fmt.seconds(limit_s)}" if limit_s else "before it saturates"
+    text = f"{fmt.si(card.held_qps, 'QPS')} {inside}" if card.held_qps else f"no load {inside}"
+    if not host.qps:
+        return f"{text}; the host alone can't hold it"
+    ratio = card.held_qps / host.held_qps if host.held_qps else None
+    alone = f"{fmt.times(ratio)} the host alone" if ratio else "the host alone none"
+    return f"{text}, {alone}"

@@ -1,0 +1,238 @@
+"""What moves over which wire, and what does each switch buy?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import boundary, cached, fixes, glossary, link, parts
+from app.shared import formats as fmt
+from app.shared.figures import report as charts
+from app.shared.widgets import sidebar
+from app.shared.widgets.choices import choice, switch
+from app.views.node import charts as node_charts
+from app.views.node import facts, pool
+from engine.analyses.node.load import limit_of, limited
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario, encode
+from model_zoo.catalog import default_zoo
+
+_PRESET = "node-dlrm"
+_REQUESTS = 12  # drawn in flight
+
+
+def elsewhere(reason: str) -> None:
+    """This system is no node; here is one."""
+    st.info(fmt.plain(reason), icon=":material/info:")
+    preset = PRESETS[_PRESET]
+    st.button(
+        f"Open {preset.title}",
+        on_click=link.open_scenario,
+        args=(preset.scenario,),
+        key="node.open",
+        type="primary",
+    )
+
+
+def wires(report: Report) -> None:
+    """The node with what crosses each link, and how busy it is."""
+    with parts.card("Who moves what", glossary.answer_links(report)):
+        alt = f"Topology: {glossary.answer_links(report)}."
+        if parts.mobile():
+            parts.figure(charts.links(report.links, parts.dark()), alt, "wires")
+        else:
+            parts.figure(node_charts.topology(facts.topology(report), parts.dark()), alt, "wires")
+
+
+@boundary.fragment
+def switches(report: Report) -> None:
+    """Every switch: what it buys alone, what it buys beside the others as they are, and all of them together."""
+    figures = facts.FIGURES
+    with st.container(border=True, height="stretch"):
+        title = st.empty()
+        picked, args = choice("Figure", figures, "figure")
+        st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
+        together, rows = facts.gains(report.scenario, picked)
+        title.markdown(f"**What each switch buys** :gray[· {fmt.plain(facts.told(together, rows))}]")
+        frame = pd.DataFrame(
+            {
+                "Switch": [r.label for r in rows],
+                "Gain": [fmt.times(r.beside) for r in rows],
+                "Alone": [fmt.times(r.alone) for r in rows],
+                "On": [r.on for r in rows],
+            }
+        )
+        text = st.column_config.TextColumn
+        event = st.dataframe(
+            frame,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="single-row",
+            key="node.switches",
+            height=288,
+            column_config={
+                "Switch": st.column_config.TextColumn(pinned=True),
+                "Gain": text(alignment="right", help="On against off, the other switches as they are."),
+                "Alone": text(alignment="right", help="On against off, every other switch off."),
+                "On": st.column_config.CheckboxColumn(width="small"),
+            },
+            alt="Switches, the gain of each beside the others and alone, and whether it is on",
+        )
+        at = event["selection"]["rows"]
+        if at and at[0] < len(rows):
+            row = rows[at[0]]
+            st.caption(f"**{fmt.plain(row.label)}** · {fmt.plain(row.help)}")
+            if st.button(f"Turn it {'off' if row.on else 'on'}", key="node.turn"):
+                link.commit(switches={**report.scenario.switches, row.name: not row.on})
+                st.rerun()
+
+
+def scenario_parts(scenario: Scenario) -> bool:
+    """Whether a card's cores are divided between two parts."""
+    return len(facts.core_split(scenario)[0]) > 1
+
+
+def split(scenario: Scenario) -> None:
+    """Throughput as cores move from the second part to the first."""
+    points, now = facts.core_split(scenario)
+    if len(points) < 2:
+        return
+    best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
+    first = "lookups" if scenario.scheme == "tables" else "the first net"
+    answer = f"{points[best][0]} of {facts.cores(scenario)} for {first} is best"
+    if now is not None and now != best:
+        gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
+        answer += f", {fmt.times(gain)} the present throughput"
+    with parts.card(f"Cores for {first}", answer, stretch=False):
+        unit = f"{glossary.rate_unit(points[0][1].unit)}/s"
+        fig = charts.knob(
+            [str(v) for v, _ in points], [r.throughput_per_s for _, r in points], now, f"Cores for {first}", unit,
+            parts.dark(),
+        )  # fmt: skip
+        parts.figure(fig, f"Throughput along the core split: {answer}.", "split")
+
+
+@boundary.fragment
+def over_time(report: Report) -> None:
+    """Links and cores over several requests in flight, one card's core by core."""
+    count = report.scenario.devices
+    with st.container(border=True):
+        title = st.empty()
+        names = {str(k + 1): f"Card {k + 1}" for k in range(count)} | ({"all": "All cards"} if count > 1 else {})
+        picked, args = choice("Card", names, "card")
+        st.pills("Card", list(names), required=True, label_visibility="collapsed", **args)
+        card = int(picked) if picked != "all" else 0
+        found = cached.node_timeline(report.token, _REQUESTS, card)
+        ahead = found.latency_s / found.interval_s
+        answer = f"a request every {fmt.seconds(found.interval_s)}, each takes {fmt.seconds(found.latency_s)}"
+        answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else ", one at a time"
+        title.markdown(f"**Links and cores over time** :gray[· {fmt.plain(answer)}]")
+        fig = node_charts.cores(found.bars, card, parts.dark())
+        parts.figure(fig, f"Timeline of {_REQUESTS} requests: {answer}.", "cores")
+        waits = f"; some of these wait up to {fmt.seconds(found.waited_s)} for a unit" if found.waited_s > 1e-9 else ""
+        st.caption(f"The first request lasts the reported latency{waits}. Every second request is hatched.")
+
+
+@boundary.fragment
+def under_load(scenario: Scenario) -> None:
+    """Latency along the load of a model with its limit, and of the host alone."""
+    loads = list(dict.fromkeys([scenario.workload, *limited()]))
+    zoo = default_zoo()
+    with st.container(border=True):
+        title = st.empty()
+        picked, args = choice("Model", {id: zoo.workload(id).name for id in loads}, "model")
+        st.pills("Model", loads, required=True, label_visibility="collapsed", **args)
+        limit = limit_of(picked)
+        one = facts.load_scenario(scenario, picked)
+        card, host = cached.node_curves(encode(one), limit)
+        answer = facts.load_told(card, host, limit)
+        title.markdown(f"**Latency against load** :gray[· {fmt.plain(answer)}]")
+        if card.qps:
+            fig = node_charts.load([("node", card), ("host alone", host)], limit, parts.dark())
+            parts.figure(fig, f"Latency against load: {answer}.", "load")
+        told = "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of "
+        told += f"{one.batch:,}. Shaded: beyond what the model's document allows."
+        alone = f" The host alone: {host.problem[:1].lower()}{host.problem[1:]}"
+        st.caption(fmt.plain(told if host.qps else told + alone))
+        if switch("All models", "models"):
+            all_models(scenario)
+
+
+def all_models(scenario: Scenario) -> None:
+    """Every model whose document states a limit: is it met, and at what load."""
+    zoo = default_zoo()
+    rows = []
+    for id in limited():
+        limit = limit_of(id)
+        card, host = cached.node_curves(encode(facts.load_scenario(scenario, id)), limit)
+        rows.append(
+            {
+                "Model": zoo.workload(id).name,
+                "Limit": fmt.seconds(limit),
+                "Idle": fmt.seconds(card.idle_s) if card.qps else "can't run",
+                "QPS inside": card.held_qps,
+                "Host, idle": fmt.seconds(host.idle_s) if host.qps else "doesn't fit",
+                "Host, QPS inside": fmt.si(host.held_qps) if host.qps else fmt.UNKNOWN,
+            }
+        )
+    number = st.column_config.NumberColumn(format=fmt.cells(row["QPS inside"] for row in rows))
+    text = st.column_config.TextColumn(alignment="right")
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, height="content",
+        column_config={
+            "QPS inside": number, "Host, QPS inside": text, "Model": st.column_config.TextColumn(pinned=True)
+        },
+        alt="Models with their latency limit, latency when idle and load inside the limit, on the node and on its host",
+    )  # fmt: skip
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    reason = facts.not_a_node(scenario)
+    if reason:
+        report = parts.report_now()
+        parts.bar(report, "node")
+        if report is not None and report.fits and facts.shared(scenario):
+            pool.pool(report)
+        else:
+            elsewhere(reason)
+        parts.footer(report)
+        return
+    sidebar.scenario_controls(scenario)
+    try:
+        report = cached.report(encode(scenario))
+    except Unsupported as why:
+        parts.bar(None, "node")
+        st.info(fmt.plain(str(why)), icon=":material/info:")
+        with st.container(horizontal=True, gap="small"):
+            for system, load in fixes.neighbours(scenario):
+                label = sidebar.workload_label(load) if system == scenario.system else sidebar.system_label(system)
+                st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+        parts.footer(None)
+        return
+    parts.bar(report, "node")
+    problem = st.session_state.pop("problem", None)
+    if problem:
+        st.warning(fmt.plain(f"{problem[1].rstrip('.')}. Nothing was changed."), icon=":material/edit_off:")
+    for text in report.problems:
+        st.error(fmt.plain(text), icon=":material/block:")
+    if not report.problems:
+        st.markdown(report.verdict)
+    left, right = st.columns([1, 1], gap="small")
+    with left:
+        wires(report)
+    with right:
+        switches(report)
+    over_time(report)
+    left, right = st.columns([1, 1], gap="small") if scenario_parts(scenario) else (st.container(), st.container())
+    with left:
+        under_load(scenario)
+    with right:
+        split(scenario)
+    parts.footer(report)
+
+
+show()

@@ -1,0 +1,52 @@
+"""A pool of accelerators behind the network that CPU servers share: the Node page of such a system."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.shared import cached, parts
+from app.shared import formats as fmt
+from app.shared.figures import machine
+from app.shared.widgets.checked import heed
+from engine.analyses.microservice import Microservice
+from engine.cost.report import Report
+from engine.scenario import encode
+
+__all__ = ["pool"]
+
+
+def _figures(found: Microservice) -> None:
+    busy = "over capacity" if found.p95_s is None else f"{fmt.percent(found.utilisation)} busy"
+    waits = "no end to the wait" if found.p95_s is None else f"p95 {fmt.seconds(found.p95_s)}"
+    fills = "How many clients fill one instance; below one, a client needs several."
+    idle = "To an idle instance, network included; below it with these clients."
+    with st.grid(4, min_column_width=150):
+        for label, value, below, help in (
+            ("Pool, requests/s", fmt.si(found.pool_qps), f"{found.instances:,} instances", None),
+            ("A client, requests/s", fmt.si(found.client_qps), busy, None),
+            ("Clients an instance", fmt.digits3(found.clients_per_instance), f"{found.most_clients:,} at most", fills),
+            ("Request to answer", fmt.seconds(found.latency_s), waits, idle),
+        ):
+            st.metric(label, value, below, border=True, delta_color="off", delta_arrow="off", help=help)
+
+
+def pool(report: Report) -> None:
+    """The pool's knobs and what it carries."""
+    own = report.scenario.devices if report.scenario.scheme != "replicas" else 1
+    with parts.card("Hardware microservice", "one pool, called by many CPU servers over the network", stretch=False):
+        one, two, three, four = st.columns(4)
+        devices = heed(one.number_input, "Devices in the pool", own, 100_000, max(8, own), key="pool.devices")
+        clients = heed(two.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
+        cores = heed(three.number_input, "Cores of a client", 1, 1024, 16, key="pool.cores")
+        spent = heed(four.number_input, "Core time a query (ms)", 0.001, 100_000.0, 50.0, key="pool.ms",
+                     help="What a client's core spends on a query beside the call. Assumed.")  # fmt: skip
+        found = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
+        _figures(found)
+        st.caption(
+            f"{fmt.plain(found.message)}. More than one client shares an instance where a query takes "
+            f"{fmt.seconds(found.shared_above_s)} of core time or more. Poisson arrivals, first come first served."
+        )
+        curve = cached.pool_waits(encode(report.scenario), int(devices), int(cores), float(spent))
+        if len(curve) > 1:
+            fig = machine.waits(curve, int(clients), parts.dark())
+            parts.figure(fig, f"95th percentile along the number of clients: {found.message}.", "pool")

@@ -1,0 +1,1 @@
+"""How few bits still meet my metric?"""

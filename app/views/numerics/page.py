@@ -1,0 +1,211 @@
+"""How few bits still meet my metric?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app.shared import boundary, cached, glossary, link, parts
+from app.shared import formats as fmt
+from app.shared.widgets.checked import heed
+from app.shared.widgets.choices import choice, choose
+from app.views.numerics import charts, trained
+from engine.devices.common.contract import Unsupported
+from engine.numerics.formats import by_name
+from engine.numerics.mixed import MixedPlan
+from engine.numerics.study import LADDERS, TENSORS, Point, network, plan, points, stored
+from engine.numerics.workflow import STUDIES, Found, in_scenario
+from engine.resolve.choices import default_scenario
+from engine.scenario import ScenarioError
+from model_zoo.catalog import default_zoo
+
+_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
+_RUNGS = {
+    "int4-row-asymmetric": "INT4 by row", "int8-row": "INT8 by row", "int8": "INT8", "fp16": "FP16", "fp32": "FP32",
+    "ms-fp8": "ms-fp8", "ms-fp9": "ms-fp9", "bfp-1s2m": "block 2 bit", "bfp-1s4m": "block 4 bit",
+}  # fmt: skip
+
+
+def controls() -> tuple[str, float, str, str, float]:
+    """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
+    with st.sidebar:
+        name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
+        wanted = heed(st.slider, "Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted",
+                      help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
+        labels = {p.format: p.format for p in points(name)}
+        format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
+        ladder = choose("Formats of the plan", {name: name for name in LADDERS}, "ladder",
+                        help="Cheapest first; the last is the reference.")  # fmt: skip
+        bounds = {f"{bound:g}": f"{bound * 100:g}%" for bound in _BOUNDS}
+        bound, args = choice("Answers that may change", bounds, "bound", "0.02")
+        st.select_slider("Answers that may change", list(bounds), **args,
+                         help="Share of inputs whose largest output is another.")  # fmt: skip
+    return name, float(wanted), format, ladder, float(bound)
+
+
+def curve(name: str, wanted: float, chosen: Point) -> None:
+    """Error against bits."""
+    found = points(name)
+    enough = [p for p in found if p.sqnr_db >= wanted]
+    answer = f"no format reaches {wanted:g} dB"
+    if enough:
+        least = enough[0]
+        answer = f"{least.format} is the fewest: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
+    with parts.card("Error against bits", answer):
+        fig = charts.error_curve(found, chosen, wanted, parts.dark())
+        parts.figure(fig, f"Signal over noise against stored bits: {answer}.", "error-bits")
+
+
+def before_after(name: str, format: str) -> None:
+    """Distribution of the values."""
+    shown = stored(name, format)
+    answer = f"{fmt.digits3(shown.point.sqnr_db)} dB, at most {fmt.digits3(shown.point.largest)} off"
+    with parts.card(f"Before and after {format}", answer):
+        fig = charts.distribution(shown.before, shown.after, parts.dark())
+        parts.figure(fig, f"Distribution of values before and after {format}: {answer}.", "before-after")
+
+
+def _share(found: MixedPlan, ladder: str) -> dict[str, float]:
+    reference = by_name(LADDERS[ladder][-1])
+    return {
+        name: by_name(found.precision[name]).storage_bits(weight.shape) / reference.storage_bits(weight.shape)
+        for name, weight, _ in network().layers
+    }
+
+
+def the_plan(found: MixedPlan, ladder: str, bound: float) -> None:
+    """Precision of each layer."""
+    last = found.steps[-1]
+    held = last.held_out_loss if last.held_out_loss is not None else last.tuning_loss
+    answer = f"{fmt.percent(1 / found.speedup)} of the bytes, {held * 100:.2g}% of answers change" if found.met else (
+        f"no plan keeps the changes within {bound * 100:g}%")  # fmt: skip
+    with parts.card("Mixed-precision plan of a six-layer network", answer):
+        fig = charts.plan_bars(found.precision, _share(found, ladder), _RUNGS, parts.dark())
+        parts.figure(fig, f"Precision of each layer: {answer}.", "plan")
+
+
+def log(found: MixedPlan) -> None:
+    """Moves of the search."""
+    with st.expander(f"Search log · {len(found.steps)} moves", key="open.search"):
+        frame = pd.DataFrame(
+            {
+                "Layer": ["all layers" if s.operator == "*" else s.operator for s in found.steps],
+                "To": [_RUNGS.get(s.precision, s.precision) for s in found.steps],
+                "Changed, tuning (%)": [100 * s.tuning_loss for s in found.steps],
+                "Changed, held out (%)": [
+                    None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.steps
+                ],
+                "Weights (kB)": [fmt.KILOBYTE(s.time) for s in found.steps],
+            }
+        )
+        number = st.column_config.NumberColumn
+        st.dataframe(
+            frame, hide_index=True, height="content" if len(frame) <= 8 else 318,
+            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
+            alt="Moves of the mixed-precision search with the share of changed answers after each",
+        )  # fmt: skip
+        st.caption(
+            "All layers start at the cheapest format; while too many answers change, the layer of largest own error is "
+            "given the next one. The plan counts only once held-out inputs agree."
+        )
+
+
+@boundary.fragment
+def measured() -> None:
+    """The workflow on kernels: a small network, its own metric, and the plan in a scenario."""
+    with st.container(border=True):
+        title = st.empty()
+        left, middle, right = st.columns(3, vertical_alignment="bottom")
+        with left:
+            kind = choose("Network", {id: study.title for id, study in STUDIES.items()}, "study")
+        found_bounds = sorted({STUDIES[kind].bound * factor for factor in (0.4, 1.0, 4.0)})
+        bound = middle.select_slider(
+            f"Largest {STUDIES[kind].metric}", found_bounds, STUDIES[kind].bound, format_func=lambda b: f"{b * 100:g}%",
+            key=f"n.metric.{kind}", help="The middle one is the service's own limit in document 000.",
+        )  # fmt: skip
+        run = right.button(
+            "Measure", icon=":material/timer:", key="n.measure", width="stretch",
+            help="Trains or seeds the network, times its layers on this host and searches: some seconds.",
+        )  # fmt: skip
+        asked = st.session_state.setdefault("v.numerics.asked", set())
+        if run:
+            asked.add((kind, bound))
+        if (kind, bound) not in asked:
+            title.markdown("**Plan measured on kernels** :gray[· not run yet]")
+            return
+        with st.spinner("Training, timing, searching"):
+            found = cached.precision_study(kind, bound, "fp16")
+        planned(found, title)
+
+
+def planned(found: Found, title: DeltaGenerator) -> None:
+    """What a measured search ended with, each of its moves, and the way into a scenario."""
+    wide = len(found.layers)
+    held = f"{100 * found.untouched_loss:.2g}% on data no move has seen"
+    answer = f"{wide} of {sum(not op.startswith('table') for op in found.plan.precision)} layers stay in FP16, {held}"
+    if not found.met:
+        answer = f"no plan keeps the loss within {100 * found.bound:g}%"
+        if found.plan.met:
+            answer += f" on data the search has not seen: the best loses {held}"
+    title.markdown(f"**Plan measured on kernels** :gray[· {fmt.plain(answer)}]")
+    rows = pd.DataFrame(
+        {
+            "Layer": ["all" if s.operator == "*" else s.operator for s in found.plan.steps],
+            "To": [s.precision.upper() for s in found.plan.steps],
+            "Own error": [s.own_error for s in found.plan.steps],
+            "Loss, tuning (%)": [100 * s.tuning_loss for s in found.plan.steps],
+            "Loss, held out (%)": [
+                None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.plan.steps
+            ],
+            "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in found.plan.steps],
+        }
+    )
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        rows, hide_index=True, height="content" if len(rows) <= 8 else 318,
+        column_config={n: number(format=fmt.cells(rows[n])) for n in rows if rows[n].dtype.kind == "f"},
+        alt="Moves of the search with the loss and the time of the layers after each",
+    )  # fmt: skip
+    st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in found.plan.precision.items())))
+    workload = STUDIES[found.name].workloads[0]
+    try:
+        scenario = in_scenario(found, default_scenario("fb-node", workload))
+        st.button(
+            f"Open {default_zoo().workload(workload).name} on the six-card node with this plan",
+            on_click=link.open_scenario, args=(scenario,), key="n.open",
+        )  # fmt: skip
+    except (ScenarioError, Unsupported) as why:
+        st.caption(fmt.plain(str(why)))
+
+
+def show() -> None:
+    """The page."""
+    name, wanted, format, ladder, bound = controls()
+    report = parts.report_now()  # none where the pair can't run: formats don't need the scenario
+    parts.bar(report, "numerics")
+    found = plan(ladder, bound)
+    best = [p for p in points(name) if p.sqnr_db >= wanted]
+    what, kept = TENSORS[name].lower(), f"all but {bound * 100:g}% of its answers"
+    said = f"No format here stores {what} at {wanted:g} dB"
+    if best:
+        said = f"**{best[0].format}** stores {what} at {wanted:g} dB in **{fmt.digits3(best[0].bits)} bits**"
+    if found.met:
+        said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / found.speedup)}** of its bytes"
+    else:
+        said += f"; no plan for a six-layer network keeps {kept}"
+    st.markdown(said + ".")
+    curve(name, wanted, stored(name, format).point)
+    left, right = st.columns(2, gap="small")
+    with left:
+        before_after(name, format)
+    with right:
+        the_plan(found, ladder, bound)
+    log(found)
+    measured()
+    trained.trained_here()
+    st.caption(f"{glossary.HELP['precision']} Tensors and the network are synthetic and the same on every visit.")
+    parts.footer(report)
+
+
+show()

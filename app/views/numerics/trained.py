@@ -1,0 +1,108 @@
+"""Networks trained on the machine that serves the page and what fewer bits cost them: Wide & Deep, a perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import host_runs, parts
+from app.views.numerics import charts
+from engine.host.measure.jobs import digits, wide_deep
+from engine.numerics.trained import DigitsStudy, WideDeepStudy
+
+__all__ = ["trained_here"]
+
+_ROWS = 50_000  # of training, and as many held out: some seconds of a server that others use too
+
+
+def _asked(key: str, label: str, help: str, job: tuple[Any, ...]) -> Any:
+    """The last result of a queued job, if there is one; a button asks for it."""
+    slot = f"v.trained.{key}"
+    if st.button(label, icon=":material/model_training:", key=f"n.{key}", help=help):
+        with host_runs.line(f"n.{key}") as bar:
+            found = host_runs.followed(job, bar, lambda share: f"Training, judging, timing: {fmt.percent(share)}")
+        st.session_state[f"{slot}.problem"] = found if isinstance(found, str) else None
+        if not isinstance(found, str):
+            st.session_state[slot] = found
+    problem = st.session_state.get(f"{slot}.problem")
+    if problem:
+        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+    return st.session_state.get(slot)
+
+
+def _table(columns: dict[str, list[Any]], formats: dict[str, str], alt: str) -> None:
+    config = {name: st.column_config.NumberColumn(format=formats[name]) for name in formats}
+    st.dataframe(pd.DataFrame(columns), hide_index=True, height="content", column_config=config, alt=alt)
+
+
+def _wide_deep(found: WideDeepStudy) -> None:
+    plain, published = found.quality[:2]
+    assert plain.auc is not None
+    assert published.auc is not None
+    answer = f"INT8 is {fmt.times(found.gain(512))} as fast at batch 512 and loses {100 * found.accuracy_lost:.3f}% of "
+    answer += f"answers, {plain.auc - published.auc:.5f} of AUC"
+    with parts.card("Wide & Deep trained here, FP32 and INT8", answer):
+        fig = charts.layer_errors(found.quality[1:], parts.dark())
+        parts.figure(fig, f"Signal over error of every layer's input in INT8: {answer}.", "wide-deep-layers")
+        _table(
+            {
+                "Served in": [q.precision for q in found.quality],
+                "Accuracy (%)": [100 * q.accuracy for q in found.quality],
+                "AUC": [q.auc for q in found.quality],
+                "Log loss (nat)": [q.log_loss for q in found.quality],
+                "Answers changed (%)": [100 * (q.changed or 0.0) for q in found.quality],
+                "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in found.speed],
+            },
+            {"Accuracy (%)": "%.3f", "AUC": "%.5f", "Log loss (nat)": "%.5f", "Answers changed (%)": "%.3f",
+             "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in found.speed)},
+            "Accuracy, AUC, log loss and rate in FP32 and both INT8 schemes",
+        )  # fmt: skip
+        st.caption(
+            "As published: the first product's inputs asymmetric, later ones symmetric, a scale a layer; refined: a "
+            f"scale a channel, ranges of 99.99%. {found.rows:,} synthetic rows trained, {found.held_out:,} held out, "
+            f"{fmt.percent(found.base)} of them no click: no evidence about Criteo's data."
+        )
+
+
+def _digits(found: DigitsStudy) -> None:
+    plain, binary = found.quality
+    answer = f"{fmt.percent(binary.accuracy)} of digits right in one bit, {fmt.percent(plain.accuracy)} in FP32; "
+    answer += f"{fmt.times(found.image_s[0] / found.image_s[1])} as fast"
+    with parts.card("Perceptron trained here, FP32 and one bit", answer):
+        _table(
+            {
+                "Stored in": [q.precision for q in found.quality],
+                "Accuracy (%)": [100 * q.accuracy for q in found.quality],
+                "Weights (kB)": [fmt.KILOBYTE(size) for size in found.weight_bytes],
+                "Images/s (k)": [fmt.THOUSAND(1 / time) for time in found.image_s],
+            },
+            {"Accuracy (%)": "%.2f", "Weights (kB)": "%.2f", "Images/s (k)": "%.1f"},
+            "Accuracy, size and rate of the perceptron in FP32 and in one bit",
+        )
+        st.caption(
+            f"Hidden layers of {' and '.join(map(str, found.hidden))}; 1,797 handwritten digits (UCI, 1998), "
+            f"{found.held_out} of them held out. One thread, all held-out images in a batch."
+        )
+
+
+def trained_here() -> None:
+    """Both cards; nothing runs before a button, and runs wait for their turn."""
+    cards: tuple[tuple[str, str, str, tuple[Any, ...], Callable[[Any], None], str], ...] = (
+        ("wide_deep", "Train Wide & Deep", "Wide & Deep trained here", (wide_deep, _ROWS), _wide_deep,
+         "FP32 against INT8 on held-out rows, error by layer, samples a second"),
+        ("digits", "Train the perceptron", "Perceptron trained here", (digits,), _digits,
+         "FP32 against one bit on handwritten digits"),
+    )  # fmt: skip
+    for key, label, title, job, show, says in cards:
+        slot = st.container()
+        found = _asked(key, label, "Runs on this host, about ten seconds; other readers' runs come between.", job)
+        with slot:
+            if found is None:
+                with parts.card(title, "not run yet"):
+                    st.caption(f"{says}.")
+            else:
+                show(found)

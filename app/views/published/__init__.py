@@ -1,0 +1,1 @@
+"""Can I trust these numbers?"""

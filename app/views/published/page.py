@@ -1,0 +1,222 @@
+"""Can I trust these numbers?"""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from app.shared import cached, claims, link, parts
+from app.shared import formats as fmt
+from app.shared.boundary import callback
+from app.shared.figures import report as charts
+from app.shared.widgets.checked import heed
+from engine.scenario import ScenarioError, decode, encode
+
+_ALL = "All"
+_STATUS = ("met", "missed", "not predicted")
+
+
+def filters(rows: list[claims.Row]) -> list[claims.Row]:
+    """The sidebar: which claims are listed."""
+    with st.sidebar:
+        documents = sorted({row["document"] for row in rows})
+        chosen = heed(
+            st.selectbox,
+            "Document",
+            [_ALL, *documents],
+            format_func=lambda d: d if d == _ALL else parts.DOCUMENTS[d],
+            key="document",
+        )
+        role = heed(
+            st.segmented_control,
+            "Role",
+            [_ALL, "validation", "calibration"],
+            default=_ALL,
+            required=True,
+            key="role",
+            format_func=str.capitalize,
+            help="Calibration claims fitted a constant; validation claims were only predicted.",
+        )
+        status = heed(st.selectbox, "Status", [_ALL, *_STATUS], key="status", format_func=str.capitalize)
+        needle = st.text_input(
+            "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
+        )
+    return [
+        row
+        for row in rows
+        if chosen in (_ALL, row["document"])
+        and role in (_ALL, row["role"])
+        and status in (_ALL, claims.status(row))
+        and (needle or "").lower() in " ".join(map(str, row.values())).lower()
+    ]
+
+
+def counters(rows: list[claims.Row]) -> None:
+    """Validation apart from calibration, and what is not predicted."""
+    with st.grid(4, min_column_width=150):
+        for role in ("validation", "calibration"):
+            found = claims.tally(rows, role)
+            share = found.met / found.predicted if found.predicted else None
+            st.metric(
+                f"{role.capitalize()} :gray[met]",
+                f"{found.met} of {found.predicted}",
+                border=True,
+                height="stretch",
+                delta=fmt.percent(share) if share is not None else None,
+                delta_color="gray",
+                delta_arrow="off",
+                delta_description="within tolerance",
+                help="Claims used to fit a constant." if role == "calibration" else "Claims that were only predicted.",
+            )
+        found = claims.tally(rows, "validation")
+        st.metric(
+            "Typical error :gray[median]",
+            fmt.band(found.median) if found.median is not None else fmt.UNKNOWN,
+            border=True,
+            height="stretch",
+            delta=fmt.band(found.p90) if found.p90 is not None else None,
+            delta_color="gray",
+            delta_arrow="off",
+            delta_description="for nine in ten",
+            help="Of the validation claims with a number.",
+        )
+        missing = sum(row["predicted"] is None for row in rows)
+        st.metric(
+            "Not predicted",
+            f"{missing} of {len(rows)}",
+            border=True,
+            height="stretch",
+            delta="each with its reason",
+            delta_color="gray",
+            delta_arrow="off",
+        )
+
+
+def sentence(rows: list[claims.Row]) -> None:
+    """The page's answer in words."""
+    found = claims.tally(rows, "validation")
+    if not found.predicted or found.median is None:
+        st.markdown("**No figure of these documents is predicted yet**, so there is no evidence for any result.")
+        return
+    st.markdown(
+        f"**{found.met} of {found.predicted} published figures that no constant was fitted on are met** within their "
+        f"own tolerance; half are within {fmt.band(found.median)}, nine in ten within {fmt.band(found.p90)}."
+    )
+
+
+@callback
+def _open(token: str) -> None:
+    try:
+        link.open_scenario(decode(token))
+    except ScenarioError as error:
+        st.session_state.problem = ((), str(error))
+        return
+    link.go("explore")
+
+
+def detail(row: claims.Row) -> None:
+    """One claim in full."""
+    unit = row["unit"] or ""
+    st.markdown(
+        f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(parts.DOCUMENTS[row['document']])}, {fmt.plain(row['where'])}]"
+    )
+    of = ", ".join(str(row[k]) for k in ("system", "workload", "config") if row[k])
+    st.markdown(f"{fmt.plain(str(row['metric']).replace('_', ' '))} {fmt.plain(of)}")
+    values = [fmt.plain(claims.shown(row[key])) for key in ("published", "predicted")]
+    error = f", {fmt.signed(row['error'])}" if row["error"] is not None else ""
+    st.markdown(f"Published **{values[0]}**, predicted **{values[1]}** {fmt.plain(unit)}{error}")
+    st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {row['role']}; {claims.status(row)}.")
+    for text in (row["reason"], row["note"]):
+        if text:
+            st.markdown(fmt.plain(text))
+    if row["token"]:
+        st.button("Open as scenario", type="primary", on_click=_open, args=(row["token"],), key="open.claim")
+
+
+def evidence(rows: list[claims.Row]) -> None:
+    """Predicted against published, and the claim picked in the chart or the table."""
+    drawn = claims.drawable(rows)
+    far = [row["id"] for row in claims.worst(drawn)]
+    left, right = st.columns([7, 3], gap="small")
+    with left:
+        inside = sum(bool(row["within"]) for row in drawn)
+        answer = (
+            f"{inside} of {len(drawn)} numbers within tolerance; filled is validation, hollow calibration, a diamond "
+            "missed, the shaded band ±10%"
+        )
+        with parts.card("Predicted against published", answer):
+            event = parts.figure(
+                charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560),
+                f"Scatter of predicted against published: {answer}.",
+                "v.claims",
+                select=True,
+            )
+    picked = [p["customdata"] for p in event["selection"]["points"] if "customdata" in p]
+    if picked:
+        first = picked[0]
+        st.session_state["claim.now"] = first[0] if isinstance(first, list) else first
+    now = next((row for row in rows if row["id"] == st.session_state.get("claim.now")), None)
+    with right, st.container(border=True, height="stretch"):
+        st.markdown("**One claim** :gray[· pick a point or a row]")
+        shown = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
+        if shown:
+            detail(shown)
+    table(rows)
+
+
+def table(rows: list[claims.Row]) -> None:
+    """All claims that pass the filters."""
+    frame = claims.frame(rows)
+    with parts.card("Every claim", f"{len(rows)} listed"):
+        if not rows:
+            st.caption("No claim matches these filters. Set them to All in the sidebar.")
+            return
+
+        def picked() -> None:
+            found = st.session_state["v.table"]["selection"]["rows"]
+            if found and found[0] < len(rows):
+                st.session_state["claim.now"] = rows[found[0]]["id"]
+
+        text = st.column_config.TextColumn
+        st.dataframe(
+            frame,
+            hide_index=True,
+            key="v.table",
+            on_select=picked,
+            selection_mode="single-row",
+            height="content" if len(frame) <= 8 else 318,
+            column_config={
+                "Claim": text(pinned=True, width="small"),
+                "Published": text(alignment="right"),
+                "Predicted": text(alignment="right"),
+                "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
+            },
+            alt="Every claim with its published and predicted value",
+        )
+
+
+def show() -> None:
+    """The page."""
+    slot = st.container()
+    with st.skeleton(height=380):
+        rows = cached.published()
+    listed = filters(rows)
+    report = parts.report_now()
+    versions = cached.report(encode(link.home())).versions
+    with slot:
+        parts.bar(
+            report,
+            "published",
+            {
+                "Claims, CSV": ("published", "csv", lambda: fmt.csv_text(claims.export(rows, versions))),
+                "Claims, JSON": ("published", "json", lambda: json.dumps(claims.export(rows, versions), indent=1)),
+            },
+        )
+    sentence(rows)
+    counters(rows)
+    evidence(listed)
+    parts.footer(report)
+
+
+show()

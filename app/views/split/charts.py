@@ -1,0 +1,154 @@
+"""Figures of the Split page: the parts of every cut's latency, execution points, forwarding, chains. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from app.shared import formats as fmt
+from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, two_lines
+from engine.analyses.camera import Placement
+from engine.analyses.depth_first import Comparison
+from engine.analyses.edge import Forwarding
+from engine.analyses.split import SplitPoint
+from engine.host.measure.fused import FusedRun
+
+__all__ = ["chains", "cuts", "forwarding", "measured", "placements"]
+
+_PARTS = (
+    ("first executor", "first_s", "compute", ""),
+    ("wire", "link_s", "links", ""),
+    ("drawn into caches", "handover_s", "offchip", ""),
+    ("second executor", "second_s", "compute", "/"),
+    ("in and out", "outside_s", "host", ""),
+)
+_CHAINS = 8
+
+
+def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int = 360) -> go.Figure:
+    """Latency of every cut as a stack of its parts; the second executor is hatched, the best cut marked."""
+    scale = fmt.scale([max(p.latency_s for p in points)], "s")
+    data = []
+    for name, field, resource, hatch in _PARTS:
+        values = [getattr(p, field) for p in points]
+        if not any(values):
+            continue
+        marker = {"color": PALETTE[resource][dark], "line": {"width": 0}}
+        if hatch:
+            marker["pattern"] = {"shape": hatch, "size": 6, "solidity": 0.25, "fgcolor": INK[1 - dark],
+                                 "fillmode": "overlay"}  # fmt: skip
+        data.append(
+            {"type": "bar", "name": name, "x": [p.at for p in points], "y": [scale(v) for v in values],
+             "marker": marker, "hovertemplate": [
+                 f"<b>{p.place}</b><br>{name}: {fmt.seconds(v)}<br>{fmt.seconds(p.latency_s)} in all, "
+                 f"{fmt.si(p.crossing_bytes, 'B')} cross<extra></extra>"
+                 for v, p in zip(values, points, strict=True)
+             ]}
+        )  # fmt: skip
+    top = scale(max(p.latency_s for p in points))
+    text = f"best: {best.place}"
+    note = {"x": best.at, "y": scale(best.latency_s), "text": text, "showarrow": True, "arrowhead": 2,
+            "arrowcolor": PICK[dark], "ax": best.at, "ay": top * 1.09, "axref": "x", "ayref": "y"}  # fmt: skip
+    left = best.at > (points[0].at + points[-1].at) / 2
+    note |= {"xanchor": "right" if left else "left"}
+    x = {"title": "Operators on the first executor", "showgrid": False}
+    y = {"title": f"Latency ({scale.unit})", "range": [0, top * 1.15]}
+    fig = style(data, x, y, height, dark, notes=[note])
+    fig.update_layout(barmode="stack", bargap=0.08, showlegend=True,
+                      legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})  # fmt: skip
+    return fig
+
+
+def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) -> go.Figure:
+    """From frame to answer at each execution point: travel and compute."""
+    scale = fmt.scale([max(p.latency_s for p in found)], "s")
+    data, labels = [], []
+    for at, p in enumerate(found):
+        cut = f", cut after {p.after}" if p.after else ""
+        labels.append(two_lines(f"{p.name}{cut}", fmt.seconds(p.latency_s)))
+        for name, value, base, resource in (
+            ("compute", p.compute_s, 0.0, "compute"), ("travel", p.travel_s, p.compute_s, "links"),
+        ):  # fmt: skip
+            hover = f"<b>{p.name}</b><br>{name} {fmt.seconds(value)}<extra></extra>"
+            data.append(
+                bar(at, scale(value), base=[scale(base)], name=name, showlegend=at == 1,
+                    marker={"color": PALETTE[resource][dark]}, hovertemplate=hover)
+            )  # fmt: skip
+    end = max(p.latency_s for p in found)
+    notes = []
+    if limit_s is not None and limit_s < 2 * end:
+        end = max(end, limit_s)
+        data.append(
+            {"type": "scatter", "mode": "lines", "x": [scale(limit_s)] * 2, "y": [-0.6, len(found) - 0.4],
+             "line": {"color": NEUTRAL, "dash": "dash", "width": 1.6}, "hoverinfo": "skip", "showlegend": False}
+        )  # fmt: skip
+        notes = [{"x": scale(limit_s), "y": -0.6, "text": "limit", "xanchor": "right", "yanchor": "bottom"}]
+    x = {"title": f"From frame to answer ({scale.unit})", "range": [0, scale(end) * 1.06], "showgrid": False}
+    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark, notes=notes)
+    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return fig
+
+
+def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figure:
+    """Traffic passed on against packet size, a line for each number of executors; the chosen one is coloured."""
+    data = []
+    for at, one in enumerate(found):
+        mine = one.executors == chosen
+        line = {"color": PICK[dark] if mine else NEUTRAL, "width": 2.4 if mine else 1.4,
+                "dash": "solid" if mine else ("dot", "dash", "dashdot")[at % 3]}  # fmt: skip
+        data.append(
+            {"type": "scatter", "mode": "lines+markers" if mine else "lines", "name": f"{one.executors} executors",
+             "x": list(one.sizes), "y": [fmt.GIGABIT(rate) for rate in one.bytes_per_s], "line": line,
+             "hovertemplate": f"{one.executors} executors<br>%{{x}} B: %{{y:.3g}} Gbit/s<extra></extra>"}
+        )  # fmt: skip
+    top = fmt.GIGABIT(max(one.line_bytes_per_s for one in found))
+    x = {"title": "Packet size (B)", "range": [0, max(found[0].sizes) * 1.02], "showgrid": False}
+    fig = style(data, x, {"title": "Forwarded (Gbit/s)", "range": [0, top * 1.1]}, 340, dark)
+    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return fig
+
+
+def chains(found: Comparison, batch: int, dark: bool) -> go.Figure:
+    """Traffic of the largest chains breadth first (light) and depth first."""
+    ranked = sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
+    most = max(chain.moved_bytes(batch)[0] for chain in ranked)
+    scale = fmt.scale([most], "B")
+    data, labels = [], []
+    for at, chain in enumerate(ranked):
+        before, after = chain.moved_bytes(batch)
+        labels.append(two_lines(f"{chain.ops[0]} to {chain.ops[-1]}", fmt.times(before / after)))
+        hover = (
+            f"<b>{' → '.join(chain.ops)[:200]}</b><br>{fmt.si(before, 'B')} before, {fmt.si(after, 'B')} after"
+            f"<br>tile of {chain.rows} rows × {chain.channels} channels, {fmt.si(chain.tile_bytes, 'B')}<extra></extra>"
+        )
+        data.append(bar(at, scale(before), marker={"color": NEUTRAL, "opacity": 0.4}, hovertemplate=hover))
+        data.append(bar(at, scale(after), marker={"color": PALETTE["offchip"][dark]}, hovertemplate=hover))
+    top = scale(most)
+    x = {"title": f"Moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05],
+         "showgrid": False}  # fmt: skip
+    return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)
+
+
+def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
+    """Gain of blocks depth first: a filled dot measured, an open diamond predicted, and where neither way is faster."""
+    data, labels = [], []
+    for at, run in enumerate(runs):
+        labels.append(two_lines(run.title, fmt.times(run.gain)))
+        for value, word, symbol, colour in (
+            (run.predicted, "predicted", "diamond-open", NEUTRAL), (run.gain, "measured", "circle", INK[dark]),
+        ):  # fmt: skip
+            data.append(
+                {"type": "scatter", "mode": "markers", "x": [value], "y": [at], "name": word, "showlegend": at == 0,
+                 "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
+                 "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>"}
+            )  # fmt: skip
+    top = max(max(run.gain, run.predicted) for run in runs)
+    data.append(
+        {"type": "scatter", "mode": "lines", "x": [1, 1], "y": [-0.6, len(runs) - 0.4], "hoverinfo": "skip",
+         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.4}, "showlegend": False}
+    )  # fmt: skip
+    x = {"title": "Breadth-first time over depth-first time (×)", "range": [0, top * 1.08], "showgrid": False}
+    fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
+    fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    return fig

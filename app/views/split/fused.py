@@ -1,0 +1,69 @@
+"""Blocks of networks run depth first on the machine that serves the page, beside what the model expects of them."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import host_runs, parts
+from app.views.split import charts
+from engine.host.measure import Bounds
+from engine.host.measure.fused import BLOCKS, FusedRun
+from engine.host.measure.jobs import block
+
+__all__ = ["on_this_host"]
+
+_BOUNDS = Bounds(bytes=2e8, seconds=0.6)  # of each block: buffers, and time spent sampling
+
+
+def on_this_host() -> None:
+    """A card with every block: nothing runs before the button, and runs wait for their turn."""
+    found: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
+    slot = st.container()
+    label = "Run on this host" if len(found) in (0, len(BLOCKS)) else "Go on"
+    if st.button(label, icon=":material/timer:", key="split.fused", help="One thread, about twenty seconds; the first "
+                 "run compiles and probes. Other readers' runs come between."):  # fmt: skip
+        kept = st.session_state.setdefault("fused_rows", {})
+        st.session_state.fused_problem = host_runs.one_by_one(
+            "split.fused", list(BLOCKS), kept, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
+        )
+        st.rerun()
+    problem = st.session_state.get("fused_problem")
+    if problem:
+        st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
+    with slot:
+        if found:
+            _shown(list(found.values()))
+        else:
+            with parts.card("Depth first on this host", f"{len(BLOCKS)} blocks of four networks; none measured yet"):
+                st.caption(
+                    "Each is run both ways by this project's operators. The prediction knows what a block moves and "
+                    "works and the rates probed on this host, but none of the block's own times."
+                )
+
+
+def _shown(rows: list[FusedRun]) -> None:
+    faster = sum(run.gain > 1 for run in rows)
+    close = sum(abs(run.gain / run.predicted - 1) <= 0.25 for run in rows)
+    answer = f"{faster} of {len(rows)} blocks are faster; {close} gain what was predicted within 25%"
+    with parts.card("Depth first on this host", answer):
+        fig = charts.measured(rows, parts.dark())
+        parts.figure(fig, f"Measured and predicted gain of every block: {answer}.", "fused-host")
+        frame = pd.DataFrame(
+            {
+                "Block": [run.title for run in rows],
+                "Gain, measured": [run.gain for run in rows],
+                "Gain, predicted": [run.predicted for run in rows],
+                "Breadth first (ms)": [fmt.MILLISECOND(run.breadth.median) for run in rows],
+                "Predicted (ms)": [fmt.MILLISECOND(run.predicted_breadth_s) for run in rows],
+                "Depth first (ms)": [fmt.MILLISECOND(run.depth.median) for run in rows],
+                "Predicted, depth (ms)": [fmt.MILLISECOND(run.predicted_depth_s) for run in rows],
+            }
+        )
+        number = st.column_config.NumberColumn
+        st.dataframe(
+            frame, hide_index=True, height="content", alt="Measured and predicted gain and times of every block",
+            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"}
+            | {"Block": st.column_config.TextColumn(pinned=True)},
+        )  # fmt: skip

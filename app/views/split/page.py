@@ -1,0 +1,216 @@
+"""Where should this network be cut, and what may run beside the packets?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import cached, glossary, link, parts
+from app.shared import formats as fmt
+from app.shared.widgets import sidebar
+from app.shared.widgets.checked import heed
+from app.shared.widgets.choices import choice, choose, switch
+from app.views.split import charts, fused
+from engine.analyses.camera import Camera, placements, refusals
+from engine.analyses.edge import cuts, depth_first_of, executors, forwarding, nic_of
+from engine.analyses.split import Goal, SplitPoint, best_split
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.devices.smartnic.memory import read_cycles
+from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario, ScenarioError, encode
+
+_GOALS: dict[Goal, str] = {
+    "latency": "Least latency",
+    "throughput": "Most requests a second",
+    "energy": "Least energy",
+    "first": "Least work on the first",
+    "second": "Least work on the second",
+}
+_OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor", "tonic-fc")
+_LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def elsewhere(reason: str) -> None:
+    """This system has one executor; here are some with two."""
+    st.info(
+        fmt.plain(f"No cut to show: {reason.rstrip('.')}. These systems have two executors."), icon=":material/info:"
+    )
+    with st.container(horizontal=True, gap="small"):
+        for id in _OPEN[:3]:
+            st.button(PRESETS[id].pill, on_click=link.open_scenario, args=(PRESETS[id].scenario,), key=f"split.{id}")
+
+
+def cut(scenario: Scenario) -> None:
+    """Every cut between the two executors, and the best for a goal."""
+    try:
+        split, plain = cuts(scenario)
+    except Unsupported as error:
+        elsewhere(str(error))
+        return
+    except ScenarioError as error:
+        schemes = cached.options(encode(scenario)).schemes
+        ways = ", ".join(glossary.SCHEMES.get(name, name).lower() for name in schemes)
+        name = parts.pair_names(scenario)[0]
+        elsewhere(str(error) if "split" in schemes else f"{name} has one executor, run as {ways}")
+        return
+    goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        goal = choose("Best cut for", {g: _GOALS[g] for g in goals}, "goal", width=230)
+        low = switch("First part in INT8", "low", help="A quantised part at the edge: fewer bytes cross.")
+    points = plain
+    if low:
+        try:
+            _, points = cuts(split, "int8")
+        except (ScenarioError, Unsupported) as error:
+            st.caption(fmt.plain(str(error)))
+    best = best_split(points, goal)
+    whole = best_split(points, "latency").latency_s
+    answer = f"{best.place}: {fmt.seconds(best.latency_s)}"
+    answer += f", {fmt.si(best.crossing_bytes, 'B')} cross" if best.crossing_bytes else ", nothing crosses"
+    if best.latency_s > whole * 1.001:
+        answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
+    with parts.card(f"Where to cut · {len(points)} points", answer):
+        fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
+        parts.figure(fig, f"Latency of every cut with its parts: {answer}.", "cuts")
+        first, second = executors(split)
+        st.caption(fmt.plain(f"First executor: {first}. Second: {second}."))
+        if best.at != scenario.split or scenario.scheme != "split":
+            st.button("Use this cut", on_click=link.commit, kwargs={"scheme": "split", "split": best.at,
+                      "devices": split.devices}, key="split.use")  # fmt: skip
+    _table(points)
+
+
+def _table(points: tuple[SplitPoint, ...]) -> None:
+    with st.expander(f"All {len(points)} cuts", key="open.cuts"):
+        scale = fmt.scale([max(p.latency_s for p in points)], "s")
+        frame = pd.DataFrame(
+            {
+                "After": [p.after if p.at and p.rest else p.place for p in points],
+                f"Latency ({scale.unit})": [scale(p.latency_s) for p in points],
+                f"First ({scale.unit})": [scale(p.first_s) for p in points],
+                f"Serialise ({scale.unit})": [scale(p.start_s) for p in points],
+                f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
+                f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
+                f"Second ({scale.unit})": [scale(p.second_s) for p in points],
+                "Crosses (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
+            }
+        )
+        number = st.column_config.NumberColumn
+        st.dataframe(
+            frame, hide_index=True, height=318, alt="Every cut with the parts of its latency",
+            column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
+        )  # fmt: skip
+
+
+def camera(scenario: Scenario) -> None:
+    """The three execution points of a city and cuts between them, for a camera's frames."""
+    one, two, three = st.columns(3)
+    frames = heed(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
+    size = heed(two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help="After the camera's encoder.")
+    asked, args = choice("Longest answer", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
+    three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
+    limit = None if asked == "any" else float(asked)
+    try:
+        found = placements(scenario.workload, Camera(float(frames), fmt.KILOBYTE.si(float(size))), limit)
+    except (ScenarioError, Unsupported) as error:
+        with parts.card("Street, cabinet or core", "none of the three runs this network"):
+            st.caption(fmt.plain(str(error)))
+        return
+    able = [p for p in found if p.meets_limit and p.cameras >= 1]
+    quick = min(able, key=lambda p: p.latency_s, default=None)
+    answer = "no place answers in time and keeps up with one camera"
+    if quick is not None:
+        most = max(able, key=lambda p: p.cameras)
+        answer = f"{quick.name} answers first, in {fmt.seconds(quick.latency_s)}; {most.name} serves most cameras, "
+        answer += fmt.count(most.cameras)
+    with parts.card("Street, cabinet or core", answer):
+        fig = charts.placements(found, limit, parts.dark())
+        parts.figure(fig, f"From frame to answer at each execution point: {answer}.", "places")
+        frame = pd.DataFrame(
+            {
+                "Where": [p.name for p in found],
+                "Uplink of a camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in found],
+                "Cameras": [p.cameras for p in found],
+                "In time": [p.meets_limit for p in found],
+            }
+        )
+        number = st.column_config.NumberColumn(format=fmt.cells(frame["Uplink of a camera (Mbit/s)"]))
+        st.dataframe(frame, hide_index=True, column_config={"Uplink of a camera (Mbit/s)": number},
+                     alt="Uplink, cameras and limit of each execution point")  # fmt: skip
+        for name, reason in refusals(scenario.workload):
+            st.caption(fmt.plain(f"Not at the {name}: {reason}"))
+        st.caption("Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
+                   "Machines, links and distances are ours; the document names the points only.")  # fmt: skip
+
+
+def packets(scenario: Scenario, report: Report | None) -> None:
+    """What the network processor forwards while it infers."""
+    device = nic_of(scenario)
+    if device is None or device.smartnic is None:
+        return
+    nic = device.smartnic
+    most = int(nic.engines.si * nic.threads_per_engine.si)
+    chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else int(nic.executors.si)
+    counts = sorted({0, chosen, min(360, most), most})
+    found = [forwarding(device, n) for n in counts]
+    mine = next(one for one in found if one.executors == chosen)
+    answer = f"with {chosen} executors line rate from {mine.drop_bytes:.0f} B on; smaller packets are dropped"
+    with parts.card("Forwarding while inferring", answer):
+        fig = charts.forwarding(found, chosen, parts.dark())
+        parts.figure(fig, f"Forwarded traffic against packet size: {answer}.", "forwarding")
+        held: dict[str, list[str]] = {}
+        for fit in report.memory if report is not None else ():
+            held.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
+        frame = pd.DataFrame(
+            {
+                "Memory": [m.name.upper().replace("-", " ") for m in nic.memories],
+                "Of each": [m.per for m in nic.memories],
+                "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m in nic.memories],
+                "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
+                "Bytes an access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m in nic.memories],
+                "Wait for 64 B (cycles)": [read_cycles(device, m.name, 64.0) for m in nic.memories],
+                "Holds": [
+                    ", ".join(held.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
+                    for m in nic.memories
+                ],
+            }
+        )
+        size = st.column_config.NumberColumn(format=fmt.cells(frame["Size (kB)"]))
+        st.dataframe(frame, hide_index=True, alt="Memories of the network processor with latency and width",
+                     column_config={"Size (kB)": size})  # fmt: skip
+
+
+def depth_first(scenario: Scenario) -> None:
+    """Breadth first against depth first."""
+    try:
+        found = depth_first_of(scenario)
+    except (ScenarioError, Unsupported):
+        return
+    answer = f"{fmt.times(found.speedup)} as fast, {fmt.si(found.depth_bytes, 'B')} moved in place of "
+    answer += f"{fmt.si(found.breadth_bytes, 'B')} by {len(found.chains)} chains"
+    with parts.card("Depth first, without finishing each operator", answer):
+        fig = charts.chains(found, scenario.batch, parts.dark())
+        parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
+        st.caption("Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
+                   "An estimate; below, such blocks run on this host.")  # fmt: skip
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    sidebar.scenario_controls(scenario)
+    report = parts.report_now()  # none where the pair can't run: cuts may still be possible
+    parts.bar(report, "split")
+    if report is not None and not report.problems:
+        st.markdown(report.verdict)
+    cut(scenario)
+    camera(scenario)
+    if report is not None:
+        packets(scenario, report)
+        depth_first(scenario)
+    fused.on_this_host()
+    parts.footer(report)
+
+
+show()

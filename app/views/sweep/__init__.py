@@ -1,0 +1,1 @@
+"""Which designs are best under my limits?"""

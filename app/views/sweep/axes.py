@@ -1,0 +1,265 @@
+"""What a sweep may turn, beside a scenario: lists of a scenario's own choices, ranges of its hardware's numbers. Pure.
+
+An axis of the page is either a choice (`values` picked out of `Candidate.options`) or a range (`Span`) in the unit the
+catalog prints. `values_of` turns both into the settings a sweep runs over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.shared import cached, glossary, specs
+from app.shared import formats as fmt
+from app.shared.specs import Number
+from engine.devices import family
+from engine.scenario import Scenario, encode
+from hardware_specs.catalog import default_catalog
+from hardware_specs.quantity import SpecError, parse
+
+__all__ = [
+    "DESIGNS",
+    "MOST_STEPS",
+    "Candidate",
+    "Span",
+    "candidates",
+    "room",
+    "size",
+    "told",
+    "usual",
+    "values_of",
+]
+
+DESIGNS = 1_048_576  # that a first space stays within where a design is priced inside the compiled loop,
+DESIGNS_HALVES = 32_768  # where it takes a compiled call, and
+DESIGNS_WHOLE = 2048  # where each distinct job is priced by itself
+MOST_STEPS = 4096
+_REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
+_REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
+_FIRST_STEPS = 8
+_ON_OFF = (False, True)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range: ends as printed, how many values, and whether their ratio or their difference is constant."""
+
+    low: str
+    high: str
+    steps: int
+    log: bool = True
+
+
+Values = tuple[Any, ...] | Span
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing that may become an axis."""
+
+    path: str
+    label: str
+    group: str  # request, mapping, switch, hardware, model
+    options: tuple[Any, ...] = ()  # empty: a range
+    first: Values = ()  # what an axis starts with
+    now: Any = None  # the scenario's own
+    shown: Callable[[Any], str] = field(default=str, compare=False)
+    help: str = ""
+    row: Number | None = None  # of a range: the number that it turns
+
+    @property
+    def ranged(self) -> bool:
+        """Whether its values are a range of a quantity."""
+        return not self.options
+
+
+def _whole(low: int, high: int) -> tuple[int, ...]:
+    """Powers of two between two counts."""
+    return tuple(2**i for i in range(low.bit_length() - 1, high.bit_length()) if low <= 2**i <= high)
+
+
+def _listed(
+    path: str, label: str, group: str, options: Any, now: Any, shown: Callable[[Any], str] = str, help: str = ""
+) -> Candidate:
+    return Candidate(path, label, group, tuple(options), tuple(options), now, shown, help)
+
+
+def _request(scenario: Scenario) -> list[Candidate]:
+    offered = cached.options(encode(scenario))
+    found = [
+        _listed(
+            "batch", "Batch", "request", sorted({*offered.batches, scenario.batch}), scenario.batch, fmt.count,
+            glossary.HELP["batch"],
+        )
+    ]  # fmt: skip
+    if offered.max_streams > 1:
+        counts = sorted({*_whole(1, offered.max_streams), offered.max_streams, scenario.streams})
+        found.append(
+            _listed("streams", "Streams", "request", counts, scenario.streams, fmt.count, glossary.HELP["streams"])
+        )
+    for name, label in (("inputs", offered.input_label), ("outputs", offered.output_label)):
+        if label:
+            now = getattr(scenario, name)
+            found.append(_listed(name, label, "request", sorted({*_whole(1, 4096), now}), now, fmt.count))
+    for p in offered.params:
+        now = scenario.params.get(p.name, p.default)
+        around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
+        values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
+        found.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count))
+    return found
+
+
+def _mapping(scenario: Scenario) -> list[Candidate]:
+    offered = cached.options(encode(scenario))
+    found = []
+    if len(offered.formats) > 1:
+        found.append(
+            _listed(
+                "precision", "Precision", "mapping", offered.formats, scenario.precision, glossary.format_label,
+                glossary.HELP["precision"],
+            )
+        )  # fmt: skip
+    if len(offered.schemes) > 1:
+        found.append(
+            _listed(
+                "scheme", "Partition", "mapping", offered.schemes, scenario.scheme, lambda s: glossary.SCHEMES.get(s,
+                s),
+                glossary.HELP["scheme"],
+            )
+        )  # fmt: skip
+    if len(offered.device_counts) > 1:
+        found.append(_listed("devices", "Devices", "mapping", offered.device_counts, scenario.devices, fmt.count))
+    for at, knob in enumerate(offered.knobs):
+        now = scenario.tile[at] if scenario.tile else None
+        found.append(_listed(f"tile.{at}", knob.label, "mapping", knob.values, now, fmt.count, glossary.HELP["tile"]))
+    if scenario.scheme == "split":
+        cuts = range(len(offered.splits) + 1)
+        found.append(_listed("split", "Cut before operator", "mapping", cuts, scenario.split, fmt.count))
+    for s in offered.switches:
+        now = scenario.switches.get(s.name, s.default)
+        found.append(
+            _listed(f"switches.{s.name}", s.label, "switch", _ON_OFF, now, lambda on: "on" if on else "off", s.help)
+        )
+    return found
+
+
+def _around(row: Number, reach: float) -> Span | None:
+    """A range about a value, in its printed unit where the catalog reads that; None where it is not positive."""
+    if not row.si > 0:
+        return None
+    number, gap, unit = row.printed.partition(" ")
+    try:
+        known = math.isclose(parse(row.printed)[0], row.si, rel_tol=1e-3)
+    except SpecError:
+        known = False
+    middle = float(number.replace(",", "").rstrip("%")) if known else row.si
+    tail = ("%" if number.endswith("%") else gap + unit) if known else ""
+    low, high = (fmt.decimal(float(f"{v:.4g}" if v < 1e4 else f"{v:.0f}")) for v in (middle / reach, middle * reach))
+    return Span(low + tail, high + tail, _FIRST_STEPS)
+
+
+def _hardware(scenario: Scenario) -> list[Candidate]:
+    found = []
+    for row in specs.overridable(scenario):
+        span = _around(row, _REACH_CLOCK if "clock" in row.path else _REACH)
+        if span is None:
+            continue
+        group = "model" if row.path.startswith("model.") else "hardware"
+        said = f"{row.basis}. {row.where}"
+        found.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.printed, str, said, row))
+    return found
+
+
+def candidates(scenario: Scenario) -> dict[str, Candidate]:
+    """Everything that may be an axis beside this scenario, the request first and the model's constants last."""
+    rows = [*_request(scenario), *_mapping(scenario), *_hardware(scenario)]
+    return {c.path: c for c in rows}
+
+
+def _best_hardware(found: Mapping[str, Candidate], scenario: Scenario) -> list[str]:
+    """The numbers a first space turns: bandwidth of the first memory that has one, a clock or else the peak, a wire."""
+    paths = [p for p in found if p.startswith("devices.0.")]
+    bandwidth = [p for p in paths if ".memory." in p and p.endswith(".bandwidth")]
+    clock = [p for p in paths if ".clock" in p and not p.endswith(".min")]
+    peak = [p for p in paths if p == f"devices.0.peak.{scenario.precision}"]
+    wire = [p for p in found if p == "links.peer.bandwidth" and scenario.devices > 1]
+    return [*bandwidth[:1], *(clock or peak)[:1], *wire]
+
+
+def room(scenario: Scenario) -> int:
+    """Designs that a sweep prices while somebody waits, by how the first device's family is priced."""
+    catalog = default_catalog()
+    halves = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).halves
+    if halves is None:
+        return DESIGNS_WHOLE
+    return DESIGNS_HALVES if halves.block is None else DESIGNS
+
+
+def usual(scenario: Scenario) -> dict[str, Values]:
+    """The first space of a scenario: its mapping, hardware, and its request's batch where there is room."""
+    found = candidates(scenario)
+    left = room(scenario)
+    fast = left > DESIGNS_WHOLE
+    chosen: dict[str, Values] = {}
+    for path, c in found.items():
+        listed = c.group == "mapping" and path not in ("scheme", "split")
+        values = c.options[:8] if path == "batch" else c.options
+        if (listed or (fast and path == "batch")) and 2 <= len(values) <= left:
+            chosen[path] = tuple(values)
+            left //= len(values)
+    ranged = _best_hardware(found, scenario)[: 3 if fast else 2]
+    for at, path in enumerate(ranged):
+        span = found[path].first
+        assert isinstance(span, Span)
+        steps = int(left ** (1 / (len(ranged) - at)) + 1e-9)
+        steps = min(64, 2 ** max(0, steps.bit_length() - 1))
+        if steps >= 2:
+            chosen[path] = Span(span.low, span.high, steps, span.log)
+            left //= steps
+    if "batch" not in chosen and left >= 2:
+        chosen = {"batch": found["batch"].options[: min(8, left)]} | chosen
+    return chosen
+
+
+def values_of(values: Values) -> tuple[Any, ...]:
+    """Values of an axis as settings: a list as it is, a range in SI; SpecError where an end can't be read."""
+    if not isinstance(values, Span):
+        return values
+    low, high = parse(_number(values.low))[0], parse(_number(values.high))[0]
+    if values.steps == 1:
+        return (low,)
+    if values.log and low > 0 and high > 0:
+        ratio = math.log(high / low)
+        return tuple(
+            high if i == values.steps - 1 else low * math.exp(ratio * i / (values.steps - 1))
+            for i in range(values.steps)
+        )
+    return tuple(low + (high - low) * i / (values.steps - 1) for i in range(values.steps))
+
+
+def _number(text: str) -> str | float:
+    """A bare number as one, so that it is read as a plain count."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text
+
+
+def size(axes: Mapping[str, Values]) -> int:
+    """Designs of a space. [-]"""
+    return math.prod(v.steps if isinstance(v, Span) else len(v) for v in axes.values())
+
+
+def told(candidate: Candidate, values: Values) -> str:
+    """An axis in a few words: `1 … 128 (8)`, `FP16, INT8`, `115 … 1840 GB/s, 8 steps`."""
+    if isinstance(values, Span):
+        low_unit, high_unit = values.low.partition(" ")[2], values.high.partition(" ")[2]
+        low = values.low.partition(" ")[0] if low_unit == high_unit else values.low
+        word = f" {candidate.row.unit}" if candidate.row and candidate.row.unit and not high_unit else ""
+        return f"{low} … {values.high}{word}, {values.steps} steps"
+    shown = [candidate.shown(v) for v in values]
+    if len(shown) <= 3:
+        return ", ".join(shown)
+    return f"{shown[0]} … {shown[-1]} ({len(shown)})"

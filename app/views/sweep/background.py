@@ -1,0 +1,308 @@
+"""A sweep on its own thread, watched by a page: progress, a way to stop, and what came out as plain designs.
+
+The thread never calls Streamlit. Whoever iterates a `Running` sees the share that is done; leaving the loop, by an
+exception too, stops the sweep and keeps what it has.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from app.shared import cached, priority
+from app.shared import formats as fmt
+from app.shared.sweep_queue import TURNS
+from app.views.sweep import axes
+from app.views.sweep.axes import Candidate
+from app.views.sweep.objectives import Metric
+from app.views.sweep.spaces import Space
+from engine.cost.report import Report
+from engine.resolve.choices import choices
+from engine.scenario import Scenario, ScenarioError, encode
+from engine.sweep import Axis, Cancelled, Limit, Objective, SweepResult, sweep
+from engine.sweep import Space as Designs
+from hardware_specs.quantity import SpecError
+
+__all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of"]
+
+_POLL_S = 0.03
+_PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
+_LAST_CHUNKS_S = 2.0  # that the next one does, to show what was done
+_TOLD = 100  # prices of a table from which their making is told
+_DRAWN = 3000  # points of a chart: more is slow as SVG
+_FRONT_DRAWN = 1500
+
+
+@dataclass(frozen=True)
+class Design:
+    """One design: its number in the space, the figures that are known of it, and how many others reach the same."""
+
+    number: int
+    figures: Mapping[str, float]
+    alike: int = 1
+
+
+def limits_of(scenario: Scenario) -> dict[str, float]:
+    """The scenario's limits that are set, by figure. SI."""
+    return {name: value for name, value in scenario.limits.model_dump().items() if value is not None}
+
+
+def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:
+    """A scenario whose tile is set wherever a space does not: to the fastest of its knobs' values, if it is free."""
+    knobs = choices(scenario).knobs
+    if scenario.tile or not turned or len(turned) == len(knobs):
+        return scenario if scenario.tile or not turned else scenario.with_(tile=tuple(k.values[0] for k in knobs))
+    tiles: list[tuple[int, ...]] = [()]
+    for at, knob in enumerate(knobs):
+        tiles = [(*t, v) for t in tiles for v in (knob.values[:1] if at in turned else knob.values)]
+    return min((scenario.with_(tile=t) for t in tiles), key=lambda s: cached.report(encode(s)).latency_s)
+
+
+def designs_of(scenario: Scenario, space: Space, metrics: Mapping[str, Metric]) -> Designs:
+    """The engine's space of the page's; ScenarioError where a value is not allowed."""
+    turned = {int(path.removeprefix("tile.")) for path, _ in space.axes if path.startswith("tile.")}
+    try:
+        found = tuple(Axis(path, axes.values_of(values)) for path, values in space.axes)
+    except SpecError as error:
+        raise ScenarioError(str(error)) from None
+    return Designs(
+        _with_tile(scenario, turned),
+        found,
+        tuple(Objective(name, 1.0 if metrics[name].less else -1.0) for name in space.objectives),
+        tuple(Limit(name, True, value) for name, value in limits_of(scenario).items()),
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a sweep found, as far as it came. `key` names the axes and the scenario it was asked for."""
+
+    key: str
+    report: Report  # of the scenario it was asked for
+    metrics: Mapping[str, Metric]
+    found: Mapping[str, Candidate]
+    result: SweepResult
+    stopped: bool
+    why: str = ""  # the server stopped it, not its reader
+
+    @property
+    def space(self) -> Designs:
+        """The engine's space."""
+        return self.result.space
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario the axes turn about."""
+        return self.report.scenario
+
+    @property
+    def done(self) -> int:
+        """Designs that were tried. [-]"""
+        return self.result.counts.done
+
+    @property
+    def feasible(self) -> int:
+        """Designs that run, fit and meet every limit. [-]"""
+        return self.result.counts.kept
+
+    @property
+    def seconds(self) -> float:
+        """What the sweep took. [s]"""
+        return self.result.seconds
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Figures that were to be best; the first two are drawn."""
+        return tuple(o.figure for o in self.space.objectives)
+
+    @cached_property
+    def front(self) -> tuple[Design, ...]:
+        """Designs that no other beats, best first in the first objective; equal ones count as one."""
+        values, numbers = self.result.front.values, self.result.front.numbers
+        if not len(numbers):
+            return ()
+        _, first, many = np.unique(values, axis=1, return_index=True, return_counts=True)
+        sign = self.space.objectives[0].sign
+        order = np.argsort(sign * values[0, first], kind="stable")
+        return tuple(
+            Design(
+                int(numbers[first[i]]),
+                dict(zip(self.objectives, map(float, values[:, first[i]]), strict=True)),
+                int(many[i]),
+            )
+            for i in order
+        )
+
+    @cached_property
+    def drawn(self) -> tuple[Design, ...]:
+        """The front, thinned evenly where it is too long to draw."""
+        step = max(1, math.ceil(len(self.front) / _FRONT_DRAWN))
+        return self.front[::step]
+
+    @cached_property
+    def cloud(self) -> tuple[Design, ...]:
+        """Designs drawn evenly from the space that fit and have the objectives."""
+        rows = [self.result.figures.index(name) for name in self.objectives]
+        usable = (self.result.cloud_state == 0) & np.isfinite(self.result.cloud[rows]).all(axis=0)
+        usable &= (self.result.cloud[rows] > 0).all(axis=0)
+        at = np.flatnonzero(usable)[: _DRAWN - len(self.drawn)]
+        names, columns = self.result.figures, self.result.cloud.T
+        return tuple(Design(int(self.result.cloud_numbers[i]), dict(zip(names, map(float, columns[i])))) for i in at)
+
+    def design(self, number: int | None) -> Design | None:
+        """A design of the front or the cloud by its number; the front's own where both reach the same."""
+        known = self._known
+        return known.get(number) if number is not None else None
+
+    @cached_property
+    def _known(self) -> dict[int, Design]:
+        names = self.objectives
+        best = {tuple(d.figures[n] for n in names): d for d in self.front}  # a sampled twin of one of these is it
+        twins = {d.number: best.get(tuple(d.figures[n] for n in names), d) for d in self.cloud}
+        return twins | {d.number: d for d in self.front}
+
+    @cached_property
+    def knee(self) -> Design:
+        """The design of the front nearest to the best of both drawn objectives, each from best to worst on a log scale.
+
+        A choice for a start, not an optimum.
+        """
+        logs = np.log(np.array([[d.figures[n] for n in self.objectives[:2]] for d in self.front]))
+        signs = np.array([o.sign for o in self.space.objectives[:2]])
+        cost = logs * signs
+        low, high = cost.min(axis=0), cost.max(axis=0)
+        away = (cost - low) / np.where(high > low, high - low, 1.0)
+        return self.front[int(np.argmin((away**2).sum(axis=1)))]
+
+    def place(self, design: Design) -> int | None:
+        """Where a design stands on the front; None where it does not."""
+        return next((i for i, d in enumerate(self.front) if d.number == design.number), None)
+
+    @cached_property
+    def failed(self) -> dict[str, int]:
+        """Designs by what they fail: refused, no room in memory, each limit among those that run and fit."""
+        c = self.result.counts
+        limits = {limit.figure: int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)}
+        return {"refused": c.refused, "fits": c.unfit} | limits
+
+    @cached_property
+    def closest(self) -> Design | None:
+        """Of the sampled designs that run and fit, the one that misses its limits by least; None where none does."""
+        limits = self.space.limits
+        designs = self.cloud
+        if not limits or not designs:
+            return None
+        return min(designs, key=lambda d: max(limit.excess(d.figures[limit.figure]) for limit in limits))
+
+
+class Running:
+    """One sweep under way."""
+
+    def __init__(self, report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -> None:
+        self._designs = designs_of(report.scenario, space, metrics)
+        self._made = (key, report, metrics, axes.candidates(report.scenario))
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._done = 0
+        self._prepared = (0, 0)
+        self._error: Exception | None = None
+        self._over = ""
+        self._thread: threading.Thread | None = None
+        self.outcome: Outcome | None = None
+
+    @property
+    def size(self) -> int:
+        """Designs in all."""
+        return self._designs.size
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody left before the end, or it is over."""
+        return self._stop.is_set()
+
+    def settled(self) -> Outcome | None:
+        """What it found, after a moment for the last chunks of one that is still under way, which ends.
+
+        Whoever asks has left the loop over it: a rerun may come before Python has closed that loop's iterator.
+        """
+        self._stop.set()
+        if self.outcome is None and self._thread is not None:
+            self._thread.join(_LAST_CHUNKS_S)
+        return self.outcome
+
+    def told(self) -> str:
+        """`0.52 of 1.05 M designs · 10.4 M/s · 0.1 s left`; before the first of them, what they are priced from.
+
+        Before its turn, how many are before it.
+        """
+        ahead = TURNS.ahead(self)
+        if ahead:
+            return f"Waiting: {ahead} sweep{'s' if ahead > 1 else ''} before this one"
+        text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
+        spent = time.monotonic() - self._began
+        if not self._done or spent <= 0:
+            at, of = self._prepared
+            return f"{text} · {at:,} of {of:,} prices made" if of >= _TOLD else text
+        rate = self._done / spent
+        return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
+
+    def _work(self) -> None:
+        with TURNS.turn(self, self._stop) as mine:
+            if mine:
+                self._began = time.monotonic()
+                self._sweep()
+
+    def _sweep(self) -> None:
+        try:
+            result = sweep(
+                self._designs,
+                progress=self._note,
+                preparing=self._prepare,
+                cancelled=self._asked,
+                executor=priority.background(),
+            )
+            stopped = False
+        except Cancelled as cancelled:
+            result, stopped = cancelled.result, True
+        except Exception as error:  # handed to whoever waits: a thread of its own has nobody else to tell
+            self._error = error
+            return
+        if result is not None:
+            self.outcome = Outcome(*self._made, result, stopped, self._over)
+
+    def _asked(self) -> bool:
+        """Whether to stop; other sessions' pages go first."""
+        if self._stop.is_set() or self._over:
+            return True
+        self._over = TURNS.over(self) or ""
+        if not self._over:
+            priority.give_way()
+        return bool(self._over) or self._stop.is_set()
+
+    def _note(self, done: int, size: int) -> None:
+        self._done = done
+
+    def _prepare(self, at: int, of: int) -> None:
+        self._prepared = at, of
+
+    def __iter__(self) -> Iterator[float]:
+        TURNS.queue(self)
+        thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
+        self._began = time.monotonic()
+        thread.start()
+        try:
+            with priority.patient():
+                while thread.is_alive():
+                    thread.join(_POLL_S)
+                    yield self._done / self.size
+        finally:
+            self._stop.set()
+            thread.join(_PATIENCE_S)
+        if self._error is not None:
+            raise self._error

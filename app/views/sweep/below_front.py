@@ -1,0 +1,122 @@
+"""What stands below a front: the map of tiles, the tornado, the smallest change; and where a design is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app.shared import comparison, link, parts
+from app.shared import formats as fmt
+from app.shared.comparison import Entry
+from app.shared.figures.heat import Axis, heat
+from app.views.sweep import background as sweep_run
+from app.views.sweep import charts, objectives, questions, spaces
+from app.views.sweep.background import Design, Outcome
+from app.views.sweep.objectives import Metric
+from app.views.sweep.spaces import Space
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.devices.dfx.tiling import SAME
+from engine.scenario import Scenario, ScenarioError
+
+__all__ = ["change", "go", "moves", "tiles"]
+
+_SAME = f"{100 * SAME:g}%"
+
+
+def go(page: str, scenario: Scenario) -> None:
+    """Take a design to Explore, or beside the current scenario on Compare."""
+    if page == "explore":
+        link.open_scenario(scenario)
+        st.switch_page("views/explore/page.py", query_params=link.address())
+    comparison.add(Entry(link.current()), Entry(scenario))
+    here = {comparison.PARAM: comparison.write(comparison.shown())}
+    st.switch_page("views/compare/page.py", query_params=link.address() | here)
+
+
+def tiles(outcome: Outcome, design: Design) -> None:
+    """The first objective over the two knobs of the tile, around a design."""
+    found = questions.tile_map(outcome, design)
+    if found is None:
+        return
+    metric = outcome.metrics[outcome.objectives[0]]
+    known = [v for row in found.values for v in row if v is not None]
+    names = (outcome.found[found.columns.path].label, outcome.found[found.rows.path].label)
+    answer = "no tile fits"
+    if found.best is not None:
+        best, now = found.values[found.best[0]][found.best[1]], found.values[found.now[0]][found.now[1]]
+        place = f"{found.rows.values[found.best[0]]} × {found.columns.values[found.best[1]]}"
+        answer = f"{place} is best, {metric.text(best)}"
+        if found.slices is not None:
+            answer = f"{place} is as good as any within {_SAME}, {metric.text(best)}, with the fewest DSP slices"
+        if now is not None and found.best != found.now:
+            answer += f"; selected {metric.text(now)}"
+    with parts.card(f"{metric.label} by tile", f"{answer} (ring: best, star: selected)"):
+        fig = heat(
+            [str(v) for v in found.columns.values],
+            [str(v) for v in found.rows.values],
+            found.values,
+            found.best,
+            found.now,
+            names,
+            Axis(metric.label, metric.unit, objectives.scale(metric, known), metric.less),
+            parts.dark(),
+        )
+        parts.figure(fig, f"{metric.label} over the tile's knobs: {answer}.", "tiles")
+        if found.slices is not None:
+            st.caption(
+                f"Of the tiles within {_SAME} of the best figure, the ring marks the one that takes the fewest DSP "
+                f"slices, {found.slices:,.0f} a core."
+            )
+
+
+def moves(outcome: Outcome, design: Design) -> None:
+    """What the first objective of the selected design depends on most."""
+    metric = outcome.metrics[outcome.objectives[0]]
+    opened = st.expander("What moves the first objective most", key="open.moves", on_change="rerun")
+    with opened:
+        if not opened.open:
+            return
+        scenario = outcome.space.scenario(design.number)
+        rows = questions.swings(scenario, metric)
+        if not rows:
+            st.caption(f"No number of this design moves its {metric.label.lower()} by as much as 0.05%.")
+            return
+        share = fmt.percent(questions.SHARE)
+        said = f"{rows[0][0]} down by {share}: {fmt.signed(rows[0][1])}; up: {fmt.signed(rows[0][2])}"
+        st.caption(f"Every number of the selected design {share} down (hatched) and up (solid). {fmt.plain(said)}.")
+        fig = charts.tornado(rows, questions.SHARE, metric.label.lower(), parts.dark())
+        parts.figure(fig, f"Tornado of {metric.label}: {said}.", "moves")
+
+
+def change(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
+    """The smallest change of the current scenario that keeps its limits."""
+    opened = st.expander("What is the smallest change that meets my limits", key="open.change", on_change="rerun")
+    with opened:
+        if not opened.open:
+            return
+        if not sweep_run.limits_of(report.scenario) and report.fits:
+            st.caption("The scenario fits and has no limits: set a latency, a power or a budget under Constraints.")
+            return
+        st.caption("Along the axes on the left, from the current scenario: fewest axes changed, then least far.")
+        key = f"{spaces.write(space)} {st.session_state.token}"
+        if st.button("Look for it", key="sweep.change"):
+            try:
+                st.session_state.sweep_change = (key, questions.smallest_change(report, space, metrics))
+            except (ScenarioError, Unsupported) as error:
+                st.session_state.sweep_change = None
+                st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
+        asked, found = st.session_state.get("sweep_change") or ("", None)
+        if found is None or asked != key:
+            return
+        if not found.met:
+            st.error(fmt.plain(found.sentence), icon=":material/block:")
+        elif not found.changes:
+            st.markdown("Nothing has to change: the scenario meets every limit.")
+        else:
+            st.markdown(
+                "; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in found.changes)
+            )
+        if found.changes and st.button("Open in Explore", key="sweep.change.open"):
+            go("explore", found.scenario)

@@ -1,0 +1,162 @@
+"""The sidebar of the Sweep page: axes, constraints, objectives. Each change is a callback on the session's space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared.boundary import callback
+from app.shared.widgets import sidebar as widgets
+from app.shared.widgets.controlled import drawn
+from app.views.sweep import axes, spaces
+from app.views.sweep.axes import Candidate, Span, Values
+from app.views.sweep.objectives import Metric
+from app.views.sweep.spaces import Space
+from engine.scenario import Scenario
+from hardware_specs.quantity import SpecError
+
+__all__ = ["controls"]
+
+_GROUPS = {
+    "request": "Request",
+    "mapping": "Mapping",
+    "switch": "Optimisation",
+    "hardware": "Hardware",
+    "model": "Model",
+}
+_NONE = "none"
+
+
+def _changed(path: str, values: Values, names: list[str]) -> None:
+    """Set one axis of the space, or keep the old one and say why (from a callback)."""
+    try:
+        if not axes.values_of(values):
+            raise SpecError("an axis needs at least one value")
+    except (SpecError, ValueError) as error:
+        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was changed."
+        return
+    spaces.choose(spaces.shown(names).with_axis(path, values), names)
+
+
+def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> None:
+    def picked(chosen: list[Any]) -> None:
+        _changed(candidate.path, tuple(v for v in candidate.options if v in chosen), names)
+
+    st.multiselect(
+        "Values",
+        candidate.options,
+        format_func=candidate.shown,
+        help=candidate.help or None,
+        **drawn(f"x.{candidate.path}", list(values), picked, tuple(candidate.options)),
+    )
+
+
+def _range(candidate: Candidate, span: Span, names: list[str]) -> None:
+    def typed(name: str, value: Any) -> None:
+        now = dict(spaces.shown(names).axes).get(candidate.path, span)
+        fresh = value.strip() if isinstance(value, str) else value or getattr(span, name) if name == "steps" else value
+        _changed(candidate.path, replace(now if isinstance(now, Span) else span, **{name: fresh}), names)
+
+    def end(name: str) -> dict[str, Any]:
+        return drawn(f"x.{candidate.path}.{name}", getattr(span, name), partial(typed, name))
+
+    left, right = st.columns(2)
+    left.text_input("From", max_chars=40, **end("low"))
+    right.text_input("To", max_chars=40, **end("high"))
+    left, right = st.columns(2, vertical_alignment="bottom")
+    left.number_input("Steps", 1, axes.MOST_STEPS, **end("steps"))
+    right.toggle("Log", help="Equal ratios between steps instead of equal distances.", **end("log"))
+    st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
+
+
+def _axes(space: Space, found: Mapping[str, Candidate], names: list[str]) -> None:
+    st.markdown(f"**Axes** :gray[· {fmt.count(axes.size(dict(space.axes)))} designs]")
+    for path, values in space.axes:
+        candidate = found[path]
+        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values))}]"
+        with st.expander(title, key=f"open.x.{path}"):
+            if isinstance(values, Span):
+                _range(candidate, values, names)
+            else:
+                _list(candidate, values, names)
+            st.button(
+                "Remove axis",
+                key=f"x.remove.{path}",
+                on_click=callback(lambda path=path: spaces.choose(spaces.shown(names).without(path), names)),
+                disabled=len(space.axes) == 1,
+                width="stretch",
+            )
+    free = [path for path in found if path not in dict(space.axes)]
+
+    def added(path: str | None) -> None:
+        if path:
+            spaces.choose(spaces.shown(names).with_axis(path, found[path].first), names)
+
+    st.selectbox(
+        "Add an axis",
+        free,
+        index=None,
+        placeholder="Batch, bandwidth, clock …",
+        format_func=lambda p: f"{_GROUPS[found[p].group]} · {found[p].label}",
+        **drawn("x.add", None, added),
+    )
+
+
+def _constraints(scenario: Scenario) -> None:
+    """The scenario's own limits; what does not fit in memory never counts."""
+    st.markdown("**Constraints** :gray[· fits in memory, and]")
+    widgets.limits_inputs(scenario, "x", ("Latency of a request ≤", "Power ≤", "Budget ≤"))
+
+
+def _objectives(space: Space, found: Mapping[str, Metric], names: list[str]) -> None:
+    st.markdown("**Objectives**")
+    known = dict(found)
+    wanted = list(space.objectives)
+
+    def picked(at: int, value: str) -> None:
+        now = spaces.shown(names)
+        others = [o for i, o in enumerate(now.objectives) if i != at]
+        chosen = others if value == _NONE else [*others[:at], value, *others[at:]]
+        kept = tuple(dict.fromkeys(v for v in chosen if v in known))
+        if len(kept) >= 2:
+            spaces.choose(replace(now, objectives=kept), names)
+
+    def worded(name: str) -> str:
+        if name == _NONE:
+            return _NONE
+        return f"{'least' if known[name].less else 'most'} {known[name].label[:1].lower()}{known[name].label[1:]}"
+
+    for at, label in enumerate(("Across", "Up", "Also")):
+        others = [w for i, w in enumerate(wanted) if i != at]
+        options = [n for n in known if n not in others]
+        if at == 2:
+            options = [_NONE, *options]
+        now = wanted[at] if at < len(wanted) else _NONE
+        st.selectbox(
+            label, options, format_func=worded,
+            **drawn(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
+        )  # fmt: skip
+
+
+def controls(scenario: Scenario, space: Space, found: Mapping[str, Metric]) -> bool:
+    """The sidebar; returns whether Run was pressed."""
+    names = list(found)
+    candidates = axes.candidates(scenario)
+    with st.sidebar:
+        run = st.button(
+            f"Run {fmt.count(axes.size(dict(space.axes)))} designs",
+            type="primary",
+            key="x.run",
+            shortcut="Ctrl+Enter",
+            width="stretch",
+        )
+        _axes(space, candidates, names)
+        _constraints(scenario)
+        _objectives(space, found, names)
+        st.button("Back to the usual axes", key="x.reset", on_click=spaces.reset, args=(names,), width="stretch")
+    return run

@@ -1,0 +1,64 @@
+"""Metrics of a design as a sweep knows them: name, what less or more of it is called, unit, and how it is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.shared import formats as fmt
+from app.shared import glossary
+from app.shared.figures.heat import Axis
+from engine.cost.report import Report
+
+__all__ = ["Metric", "axis", "known", "metrics", "scale"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a report: its name there, its label, its SI unit, and whether less is better."""
+
+    name: str
+    label: str
+    unit: str
+    less: bool
+
+    def text(self, value: float | None) -> str:
+        """The figure with its unit."""
+        return fmt.usd(value) if self.unit == "$" else fmt.si(value, self.unit)
+
+
+def metrics(report: Report) -> dict[str, Metric]:
+    """The figures that are known for designs like this one, those to minimise first."""
+    made = glossary.rate_unit(report.unit)
+    whole = report.latency_per_unit_s != report.latency_s
+    rows = [
+        Metric("latency_per_unit_s", f"Latency over {report.unit}s" if whole else "Latency", "s", True),
+        Metric("latency_s", "Latency end to end", "s", True),
+        Metric("ttft_s", "Time to first token", "s", True),
+        Metric("tpot_s", "Time per output token", "s", True),
+        Metric("power_w", "Power", "W", True),
+        Metric("energy_per_unit_j", f"Energy per {report.unit}", "J", True),
+        Metric("capex_usd", "Capital cost", "$", True),
+        Metric("usd_per_million", f"Cost of 1 M {report.unit}s", "$", True),
+        Metric("throughput_per_s", "Throughput", f"{made}/s", False),
+        Metric("throughput_per_w", "Perf per watt", f"{made}/J", False),
+        Metric("throughput_per_usd", "Throughput per $", f"{made}/s/$", False),
+    ]
+    return {m.name: m for m in rows if getattr(report, m.name) is not None and (whole or m.name != "latency_s")}
+
+
+def known(found: dict[str, Metric], less: bool) -> list[str]:
+    """Names of the metrics with that sense, in order."""
+    return [name for name, m in found.items() if m.less is less]
+
+
+def axis(metric: Metric, values: Iterable[float], limit: float | None = None) -> Axis:
+    """A metric as an axis with the prefix that suits the middle of its log range."""
+    return Axis(metric.label, metric.unit, scale(metric, values), metric.less, limit)
+
+
+def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:
+    """The prefix that suits the middle, on a log scale, of a metric's values."""
+    known = [v for v in values if v > 0]
+    return fmt.scale([math.sqrt(min(known) * max(known))] if known else [], metric.unit)

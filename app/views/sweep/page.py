@@ -1,0 +1,340 @@
+"""Which designs are best under my limits?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from app.shared import boundary, cached, fixes, link, parts
+from app.shared import formats as fmt
+from app.shared.figures.heat import Axis
+from app.shared.widgets import sidebar
+from app.views.sweep import axes, below_front, objectives, spaces, tables
+from app.views.sweep import background as sweep_run
+from app.views.sweep import charts as sweep_charts
+from app.views.sweep import controls as space_controls
+from app.views.sweep.axes import Candidate
+from app.views.sweep.background import Design, Outcome
+from app.views.sweep.charts import Mark
+from app.views.sweep.objectives import Metric
+from app.views.sweep.spaces import Space
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.scenario import Scenario, ScenarioError, encode
+
+_HEIGHT = 500  # px of the front, and of what stands in its place
+_LOOK_S = 0.1  # between two looks at the progress
+_CLICK, _DRAG = "Click a design", "Drag a box to filter"
+_UPRIGHT = 8  # axes of the parallel coordinates that stay readable
+
+
+def _want() -> None:
+    """Ask for a run (a callback)."""
+    st.session_state.sweep_wanted = True
+
+
+def _stop() -> None:
+    """The rerun that a click causes ends the run, which keeps what it has (a callback)."""
+
+
+def run(report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -> None:
+    """Sweep with progress and a way to stop; what is done is kept however it ends."""
+    try:
+        running = sweep_run.Running(report, space, metrics, key)
+    except (ScenarioError, Unsupported) as error:
+        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
+        return
+    st.session_state.sweep_run = running
+    line, stand_in = st.empty(), st.empty()
+    with line.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        bar = st.progress(0.0, running.told())
+        st.button("Cancel", key="sweep.cancel", on_click=_stop, icon=":material/stop_circle:")
+    stand_in.skeleton(height=_HEIGHT)
+    shown = time.monotonic()
+    try:
+        for share in running:  # a click on Cancel, or on anything else, ends the loop at the next line drawn
+            if time.monotonic() - shown > _LOOK_S:
+                shown = time.monotonic()
+                bar.progress(min(share, 1.0), running.told())
+    except (ScenarioError, Unsupported) as error:
+        st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
+    line.empty()
+    stand_in.empty()
+
+
+def held() -> Outcome | None:
+    """What the last sweep of this session found, stopped or not."""
+    running: sweep_run.Running | None = st.session_state.get("sweep_run")
+    outcome = running.settled() if running else None
+    return outcome if outcome is not None and outcome.done else None
+
+
+def chosen(outcome: Outcome) -> Design:
+    """The selected design: what was clicked, else the knee of the front."""
+    number = st.session_state.get("sweep_design")
+    return outcome.design(number) or outcome.knee
+
+
+def _clicked() -> None:
+    """A point was clicked, or a box drawn, or either taken back (a callback)."""
+    selection = st.session_state["front"]["selection"]
+    points, boxes = selection["points"], selection.get("box") or []
+    if boxes:
+        st.session_state.sweep_box = (sorted(boxes[0]["x"]), sorted(boxes[0]["y"]))
+    elif points and all(p.get("customdata") for p in points):
+        on_top = max(points, key=lambda p: p["curve_number"])  # the front is drawn over the cloud
+        st.session_state.sweep_design = int(on_top["customdata"][0])
+        st.session_state.sweep_box = None
+    else:
+        st.session_state.sweep_box = None
+
+
+def _axis(outcome: Outcome, metric: Metric) -> Axis:
+    """A metric as an axis over everything that is drawn, with its limit."""
+    values = [d.figures[metric.name] for d in (*outcome.cloud, *outcome.drawn)]
+    if outcome.report.fits:
+        values.append(getattr(outcome.report, metric.name))
+    return objectives.axis(metric, values, sweep_run.limits_of(outcome.scenario).get(metric.name))
+
+
+def _within(outcome: Outcome, metrics: Mapping[str, Metric]) -> list[Design]:
+    """Designs of the front inside the drawn box, all of them where there is none."""
+    box, shown, names = st.session_state.get("sweep_box"), outcome.front, outcome.objectives
+    if not box:
+        return list(shown)
+    x, y = (_axis(outcome, metrics[n]) for n in names[:2])
+    (left, right), (low, high) = box
+    return [
+        d
+        for d in shown
+        if left <= x.scale(d.figures[names[0]]) <= right and low <= y.scale(d.figures[names[1]]) <= high
+    ]
+
+
+def _pointer() -> str:
+    """What the pointer does on the chart: pick a design, or draw a box that filters the table."""
+    return st.segmented_control(
+        "Pointer",
+        [_CLICK, _DRAG],
+        default=_CLICK,
+        required=True,
+        key="v.sweep.pointer",
+        label_visibility="collapsed",
+        persist_state="session",
+    )
+
+
+def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """The Pareto front over its cloud."""
+    x, y = (metrics[name] for name in outcome.objectives[:2])
+    cloud = [(d.figures[x.name], d.figures[y.name], d.number) for d in outcome.cloud]
+    line = [
+        (d.figures[x.name], d.figures[y.name], d.number, tables.named(found, outcome.space.values(d.number)))
+        for d in outcome.drawn
+    ]
+    picked = chosen(outcome)
+    marks = [Mark(picked.figures[x.name], picked.figures[y.name], "selected")]
+    if report.fits:
+        marks.append(Mark(getattr(report, x.name), getattr(report, y.name), "current"))
+    better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
+    answer = f"{len(outcome.front):,} of {fmt.count(outcome.feasible)} feasible designs; better is {better}"
+    with parts.card("Pareto front", answer):
+        drag = not parts.mobile() and _pointer() == _DRAG
+        fig = sweep_charts.pareto(
+            cloud,
+            line,
+            marks,
+            _axis(outcome, x),
+            _axis(outcome, y),
+            parts.dark(),
+            330 if parts.mobile() else _HEIGHT,
+            drag,
+        )
+        parts.figure(fig, f"Pareto front of {x.label} against {y.label}: {answer}.", "front", select=_clicked)
+
+
+def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
+    """The selected design beside the current one, and where to take it."""
+    design = chosen(outcome)
+    place = outcome.place(design)
+    where = f"{place + 1} of {len(outcome.front)}" if place is not None else "not on the front"
+    with parts.card("Selected design", where):
+        head = " · ".join(f"**{fmt.plain(metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
+        st.markdown(head)
+        scenario = outcome.space.scenario(design.number)
+        rows = tables.pair(outcome, design, cached.report(encode(scenario)))
+        lines = ["| | Current | Selected |", "|:--|--:|--:|"]
+        st.markdown("\n".join([*lines, *(f"| {' | '.join(map(fmt.plain, row))} |" for row in rows)]))
+        with st.container(horizontal=True, gap="small"):
+            explore = st.button("Open in Explore", type="primary", key="sweep.open")
+            beside = st.button("Compare", key="sweep.compare")
+        if explore or beside:
+            below_front.go("explore" if explore else "compare", scenario)
+        if design.alike > 1:
+            st.caption(f"{design.alike:,} designs reach exactly these figures; this is the first of them.")
+
+
+def upright(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """Objectives and axes of the front side by side."""
+    columns = tables.columns(outcome, outcome.front, metrics, found, _UPRIGHT)
+    fixed = len(outcome.space.axes) + len(outcome.objectives) - len(columns)
+    same = f"; {fixed} more axes are the same everywhere on it" if fixed > 0 else ""
+    with parts.card("All axes at once", f"front only; drag along an axis to keep a range{same}"):
+        picked = outcome.place(chosen(outcome))
+        fig = sweep_charts.parallel(columns, picked, parts.dark())
+        parts.figure(fig, f"Parallel coordinates of {len(outcome.front)} designs on the front.", "upright")
+
+
+def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """The front as a table; a row selects its design."""
+    shown = _within(outcome, metrics)
+    left = f"{len(shown)} of {len(outcome.front)} rows, those in the box" if len(shown) < len(outcome.front) else (
+        f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}"
+    )  # fmt: skip
+    with parts.card("Designs on the front", left):
+        frame = tables.frame(outcome, shown, metrics, found)
+
+        def picked() -> None:
+            rows = st.session_state["sweep.table"]["selection"]["rows"]
+            if rows and rows[0] < len(shown):
+                st.session_state.sweep_design = shown[rows[0]].number
+
+        number = st.column_config.NumberColumn
+        config = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+        config |= {name: number(format="localized") for name in frame if frame[name].dtype.kind in "iu"}
+        st.dataframe(
+            frame,
+            hide_index=True,
+            on_select=picked,
+            selection_mode="single-row",
+            key="sweep.table",
+            height="content" if len(frame) <= 8 else 318,
+            column_config=config,
+            alt="Designs on the front with their objectives and settings",
+        )
+        st.download_button(
+            "Export the front, CSV",
+            data=lambda: tables.csv(outcome, outcome.report),
+            file_name=fmt.file_name(
+                "sweep", [outcome.scenario.system, outcome.scenario.workload], "csv", datetime.now(UTC).date()
+            ),
+            mime="text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+            key="sweep.csv",
+            help="Every design of the front with its link's token, settings and figures in SI.",
+        )
+
+
+@boundary.fragment
+def results(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """Front, selected design, and the front along all axes: a click reruns these and nothing else."""
+    left, right = st.columns([62, 38], gap="small")
+    with left:
+        front(outcome, report, metrics, found)
+    with right:
+        card(outcome, metrics)
+    if not parts.mobile() and len(outcome.front) > 1:
+        upright(outcome, metrics, found)
+    listed(outcome, metrics, found)
+    below_front.tiles(outcome, chosen(outcome))
+    below_front.moves(outcome, chosen(outcome))
+
+
+def nothing(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
+    """No design meets every limit: how near the nearest is, and what would let some through."""
+    st.error(fmt.plain(tables.unmet(outcome, metrics, sweep_run.limits_of(outcome.scenario))), icon=":material/block:")
+
+
+def unsupported(scenario: Scenario, reason: Unsupported) -> None:
+    """Why there is nothing to sweep here, and where there is."""
+    st.info(fmt.plain(str(reason)), icon=":material/info:")
+    with st.container(horizontal=True, gap="small"):
+        for system, load in fixes.neighbours(scenario):
+            label = sidebar.workload_label(load) if system == scenario.system else sidebar.system_label(system)
+            st.button(label, on_click=link.open_pair, args=(system, load), key=f"pair.{system}.{load}")
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    try:
+        report = cached.report(encode(scenario))
+    except Unsupported as reason:
+        parts.bar(None, "sweep")
+        unsupported(scenario, reason)
+        parts.footer(None)
+        return
+    metrics = objectives.metrics(report)
+    names = list(metrics)
+    by_link = not st.session_state.get("sweep_seen") and spaces.PARAM in st.query_params
+    st.session_state.sweep_seen = True
+    message = spaces.sync(names)
+    space = spaces.shown(names)
+    asked = by_link and message is None and axes.size(dict(space.axes)) <= axes.room(scenario)
+    key = f"{spaces.write(space)} {st.session_state.token}"
+    wanted = space_controls.controls(scenario, space, metrics) or st.session_state.pop("sweep_wanted", asked)
+    found = held()
+    parts.bar(report, "sweep")
+    if wanted:
+        st.session_state.sweep_design = st.session_state.sweep_box = None
+        run(report, space, metrics, key)
+        found = held()
+    problem = st.session_state.pop("problem", None)
+    for text in (
+        message,
+        st.session_state.pop("space_problem", None),
+        problem and f"{problem[1]}. Nothing was changed.",
+    ):
+        if text:
+            st.warning(fmt.plain(text), icon=":material/edit_off:")
+    if found is None:
+        if "sweep_run" in st.session_state and st.session_state.sweep_run.stopped:
+            st.info("Sweep stopped before its first designs were done. Run it again for all of them.")
+        empty(report, space, metrics)
+    else:
+        answer(found, key)
+    below_front.change(report, space, metrics)
+    parts.footer(report)
+
+
+def answer(found: Outcome, key: str) -> None:
+    """What a sweep found, and whether it is what the page asks for now."""
+    if found.key != key:
+        st.caption(":orange-badge[former axes] These are of the axes, limits or scenario before the last change.")
+    st.markdown(tables.told(found, found.metrics))
+    if found.stopped:
+        st.info(
+            f"Sweep stopped at {fmt.of(found.done, found.space.size, '')} designs{found.why and f': {found.why}'}. "
+            "What is below covers those; run again for the rest.",
+            icon=":material/stop_circle:",
+        )
+    if found.front:
+        results(found, found.report, found.metrics, found.found)
+    else:
+        nothing(found, found.metrics)
+
+
+def empty(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
+    """What would be swept, the button that does it, and where the current design stands."""
+    count = fmt.count(axes.size(dict(space.axes)))
+    found = axes.candidates(link.current())
+    named = ", ".join(found[path].label for path, _ in space.axes)
+    st.markdown(f"**{count} designs are ready to be tried**, along {fmt.plain(named)}. Change the axes on the left.")
+    st.button(f"Run {count} designs", key="sweep.run", on_click=_want, icon=":material/play_arrow:")
+    if not report.fits:
+        return
+    x, y = (metrics[name] for name in space.objectives[:2])
+    at = (getattr(report, x.name), getattr(report, y.name))
+    answer = f"not yet: the current design alone, {x.text(at[0])} and {y.text(at[1])}"
+    with parts.card("Pareto front", answer):
+        limits = sweep_run.limits_of(link.current())
+        across, up = (objectives.axis(m, [v], limits.get(m.name)) for m, v in zip((x, y), at))
+        fig = sweep_charts.pareto([], [], [Mark(*at, "current")], across, up, parts.dark(), 300)
+        parts.figure(fig, f"Pareto front: {answer}.", "front.none")
+
+
+show()

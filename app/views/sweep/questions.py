@@ -1,0 +1,144 @@
+"""What a sweep's page asks beside its front: the map of tiles, what moves a figure most, the smallest change that does.
+
+Each is an engine call turned into rows; the page draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.shared import glossary
+from app.views.sweep import axes
+from app.views.sweep import background as sweep_run
+from app.views.sweep.axes import Candidate, Span
+from app.views.sweep.background import Design, Outcome
+from app.views.sweep.objectives import Metric
+from app.views.sweep.spaces import Space
+from app.views.sweep.tables import over, setting, start_of
+from engine.analyses.machine import best_tile
+from engine.cost.report import Report
+from engine.scenario import Scenario, ScenarioError
+from engine.sweep import Axis, inverse, price, sensitivity
+from engine.sweep import Space as Designs
+
+__all__ = ["SHARE", "Change", "TileMap", "smallest_change", "swings", "tile_map"]
+
+SHARE = 0.2  # by which a tornado lowers and raises each number
+_MOST_SWINGS = 10
+_MOST_DESIGNS = 300_000  # of the grid on which the smallest change is looked for
+
+
+@dataclass(frozen=True)
+class TileMap:
+    """A figure over the two knobs of a tile, all else as in one design; None where a tile does not run or fit."""
+
+    rows: Axis
+    columns: Axis
+    values: list[list[float | None]]
+    best: tuple[int, int] | None
+    now: tuple[int, int]
+    slices: float | None = None  # DSP slices of the best, where fewest decide among equally good ones
+
+
+def tile_map(outcome: Outcome, design: Design) -> TileMap | None:
+    """The first objective over the two tile axes around a design; None where fewer than two are swept."""
+    tiles = [axis for axis in outcome.space.axes if axis.path.startswith("tile.") and len(axis) > 1]
+    if len(tiles) < 2:
+        return None
+    rows, columns = tiles[0], tiles[1]
+    objective = outcome.space.objectives[0]
+    part = Designs(outcome.space.scenario(design.number), (rows, columns), (objective,))
+    figures, refused, unfit = price(part, [objective.figure])
+    width = len(columns)
+    found: list[float | None] = [
+        None if r or u else float(v) for v, r, u in zip(figures[0], refused, unfit, strict=True)
+    ]
+    able = [i for i, v in enumerate(found) if v is not None]
+    best = min(able, key=lambda i: objective.sign * (found[i] or 0.0), default=None)
+    slices = None
+    if able and {rows.path, columns.path} == {"tile.0", "tile.1"}:
+        order = 1 if rows.path == "tile.0" else -1
+        tiles = {(rows.values[i // width], columns.values[i % width])[::order]: i for i in able}
+        costs = {tile: _cost(found[i], objective.sign) for tile, i in tiles.items()}
+        choice = best_tile(part.scenario(able[0]), costs)
+        if choice is not None:
+            best, slices = tiles[choice[0]], choice[1]
+    digits = dict(zip((axis.path for axis in outcome.space.axes), outcome.space.digits(design.number), strict=True))
+    return TileMap(
+        rows,
+        columns,
+        [found[i : i + width] for i in range(0, len(found), width)],
+        None if best is None else divmod(best, width),
+        (digits[rows.path], digits[columns.path]),
+        slices,
+    )
+
+
+def _cost(value: float | None, sign: float) -> float:
+    """A figure as a cost: less is better."""
+    assert value is not None
+    return value if sign > 0 else 1.0 / value
+
+
+def swings(scenario: Scenario, metric: Metric) -> list[tuple[str, float, float]]:
+    """(name, change where the number is lowered by `SHARE`, where it is raised), the widest first."""
+    found = axes.candidates(scenario)
+    rows = []
+    for swing in sensitivity(scenario, (metric.name,), share=SHARE)[metric.name][:_MOST_SWINGS]:
+        name = found[swing.path].label if swing.path in found else glossary.tidy(swing.path.rpartition(".")[2])
+        ends = [0.0 if end is None else end / swing.base - 1.0 for end in (swing.low, swing.high)]
+        if any(abs(e) > 5e-4 for e in ends):
+            rows.append((name[:1].upper() + name[1:], ends[0], ends[1]))
+    return rows
+
+
+@dataclass(frozen=True)
+class Change:
+    """The smallest change that keeps every limit, or the design that misses by least."""
+
+    met: bool
+    scenario: Scenario
+    changes: list[tuple[str, str, str]]  # name, from, to
+    sentence: str  # what the nearest design misses, where none meets
+
+
+def smallest_change(report: Report, space: Space, metrics: Mapping[str, Metric]) -> Change:
+    """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
+
+    ScenarioError where the grid is too large or nothing of it runs.
+    """
+    scenario = report.scenario
+    found = axes.candidates(scenario)
+    size = 1
+    for _, values in space.axes:
+        size *= 1 + (values.steps if isinstance(values, Span) else len(values))
+    if size > _MOST_DESIGNS:
+        raise ScenarioError(
+            f"{size:,} designs would be looked through; at most {_MOST_DESIGNS:,} are allowed here: "
+            "take axes away or give them fewer steps"
+        )
+    designs = sweep_run.designs_of(scenario, space, metrics)
+    start: dict[str, Any] = {}
+    grid = []
+    for axis in designs.axes:
+        now = _now(designs.base, found[axis.path])
+        start[axis.path] = now
+        values = axis.values if now in axis.values else (now, *axis.values)
+        grid.append(Axis(axis.path, tuple(sorted(values)) if found[axis.path].ranged else values))
+    answer = inverse(Designs(designs.base, tuple(grid), designs.objectives, designs.limits), start)
+    changes = [
+        (found[path].label, setting(found[path], a), setting(found[path], b)) for path, (a, b) in answer.changes.items()
+    ]
+    missed = over(answer.figures, sweep_run.limits_of(scenario)) or "the nearest does not fit in memory"
+    return Change(answer.met, answer.scenario, changes, f"No design on these axes keeps every limit: {missed}.")
+
+
+def _now(base: Scenario, candidate: Candidate) -> Any:
+    """The value an axis has in the scenario that a space turns about."""
+    if candidate.row is not None:
+        return start_of(base, candidate.row)
+    if candidate.path.startswith("tile."):
+        return base.tile[int(candidate.path.removeprefix("tile."))]
+    return candidate.now

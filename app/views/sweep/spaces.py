@@ -1,0 +1,187 @@
+"""The space of the Sweep page: its axes and objectives, as a token in the address bar (``x``) and as this session's.
+
+The scenario in ``s`` is the point around which the axes turn; limits are the scenario's own. So a link needs both
+parameters, and a space opened beside another scenario keeps the axes that exist there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from app.shared import link
+from app.views.sweep import axes
+from app.views.sweep.axes import Span, Values
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.token import boundary, deflated, pack, unpack
+from hardware_specs.quantity import SpecError
+
+__all__ = ["LIMIT", "PARAM", "Space", "choose", "fitting", "read", "reset", "shown", "sync", "usual", "write"]
+
+PARAM = "x"
+VERSION = 1
+LIMIT = 4096  # characters
+_JSON_LIMIT = 64 * 1024  # bytes after inflating
+_AXES_MAX = 16
+_VALUES_MAX = axes.MOST_STEPS
+
+
+@dataclass(frozen=True)
+class Space:
+    """Axes in order and up to three objectives, the first two of which are drawn against each other."""
+
+    axes: tuple[tuple[str, Values], ...]
+    objectives: tuple[str, ...]
+
+    def with_axis(self, path: str, values: Values) -> Space:
+        """A copy with one axis set, at its place or at the end."""
+        return replace(self, axes=tuple((dict(self.axes) | {path: values}).items()))
+
+    def without(self, path: str) -> Space:
+        """A copy that leaves one axis at the scenario's own value."""
+        return replace(self, axes=tuple((p, v) for p, v in self.axes if p != path))
+
+
+def write(space: Space) -> str:
+    """Token of a space, e.g. ``1z...``."""
+    plain = [
+        [path, {"from": v.low, "to": v.high, "steps": v.steps, "log": v.log} if isinstance(v, Span) else list(v)]
+        for path, v in space.axes
+    ]
+    text = json.dumps({"axes": plain, "objectives": list(space.objectives)}, separators=(",", ":")).encode()
+    return f"{VERSION}z" + pack(text, deflated(text))
+
+
+def read(token: str) -> Space:
+    """Space of a token; ScenarioError in one sentence for anything that is not one."""
+    if len(token) > LIMIT:
+        raise ScenarioError(f"This space has {len(token):,} characters; at most {LIMIT:,} are allowed")
+    if not token.isascii() or not token[:1].isdigit() or token[1:2] != "z":
+        raise ScenarioError("This space is damaged: it does not begin like one")
+    if int(token[0]) != VERSION:
+        raise ScenarioError(f"This space was made by another version ({token[0]}; this server reads {VERSION})")
+    plain = unpack(token[2:], "space", _JSON_LIMIT)
+    with boundary("This space is damaged: it does not hold axes"):
+        return _space(plain)
+
+
+def _space(plain: Any) -> Space:
+    """Space of plain fields; ValueError, TypeError or KeyError where they are not one."""
+    rows = [(str(path), _values(v)) for path, v in plain["axes"]]
+    if len(rows) > _AXES_MAX or len(dict(rows)) < len(rows):
+        raise ScenarioError(f"This space has {len(rows)} axes; at most {_AXES_MAX} different ones are allowed")
+    objectives = tuple(str(name) for name in plain["objectives"])
+    if not 1 <= len(objectives) <= 3:
+        raise ScenarioError(f"This space has {len(objectives)} objectives; 1 to 3 are allowed")
+    return Space(tuple(rows), objectives)
+
+
+def _values(plain: Any) -> Values:
+    if isinstance(plain, dict):
+        span = Span(str(plain["from"]), str(plain["to"]), int(plain["steps"]), bool(plain["log"]))
+        if not 1 <= span.steps <= _VALUES_MAX:
+            raise ScenarioError(f"An axis of this space has {span.steps} steps; 1 to {_VALUES_MAX:,} are allowed")
+        try:
+            axes.values_of(span)
+        except SpecError as error:
+            raise ScenarioError(str(error)) from None
+        return span
+    values = tuple(plain)
+    if not 1 <= len(values) <= _VALUES_MAX or not all(isinstance(v, bool | int | float | str) for v in values):
+        raise ScenarioError(f"An axis of this space is not a list of 1 to {_VALUES_MAX:,} values")
+    return values
+
+
+def fitting(space: Space, scenario: Scenario, names: list[str]) -> tuple[Space, list[str]]:
+    """The space as it is beside a scenario: axes and objectives that exist there, and the paths that were left out."""
+    found = axes.candidates(scenario)
+    kept: list[tuple[str, Values]] = []
+    lost = []
+    for path, values in space.axes:
+        candidate = found.get(path)
+        if candidate is None or candidate.ranged != isinstance(values, Span):
+            lost.append(path)
+        elif isinstance(values, Span):
+            kept.append((path, values))
+        else:
+            allowed = tuple(v for v in candidate.options if v in values)
+            if allowed:
+                kept.append((path, allowed))
+            else:
+                lost.append(path)
+    objectives = tuple(o for o in space.objectives if o in names)
+    if len(objectives) < 2:
+        objectives = _usual_objectives(names)
+    return Space(tuple(kept), objectives), lost
+
+
+def _usual_objectives(names: list[str]) -> tuple[str, ...]:
+    """Latency against throughput, and what it costs to buy where that is known."""
+    first = [n for n in ("latency_per_unit_s", "throughput_per_s", "capex_usd") if n in names]
+    return tuple(first) if len(first) >= 2 else tuple(names[:2])
+
+
+def usual(scenario: Scenario, names: list[str]) -> Space:
+    """The first space beside a scenario."""
+    return Space(tuple(axes.usual(scenario).items()), _usual_objectives(names))
+
+
+def shown(names: list[str]) -> Space:
+    """The space of this session beside its scenario, whose known figures are `names`."""
+    scenario = link.current()
+    kept: Space | None = st.session_state.get("space")
+    pair = (scenario.system, scenario.workload)
+    if kept is None or st.session_state.get("space_pair") != pair:
+        return usual(scenario, names)
+    found, _ = fitting(kept, scenario, names)
+    return found if found.axes else usual(scenario, names)
+
+
+def sync(names: list[str]) -> str | None:
+    """Once a run of the page: the address wins over the session, the session repairs the address.
+
+    Returns the sentence to show where the address held something that can't be read or does not exist here.
+    """
+    given = st.query_params.get(PARAM, "")
+    message = None
+    if given and given != write(shown(names)):
+        try:
+            space = read(given)
+        except ScenarioError as error:
+            message = (
+                f"{str(error).rstrip('.')}. Showing {'your' if st.session_state.get('space') else 'the usual'} axes."
+            )
+        else:
+            found, lost = fitting(space, link.current(), names)
+            if lost:
+                message = f"Left out of this space, because the system does not have it: {', '.join(lost[:4])}."
+            _take(found)
+    _mirror(names)
+    return message
+
+
+def _take(space: Space) -> None:
+    scenario = link.current()
+    st.session_state.space = space
+    st.session_state.space_pair = (scenario.system, scenario.workload)
+
+
+def _mirror(names: list[str]) -> None:
+    token = write(shown(names))
+    if st.query_params.get(PARAM) != token:
+        st.query_params[PARAM] = token
+
+
+def choose(space: Space, names: list[str]) -> None:
+    """Make a space the session's (a callback)."""
+    _take(space)
+    _mirror(names)
+
+
+def reset(names: list[str]) -> None:
+    """Back to the first space of the scenario (a callback)."""
+    st.session_state.space = None
+    _mirror(names)

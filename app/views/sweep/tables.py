@@ -1,0 +1,179 @@
+"""A sweep as tables, files and sentences. Pure but for the candidates' labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from app.shared import formats as fmt
+from app.shared import specs
+from app.shared.figures.style import RESOURCE_LABELS
+from app.views.sweep import objectives
+from app.views.sweep.axes import Candidate
+from app.views.sweep.background import Design, Outcome
+from app.views.sweep.charts import Column
+from app.views.sweep.objectives import Metric
+from engine.cost.report import Report
+from engine.scenario import Scenario, encode
+
+__all__ = ["columns", "csv", "frame", "named", "over", "pair", "setting", "start_of", "told", "unmet"]
+
+_LIMITS = {
+    "refused": "the system takes no such combination",
+    "fits": "memory capacity",
+    "latency_s": "latency",
+    "power_w": "power",
+    "capex_usd": "budget",
+}
+_MOST = 6  # settings named in a hover
+_TOLD = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected design beside its objectives
+
+
+def setting(candidate: Candidate, value: Any) -> str:
+    """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
+    return candidate.shown(value) if candidate.row is None else specs.written(candidate.row, float(value))
+
+
+def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
+    """The settings of a design in a few lines for hover."""
+    rows = [f"{found[path].label} {setting(found[path], v)}" for path, v in list(values.items())[:_MOST]]
+    return "<br>".join(rows)
+
+
+def frame(
+    outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
+) -> pd.DataFrame:
+    """Designs as rows: objectives first, then every axis; one prefix a column."""
+    data: dict[str, Any] = {}
+
+    def figure(name: str) -> None:
+        m = metrics[name]
+        values = [d.figures[name] for d in shown]
+        scale = objectives.scale(m, values)
+        data[f"{m.label} ({scale.unit})"] = [scale(v) for v in values]
+
+    for name in outcome.objectives:
+        figure(name)
+    for at, axis in enumerate(outcome.space.axes):
+        candidate = found[axis.path]
+        values = [axis.values[outcome.space.digits(d.number)[at]] for d in shown]
+        if candidate.row is not None:
+            scale = fmt.scale([float(v) for v in values], candidate.row.unit)
+            unit = f" ({scale.unit})" if scale.unit else ""
+            data[candidate.label[:1].upper() + candidate.label[1:] + unit] = [scale(float(v)) for v in values]
+        elif all(isinstance(v, int | float) and not isinstance(v, bool) for v in candidate.options):
+            data[candidate.label] = values
+        else:
+            data[candidate.label] = [candidate.shown(v) for v in values]
+    return pd.DataFrame(data)
+
+
+def columns(
+    outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate], most: int
+) -> list[Column]:
+    """Upright axes of the parallel coordinates: objectives, then the axes along which the front varies."""
+    made = []
+    for name in outcome.objectives:
+        values = [d.figures[name] for d in shown]
+        scale = objectives.scale(metrics[name], values)
+        made.append(Column(f"{metrics[name].label} ({scale.unit})", [scale(v) for v in values]))
+    for at, axis in enumerate(outcome.space.axes):
+        digits = [outcome.space.digits(d.number)[at] for d in shown]
+        if len(set(digits)) < 2:
+            continue
+        candidate = found[axis.path]
+        label = candidate.label[:1].upper() + candidate.label[1:]
+        made.append(Column(label, digits, [setting(candidate, v) for v in axis.values]))
+    return made[:most]
+
+
+def pair(outcome: Outcome, design: Design, chosen: Report) -> list[tuple[str, str, str]]:
+    """Current and selected design side by side, as (name, current, selected): settings, then figures."""
+    report, found, rows = outcome.report, outcome.found, []
+    for path, value in outcome.space.values(design.number).items():
+        candidate = found[path]
+        now = candidate.now
+        if candidate.row is not None:
+            shown = setting(candidate, start_of(report.scenario, candidate.row))
+        else:
+            shown = "auto" if now is None else candidate.shown(now)
+        rows.append((candidate.label[:1].upper() + candidate.label[1:], shown, setting(candidate, value)))
+    for name in dict.fromkeys((*outcome.objectives, *_TOLD)):
+        m = outcome.metrics.get(name)
+        if m is not None:
+            now_text = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
+            rows.append((m.label, now_text, m.text(getattr(chosen, name))))
+    held = [_held(of) if of.fits else fmt.UNKNOWN for of in (report, chosen)]
+    rows.append(("Limited by", held[0], held[1]))
+    return rows
+
+
+def _held(report: Report) -> str:
+    """What most of the time goes to: `off-chip memory 55%`."""
+    return f"{RESOURCE_LABELS[report.bound].lower()} {fmt.percent(report.breakdown[report.bound] / report.latency_s)}"
+
+
+def start_of(scenario: Scenario, row: specs.Number) -> float:
+    """The value a ranged axis has in a scenario: the what-if's, else the catalog's. [SI]"""
+    return specs.at_present(scenario, row.path) if row.path in scenario.overrides else row.si
+
+
+def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
+    """The result in words: how many, how fast, how many stand, which limits the rest miss."""
+    done = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
+    rate = f" ({fmt.si(outcome.done / outcome.seconds)}/s)" if outcome.seconds > 0 else ""
+    if not outcome.front:
+        return f"{done}{rate}."
+    share = fmt.percent(outcome.feasible / outcome.done)
+    best = []
+    for name in outcome.objectives[:2]:
+        m = metrics[name]
+        values = [d.figures[name] for d in outcome.front]
+        best.append(f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
+                    f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**")  # fmt: skip
+    text = f"{done}{rate}: {share} meet every limit, **{len(outcome.front):,}** on the front, {', '.join(best)}."
+    failed = _failed(outcome)
+    return f"{text} The rest fail: {failed}." if failed else text
+
+
+def _failed(outcome: Outcome) -> str:
+    rows = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
+    return ", ".join(f"{_LIMITS.get(name, name)} {fmt.percent(n / outcome.done)}" for n, name in rows)
+
+
+def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, float]) -> str:
+    """What to say where no design meets all limits: the closest one and the limit that binds."""
+    failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
+    text = "No design meets all limits."
+    closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
+    if closest:
+        text += f" Closest: {closest}."
+    if failed:
+        share = fmt.percent(failed[0][0] / outcome.done)
+        text += f" The binding limit is {_LIMITS.get(failed[0][1], failed[0][1])}, missed by {share}."
+    return text
+
+
+def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
+    """Figures that lie above their limits: `21.3 ms (limit 20.0 ms) at 58 W (limit 50 W)`."""
+    units = {"latency_s": "s", "power_w": "W", "capex_usd": "$"}
+    found = []
+    for name, limit in limits.items():
+        value = figures.get(name)
+        if value is not None and value > limit:
+            write = fmt.usd if units[name] == "$" else lambda v, u=units[name]: fmt.si(v, u)
+            found.append(f"{write(value)} (limit {write(limit)})")
+    return " at ".join(found)
+
+
+def csv(outcome: Outcome, report: Report) -> str:
+    """The front as CSV: identity and token first, settings, then figures in SI, then versions."""
+    rows = []
+    for d in outcome.front:
+        scenario = outcome.space.scenario(d.number)
+        row: dict[str, Any] = {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
+        row |= {"design": d.number} | dict(outcome.space.values(d.number)) | dict(d.figures)
+        rows.append(row | {f"{name}_version": value for name, value in report.versions.items()})
+    return fmt.csv_text(rows)

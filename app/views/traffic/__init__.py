@@ -1,0 +1,1 @@
+"""What load can it carry inside the SLA?"""

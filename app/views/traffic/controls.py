@@ -1,0 +1,242 @@
+"""The sidebar of the Traffic page: the promise, the arrivals, the serving, and the site of a plan."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import streamlit as st
+
+from app.shared import cached
+from app.shared import formats as fmt
+from app.shared.load import ARRIVALS, Load
+from app.shared.site import Site
+from app.shared.widgets.checked import heed
+from app.shared.widgets.choices import choose
+from engine.cost.report import Report
+from engine.traffic import Sla, TrafficError
+from engine.traffic.plan import DOMAINS
+
+__all__ = ["load_and_sla", "nice", "site"]
+
+_METRICS = ("p99", "p95", "p50", "mean")
+_TIMES = {"latency": "Whole answer", "ttft": "First token", "tpot": "Each further token"}
+_BATCHES = tuple(2**i for i in range(11))
+_SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
+_ARRANGED = {
+    "whole": "One queue for all of it",
+    "stages": "A queue for each stage",
+    "pool": "A pool behind the network",
+    "packets": "A NIC that forwards packets",
+}
+_TRACE_MAX = 2_000_000  # bytes of a CSV of arrivals
+_DEMAND_NODES = 10  # nodes' worth of load a plan starts from
+_GENEROUS = 3.0  # times the unloaded latency an agreement starts from
+
+
+def nice(value: float) -> float:
+    """The next 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
+
+
+def _number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
+    return heed(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
+
+
+def _pair(report: Report) -> str:
+    """What a promise, a demand and a way of serving are set for: they mean nothing to another network or system."""
+    return f"{report.scenario.system}/{report.scenario.workload}"
+
+
+def _usual_limit(report: Report) -> float:
+    """The limit an agreement starts from. [s]"""
+    return report.scenario.limits.latency_s or nice(_GENEROUS * report.latency_s)
+
+
+def _usual_batch(report: Report) -> int:
+    """How many requests a decoder's batch holds at first. [-]"""
+    return cached.batch_inside(report.token, _usual_limit(report), _BATCHES) if report.tpot_s is not None else 1
+
+
+def _opening(report: Report) -> tuple[Load, Sla]:
+    """The load and the agreement the page opens with, whatever was set since."""
+    return Load(report.token, max_batch=_usual_batch(report)), Sla(_usual_limit(report))
+
+
+def _agreement(report: Report) -> Sla:
+    """The figure that is promised."""
+    one, two = st.columns(2)
+    metric = heed(
+        one.selectbox,
+        "Promise",
+        _METRICS,
+        key="sla-of",
+        help="p99: 99% of requests stay under the limit.",
+    )
+    limit = heed(
+        two.number_input,
+        f"at most ({fmt.MILLISECOND.unit})",
+        min_value=1e-6,
+        value=float(f"{fmt.MILLISECOND(_usual_limit(report)):.6g}"),
+        key="sla",
+        of=_pair(report),
+        format="%.6g",
+    )
+    time = choose("Of the time to the", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
+    return Sla(limit / fmt.MILLISECOND.factor, metric, time)
+
+
+def _arrivals() -> dict[str, Any]:
+    """When requests come."""
+    kind = choose("Arrivals", ARRIVALS, "come")
+    found: dict[str, Any] = {"arrivals": kind}
+    if kind == "gamma":
+        found["cv"] = _number("Variation of the gaps", 2.0, 0.1, 20.0, "gap-cv", help="1 is as random as Poisson.")
+    elif kind == "bursty":
+        found["peak"] = _number("Rate in a burst, times the mean", 4.0, 1.1, 100.0, "peak")
+        found["share"] = _number("Share of time in bursts (%)", 10.0, 0.1, 90.0, "burst-share") / 100
+        found["burst_s"] = _number("Length of a burst (s)", 1.0, 0.001, 3600.0, "burst")
+    elif kind == "day":
+        found["day_s"] = _number(
+            "Length of the day (s)", 60.0, 1.0, 86_400.0, "day", help="A day squeezed to this length, peak at 20 h."
+        )
+    elif kind == "trace":
+        file = st.file_uploader(
+            "Arrivals, CSV",
+            type="csv",
+            key="trace",
+            help="Column time_s, increasing; size and output where requests differ. Not in the link: it has to be "
+            "given again.",
+        )
+        if file is None:
+            st.caption("No file yet: arrivals are taken as Poisson.")
+            found["arrivals"] = "poisson"
+        elif file.size > _TRACE_MAX:
+            raise TrafficError(f"trace has {file.size:,} bytes; at most {_TRACE_MAX:,} are allowed")
+        else:
+            found["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
+    return found
+
+
+def _arrangement(report: Report) -> dict[str, Any]:
+    """How many queues the scenario is; what it can't be is left out, with the reason in the help."""
+    reasons = cached.arrangements(report.token)
+    offered = {name: label for name, label in _ARRANGED.items() if reasons[name] is None}
+    if len(offered) == 1:
+        return {}
+    missing = [f"Not here: {_ARRANGED[name].lower()}. {reason}." for name, reason in reasons.items() if reason]
+    name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
+    found: dict[str, Any] = {"arrangement": name}
+    if name == "pool":
+        found["services"] = int(
+            heed(
+                st.number_input, "Copies in the pool", 1, 4096, 4, key="copies",
+                help="Each holds the whole model; clients share one queue for all.",
+            )
+        )  # fmt: skip
+    elif name == "packets":
+        share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
+        found["packet_share"] = share / 100
+        st.caption("A request is a packet. All are forwarded; these are classified as well.")
+    return found
+
+
+def _batching(report: Report, packets: bool) -> dict[str, Any]:
+    """How requests are launched together, and who is let in."""
+    found: dict[str, Any] = {}
+    decoder = report.tpot_s is not None
+    if not packets:
+        found["max_batch"] = heed(
+            st.select_slider,
+            "Requests launched together",
+            _BATCHES,
+            value=_usual_batch(report),
+            key="together",
+            of=_pair(report),
+            help="1: none. Requests join a decoder's batch between its steps; others wait until it is full or for the "
+            "time below.",
+        )
+        if found["max_batch"] > 1 and not decoder:
+            usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
+            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
+            found["timeout_s"] = wait / fmt.MILLISECOND.factor
+    places = heed(
+        st.number_input, "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places",
+        placeholder="no limit", help="Admission control: who finds them all taken is turned away.", of=_pair(report),
+    )  # fmt: skip
+    found["places"] = None if places is None else int(places)
+    return found
+
+
+def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
+    """In what requests differ, and how much; a trace brings its own sizes, if any."""
+    scenario, offered = report.scenario, cached.options(report.token)
+    decoder = report.tpot_s is not None
+    kinds = {}
+    if offered.input_label:
+        kinds["inputs"] = (offered.input_label, scenario.inputs)
+    if decoder and offered.output_label:
+        kinds["outputs"] = (offered.output_label, scenario.outputs)
+    if not decoder:
+        kinds["items"] = ("Items of a request", scenario.batch)
+    for p in offered.params:
+        if p.name == "lookups":
+            kinds["lookups"] = (p.label, max(1, round(scenario.params.get("lookups", p.default))))
+    if traced:
+        kinds.pop("outputs", None)
+    spread = "trace" if traced else choose("Sizes of requests", _SPREADS, "spread")
+    if spread == "fixed" or not kinds:
+        return {}
+    names = {name: label for name, (label, _) in kinds.items()}
+    what = choose("Sizes in the file are" if traced else "They differ in", names, "differ")
+    if traced:
+        return {"differ": what}
+    mean = float(max(2, kinds[what][1]))
+    usual = int(_number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=_pair(report)))
+    found: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
+    st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
+    if spread == "lognormal":
+        found["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
+    if batched and not decoder:
+        found["buckets"] = heed(
+            st.select_slider, "Size buckets", (1, 2, 4), key="buckets",
+            help="A batch holds one bucket's requests only, so it pads less.",
+        )  # fmt: skip
+    return found
+
+
+def load_and_sla(report: Report) -> tuple[Load, Sla]:
+    """Everything the sidebar says about the load."""
+    with st.sidebar:
+        sla = _agreement(report)
+        found = _arrivals() | _arrangement(report)
+        name = found.get("arrangement", "whole")
+        found |= _batching(report, name == "packets")
+        if name in ("whole", "stages"):
+            found |= _sizes(report, found.get("max_batch", 1) > 1, traced=found["arrivals"] == "trace")
+        return Load(report.token, **found, stream=sla.time != "latency"), sla
+
+
+def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
+    return heed(
+        st.number_input, label, min_value=0.0, max_value=high, value=None, key=key, format="%.6g",
+        placeholder=placeholder, of=of,
+    )  # fmt: skip
+
+
+def site(report: Report) -> Site:
+    """The demand, and where its nodes stand."""
+    opened, of = cached.load_answer(*_opening(report)), _pair(report)
+    usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
+    with st.sidebar, st.expander("Demand and site", key="open.site"):
+        given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}", of)
+        mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
+        headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
+        survives = heed(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
+        slots = heed(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
+        rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
+        listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
+        price = _asked("Price of a node ($)", "node-usd", listed, of)
+        idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", of, 1e7)
+        return Site(given or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)

@@ -1,0 +1,125 @@
+"""The same demand on other systems, beside the Traffic page's own plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import cached, comparison, link, parts
+from app.shared import formats as fmt
+from app.shared.load import Group, Load
+from app.shared.site import Site
+from app.shared.widgets import sidebar
+from app.shared.widgets.choices import kept
+from app.shared.widgets.controlled import drawn
+from app.views.traffic import tables
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.resolve.choices import why_not
+from engine.scenario import ScenarioError, encode
+from engine.traffic import Sla
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["card", "table"]
+
+_ALSO = "also"  # systems picked to stand beside, in the address
+_WORDS = ("Precision", "Limited by")  # columns without numbers
+
+
+def _three(largest: float) -> Any:
+    """A column whose largest value has three digits, and as many decimals everywhere."""
+    return st.column_config.NumberColumn(format=f"%.{tables.decimals(largest)}f")
+
+
+def table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
+    """A frame with one number of decimals a column and its names pinned."""
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
+    columns = {n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
+    columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
+    columns |= {n: text(alignment="right") for n in frame if frame[n].dtype.kind == "O" and n not in _WORDS}
+    columns |= {pinned: text(pinned=True, width="small" if pinned == "Down" else "medium")}
+    st.dataframe(frame, hide_index=True, column_config=columns, alt=alt)
+
+
+def _able() -> list[str]:
+    """Other systems that run the workload."""
+    now = link.current()
+    found = (id for id in default_catalog().ids("systems") if id != now.system and why_not(id, now.workload) is None)
+    return sorted(found, key=sidebar.system_label)
+
+
+def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
+    """The systems that were picked, as far as they run the workload, and what picks others."""
+    able = _able()
+
+    def read(text: str) -> tuple[list[str], str | None]:
+        asked = list(dict.fromkeys(filter(None, text.split(","))))
+        stray = [id for id in asked if id not in able]
+        name = default_zoo().workload(link.current().workload).name
+        wrong = f"Left out of this link, because they do not run {name} here: {', '.join(stray)[:80]}"
+        return [id for id in asked if id in able], wrong if stray else None
+
+    return kept(_ALSO, [], read, ",".join)
+
+
+def _on(systems: list[str]) -> tuple[list[Group], list[str]]:
+    """The scenario's request on systems, and a sentence for each that can't be asked it."""
+    found, refused = [], []
+    for system in systems:
+        try:
+            found.append(tuple(encode(scenario) for scenario in link.on_system(system)))
+        except (ScenarioError, Unsupported) as error:
+            refused.append(f"{sidebar.system_label(system)}: {error}")
+    return found, refused
+
+
+def rivals(report: Report, picked: list[Group]) -> tuple[Group, ...]:
+    """What a scenario stands beside: `picked`, the baseline, its published rival, this session's others."""
+    against, rival = parts.baseline_report(), link.rival()
+    alone = [against[1].scenario] if against else []
+    alone += [rival] if rival else []
+    alone += [entry.scenario for entry in comparison.shown().entries]
+    found = dict.fromkeys([*picked, *((encode(scenario),) for scenario in alone)])
+    found.pop((report.token,), None)
+    return tuple(found)
+
+
+def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
+    """The same demand on other systems; computed when it is opened."""
+    picked, pick = _picked()
+    opened = st.session_state.setdefault("others.opened", bool(picked))  # by a link that has some
+    with st.expander(
+        "The same demand on other systems", expanded=opened, key="open.others", on_change="rerun"
+    ) as folded:
+        if not folded.open:
+            return
+        able = _able()
+        st.multiselect(
+            "Also on",
+            able,
+            format_func=sidebar.system_label,
+            placeholder="Choose systems that run this workload",
+            **drawn("t.also", picked, pick, tuple(able)),
+            help="Each at the same batch and lengths, in the same format where it has that, with the number of devices "
+            "that carries the demand for least. The baseline and the scenarios on Compare are here by themselves.",
+        )
+        found, refused = _on(picked)
+        others = rivals(report, found)
+        for said in refused:
+            st.caption(fmt.plain(said))
+        if not others:
+            st.caption("Choose systems here, pin a baseline or put scenarios on Compare: all are asked for the same.")
+            return
+        with st.skeleton(height=180):
+            offers = cached.offers(load, sla, where, others)
+        names = [parts.short_name(offer.scenario) for offer in offers]
+        frame = tables.offers_frame(offers, names)
+        st.markdown(f":gray[{fmt.plain(tables.offers_said(offers, names))}]")
+        table(tables.offers_shown(frame), "System", "Systems at the same promise and demand")
+        for name, offer in zip(names, offers, strict=True):
+            for said in [offer.problem] if offer.problem else offer.notes:
+                st.caption(fmt.plain(f"{name}: {said}"))

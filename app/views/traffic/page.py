@@ -1,0 +1,273 @@
+"""What load can it carry inside the SLA?"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app.shared import cached, link, parts
+from app.shared import formats as fmt
+from app.shared.load import Answer, Load, Point, Spot, point_of, spot_of
+from app.shared.widgets.choices import choose, say
+from app.shared.widgets.controlled import drawn
+from app.views.traffic import charts, other_systems, tables
+from app.views.traffic.controls import load_and_sla, nice, site
+from app.views.traffic.simulation import Simulation
+from engine.cost.report import Report
+from engine.devices.common.contract import Unsupported
+from engine.scenario import ScenarioError, encode
+from engine.traffic import Sla
+
+_REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
+_RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the scenario it was set for
+_SHORT = 230  # least height of the figures of use [px]
+_TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
+
+
+def asked() -> float | None:
+    """The load somebody set for this scenario: by the slider, or in the address, which wins. [1/s]"""
+    ss, token = st.session_state, st.session_state.token
+    given = st.query_params.get(_RATE)
+    if given is not None:
+        try:
+            qps = float(given)
+        except ValueError:
+            qps = math.nan
+        if 0 < qps < math.inf:
+            ss[_KEPT] = (token, qps)
+        else:
+            say(_RATE, f"Load (QPS) {given[:40]!r} of this link is no load; a number above 0 is allowed")
+            del st.query_params[_RATE]
+    kept = ss.get(_KEPT)
+    if kept is None or kept[0] != token:
+        return None
+    if given is None:  # a page switch left it out
+        st.query_params[_RATE] = f"{kept[1]:.12g}"
+    return float(kept[1])
+
+
+def rate(answer: Answer) -> float:
+    """The load slider; it follows the settings until it is moved. [1/s]"""
+    top = 1.2 * min(answer.capacity.qps, answer.capacity.breaks_qps)
+    step = nice(top / 200)
+    decimals = max(0, -math.floor(math.log10(step)))
+    count = max(2, math.ceil(top / step))
+    wanted = asked() or 0.8 * answer.headline.qps or 0.4 * top
+    now = round(min(count, max(1, round(wanted / step))) * step, decimals)
+
+    def moved(qps: float) -> None:
+        st.session_state[_KEPT] = (st.session_state.token, qps)
+        st.query_params[_RATE] = f"{qps:.12g}"
+
+    return st.slider(
+        "Load (QPS)",
+        min_value=round(step, decimals),
+        max_value=round(count * step, decimals),
+        step=round(step, decimals),
+        format=f"%.{decimals}f",
+        help="Requests a second offered to one node. A request is the scenario's batch at its lengths.",
+        **drawn("w.qps", now, moved, (step, count)),
+    )
+
+
+def side_by_side(left: Callable[[], None], right: Callable[[], None]) -> None:
+    """Two cards in a row."""
+    one, two = st.columns(2, gap="small")
+    with one:
+        left()
+    with two:
+        right()
+
+
+def along_the_load(answer: Answer, points: list[Point], sla: Sla, qps: float, spot: Spot, made: str) -> None:
+    """Latency along the load."""
+    title = f"{sla.metric} along the load"
+    said = tables.knee(points, sla)
+    with parts.card(title, said):
+        now = (qps, spot.figures.get(sla.metric))
+        fig = charts.curve(points, sla.metric, sla.seconds, answer.headline.qps, answer.capacity.qps, now, parts.dark())
+        parts.figure(fig, f"{title}: {said}.", "t.curve")
+        st.caption(made)
+
+
+def spread(spot: Spot, sla: Sla) -> None:
+    """The distribution at this load; how busy everything is where there is none."""
+    if not spot.shares.size:
+        busy(spot)
+        return
+    promised = sla.metric if sla.time == "latency" else None
+    ratio = spot.figures["p99"] / spot.figures["p50"]
+    said = f"p99 is {fmt.times(ratio)} p50" if promised else "whole answers; the promise is about another time"
+    with parts.card("How long requests take", said):
+        fig = charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
+        parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
+        for note in spot.report.notes if spot.report else ():
+            st.caption(fmt.plain(note))
+
+
+def busy(spot: Spot, least: int = 140) -> None:
+    """How busy each resource is."""
+    most = max(spot.use, key=lambda name: spot.use[name])
+    said = f"{most} is {fmt.percent(spot.use[most])} busy"
+    with parts.card("How busy each part is", said):
+        parts.figure(charts.use(spot.use, parts.dark(), least), f"Use: {said}.", "t.use")
+        if "server" in spot.use and len(spot.use) > 1:
+            st.caption("Server: the whole system at work on a request, whichever of its parts that takes.")
+
+
+def busy_along(points: list[Point], qps: float, height: int) -> None:
+    """How busy each resource is along the load."""
+    last = points[-1]
+    if not last.use:
+        return
+    most = max(last.use, key=lambda name: last.use[name])
+    said = f"first to fill: {most}"
+    with parts.card("How busy each part is along the load", said):
+        parts.figure(
+            charts.along(points, qps, parts.dark(), height, narrow=parts.mobile()),
+            f"Use along the load: {said}.",
+            "t.along",
+        )
+
+
+def window(load: Load, qps: float) -> None:
+    """A few requests on their way."""
+    seen = cached.load_window(load, qps)
+    wait, stay = tables.waits(seen)
+    said = "nobody waits" if wait < 0.005 else f"{fmt.percent(wait)} of the time is waiting"
+    if seen.first is not None:
+        said = f"the first token takes {fmt.percent(wait)} of the time"
+    with parts.card("Forty requests on their way", said):
+        parts.figure(charts.window(seen, parts.dark()), f"Timeline: {said}.", "t.window")
+        st.caption(tables.window_key(seen))
+        if not math.isfinite(stay):
+            st.caption("All of these were turned away.")
+
+
+def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str], peak_qps: float) -> None:
+    """Nodes, racks, power and money for the demand."""
+    with parts.card(f"Nodes for {fmt.si(peak_qps, 'QPS')} at the peak", said):
+        if frame is not None:
+            other_systems.table(
+                frame.dropna(axis=1, how="all"), "Down", "Nodes, racks, power and cost by failure domain"
+            )
+        for note in notes:
+            st.caption(fmt.plain(note))
+        st.caption("Demand, headroom, failures and prices are set under Demand and site, in the sidebar.")
+
+
+@st.fragment(run_every=0.4)
+def progress(job: Simulation) -> None:
+    """How far a simulation is, with Cancel beside it."""
+    if not job.running:
+        st.rerun()
+    now = job.progress
+    done, total = fmt.of(now.done, now.total, "requests"), now.total
+    speed = now.done / now.elapsed_s if now.elapsed_s > 0 else 0.0
+    left = f" · {fmt.seconds((total - now.done) / speed)} left" if speed > 0 else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(min(1.0, now.done / total), text=f"{done} · {fmt.si(speed, 'requests/s')}{left}")
+        st.button("Cancel", on_click=job.cancel, key="t.cancel")
+
+
+def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
+    """The button, and the simulation of these settings if there is one."""
+    job: Simulation | None = st.session_state.get("t.job")
+    mine = job if job is not None and (job.load, job.sla) == (load, sla) else None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        counts = {str(count): name for count, name in _REQUESTS.items()}
+        requests = int(choose("Requests a point", counts, "requests", "200000", width=140))
+
+        def run() -> None:
+            if job is not None:
+                job.cancel()
+            st.session_state["t.job"] = Simulation(load, sla, qps, requests)
+
+        running = mine is not None and mine.running
+        st.button("Simulate", type="primary", on_click=run, disabled=running, key="t.run", shortcut="Ctrl+Enter")
+        st.caption(tables.job_said(mine, qps))
+    if mine is not None and mine.running:
+        progress(mine)
+    return mine
+
+
+def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
+    """The page below the bar, for a load that can be simulated."""
+    with st.skeleton(height=340):
+        answer = cached.load_answer(load, sla)
+    where = site(report)
+    frame, said, notes = tables.plans(report, answer.headline, where)
+    qps = rate(answer)
+    spot = cached.load_point(load, sla, qps)
+    verdict = st.container()
+    chart = st.container()
+    job = simulated(load, sla, qps)
+    points, headline = list(answer.curve), answer.headline
+    made = tables.made_by(answer)
+    if job is not None and not job.running and job.curve:
+        points = [point_of(r, sla) for r in job.curve if r.stable]
+        headline = job.headline or headline
+        made = tables.simulated_by(job)
+        if job.spot is not None and job.spot.stable and job.qps == qps:
+            spot = spot_of(job.spot, sla)
+    with verdict:
+        st.markdown(tables.verdict(headline, sla, report, load.arrivals == "day"))
+        if spot.message:
+            st.error(fmt.plain(tables.overload(qps, answer.capacity, spot)), icon=":material/block:")
+        else:
+            st.markdown(tables.at_this_load(qps, spot, sla, answer.capacity))
+    shown = Answer(answer.capacity, headline, answer.curve, answer.kind, answer.requests)
+    with chart:
+        side_by_side(lambda: along_the_load(shown, points, sla, qps, spot, made), lambda: spread(spot, sla))
+    capacity_card(frame, said, notes, where.peak_qps)
+    other_systems.card(report, load, sla, where)
+    if spot.shares.size:
+        tall = charts.use_height(spot.use, _SHORT)
+        side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, 300 if parts.mobile() else tall))
+        window(load, qps)
+    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
+        "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
+        "Everything, JSON": (
+            "traffic",
+            "json",
+            lambda: json.dumps(tables.everything(report, load, sla, qps, headline, spot, points, frame), indent=1),
+        ),
+    }
+    with bar:
+        parts.bar(report, "traffic", exports)
+
+
+def show() -> None:
+    """The page."""
+    try:
+        report = cached.report(encode(link.current()))
+    except Unsupported as reason:
+        parts.bar(None, "traffic")
+        st.info(fmt.plain(str(reason)), icon=":material/info:")
+        parts.footer(None)
+        return
+    if not report.fits:
+        parts.bar(report, "traffic")
+        for problem in report.problems:
+            st.error(fmt.plain(problem), icon=":material/block:")
+        st.caption("No load is shown: a machine that cannot hold the model carries none.")
+        parts.footer(report)
+        return
+    slot = st.container()
+    try:
+        load, sla = load_and_sla(report)
+        results(report, load, sla, slot)
+    except ScenarioError as error:
+        with slot:
+            parts.bar(report, "traffic")
+        st.warning(fmt.plain(f"{str(error).rstrip('.')}. Change it in the sidebar."), icon=":material/edit_off:")
+    parts.footer(report)
+
+
+show()

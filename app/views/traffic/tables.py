@@ -1,0 +1,349 @@
+"""A system under load as sentences, tables and files. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from app.shared import formats as fmt
+from app.shared.glossary import format_label
+from app.shared.load import Answer, Load, Point, Spot, demand_of, site_facts
+from app.shared.site import Site
+from app.views.traffic.simulation import Simulation
+from engine.cost.report import Report
+from engine.traffic import Capacity, CapacityPlan, Headline, Sla, Timeline, TrafficError, capacity_plan
+from engine.traffic.plan import DOMAINS
+from engine.traffic.scenario_load import node_facts
+from engine.traffic.serving import Offer
+
+__all__ = [
+    "at_this_load",
+    "curve_csv",
+    "decimals",
+    "everything",
+    "job_said",
+    "knee",
+    "made_by",
+    "offers_frame",
+    "offers_said",
+    "offers_shown",
+    "overload",
+    "plan_csv",
+    "plans",
+    "simulated_by",
+    "verdict",
+    "waits",
+    "window_key",
+]
+
+NO_PRICE = "no price"
+_OF = {"latency": "", "ttft": " of the first token", "tpot": " of a further token"}
+
+
+def _promise(sla: Sla) -> str:
+    return f"{sla.metric}{_OF[sla.time]} ≤ {fmt.seconds(sla.seconds)}"
+
+
+def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -> str:
+    """The load inside the agreement, what limits it, and how sure that is; ``daily``: it is a day's mean. Markdown."""
+    band = fmt.band(report.error_band.relative)
+    said = f":gray[Service times {band}.]"
+    if headline.qps <= 0:
+        if headline.limit == "drops":
+            return f"**No load keeps {_promise(sla)}**: requests are turned away even at the lowest one. {said}"
+        idle = sla.figure(headline.report)
+        found = "" if idle is None else f": at {fmt.percent(headline.report.rho)} of capacity it is {fmt.seconds(idle)}"
+        return f"**No load keeps {_promise(sla)}**{found}. {said}"
+    low, high = headline.sure_qps, headline.hopeless_qps
+    batch = report.scenario.batch
+    held = "sequence" if report.unit == "token" else report.unit
+    each = f", requests of {batch:,} {held}s each" if batch > 1 else ""
+    mean = " on average" if daily else ""
+    return (
+        f"**Max {fmt.si(headline.qps, 'QPS')}{mean} at {_promise(sla)}**{each}, "
+        f"limited by **{fmt.plain(headline.limit)}**; 99% sure: {_range(low, high)}. "
+        f"Capacity is {fmt.si(headline.capacity_qps, 'QPS')}. {said}"
+    )
+
+
+def _range(low: float, high: float) -> str:
+    both = fmt.scale([low, high], "QPS")
+    return f"between {both.text(low)} and {both.text(high)} {both.unit}"
+
+
+def overload(qps: float, top: Capacity, spot: Spot | None = None) -> str:
+    """Why there is no tail at this load."""
+    if spot is not None and spot.report is not None:  # a mean load that is below capacity, with a peak that is not
+        return spot.report.message
+    both = fmt.scale([qps, top.breaks_qps], "QPS")
+    return (
+        f"Offered load {both.text(qps)} {both.unit} is above capacity {both.text(top.breaks_qps)} {both.unit} "
+        f"({top.breaks}): the queue grows without limit, so there is no p99."
+    )
+
+
+def at_this_load(qps: float, spot: Spot, sla: Sla, top: Capacity) -> str:
+    """One load in a sentence: the figure, whether it keeps the agreement, and the median. Markdown."""
+    figure = spot.figures.get(sla.metric)
+    if figure is None:
+        return f"At {fmt.si(qps, 'QPS')} nobody is served."
+    kept = "inside the limit" if figure <= sla.seconds else f"**{fmt.times(figure / sla.seconds)} the limit**"
+    text = (
+        f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric}{_OF[sla.time]} "
+        f"**{fmt.seconds(figure)}**, {kept}; p50 {fmt.seconds(spot.figures['p50'])}."
+    )
+    return text + (f" {fmt.percent(spot.dropped)} are turned away." if spot.dropped > 0 else "")
+
+
+def knee(points: Sequence[Point], sla: Sla) -> str:
+    """How the figure grows along the load, in numbers."""
+    known = [p for p in points if p.figure is not None and np.isfinite(p.figure)]
+    if len(known) < 2:
+        return "no steady state at any load"
+    first, half = known[0], min(known, key=lambda p: abs(p.qps - known[-1].qps / 2))
+    assert first.figure is not None
+    assert half.figure is not None
+    idle, middle = fmt.seconds(first.figure), fmt.seconds(half.figure)
+    return f"{idle} when idle, {middle} at half load; limit {fmt.seconds(sla.seconds)}"
+
+
+def made_by(answer: Answer) -> str:
+    """Where the curve comes from before anything long was simulated."""
+    if answer.requests:
+        return f"Quick simulation, {fmt.count(answer.requests)} requests a point, with its 99% interval in grey."
+    return f"Closed form {answer.kind}; simulate for its confidence interval."
+
+
+def simulated_by(job: Simulation) -> str:
+    """Where a simulated curve comes from."""
+    wide = [r for r in job.curve if r.stable and not r.tight]
+    said = f"Simulated, {fmt.count(job.requests)} requests a point, with its 99% interval in grey."
+    if job.cancelled:
+        said = f"Cancelled after {len(job.curve)} of 20 points; the curve covers those. {said}"
+    return said + (f" At {len(wide)} of {len(job.curve)} points it is wider than ±5%." if wide else "")
+
+
+def job_said(job: Simulation | None, qps: float) -> str:
+    """The state of the long simulation, in words."""
+    if job is None:
+        return "A long simulation gives the curve its confidence interval."
+    if job.running:
+        return "Simulating."
+    if job.problem:
+        return fmt.plain(job.problem)
+    if job.cancelled:
+        return "Cancelled; what was done is drawn."
+    text = f"Simulated in {fmt.seconds(job.progress.elapsed_s)}."
+    return text if job.qps == qps else f"{text} The distribution is of the quick answer: it was not simulated here."
+
+
+def waits(seen: Timeline) -> tuple[float, float]:
+    """Share of their time the requests of a window wait (to the first token where known), and their mean stay. [s]"""
+    stay = seen.done - seen.arrive
+    if seen.first is not None:
+        waited = seen.first - seen.arrive
+    else:
+        waited = np.sum([seen.start[name] - came for name, came in seen.came.items()], axis=0)
+    served = np.isfinite(stay)
+    if not served.any():
+        return 0.0, float("nan")
+    mean = float(stay[served].mean())
+    return (float(waited[served].mean()) / mean if mean > 0 else 0.0), mean
+
+
+def window_key(seen: Timeline) -> str:
+    """What the colours of a window mean."""
+    if seen.first is not None:
+        return "Grey until the first token, ink to the last."
+    served = [name for name in seen.start if name not in seen.wires]
+    looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
+    said = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
+    return f"Grey waits, {'narrow travels, ' if seen.wires else ''}{said}."
+
+
+def _columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
+    """Machines, power and money of plans as columns, one prefix a column; None where there is no figure."""
+
+    def scaled(values: list[float | None], unit: str, label: str) -> tuple[str, list[float | None]]:
+        known = [value for value in values if value is not None]
+        found = fmt.scale(known or [1.0], unit)
+        return label.format(found.unit).replace(" )", ")"), [None if v is None else found(v) for v in values]
+
+    def column(name: str) -> list[Any]:
+        return [None if p is None else getattr(p, name) for p in plans]
+
+    return dict(
+        [
+            ("Nodes", column("nodes")),
+            ("Racks", column("racks")),
+            scaled(column("peak_w"), "W", "Peak power ({})"),
+            scaled(column("mean_w"), "W", "Mean power ({})"),
+            scaled(column("capex_usd"), "", "Capex ($ {})"),
+            ("$ / M inferences", column("usd_per_million")),
+            scaled(column("energy_j_per_inference"), "J", "Energy ({}/inference)"),
+            ("Inferences/J", column("inferences_per_joule")),
+            ("Busy at peak (%)", [None if p is None else 100 * p.peak_use for p in plans]),
+        ]
+    )
+
+
+def plan_said(plan: CapacityPlan) -> str:
+    """A plan in a few numbers."""
+    plural = ["s" if n > 1 else "" for n in (plan.nodes, plan.racks)]
+    said = f"{plan.nodes:,} node{plural[0]} in {plan.racks:,} rack{plural[1]}, {fmt.si(plan.peak_w, 'W')}"
+    if plan.capex_usd is None or plan.usd_per_million is None:
+        return said
+    return f"{said}, {fmt.usd(plan.capex_usd)}, {fmt.usd(plan.usd_per_million)} a million inferences"
+
+
+def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame | None, str, list[str]]:
+    """Plans for each failure domain, the chosen one first: table, sentence, assumptions."""
+    try:
+        node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd)
+        facts, demand = site_facts(report.scenario, site), demand_of(site)
+        order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
+        made = [capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order]
+    except TrafficError as error:
+        return None, "no plan", [f"{str(error).rstrip('.')}."]
+    frame = pd.DataFrame({"Down": ["nothing" if d == "none" else f"one {d}" for d in order]} | _columns(made))
+    return frame, plan_said(made[0]), list(notes)
+
+
+def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
+    """Systems at an equal agreement and demand as a table."""
+    lines = [offer.headline for offer in offers]
+    carried = [None if h is None or not h.qps else h.qps * o.scenario.batch for h, o in zip(lines, offers, strict=True)]
+    scale = fmt.scale([value for value in carried if value] or [1.0], "")
+    head = {
+        "System": list(names),
+        "Devices": [o.scenario.devices for o in offers],
+        "Precision": [format_label(o.scenario.precision) for o in offers],
+        f"{scale.unit} inferences/s a node".strip(): [v if v is None else scale(v) for v in carried],
+        "Limited by": [None if h is None else h.limit for h in lines],
+    }
+    return pd.DataFrame(head | _columns([offer.plan for offer in offers]))
+
+
+def decimals(largest: float) -> int:
+    """Digits after the point that give a column's largest value three digits in all."""
+    return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
+
+
+def offers_shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is read: what a planned system lacks is its price, and what has no plan has no figures."""
+    shown = {}
+    for name in frame:
+        column = frame[name]
+        if not column.isna().any():
+            shown[name] = column
+            continue
+        places = decimals(pd.to_numeric(column, errors="coerce").max()) if name not in ("Nodes", "Racks") else 0
+        shown[name] = [
+            (NO_PRICE if "$" in name and planned else fmt.UNKNOWN)
+            if pd.isna(value)
+            else value
+            if isinstance(value, str)
+            else f"{value:,.{places}f}"
+            for value, planned in zip(column, frame["Nodes"].notna(), strict=True)
+        ]
+    return pd.DataFrame(shown)
+
+
+def offers_said(offers: Sequence[Offer], names: Sequence[str]) -> str:
+    """Which system costs or draws least."""
+    planned = [(o.plan, n) for o, n in zip(offers, names, strict=True) if o.plan]
+    priced = [(p.usd_per_million, n) for p, n in planned if p.usd_per_million is not None]
+    if len(priced) > 1:
+        cost, name = min(priced)
+        known = " of those with a price" if len(priced) < len(planned) else ""
+        return f"{name} costs least{known}, {fmt.usd(cost)} a million inferences"
+    if not planned:
+        return "no system carries it"
+    watts, name = min((p.mean_w, n) for p, n in planned)
+    return f"{name} draws least, {fmt.si(watts, 'W')}"
+
+
+def _identity(report: Report) -> dict[str, Any]:
+    s = report.scenario
+    return {"id": f"{s.system}/{s.workload}", "token": report.token}
+
+
+def _versions(report: Report) -> dict[str, str]:
+    return {f"{name}_version": value for name, value in report.versions.items()}
+
+
+def _settings(load: Load, sla: Sla) -> dict[str, Any]:
+    return {
+        "arrivals": load.arrivals,
+        "arrangement": load.arrangement,
+        "max_batch": load.max_batch,
+        "timeout_s": load.timeout_s,
+        "places": load.places,
+        "sizes": load.sizes,
+        "sizes_are": load.differ,
+        "sla_time": sla.time,
+        "sla_metric": sla.metric,
+        "sla_s": sla.seconds,
+    }
+
+
+def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[Point]) -> list[dict[str, Any]]:
+    """One flat row a load, SI units in the keys."""
+    rows = []
+    for p in points:
+        ends = {name: v if v is not None and np.isfinite(v) else None for name, v in (("low", p.low), ("high", p.high))}
+        rows.append(
+            _identity(report)
+            | {"qps": p.qps, "figure_s": p.figure, "low_s": ends["low"], "high_s": ends["high"], "p50_s": p.p50}
+            | {f"use_{name}": share for name, share in p.use.items()}
+            | _settings(load, sla)
+            | _versions(report)
+        )
+    return rows
+
+
+def curve_csv(report: Report, load: Load, sla: Sla, points: Sequence[Point]) -> str:
+    """The curve as CSV, one row a load."""
+    return fmt.csv_text(curve_rows(report, load, sla, points))
+
+
+def plan_rows(report: Report, sla: Sla, frame: pd.DataFrame | None) -> list[dict[str, Any]]:
+    """The capacity table with what it belongs to; a lone row without numbers where there is no plan."""
+    promise = {"sla": f"{sla.time} {sla.metric} <= {sla.seconds:g} s"}
+    rows: list[dict[str, Any]] = [{}] if frame is None else frame.to_dict("records")
+    return [_identity(report) | promise | row | _versions(report) for row in rows]
+
+
+def plan_csv(report: Report, sla: Sla, frame: pd.DataFrame | None) -> str:
+    """The capacity table as CSV, one row a failure domain."""
+    return fmt.csv_text(plan_rows(report, sla, frame))
+
+
+def everything(
+    report: Report,
+    load: Load,
+    sla: Sla,
+    qps: float,
+    headline: Headline,
+    spot: Spot,
+    points: Sequence[Point],
+    frame: pd.DataFrame | None,
+) -> dict[str, Any]:
+    """Settings and results as plain data."""
+    carried = {k: v for k, v in vars(headline).items() if k != "report"}
+    here = {"qps": qps, "stable": not spot.message, "kind": spot.kind, "dropped": spot.dropped, "use": spot.use}
+    here |= {f"{name}_s": value for name, value in spot.figures.items()}
+    here |= {"bin_edges_s": spot.edges.tolist(), "bin_shares": spot.shares.tolist()}
+    return {
+        **_identity(report),
+        "settings": _settings(load, sla),
+        "carried": carried,
+        "here": here,
+        "curve": curve_rows(report, load, sla, points),
+        "capacity": plan_rows(report, sla, frame),
+        **_versions(report),
+    }

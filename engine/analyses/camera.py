@@ -1,0 +1,161 @@
+"""The three execution points of a city network: far edge, metro edge and core, and a camera whose frames they analyse.
+
+For each point, and for the best cut between the far edge and each of the others: what a frame takes from shutter to
+answer, what it asks of the uplink, and how many cameras one executor serves. Estimates; machines, links and distances
+are assumptions of the catalog, as the document names the points only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, inf
+
+from engine.analyses.split import Goal, best_split, split_points
+from engine.cost.schedule import wire_time
+from engine.devices.common.contract import Unsupported
+from engine.evaluate import evaluate
+from engine.plan.plan import usable
+from engine.resolve.bind import Wire
+from engine.scenario import Scenario, ScenarioError, make
+from hardware_specs.catalog import Catalog, default_catalog
+
+__all__ = ["TIERS", "Camera", "Placement", "Tier", "placements", "refusals"]
+
+ANSWER_BYTES = 256.0  # what goes back to the camera's owner: labels and boxes
+FIBRE_S_PER_M = 5e-9  # light in glass, one way
+
+
+@dataclass(frozen=True)
+class Tier:
+    """An execution point: the system that stands there, the system that cuts a network between the far edge and it, and
+    the links a frame passes on its way from the camera."""
+
+    name: str
+    system: str
+    cut: str | None
+    way: tuple[str, ...]
+
+
+TIERS: tuple[Tier, ...] = (
+    Tier("far edge", "arm-edge", None, ()),
+    Tier("metro edge", "xeon-e5-2650", "edge-tiers", ("metro-1g",)),
+    Tier("core", "v100-appliance", "edge-core", ("metro-1g", "core-wan")),
+)
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A stream of frames: how many a second and how large one is after its encoder."""
+
+    frames_per_s: float = 5.0
+    frame_bytes: float = 200e3  # a 1080p JPEG of street scenery
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One way to serve the cameras. Times of a frame. [s]"""
+
+    name: str
+    after: str  # last operator at the far edge where the network is cut, else empty
+    travel_s: float  # frame or intermediate out, answer back
+    compute_s: float
+    uplink_bytes_per_s: float  # of one camera
+    cameras: int  # one chain of executors, and the uplink they share, keeps up with
+    meets_limit: bool
+
+    @property
+    def latency_s(self) -> float:
+        """From a frame to its answer. [s]"""
+        return self.travel_s + self.compute_s
+
+
+def _way(catalog: Catalog, links: Sequence[str], size: float, metres: float) -> float:
+    """Time of a message over links in a row, with extra fibre. [s]"""
+    spent = sum(wire_time(Wire(catalog.link(id), "peer", 1), size) for id in links)
+    return spent + (metres * FIBRE_S_PER_M if links else 0.0)
+
+
+def placements(
+    workload: str,
+    camera: Camera = Camera(),
+    limit_s: float | None = None,
+    precision: str = "fp32",
+    extra_m: float = 0.0,
+    goal: Goal = "latency",
+    catalog: Catalog | None = None,
+) -> tuple[Placement, ...]:
+    """Whole networks at each tier and the best cut from the far edge to each other one.
+
+    Parameters
+    ----------
+    limit_s : largest time from frame to answer; None for no limit. [s]
+    extra_m : fibre on top of what the links' latencies hold. [m]
+    goal : what the best cut is best at, see `engine.analyses.split.Goal`. A cut has a part on both sides.
+
+    Points that can't run the network are left out, see `refusals`; Unsupported, with the first reason, where all are.
+    """
+    catalog = catalog or default_catalog()
+    refused = dict(refusals(workload, precision, catalog))
+    if len(refused) == len(TIERS):
+        raise Unsupported(next(iter(refused.values())))
+    found = []
+    for tier in TIERS:
+        if tier.name in refused:
+            continue
+        report = evaluate(_at(tier.system, workload, precision), catalog)
+        travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
+        uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
+        links = [catalog.link(id) for id in tier.way]
+        room = min((usable(Wire(link, "peer", 1)) for link in links), default=inf) / camera.frame_bytes
+        rate = min(report.throughput_per_s, room)
+        found.append(_placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s))
+    for tier in TIERS:
+        if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
+            continue
+        scenario = _at(tier.cut, workload, precision, "split")
+        inner = [p for p in split_points(scenario, catalog=catalog) if p.at and p.rest]
+        if not inner:
+            continue
+        best = best_split(inner, goal)
+        back = _way(catalog, tier.way, ANSWER_BYTES, extra_m) + (extra_m * FIBRE_S_PER_M)
+        compute = best.first_s + best.handover_s + best.second_s + best.outside_s
+        uplink = best.crossing_bytes * camera.frames_per_s
+        name = f"far edge and {tier.name}"
+        found.append(
+            _placement(name, best.after, best.link_s + back, compute, uplink, 1 / best.interval_s, camera, limit_s)
+        )
+    return tuple(found)
+
+
+def _at(system: str, workload: str, precision: str, scheme: str = "single") -> Scenario:
+    return make({"system": system, "workload": workload, "precision": precision, "scheme": scheme})
+
+
+def refusals(workload: str, precision: str = "fp32", catalog: Catalog | None = None) -> tuple[tuple[str, str], ...]:
+    """Execution points that can't run a network in a precision, each with the reason; ScenarioError where none can."""
+    found, last = [], None
+    for tier in TIERS:
+        try:
+            evaluate(_at(tier.system, workload, precision), catalog)
+        except (Unsupported, ScenarioError) as why:
+            found.append((tier.name, str(why)))
+            last = why
+    if len(found) == len(TIERS) and isinstance(last, ScenarioError):
+        raise last  # the question is wrong everywhere, as with a network that does not exist
+    return tuple(found)
+
+
+def _placement(
+    name: str,
+    after: str,
+    travel: float,
+    compute: float,
+    uplink: float,
+    rate: float,
+    camera: Camera,
+    limit: float | None,
+) -> Placement:
+    cameras = floor(rate / camera.frames_per_s * (1 + 1e-12))
+    late = limit is not None and travel + compute > limit
+    return Placement(name, after, travel, compute, uplink, cameras, not late)

@@ -1,0 +1,377 @@
+"""Breadth-first against depth-first execution: which operators can run as one, in which tiles, and what it saves.
+
+A framework finishes each operator before it starts the next, so every intermediate goes to memory and back. Depth
+first, a group of operators without a dense product between them runs tile by tile, each tile small enough that what
+lies between its operators never leaves a core's cache (Weber et al., BrainSlug, 2018; document 003, section 4.1).
+Dense products stay library calls and end a group. Bytes are exact for the graph; times come from the device family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+
+from engine.devices import family
+from engine.devices.common.contract import Job
+from hardware_specs.schema import Device
+from model_zoo.families.blocks import elementwise
+from model_zoo.ops import Dim, Graph, Op, Phase, dim
+
+__all__ = [
+    "ELEMENT",
+    "Chain",
+    "Comparison",
+    "chains",
+    "compare",
+    "depth_first",
+    "eager",
+    "pool_cycles",
+    "seconds",
+    "tile_cache",
+]
+
+FUSABLE = frozenset({
+    "Relu", "Clip", "HardSwish", "Swish", "Silu", "Sigmoid", "Tanh", "Gelu", "Add", "Mul", "BatchNormalization", "LRN",
+    "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Tile",
+})  # fmt: skip
+LOOPS = frozenset({"MaxPool", "AveragePool", "Conv"})  # read a window: neighbours' rows are needed too
+POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
+ELEMENT = 4.0  # bytes of an activation: frameworks of the document's year run FP32
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A group of operators that run as one.
+
+    Attributes
+    ----------
+    ops : names, in order.
+    before : activation elements moved breadth first, as a function of the batch.
+    read, written : the same depth first.
+    rows, channels : extent of a tile of the group's output.
+    tile_bytes : what a tile keeps between its operators. [B]
+    halo : share of input rows read twice because windows of neighbouring tiles overlap. [-]
+    """
+
+    ops: tuple[str, ...]
+    before: Dim
+    read: Dim
+    written: Dim
+    rows: int
+    channels: int
+    tile_bytes: float
+    halo: float
+
+    @property
+    def after(self) -> Dim:
+        """Activation elements moved depth first."""
+        return _sum((self.read, self.written))
+
+    def moved_bytes(self, batch: float) -> tuple[float, float]:
+        """Activation bytes moved breadth first and depth first. [B]"""
+        return ELEMENT * self.before.at(batch), ELEMENT * self.after.at(batch)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both executions of a network on a device."""
+
+    breadth_s: float
+    depth_s: float
+    breadth_bytes: float  # activations of the grouped operators
+    depth_bytes: float
+    chains: tuple[Chain, ...]
+
+    @property
+    def speedup(self) -> float:
+        """Breadth-first over depth-first time. [-]"""
+        return self.breadth_s / self.depth_s
+
+
+def depthwise(op: Op) -> bool:
+    """Whether an op is a convolution with one input channel a filter: a weighted pool, not a product."""
+    return op.kind == "Conv" and op.g.coef > 1 and op.n.at() == 1.0 and op.attribute("kernel") > 1
+
+
+def fusable(op: Op) -> bool:
+    """Whether an op may join a group."""
+    return op.kind in FUSABLE or depthwise(op)
+
+
+def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
+    """The phase as an eager framework runs it: batch normalisation as an operator of its own after its convolution.
+
+    `products_per_channel` adds what PyTorch 1.x does where no library offers a grouped convolution: windows are copied
+    out side by side (im2col), and an ungrouped convolution is called for each channel.
+    """
+    found: list[Op] = []
+    renamed: dict[str, str] = {}
+    taken = {op.name for op in phase.ops}
+    for op in phase.ops:
+        inputs = tuple(renamed.get(name, name) for name in op.inputs)
+        run = op
+        if products_per_channel and depthwise(op):
+            window, name = op.k.at(), _free(f"{op.name}-im2col", taken)
+            found.append(
+                Op(name=name, kind="Pad", group=op.group, inputs=inputs, reads=op.reads,
+                   writes=op.writes * window, shard="elements")
+            )  # fmt: skip
+            inputs, run = (name,), _one_product_a_channel(op)
+        found.append(replace(run, inputs=inputs))
+        if op.kind == "Conv" and op.attribute("normalised"):
+            name = _free(f"{op.name}-norm", taken)
+            channels = op.attribute("filters")
+            found.append(
+                elementwise(name, "BatchNormalization", op.writes, group=op.group, inputs=(op.name,),
+                            layers=op.layers, stored=2.0 * channels)
+            )  # fmt: skip
+            renamed[op.name] = name
+    return replace(phase, ops=tuple(found))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name no operator has yet, which is then taken: a graph may hold one of its own called like an added one."""
+    while name in taken:
+        name += "-added"
+    taken.add(name)
+    return name
+
+
+def _one_product_a_channel(op: Op) -> Op:
+    """A depthwise convolution as an operator for each channel, each a product of its copied windows with one filter."""
+    part = 1.0 / op.g.coef
+    return replace(
+        op, kind="Gemm", layers=op.layers * int(op.g.coef), g=Dim(1.0), flops=op.flops * part,
+        reads=op.writes * (op.k.at() * part), writes=op.writes * part, stored=op.stored * part,
+        weights=op.weights * part,
+    )  # fmt: skip
+
+
+def _levels(ops: Sequence[Op]) -> dict[str, int]:
+    """Products on the longest way to each op; ops of one level can form a group without a product in between."""
+    level: dict[str, int] = {}
+    dense: dict[str, bool] = {}
+    for op in ops:
+        level[op.name] = max((level[i] + dense[i] for i in op.inputs if i in level), default=0)
+        dense[op.name] = not fusable(op)
+    return level
+
+
+def _groups(ops: Sequence[Op]) -> list[list[Op]]:
+    """Connected fusable ops of one level, in order."""
+    level = _levels(ops)
+    at = {op.name: op for op in ops}
+    root = {op.name: op.name for op in ops}
+
+    def find(name: str) -> str:
+        while root[name] != name:
+            root[name] = name = root[root[name]]
+        return name
+
+    for op in ops:
+        for name in op.inputs:
+            joined = name in at and fusable(op) and fusable(at[name]) and level[name] == level[op.name]
+            if joined and op.layers == at[name].layers:
+                root[find(op.name)] = find(name)
+    found: dict[str, list[Op]] = {}
+    for op in ops:
+        if fusable(op):
+            found.setdefault(find(op.name), []).append(op)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def _sum(counts: Iterable[Dim]) -> Dim:
+    return dim(sum(c.coef for c in counts), "b")
+
+
+def _traffic(group: Sequence[Op], at: Mapping[str, Op], readers: Mapping[str, set[str]]) -> tuple[Dim, Dim, Dim]:
+    """Elements moved breadth first, and read and written depth first."""
+    inside = {op.name for op in group}
+    before = _sum(c for op in group for c in (op.reads, op.writes))
+    sources = {name for op in group for name in op.inputs if name not in inside}
+    read = _sum(at[name].writes for name in sources if name in at)
+    read = read if sources else group[0].reads
+    written = _sum(op.writes for op in group if not readers[op.name] or readers[op.name] - inside)
+    return before, read, written
+
+
+def _tile(group: Sequence[Op], made: Mapping[str, float], cache: float) -> tuple[int, int, float, float] | None:
+    """Rows and channels of the largest tile whose intermediates fit, their bytes, and the halo; None if none fits.
+
+    A tile is so many rows of the group's output, full width, of so many channels. All operators of a group treat
+    channels apart (LRN reads two neighbours on each side), so one channel is the least, and as many as fit the most.
+    `made` holds the channels of every operator's output.
+    """
+    last = group[-1]
+    pixels = max(last.m.at() if last.contraction else last.writes.at() / made[last.name], 1.0)
+    side = max(int(sqrt(pixels)), 1)
+    grow, overlap = 1.0, 0.0
+    per_row = 0.0
+    for op in reversed(group):  # rows an operator must make for one row of the output, and what they weigh
+        width = sqrt(max(op.writes.at() / made[op.name], 1.0))
+        per_row += grow * width * ELEMENT
+        if op.kind in LOOPS:
+            stride, kernel = max(op.attribute("stride", 1.0), 1.0), op.attribute("kernel", 1.0)
+            overlap += max(kernel - stride, 0.0) * grow
+            grow *= stride
+        elif op.kind == "GlobalAveragePool":
+            grow *= max(op.attribute("height", 1.0), 1.0)
+    least = 5 if any(op.kind == "LRN" for op in group) else 1
+    extra = overlap * per_row / max(grow, 1.0)
+    rows = int((cache / least - extra) // per_row)
+    if rows < 1:
+        return None
+    rows = min(rows, side)
+    tile = rows * per_row + extra
+    channels = max(least, min(int(cache // tile), int(made[last.name])))
+    halo = overlap / (overlap + rows * grow) if rows < side else 0.0
+    return rows, channels, channels * tile, halo
+
+
+def _channels(ops: Sequence[Op]) -> dict[str, float]:
+    """Channels of each op's output, found at the convolution it descends from. One pass, as inputs come first."""
+    found: dict[str, float] = {}
+    for op in ops:
+        if op.kind == "Concat":
+            joined = sum(found[name] for name in op.inputs if name in found)
+            found[op.name] = min(joined, op.writes.at()) or 1.0  # a channel has an element
+        else:
+            found[op.name] = op.attribute("filters") or found.get(next(iter(op.inputs), ""), 1.0)
+    return found
+
+
+def chains(phase: Phase, cache: float) -> tuple[Chain, ...]:
+    """Groups of a phase that run depth first within `cache` bytes of one core.
+
+    A group whose single-row tile is too large even for one channel is left to breadth-first execution.
+    """
+    return tuple(chain for _, chain in _found(phase, cache))
+
+
+def _found(phase: Phase, cache: float) -> list[tuple[list[Op], Chain]]:
+    at = {op.name: op for op in phase.ops}
+    readers: dict[str, set[str]] = {op.name: set() for op in phase.ops}
+    for op in phase.ops:
+        for name in op.inputs:
+            if name in readers:
+                readers[name].add(op.name)
+    found, made = [], _channels(phase.ops)
+    for group in _groups(phase.ops):
+        tile = _tile(group, made, cache)
+        if tile is None:
+            continue
+        rows, channels, size, halo = tile
+        before, read, written = _traffic(group, at, readers)
+        chain = Chain(tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo)
+        if chain.after.coef < before.coef:
+            found.append((group, chain))
+    return found
+
+
+def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
+    """The phase with each of its chains as one operator that reads and writes what the chain does.
+
+    `pool_cycles` is the vector work of an element of a pool's window, in that of any other operation.
+    """
+    member: dict[str, Op] = {}
+    for group, chain in _found(phase, cache):
+        inside = set(chain.ops)
+        sources = dict.fromkeys(name for op in group for name in op.inputs if name not in inside)
+        whole = Op(
+            name="+".join((group[0].name, group[-1].name)), kind="BatchNormalization", group=group[0].group,
+            inputs=tuple(sources), layers=group[0].layers, flops=_work(group, pool_cycles),
+            stored=sum(op.stored for op in group), weights=Dim(sum(op.weights.at() for op in group)),
+            reads=chain.read, writes=chain.written, shard="elements",
+        )  # fmt: skip
+        for op in group:
+            member[op.name] = whole
+    return replace(phase, ops=tuple(_replaced(phase.ops, member)))
+
+
+def _work(group: Sequence[Op], pool_cycles: float) -> Dim:
+    """Vector work of a chain."""
+    return _sum(op.flops * (pool_cycles if op.kind in POOLS else 1.0) for op in group)
+
+
+def _replaced(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
+    """Ops with groups in place of their members, in an order in which every input comes first."""
+    last = {}
+    for i, op in enumerate(ops):
+        if op.name in member:
+            last[member[op.name].name] = i
+    found: list[Op] = []
+    for i, op in enumerate(ops):
+        whole = member.get(op.name)
+        if whole is None:
+            found.append(_rewired(op, member))
+        elif last[whole.name] == i:
+            found.append(_rewired(whole, member))
+    return found
+
+
+def _rewired(op: Op, member: Mapping[str, Op]) -> Op:
+    names = dict.fromkeys(member[name].name if name in member else name for name in op.inputs)
+    return replace(op, inputs=tuple(names))
+
+
+def tile_cache(device: Device) -> float:
+    """Memory one core has to itself for a tile: its private cache, else its part of a shared one. [B]"""
+    private = [m.capacity.si for m in device.memory if m.role == "onchip" and m.per == "core"]
+    if private:
+        return max(private)
+    shared = max((m.capacity.si for m in device.memory if m.role == "onchip"), default=0.0)
+    return shared / _cores(device)
+
+
+def _cores(device: Device) -> float:
+    if device.cpu is not None:
+        return device.cpu.cores.si
+    if device.card is not None:
+        return device.card.cores.si
+    if device.gpu is not None and device.gpu.units is not None:
+        return device.gpu.units.si
+    return 1.0
+
+
+def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> Comparison:
+    """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
+
+    Both run the same library for dense products. Frameworks of the document's year had grouped convolutions from oneDNN
+    (x86) and cuDNN only: on another CPU, breadth first calls a convolution for each channel of a depthwise one.
+    """
+    plain = graph.phases[0]
+    slow = device.cpu is not None and device.vendor not in ("Intel", "AMD")
+    breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
+    unfolded = eager(plain)
+    depth, found = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
+    return Comparison(
+        breadth_s=seconds(device, graph, breadth, batch, format),
+        depth_s=seconds(device, graph, depth, batch, format),
+        breadth_bytes=sum(c.moved_bytes(batch)[0] for c in found),
+        depth_bytes=sum(c.moved_bytes(batch)[1] for c in found),
+        chains=found,
+    )
+
+
+def pool_cycles(device: Device) -> float:
+    """Vector work of an element of a pool's window, in that of any other operation. [-]"""
+    return family(device.kind).model(device).get("pool_cycles", 1.0)
+
+
+def seconds(
+    device: Device, graph: Graph, phase: Phase, batch: int, format: str = "fp32", tile: tuple[int, ...] = ()
+) -> float:
+    """Time of one pass with operators issued one by one and nothing fused by the library. [s]
+
+    Frameworks of the document's year forked all threads for every operator.
+    """
+    fam = family(device.kind)
+    eagerly = {"fuse": False, "graph": False, "fit-threads": False}
+    switches = {s.name: eagerly.get(s.name, s.default) for s in fam.switches}
+    job = Job(
+        device=device, phase=phase, ops=phase.ops, graph=replace(graph, phases=(phase,)), batch=batch, length=1.0,
+        context=1.0, max_context=1.0, ways=1, streams=1, format=format, tile=tile, switches=switches,
+        model=fam.model(device),
+    )  # fmt: skip
+    return fam.price(job).total_s

@@ -1,0 +1,90 @@
+"""Questions about the edge, answered from a scenario: cuts, forwarding beside inference, depth-first execution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.analyses.depth_first import Comparison, compare
+from engine.analyses.split import SplitPoint, split_points
+from engine.devices.smartnic import family
+from engine.plan.schemes import second_executor
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError
+from hardware_specs.schema import Device
+
+__all__ = ["PACKETS", "Forwarding", "cuts", "depth_first_of", "executors", "forwarding", "nic_of"]
+
+PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
+"""Ethernet frames at which forwarding is asked. [B]"""
+_RUNS = ("cpu", "gpu", "card")
+
+
+def cuts(scenario: Scenario, first_format: str | None = None) -> tuple[Scenario, tuple[SplitPoint, ...]]:
+    """The scenario as a split one, and every way to cut it; `first_format` of the first part where it differs.
+
+    Raises ScenarioError where the system has not two executors, Unsupported where no cut leaves each what it runs.
+    """
+    if scenario.scheme != "split":
+        scenario = default_scenario(scenario.system, scenario.workload, scheme="split")
+    if first_format is None:
+        return scenario, split_points(scenario)
+    return scenario, split_points(scenario, (first_format, scenario.precision))
+
+
+def executors(scenario: Scenario) -> tuple[str, str]:
+    """Names of the two executors a split network runs on."""
+    bound = bind(scenario)
+    return bound.device.name, second_executor(bound).name
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """Traffic a SmartNIC passes on while so many of its threads infer. Estimates."""
+
+    executors: int
+    line_bytes_per_s: float  # of all ports
+    cycles_per_s: float  # left to packets
+    drop_bytes: float  # smallest packet forwarded at line rate
+    sizes: tuple[int, ...]  # of packets. [B]
+    bytes_per_s: tuple[float, ...]
+
+
+def nic_of(scenario: Scenario) -> Device | None:
+    """The network processor among the scenario's devices."""
+    return next((d for d in bind(scenario.with_(overrides={})).devices if d.smartnic is not None), None)
+
+
+def forwarding(device: Device, executors: int, sizes: Sequence[int] = PACKETS) -> Forwarding:
+    """What a network processor forwards at each packet size while it infers on so many executors."""
+    nic = device.smartnic
+    if nic is None:
+        raise ScenarioError(f"{device.name} is a {device.kind}; forwarding is answered for a SmartNIC")
+    most = int(nic.engines.si * nic.threads_per_engine.si)
+    if not 0 <= executors <= most:
+        raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
+    model = family.FAMILY.model(device)
+    return Forwarding(
+        executors=executors,
+        line_bytes_per_s=nic.ports.si * nic.port_rate.si,
+        cycles_per_s=family.packet_budget(device, executors, model),
+        drop_bytes=family.drop_point(device, executors, model),
+        sizes=tuple(sizes),
+        bytes_per_s=tuple(family.forwarding_rate(device, size, executors, model) for size in sizes),
+    )
+
+
+def depth_first_of(scenario: Scenario) -> Comparison:
+    """The scenario's network on its first device, breadth first under an eager framework against depth first."""
+    bound = bind(scenario)
+    if bound.device.kind not in _RUNS:
+        raise ScenarioError(
+            f"{bound.device.name} is a {bound.device.kind}; depth-first execution is answered for {', '.join(_RUNS)}"
+        )
+    if len(bound.graph.phases) > 1:
+        raise ScenarioError(f"{bound.workload.name} has several phases; depth-first execution is answered for one")
+    found = compare(bound.device, bound.graph, scenario.batch, scenario.precision)
+    if not found.chains:
+        raise ScenarioError(f"{bound.workload.name} has no chain of operators without a dense product between them")
+    return found

@@ -1,0 +1,141 @@
+"""A node of cards at work, as data for a page: its links with their load, its switches, its core splits.
+
+Everything here is `evaluate` or its parts asked again with one thing changed; no figure is made elsewhere. Estimates.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from engine.cost.best_plan import make_plan
+from engine.cost.report import Report
+from engine.cost.schedule import Schedule, hop_terms, schedule
+from engine.evaluate import evaluate
+from engine.plan.schemes import Plan
+from engine.resolve.bind import Bound, bind
+from engine.scenario import Scenario
+
+__all__ = ["LinkLoad", "Split", "SwitchGain", "links", "on_links", "splits", "switch_gains"]
+
+
+@dataclass(frozen=True)
+class LinkLoad:
+    """One direction of one link at the reported throughput."""
+
+    name: str
+    role: str
+    way: str  # in: towards the cards
+    alike: int  # links of this kind
+    bytes_per_request: float  # over all of them [B]
+    bytes_per_s: float  # over one of them
+    bandwidth: float  # usable, of one [B/s]
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the usable rate. [-]"""
+        return self.bytes_per_s / self.bandwidth
+
+
+@dataclass(frozen=True)
+class SwitchGain:
+    """What one switch is worth: everything else on, and everything else off."""
+
+    name: str
+    label: str
+    latency_s: float  # with all switches as the scenario has them, this one turned over
+    throughput_per_s: float
+    alone_latency_s: float  # this one as the scenario has it, all others turned over to off
+    alone_throughput_per_s: float
+    problem: str = ""  # why the node would not work that way
+
+
+@dataclass(frozen=True)
+class Split:
+    """One way to divide a card's cores."""
+
+    sparse_cores: int
+    latency_s: float
+    interval_s: float  # between requests
+    sparse_s: float  # each request on every card
+    dense_s: float  # each request, on one card in turn
+    throughput_per_s: float
+    best: bool
+
+
+def _planned(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
+    bound = bind(scenario)
+    plan = make_plan(bound)
+    return bound, plan, schedule(bound, plan)
+
+
+def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
+    """Load of each direction of each kind of link, at the throughput that `evaluate` reports. [B], [B/s]"""
+    _, plan, times = _planned(scenario)
+    requests = scenario.streams * plan.replicas / times.interval_s
+    size: dict[tuple[str, str, str], float] = defaultdict(float)
+    alike: dict[tuple[str, str, str], int] = {}
+    rate: dict[tuple[str, str, str], float] = {}
+    for hop in plan.hops:
+        key = (hop.wire.link.name, hop.wire.role, hop.way)
+        size[key] += hop.bytes_per_message * hop.messages
+        alike[key] = max(alike.get(key, 1), hop.alike)
+        rate[key] = hop_terms(hop)[1]
+    return tuple(
+        LinkLoad(name, role, way, alike[name, role, way], moved, moved / alike[name, role, way] * requests,
+                 rate[name, role, way])
+        for (name, role, way), moved in size.items()
+    )  # fmt: skip
+
+
+def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float]:
+    """Bytes a request puts on PCIe, every link it crosses counted, by role of the link; both directions. [B]
+
+    With `between_cards` only tensors that one card makes and another needs are counted, not the request's own inputs
+    and answer: what document 000 calls the communication of tensors between devices.
+    """
+    found: dict[str, float] = {"host": 0.0, "peer": 0.0}
+    for hop in make_plan(bind(scenario)).hops:
+        if hop.wire.role in found and (not between_cards or hop.name.startswith("pooled")):
+            found[hop.wire.role] += hop.bytes_per_message * hop.messages
+    return found
+
+
+def splits(scenario: Scenario) -> tuple[Split, ...]:
+    """Every division of a card's cores between lookups and dense work; empty where the scheme has none."""
+    bound = bind(scenario)
+    knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
+    plan = make_plan(bound)
+    if scenario.scheme != "tables" or not knobs or not plan.pipelined:
+        return ()
+    found = []
+    for cores in knobs[0].values:
+        _, _, times = _planned(scenario.with_(tile=(cores,)))
+        part = {p.stage.name: p.time_s for p in times.priced}
+        rate = times.units_per_s
+        found.append((cores, times.latency_s, times.interval_s, part["sparse"], part["dense"], rate))
+    best = min(found, key=lambda row: (row[2], row[1]))[0]
+    return tuple(
+        Split(cores, latency, interval, sparse, dense, rate, cores == best)
+        for cores, latency, interval, sparse, dense, rate in found
+    )
+
+
+def switch_gains(scenario: Scenario) -> tuple[tuple[SwitchGain, ...], Report, Report]:
+    """What each switch is worth, with the report of the scenario and of the scenario with every switch off."""
+    bound = bind(scenario)
+    offered = bound.family.switches_for(bound.graph)
+    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered}
+    off = dict.fromkeys(now, False)
+    base, bare = evaluate(scenario.with_(switches=now)), evaluate(scenario.with_(switches=off))
+    rows = []
+    for switch in offered:
+        turned = evaluate(scenario.with_(switches={**now, switch.name: not now[switch.name]}))
+        alone = evaluate(scenario.with_(switches={**off, switch.name: True}))
+        rows.append(
+            SwitchGain(
+                switch.name, switch.label, turned.latency_s, turned.throughput_per_s, alone.latency_s,
+                alone.throughput_per_s, turned.problems[0] if turned.problems and not base.problems else "",
+            )
+        )  # fmt: skip
+    return tuple(rows), base, bare

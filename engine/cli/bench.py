@@ -1,0 +1,61 @@
+"""Ratios measured side by side in one run: gathers the rows of every ``tests/bench/bench_*.py``."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.kernels.jit import host_features, pool_size
+from engine.scenario import ScenarioError
+
+__all__ = ["FOLDER", "collect", "markdown"]
+
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "bench"
+
+
+def collect(only: str | None = None) -> list[dict[str, Any]]:
+    """Rows ``{name, value, unit, against, ratio, goal, met}`` of all benchmark files, or of those whose name holds
+    ``only``. Measurements; noisy, so each row is a ratio taken against its rival in the same process.
+    """
+    files = [f for f in sorted(FOLDER.glob("bench_*.py")) if only is None or only in f.stem]
+    if not files:
+        known = ", ".join(f.stem.removeprefix("bench_") for f in sorted(FOLDER.glob("bench_*.py"))) or "none here"
+        raise ScenarioError(f"no benchmark matches {only!r}; known: {known}")
+    root = str(FOLDER.parents[1])
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        spec = importlib.util.spec_from_file_location(f"tests.bench.{file.stem}", file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.stderr.write(f"{file.stem} ...\n")
+        rows += module.rows()
+    return rows
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """The rows as a table under a line that names the machine."""
+    flags = ", ".join(sorted(f for f in host_features() if f.startswith(("avx", "amx", "fma", "neon", "sve"))))
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`: every ratio is measured side by side in one process.",
+        "",
+        f"Machine: {platform.machine()}, {pool_size()} threads; {flags}.",
+        "",
+        "| what | value | against | ratio | goal | met |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        value = f"{row['value']:.4g} {row['unit']}" if row["value"] is not None else "-"
+        ratio = f"{row['ratio']:.3g}" if row["ratio"] is not None else "-"
+        goal = f"{row['goal']:.3g}" if isinstance(row["goal"], int | float) else str(row["goal"] or "-")
+        met = {True: "yes", False: "**no**", None: "-"}[row["met"]]
+        lines.append(f"| {row['name']} | {value} | {row['against']} | {ratio} | {goal} | {met} |")
+    return "\n".join(lines) + "\n"

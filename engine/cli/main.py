@@ -1,0 +1,277 @@
+"""The headless face: ``python -m engine list | evaluate | validate | ...``. Errors: one sentence on stderr, exit 2."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.cli.edge import add_edge
+from engine.cli.machine import add_machine
+from engine.cli.measure import add_measure
+from engine.cli.op import add_op
+from engine.cli.output import emit
+from engine.cli.plan import add_plan
+from engine.cli.sweep import add_sweep
+from engine.cli.traffic import add_traffic
+from engine.devices.common.contract import Unsupported
+from engine.host.files import beside, writable
+from engine.scenario import Scenario, ScenarioError, decode, make, token_in
+from engine.scenario.overrides import apply_all
+from hardware_specs.catalog import default_catalog
+from hardware_specs.plain import read_plain
+from hardware_specs.quantity import SpecError
+from model_zoo.catalog import default_zoo
+from model_zoo.schema import WorkloadError
+
+__all__ = ["main", "scenario_of"]
+
+_FILE_LIMIT = 8 * 1024 * 1024  # bytes of a scenario file, which may be a whole report
+_PROBLEMS = 10  # of a user's files that are told before every answer
+_KINDS = ("systems", "devices", "links", "nics", "workloads", "presets", "families")
+
+
+def scenario_of(
+    target: str | None, system: str | None = None, workload: str | None = None, devices: str | None = None
+) -> Scenario:
+    """Scenario meant by a target: a token, a URL, ``preset:ID``, a YAML or JSON file, or a system and a workload.
+
+    A pair's partition is the natural one for the number of devices asked for.
+    """
+    from engine.resolve.choices import default_scenario
+    from engine.resolve.presets import preset
+
+    if target is not None and (system is not None or workload is not None):
+        name, value = ("system", system) if system is not None else ("workload", workload)
+        raise ScenarioError(
+            f"--{name} is {str(value)[:60]!r} beside a scenario, which names its own: give one of the two, or "
+            f"--set {name}=..."
+        )
+    if target is None:
+        if not system or not workload:
+            raise ScenarioError("a scenario is needed: a token, a URL, preset:ID, a file, or --system and --workload")
+        return default_scenario(system, workload, **_count(devices))
+    if target.startswith("preset:"):
+        return preset(target.removeprefix("preset:")).scenario
+    path = Path(target)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return _from_file(path)
+    token = token_in(target)
+    if token == target.strip() and not token[:1].isdigit():
+        raise ScenarioError(
+            f"scenario is {target[:60]!r}: a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"
+        )
+    return decode(token)
+
+
+def _from_file(path: Path) -> Scenario:
+    """A scenario file: system, workload, and any field; fields left out take the pair's defaults."""
+    from engine.resolve.choices import default_scenario
+
+    data = read_plain(path, _FILE_LIMIT)
+    if isinstance(data, dict) and "scenario" in data and "token" in data:
+        data = data["scenario"]  # a report as exported
+    if not isinstance(data, dict) or not {"system", "workload"} <= data.keys():
+        raise ScenarioError(f"{path.name}: a scenario file needs at least `system` and `workload`")
+    known = {key: value for key, value in data.items() if key in Scenario.model_fields}
+    strange = sorted(str(key) for key in data.keys() - known.keys())
+    if strange:
+        raise ScenarioError(f"{path.name}: {strange[0]!r} is not a field; fields: {', '.join(Scenario.model_fields)}")
+    count = {} if "scheme" in known else _count(known.get("devices"))
+    base = default_scenario(str(known["system"]), str(known["workload"]), **count)
+    if "switches" in known and isinstance(known["switches"], dict):
+        known["switches"] = base.switches | known["switches"]
+    return make(base.model_dump() | known)
+
+
+def _count(devices: Any) -> dict[str, Any]:
+    """Devices asked for as a field of a scenario, where they are a number; anything else is refused where it is set."""
+    try:
+        return {"devices": int(str(devices))}
+    except ValueError:
+        return {}
+
+
+def _list(args: argparse.Namespace) -> int:
+    from engine.devices import FAMILIES, family
+    from engine.resolve.presets import PRESETS
+
+    catalog, zoo = default_catalog(), default_zoo()
+    data: list[dict[str, Any]]
+    if args.what == "presets":
+        data = [
+            {"id": p.id, "name": p.title, "document": p.document, "headline": p.headline, "system": p.system,
+             "workload": p.workload} for p in PRESETS.values()
+        ]  # fmt: skip
+    elif args.what == "workloads":
+        found = [zoo.workload(id) for id in zoo.ids()]
+        data = [{"id": w.id, "name": w.name, "family": w.family, "document": w.document} for w in found]
+    elif args.what == "families":
+        data = [{"id": kind, "name": family(kind).title} for kind in FAMILIES]
+    else:
+        get = {"systems": catalog.system, "devices": catalog.device, "links": catalog.link, "nics": catalog.nic}[
+            args.what
+        ]
+        specs = [get(id) for id in catalog.ids(args.what)]
+        data = [
+            {"id": s.id, "name": s.name}
+            | ({"document": getattr(s, "document", None)} if args.what == "systems" else {})
+            | ({"kind": getattr(s, "kind", None)} if args.what == "devices" else {})
+            for s in specs
+        ]
+    emit(data, args.json, (f"{row['id']:36} {row['name']}" for row in data))
+    return 0
+
+
+def _changed(args: argparse.Namespace) -> Scenario:
+    """The scenario meant by the arguments of `_add_scenario`."""
+    scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
+    fields = {
+        k: getattr(args, k)
+        for k in ("batch", "streams", "inputs", "outputs", "precision", "scheme", "devices", "split")
+    }
+    changes = [f"{k}={v}" for k, v in fields.items() if v is not None]
+    if args.tile:
+        changes.append(f"tile={args.tile}")
+    return apply_all(scenario, changes + args.set)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from engine.evaluate import evaluate
+
+    report = evaluate(_changed(args))
+    if args.csv:
+        writer = csv.DictWriter(sys.stdout, list(report.csv_row()))
+        writer.writeheader()
+        writer.writerow(report.csv_row())
+        return 0
+    emit(report.to_dict(), args.json, () if args.json else _told(report))
+    return 0
+
+
+def _told(report: Any) -> list[str]:
+    from engine.scenario.sentences import amount, percent
+
+    band = report.error_band
+    lines = [
+        f"{report.system_name} · {report.workload_name}",
+        report.verdict.replace("**", ""),
+        f"latency     {amount(report.latency_s, 's')}",
+        f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
+        f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
+        f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else 'not published'}",
+        f"error band  {_band(band)}",
+    ]
+    for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
+        lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")
+    for row in sorted(report.other, key=lambda o: -o.time_s)[:6]:
+        share = percent(row.time_s / report.latency_s)
+        lines.append(f"  {row.name[:34]:34} {amount(row.time_s, 's'):>10} {share:>5}  {row.resource}")
+    return [*lines, f"token       {report.token}"]
+
+
+def _band(band: Any) -> str:
+    from engine.scenario.sentences import percent
+
+    if band.relative is None:
+        return f"{band.label} on this family and kind of network"
+    return f"±{percent(band.relative)} ({band.count} measured results" + (
+        f", {band.recalled} of them recalled)" if band.recalled else ")"
+    )
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from engine.published import summary, validate, write_residuals
+    from engine.published.other_sources import compare
+
+    rows, elsewhere = validate(), compare()
+    if args.write:
+        write_residuals(rows, elsewhere)
+    emit(elsewhere if args.elsewhere else rows, args.json, () if args.json else summary(rows, elsewhere))
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from engine.cli.bench import collect, markdown
+
+    if args.markdown:
+        writable(Path(args.markdown), True)
+    rows = collect(args.only)
+    if args.markdown:
+        with beside(Path(args.markdown)) as fresh:
+            fresh.write_text(markdown(rows))
+    emit(rows, args.json, markdown(rows).splitlines())
+    return 0
+
+
+def _add_scenario(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", help="token, URL, preset:ID, or a YAML/JSON file")
+    parser.add_argument("--system")
+    parser.add_argument("--workload")
+    for name in ("batch", "streams", "inputs", "outputs", "devices", "split", "precision", "scheme", "tile"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser with every subcommand."""
+    parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    p = commands.add_parser("list", help="ids of systems, devices, links, nics, workloads, presets or families")
+    p.add_argument("what", choices=_KINDS)
+    p.set_defaults(run=_list)
+    p = commands.add_parser("evaluate", help="one scenario: latency, throughput, power, cost, and why")
+    _add_scenario(p)
+    p.add_argument("--csv", action="store_true")
+    p.set_defaults(run=_evaluate)
+    add_machine(commands, _add_scenario, _changed)
+    add_traffic(commands, _add_scenario, _changed)
+    add_sweep(commands)
+    add_edge(commands, _add_scenario, _changed)
+    add_measure(commands)
+    add_op(commands)
+    add_plan(commands)
+    p = commands.add_parser("validate", help="every published figure beside its prediction")
+    p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
+    p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
+    p.set_defaults(run=_validate)
+    p = commands.add_parser("bench", help="ratios against libraries and limits, measured side by side")
+    p.add_argument("--only", help="benchmark files whose name holds this")
+    p.add_argument("--markdown", metavar="FILE", help="also write the table there")
+    p.set_defaults(run=_bench)
+    for sub in commands.choices.values():
+        sub.add_argument("--json", action="store_true", help="machine-readable, SI units in the keys")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    if sys.stdout is None:
+        sys.stderr.write("stdout is closed: there is nowhere to answer\n")
+        return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another instead of nothing
+    problems = (*default_catalog().problems, *default_zoo().problems)
+    for problem in problems[:_PROBLEMS]:
+        sys.stderr.write(f"{problem}\n")
+    if len(problems) > _PROBLEMS:
+        sys.stderr.write(f"and {len(problems) - _PROBLEMS:,} more files that can't be used\n")
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except (ScenarioError, Unsupported, SpecError, WorkloadError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except BrokenPipeError:  # the reader has seen enough; what is left in the buffer must not be tried again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        sys.stderr.write(f"{error.filename or 'stdout'} can't be used: {error.strerror or error}\n")
+        return 2

@@ -1,0 +1,162 @@
+"""``python -m engine measure | calibrate``: kernels and networks on this host, and the host as a device."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.cli.output import emit
+from engine.cli.trained import STUDIES, study
+from engine.scenario.sentences import amount, percent
+
+__all__ = ["add_measure"]
+
+
+def add_measure(commands: Any) -> None:
+    """Register both commands."""
+    p = commands.add_parser("measure", help="run a kernel or a network on this host: time, rates, error")
+    p.add_argument("kernel", nargs="?", help="a kernel's name; `list` prints them")
+    p.add_argument("--workload", help="a network of the zoo instead of one kernel")
+    p.add_argument("--zoo", action="store_true", help="every network that fits, measured and predicted: a table")
+    p.add_argument("--shape", help="extents as 512x1024x1024; the kernel's own when left out")
+    p.add_argument("--precision", help="format of the weights")
+    p.add_argument("--batch", type=int, help="of a network; its own when left out")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--repeats", type=int, default=15)
+    p.add_argument("--seconds", type=float, default=2.0, help="longest time spent sampling (default 2)")
+    p.add_argument("--memory-gb", type=float, default=4.0, help="most memory its buffers may take (default 4)")
+    p.set_defaults(run=_said(_measure))
+    p = commands.add_parser("calibrate", help="probe this host and write it into your catalog as `this-host`")
+    p.add_argument("--out", type=Path, help="catalog folder instead of INFERSCAPE_CATALOG or ~/.inferscape/catalog")
+    p.set_defaults(run=_said(_calibrate))
+
+
+def _said(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The command with an operator's refusal as the one sentence that every other mistake gets."""
+
+    def run(args: argparse.Namespace) -> int:
+        from engine.host.measure import MeasureError
+        from engine.kernels.threads.ranges import KernelError
+
+        try:
+            return command(args)
+        except KernelError as error:
+            raise MeasureError(str(error)) from None
+
+    return run
+
+
+def _measure(args: argparse.Namespace) -> int:
+    from engine.host.measure import KERNELS, Bounds, MeasureError, host_roofline, kernel_named, measure_kernel, shape_of
+
+    for name, value, most in (("repeats", args.repeats, 1000), ("seconds", args.seconds, 600),
+                              ("memory-gb", args.memory_gb, 1024)):  # fmt: skip
+        if not 0 < value <= most:
+            raise MeasureError(f"{name} is {value}; allowed: above 0, at most {most}")
+    bounds = Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
+    if args.zoo:
+        return _zoo(args, bounds)
+    if args.workload:
+        return _network(args, bounds)
+    if args.kernel in STUDIES:
+        data, lines = study(args)
+        return emit(data, args.json, lines)
+    if args.kernel == "list":
+        rows = [{"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
+                for k in KERNELS.values()]  # fmt: skip
+        told = [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows]
+        return emit(rows, args.json, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
+    if args.batch is not None:
+        raise MeasureError(f"batch is {args.batch} beside a kernel, which has a --shape; only networks have a batch")
+    if not args.kernel:
+        raise MeasureError(f"kernel is missing: name one of {', '.join(KERNELS)}, or give --workload")
+    entry = kernel_named(args.kernel)
+    shape = shape_of(entry, args.shape)
+    found = measure_kernel(
+        entry.name, shape, args.precision or entry.precisions[0], args.threads, repeats=args.repeats, bounds=bounds,
+        roofline=host_roofline(),
+    )  # fmt: skip
+    low, high = found.time.quartiles
+    lines = [
+        f"{entry.title}, {' x '.join(map(str, shape))}, {found.precision}, {found.threads} thread(s), {found.isa}",
+        f"time        {amount(found.time.median, 's')} (half of {len(found.time.samples)} samples within "
+        f"{amount(low, 's')} to {amount(high, 's')})",
+        f"achieved    {amount(found.rate, 'FLOP/s')}, {amount(found.traffic, 'B/s')}",
+    ]
+    if found.peak is not None and found.bandwidth is not None and found.roof_share is not None:
+        lines.append(f"roofs       {amount(found.peak, 'FLOP/s')}, {found.level} {amount(found.bandwidth, 'B/s')}: "
+                     f"{percent(found.roof_share)} of what they allow")  # fmt: skip
+    if found.error is not None:
+        lines.append(f"error       {found.error:.2g} of the signal, against float64")
+    if found.library is not None:
+        ratio = found.library.median / found.time.median
+        lines.append(f"numpy FP32  {amount(found.library.median, 's')}, {ratio:.3g} times our time")
+    return emit(found.to_dict(), args.json, lines)
+
+
+def _network(args: argparse.Namespace, bounds: Any) -> int:
+    from engine.host.measure import measure_workload
+
+    found = measure_workload(
+        args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
+    )
+    low, high = found.time.quartiles
+    lines = [
+        f"{found.workload}, {found.precision}, batch {found.batch}, {found.threads} thread(s), {found.isa}",
+        f"time        {amount(found.time.median, 's')} ({amount(low, 's')} to {amount(high, 's')}), "
+        f"{amount(found.rate, 'FLOP/s')}",
+        f"error       {found.error or 0:.2g} of the signal against float64, of the worst operator",
+        *found.notes,
+    ]
+    timed = sorted((op for op in found.ops if op.time_s), key=lambda op: -(op.time_s or 0.0))
+    lines += [f"  {op.name[:30]:30} {amount(op.time_s or 0.0, 's'):>10}  {op.kernel}" for op in timed[:12]]
+    lines += [f"  {op.name[:30]:30} {'not run':>10}  {op.reason}" for op in found.missing]
+    return emit(found.to_dict(), args.json, lines)
+
+
+def _zoo(args: argparse.Namespace, bounds: Any) -> int:
+    from engine.host.calibrate import host
+    from engine.host.measure.compare import compare, summary
+
+    def told(id: str, at: int, of: int) -> None:
+        sys.stderr.write(f"\r{at + 1} of {of}  {id:32}")
+        sys.stderr.flush()
+
+    wanted = [args.workload] if args.workload else None
+    precision = args.precision or "fp32"
+    rows = compare(*host(), wanted, precision, args.threads, bounds=bounds, progress=told)
+    sys.stderr.write("\n")
+    lines = [f"{'network':24} {'measured':>10} {'predicted':>10} {'error':>6}  furthest off"]
+    for row in rows:
+        if row.error is None:
+            continue
+        times = [amount(seconds or 0.0, "s") for seconds in (row.measured_s, row.predicted_s)]
+        off = row.widest
+        where = f"{off.kernel} {off.predicted_s / off.measured_s - 1:+.0%}" if off and off.measured_s else ""
+        lines.append(f"{row.workload:24} {times[0]:>10} {times[1]:>10} {row.error:+6.0%}  {where}")
+    lines += [f"{row.workload:24} not measured: {row.reason}" for row in rows if row.error is None]
+    lines += ["", summary(rows)]
+    return emit({"summary": summary(rows), "rows": [row.to_dict() for row in rows]}, args.json, lines)
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    from engine.host.calibrate import calibrate
+
+    device, path, roofline, found = calibrate(args.out)
+    data: dict[str, Any] = {"device": device.id, "file": str(path), "spec": device.model_dump(mode="json")}
+    bf16 = f", {amount(roofline.bf16, 'FLOP/s')} BF16" if roofline.bf16 is not None else ""
+    lines = [
+        f"{device.name}: written to {path}",
+        f"peaks       {amount(roofline.fp32, 'FLOP/s')} FP32{bf16}, {amount(roofline.int8, 'OP/s')} INT8, one thread",
+        f"caches      L1 {amount(roofline.l1, 'B/s')}, L2 {amount(roofline.l2, 'B/s')}, "
+        f"L3 {amount(roofline.l3, 'B/s')}",
+        f"DRAM        {amount(roofline.dram, 'B/s')} read, {amount(roofline.triad, 'B/s')} triad, "
+        f"{amount(roofline.gather, 'line/s')} at random",
+        f"a product   {percent(found.gemm)} of the peak; a call {amount(found.call, 's')}, "
+        f"all threads {amount(roofline.dispatch, 's')}",
+        f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
+    ]
+    return emit(data, args.json, lines)

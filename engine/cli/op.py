@@ -1,0 +1,133 @@
+"""``python -m engine op``: one operator on one device, or a table of them, predicted with a bound and a band."""
+
+from __future__ import annotations
+
+import argparse
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.cli.output import emit
+from engine.host.files import beside, writable
+from engine.scenario import ScenarioError
+from engine.scenario.sentences import amount, percent
+
+__all__ = ["add_op"]
+
+
+def add_op(commands: Any) -> None:
+    """Register the command."""
+    p = commands.add_parser("op", help="one operator on one GPU, or a table of them: time, bound, band")
+    p.add_argument("operator", nargs="?", help="gemm and its like; a table's kind is its file's name")
+    p.add_argument("--device", help="part of the catalog, or as others call it; for a table without a device column")
+    p.add_argument("--shape", help="extents as 4096x4096x8192, in the order the operator's columns have")
+    p.add_argument("--precision", help="format of the operator: bfloat16, fp8, fp8_block, nvfp4, ...")
+    p.add_argument("--runtime", default="trtllm", help="whose kernels: trtllm, sglang or vllm (default trtllm)")
+    p.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=VALUE", help="any other column")
+    p.add_argument("--from", dest="source", type=Path, metavar="FILE", help="a .csv or .csv.xz of operators, one a row")
+    p.add_argument("--kind", help="what the rows of --from are, where the file's name does not say it")
+    p.add_argument("--out", type=Path, metavar="FILE", help="every row back with its prediction")
+    p.add_argument(
+        "--cold", action="store_true", help="weights come from DRAM, as in a network; else an L2 as measured"
+    )
+    p.add_argument("--force", action="store_true", help="replace the file of --out where there is one")
+    p.set_defaults(run=_op)
+
+
+def _op(args: argparse.Namespace) -> int:
+    from engine.devices.gpu.operators.rows import RowsError
+
+    try:
+        return _table(args) if args.source is not None else _one(args)
+    except RowsError as error:
+        raise ScenarioError(str(error)) from None
+
+
+def _one(args: argparse.Namespace) -> int:
+    from engine.devices.gpu.operators.predict import predict
+    from engine.devices.gpu.operators.rows import RowsError, checked, kind_named
+
+    if args.operator is None or args.device is None or args.shape is None:
+        raise RowsError("an operator, --device and --shape are needed, or a table with --from")
+    if args.kind is not None or args.out is not None:
+        name, value = ("kind", args.kind) if args.kind is not None else ("out", args.out)
+        raise RowsError(f"--{name} is {str(value)[:60]!r} without --from, the table it belongs to")
+    kind = kind_named(args.operator)
+    extents = args.shape.lower().split("x")
+    if len(extents) != len(kind.shape):
+        raise RowsError(f"shape is {args.shape[:60]!r}: {kind.name} needs {'x'.join(kind.shape)}")
+    row = {"device": args.device, "framework": args.runtime, kind.format: args.precision or "bfloat16"}
+    row |= dict(zip(kind.shape, extents, strict=True))
+    for pair in args.extra:
+        name, sign, value = pair.partition("=")
+        if not sign:
+            raise RowsError(f"--with is {pair[:60]!r}; NAME=VALUE is allowed")
+        row[name] = value
+    texts, numbers = checked(kind, {name: [value] for name, value in row.items()})
+    found = predict(kind, texts, numbers, args.cold)
+    if found.why[0]:
+        raise RowsError(found.reasons[found.why[0]])
+    seconds, bound, low, high = (float(column[0]) for column in (found.seconds, found.bound, found.low, found.high))
+    data = {
+        "kind": kind.name, **row, "predicted_us": seconds * 1e6, "bound_us": bound * 1e6,
+        "bound_by": str(found.bound_by[0]), "band_low_us": _known(low), "band_high_us": _known(high),
+    }  # fmt: skip
+    lines = [
+        f"{kind.title} on {args.device}: {args.shape}, {row[kind.format]}",
+        f"predicted   {amount(seconds, 's')}",
+        f"bound       {amount(bound, 's')} by {found.bound_by[0]}",
+        f"90% band    {amount(low, 's')} to {amount(high, 's')}" if isfinite(low) else "90% band    no evidence",
+    ]
+    return emit(data, args.json, lines)
+
+
+def _known(seconds: float) -> float | None:
+    """Microseconds, or None for a figure there is no evidence for."""
+    return seconds * 1e6 if isfinite(seconds) else None
+
+
+def _table(args: argparse.Namespace) -> int:
+    from engine.devices.gpu.operators.predict import predict
+    from engine.devices.gpu.operators.rows import RowsError, checked, kind_named, read_rows, write_rows
+
+    for name, value in (("an operator", args.operator), ("--shape", args.shape), ("--precision", args.precision)):
+        if value is not None:
+            raise RowsError(f"{name} is {value[:60]!r} beside --from, whose rows say it: give one of the two")
+    if args.out is not None:
+        writable(args.out, args.force)
+    kind = kind_named(args.kind or args.source.name.split(".")[0])
+    table = read_rows(args.source)
+    if args.device is not None and "device" in table.columns:
+        raise RowsError(f"--device is {args.device[:60]!r} beside a device column: give one of the two")
+    texts, numbers = checked(kind, table.columns, args.device)
+    found = predict(kind, texts, numbers, args.cold)
+    if args.out is not None:
+        with beside(args.out) as fresh:
+            write_rows(fresh, table, found)
+    done = found.why == 0
+    data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(done.sum())}
+    data["skipped"] = {why: int((found.why == i).sum()) for i, why in enumerate(found.reasons) if i}
+    lines = [f"{kind.name}: {data['predicted']} of {data['rows']} rows predicted"]
+    lines += [f"  {count} skipped: {why}" for why, count in data["skipped"].items()]
+    if "time_us" in table.columns and done.any():
+        data |= _errors(found, np.array(list(map(float, table.columns["time_us"]))) * 1e-6, done)
+        lines += [
+            f"  error       half within {percent(data['error_median'])}, 90% within {percent(data['error_p90'])}",
+            f"  bias        {data['bias']:+.1%}; {percent(data['in_band'])} of the measurements lie in the band",
+        ]
+    return emit(data, args.json, lines)
+
+
+def _errors(found: Any, measured: np.ndarray, done: np.ndarray) -> dict[str, float]:
+    """How far predictions are from figures measured above zero: |predicted / measured - 1|."""
+    use = done & (measured > 0.0)
+    if not use.any():
+        return {"error_median": 0.0, "error_p90": 0.0, "bias": 0.0, "in_band": 0.0}
+    error = found.seconds[use] / measured[use] - 1.0
+    held = (found.low[use] <= measured[use]) & (measured[use] <= found.high[use])
+    return {
+        "error_median": float(np.median(np.abs(error))), "error_p90": float(np.quantile(np.abs(error), 0.9)),
+        "bias": float(np.median(error)), "in_band": float(held.mean()),
+    }  # fmt: skip

@@ -1,0 +1,85 @@
+"""``python -m engine plan``: the mixed-precision workflow on kernels, and the scenario its plan makes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from engine.cli.output import emit
+from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.sentences import amount
+
+__all__ = ["add_plan"]
+
+
+def add_plan(commands: Any) -> None:
+    """Register the command."""
+    p = commands.add_parser("plan", help="search a precision for every layer until a service's metric holds")
+    p.add_argument("study", help="recommendation, text or classification")
+    p.add_argument("--bound", type=float, help="largest loss of the metric, as a share; the document's when left out")
+    p.add_argument("--wide", default="fp16", help="what stays wide: fp16 (default) or bf16")
+    p.add_argument("--repeats", type=int, default=5, help="timed runs of each layer and format (default 5)")
+    p.set_defaults(run=_plan)
+
+
+def _scenario(workload: str) -> Scenario:
+    from engine.resolve.choices import default_scenario
+
+    return default_scenario("fb-node" if "dlrm" in workload else "fb-card", workload)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from engine.evaluate import evaluate
+    from engine.numerics.formats import NumericsError
+    from engine.numerics.workflow import STUDIES, in_scenario, study
+
+    try:
+        found = study(args.study, args.bound, args.wide, args.repeats)
+    except NumericsError as error:
+        raise ScenarioError(str(error)) from None
+    kind = STUDIES[args.study]
+    planned = in_scenario(found, _scenario(kind.workloads[0]))
+    report = evaluate(planned)
+    steps = [
+        {
+            "operator": step.operator,
+            "precision": step.precision,
+            "own_error": step.own_error,
+            "tuning_loss": step.tuning_loss,
+            "held_out_loss": step.held_out_loss,
+            "time_s": step.time,
+        }
+        for step in found.plan.steps
+    ]
+    data = {
+        "study": args.study,
+        "metric": kind.metric,
+        "bound": found.bound,
+        "met": found.met,
+        "untouched_loss": found.untouched_loss,
+        "precision": dict(found.plan.precision),
+        "reference_time_s": found.plan.reference_time,
+        "steps": steps,
+        "workload": kind.workloads[0],
+        "latency_s": report.latency_s,
+        "token": encode(planned),
+    }
+    lines = [
+        f"{kind.title}: {kind.metric} at most {100 * found.bound:g}%",
+        f"{'operator':16} {'to':10} {'own error':>10} {'tuning':>9} {'held out':>9} {'time':>9}",
+    ]
+    for step in found.plan.steps:
+        held = "" if step.held_out_loss is None else f"{100 * step.held_out_loss:.4f}%"
+        own = "" if step.own_error is None else f"{step.own_error:.2e}"
+        name = "all of those" if step.operator == "*" else step.operator
+        lines.append(
+            f"{name:16} {step.precision:10} {own:>10} {100 * step.tuning_loss:8.4f}% {held:>9} "
+            f"{amount(step.time, 's'):>9}"
+        )
+    lines += [
+        f"{'met' if found.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
+        "plan        " + ", ".join(f"{op} {format}" for op, format in found.plan.precision.items()),
+        f"scenario    {report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
+        f"token       {encode(planned)}",
+    ]
+    return emit(data, args.json, lines)

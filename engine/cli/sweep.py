@@ -1,0 +1,108 @@
+"""``python -m engine sweep SPACE.yaml``: the front of a space of designs, each row with the token of its scenario."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+
+from engine.cli.output import emit
+from engine.host.files import beside, writable
+from engine.kernels.jit import pool_size
+from engine.scenario import ScenarioError
+
+__all__ = ["add_sweep"]
+
+_TOLD = 100  # prices of a table from which their making is told
+
+
+@contextmanager
+def _executor(kind: str) -> Iterator[Executor | None]:
+    """Where chunks run; None is the pool of this process. Dask joins the cluster of DASK_SCHEDULER_ADDRESS, or
+    starts one on this machine."""
+    if kind == "serial":
+        with ThreadPoolExecutor(1) as one:
+            yield one
+    elif kind == "processes":
+        with ProcessPoolExecutor(pool_size(), mp_context=get_context("spawn")) as processes:
+            yield processes
+    elif kind == "dask":
+        try:
+            client = import_module("distributed").Client
+        except ImportError:
+            raise ScenarioError("--executor dask needs the package distributed, which is not installed") from None
+        with client(dashboard_address=None) as cluster:
+            yield cluster.get_executor()
+    else:
+        yield None
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    from engine.sweep import objectives_of, space_of, sweep, table_rows, write_rows
+
+    if args.top < 0:
+        raise ScenarioError(f"top is {args.top}; a whole number of at least 0 is allowed")
+    for path in filter(None, (args.out, args.table, args.top_out)):
+        if Path(path).suffix not in (".csv", ".parquet"):
+            raise ScenarioError(f"{Path(path).name[:60]}: .csv and .parquet can be written")
+        writable(Path(path), args.force)
+    space = space_of(args.space)
+    if args.pareto:
+        space = replace(space, objectives=objectives_of(args.pareto))
+    shown = -1
+
+    def progress(done: int, size: int) -> None:
+        nonlocal shown
+        percent = 100 * done // max(size, 1)
+        if sys.stderr.isatty() and percent > shown:
+            shown = percent
+            sys.stderr.write(f"\r{percent}% of {size:,} designs")
+
+    def preparing(at: int, of: int) -> None:
+        if shown < 0 and of >= _TOLD and at % _TOLD == 0 and sys.stderr.isatty():
+            sys.stderr.write(f"\r{at:,} of {of:,} prices made")
+
+    with _executor(args.executor) as executor:
+        result = sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    tables = ((args.out, result.front.rows), (args.table, lambda: table_rows(space)), (args.top_out, result.top.rows))
+    for path, rows in tables:
+        if path:
+            with beside(Path(path)) as fresh:
+                write_rows(rows(), fresh)
+    found = result.to_dict()
+    if args.json:
+        return emit({k: v for k, v in found.items() if k != "front" or not args.out}, True, ())
+    counts = result.counts
+    lines = [
+        f"{counts.size:,} designs in {result.seconds:.2f} s, {counts.size / result.seconds:,.0f} a second",
+        f"refused     {counts.refused:,}",
+        f"do not fit  {counts.unfit:,}",
+        *(f"miss {limit}  {n:,}" for limit, n in found["missed"].items()),
+        f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",
+    ]
+    for row in found["front"][: 0 if args.out else 20]:
+        lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()))
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def add_sweep(commands) -> None:
+    """Adds the subcommand."""
+    p = commands.add_parser("sweep", help="every design of a space: its front, with a token a row")
+    p.add_argument("space", help="a YAML file {scenario, axes, constraints, objectives}, or a space's token")
+    p.add_argument("--out", metavar="FILE", help="write the front there, as .csv or .parquet")
+    p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
+    p.add_argument("--top", metavar="K", type=int, default=10, help="keep the K best by the first objective")
+    p.add_argument("--top-out", metavar="FILE", help="write those there, as .csv or .parquet")
+    p.add_argument("--force", action="store_true", help="replace files that are there")
+    p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
+    p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")
+    p.set_defaults(run=_sweep)

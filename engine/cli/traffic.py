@@ -1,0 +1,246 @@
+"""``python -m engine simulate | capacity``: a scenario under load, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.output import emit
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.sentences import amount, percent
+from engine.scenario.token import boundary, brief
+
+if TYPE_CHECKING:  # imported where used: a command line that lists systems should not wait for the event engine
+    from engine.traffic import Arrivals, Sizes
+    from engine.traffic.serving import Offer, Serving
+
+__all__ = ["add_traffic"]
+
+_ARRIVALS = (
+    "poisson, deterministic, gamma:CV, bursty:PEAK:SHARE:SECONDS, diurnal:PERIOD_S:RATE,RATE,... or trace:FILE.csv"
+)
+_LAWS = "fixed:N, uniform:LOW:HIGH, lognormal:MEAN:CV:MOST or mixed:SIZE=WEIGHT,SIZE=WEIGHT,..."
+_SIMULATE = """\
+A request is what `evaluate` prices: the scenario's batch at its lengths. Every figure comes with its 99% confidence
+interval; a load at or above capacity gets one sentence instead of a tail. Same seed, same bits, whatever the threads.
+
+examples:
+  python -m engine simulate preset:brainwave-gru --qps 400 --json
+  python -m engine simulate preset:node-xlmr --qps 150 --max-batch 8 --timeout 0.02 --sizes uniform:20:70 --buckets 2
+  python -m engine simulate preset:dfx-345m --qps 1.2 --output-sizes lognormal:40:0.8:128
+  python -m engine simulate preset:node-dlrm --qps 4000 --arrangement stages --max-batch 2 --timeout 0.0005
+  python -m engine simulate preset:brainwave-gru --qps 3000 --arrangement pool --services 4
+  python -m engine simulate preset:tonic-fc --qps 9000 --arrangement packets --share 0.1 --places 64
+  python -m engine simulate preset:wide-deep-int8 --qps 1500 --arrivals bursty:4:0.1:0.5
+  python -m engine simulate preset:node-xlmr --qps 20 --arrivals trace:requests.csv   # time_s[,size][,output]
+"""
+_CAPACITY = """\
+The highest load inside the SLA with what limits it, then the nodes, racks, power and money for a demand with headroom
+and a failure domain down. Perf/W is at the actual load, idle power included; what is assumed is said.
+
+examples:
+  python -m engine capacity preset:wide-deep-int8 --demand 5000 --sla p99=50ms --json
+  python -m engine capacity preset:dfx-1.5b --demand 20,60,100,40 --sla p95=5s --against preset:v100-1.5b
+  python -m engine capacity preset:v100-1.5b --demand 5 --sla ttft:p99=2s --max-batch 8
+"""
+
+
+def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser], None], scenario: Any) -> None:
+    """Register both commands; ``scenario`` makes a Scenario of parsed arguments."""
+    raw = argparse.RawDescriptionHelpFormatter
+    p = commands.add_parser(
+        "simulate", help="latency distribution of a scenario under a load", epilog=_SIMULATE, formatter_class=raw
+    )
+    add_scenario(p)
+    _add_load(p)
+    p.add_argument("--qps", type=float, required=True, help="requests a second")
+    p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
+    p.set_defaults(run=lambda args: _simulate(args, scenario(args)))
+    p = commands.add_parser(
+        "capacity", help="load inside an SLA, and the nodes, power and money a demand needs", epilog=_CAPACITY,
+        formatter_class=raw,
+    )  # fmt: skip
+    add_scenario(p)
+    _add_load(p)
+    p.add_argument("--demand", required=True, help="peak requests a second, or a day as equal steps: 100,400,250")
+    p.add_argument("--sla", required=True, help="p99=20ms, mean=3us, ttft:p95=300ms")
+    p.add_argument(
+        "--headroom", type=float, default=0.2, help="load on top of the peak to plan for (default 0.2: a fifth more)"
+    )
+    p.add_argument("--survives", default="node", help="none, card, node or rack (default node)")
+    p.add_argument("--node-usd", type=float, help="price of a node where none is published")
+    p.add_argument("--idle-w", type=float, help="power of an idle node where none is published")
+    p.add_argument("--rack-slots", type=int, default=20, help="nodes a rack takes (default 20)")
+    p.add_argument("--rack-w", type=float, default=15_000.0, help="power a rack takes (default 15000)")
+    p.add_argument("--against", action="append", default=[], metavar="SCENARIO",
+                   help="another system at the same SLA and inferences a second; may be repeated")  # fmt: skip
+    p.set_defaults(run=lambda args: _capacity(args, scenario(args)))
+
+
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("load")
+    group.add_argument("--arrivals", default="poisson", help=_ARRIVALS)
+    group.add_argument("--sizes", help=f"sizes of requests: {_LAWS}; default: the scenario's, or the trace's")
+    group.add_argument("--sizes-are", default="inputs", help="what a size is: inputs, items or lookups")
+    group.add_argument("--output-sizes", help="tokens wanted, as --sizes")
+    group = parser.add_argument_group("serving")
+    group.add_argument("--arrangement", default="whole",
+                       help="whole, stages (each with a queue), pool (behind the network) or packets")  # fmt: skip
+    group.add_argument("--max-batch", type=int, default=1, help="requests in a launch, or in a decoder's batch")
+    group.add_argument("--timeout", type=float, default=0.0, help="longest a request waits for its batch [s]")
+    group.add_argument("--buckets", type=int, default=1, help="queues by size; a batch is of one")
+    group.add_argument("--places", type=int, help="waiting places; who finds them taken is turned away")
+    group.add_argument("--services", type=int, default=1, help="copies in a pool")
+    group.add_argument("--share", type=float, default=0.1, help="share of packets that is looked at")
+    group = parser.add_argument_group("simulation")
+    group.add_argument("--requests", type=int, default=200_000)
+    group.add_argument("--seed", type=int, default=0)
+
+
+def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
+    """How requests are served and when they come; a trace's own sizes count where none are given."""
+    from engine.traffic.serving import Serving
+
+    arrivals, sizes, outputs = _arrivals(args.arrivals, qps)
+    given = _law("sizes", args.sizes), _law("output-sizes", args.output_sizes)
+    serving = Serving(
+        args.arrangement, args.max_batch, args.timeout, args.places, args.buckets, args.services, args.share,
+        given[0] or sizes, given[1] or outputs, args.sizes_are, True,
+    )  # fmt: skip
+    return serving, arrivals
+
+
+def _parsed(field: str, text: str, allowed: str, make: Callable[[str, str], Any]) -> Any:
+    """What ``make`` finds in ``kind:rest``; where it finds nothing, one sentence."""
+    refusal = f"{field} is {brief(text, 60)}; it must be {allowed}"
+    with boundary(refusal):
+        found = make(*text.partition(":")[::2])
+        if found is None:
+            raise ScenarioError(refusal)
+        return found
+
+
+def _law(field: str, text: str | None) -> Sizes | None:
+    from engine.traffic import Fixed, LogNormal, Mixed, Uniform
+
+    def make(kind: str, rest: str) -> Sizes | None:
+        parts = rest.split(":")
+        if kind == "fixed":
+            return Fixed(int(rest))
+        if kind == "uniform":
+            low, high = (int(part) for part in parts)
+            return Uniform(low, high)
+        if kind == "lognormal":
+            mean, cv, most = parts
+            return LogNormal(float(mean), float(cv), int(most))
+        if kind == "mixed":
+            pairs = [part.split("=") for part in rest.split(",")]
+            return Mixed(tuple(int(size) for size, _ in pairs), tuple(float(weight) for _, weight in pairs))
+        return None
+
+    return None if text is None else _parsed(field, text, _LAWS, make)
+
+
+def _arrivals(text: str, qps: float) -> tuple[Arrivals, Sizes | None, Sizes | None]:
+    from engine.traffic import Bursty, Deterministic, Diurnal, Gamma, Poisson, read_trace
+
+    def make(kind: str, rest: str) -> tuple[Arrivals, Sizes | None, Sizes | None] | None:
+        if kind == "trace" and rest:
+            trace, sizes, outputs = read_trace(rest)
+            return trace.at(qps), sizes, outputs
+        found: Arrivals | None = None
+        if kind in ("poisson", "deterministic") and not rest:
+            found = Poisson(qps) if kind == "poisson" else Deterministic(qps)
+        elif kind == "gamma":
+            found = Gamma(qps, float(rest))
+        elif kind == "bursty":
+            peak, share, seconds = (float(part) for part in rest.split(":"))
+            found = Bursty(qps, peak, share, seconds)
+        elif kind == "diurnal":
+            period, rates = rest.split(":")
+            found = Diurnal(qps, tuple(float(rate) for rate in rates.split(",")), float(period))
+        return None if found is None else (found, None, None)
+
+    return _parsed("arrivals", text, _ARRIVALS, make)
+
+
+def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
+    from engine.traffic import simulate
+
+    serving, arrivals = _loaded(args, args.qps)
+    system, sizes, outputs = serving.of(scenario)
+    report = simulate(
+        system, arrivals, sizes=sizes, outputs=outputs, requests=args.requests, most=args.most, seed=args.seed
+    )
+    if args.json:
+        return emit(report.as_dict(), True, ())
+    lines = [report.message]
+    tails = {"latency": report.latency, "ttft": report.ttft, "tpot": report.tpot, "passed": report.passed}
+    for name, tail in tails.items():
+        for metric in () if tail is None else ("mean", "p50", "p95", "p99"):
+            e = getattr(tail, metric)
+            high = amount(e.high, "s") if math.isfinite(e.high) else "no upper end"
+            lines.append(f"{name} {metric:4}  {amount(e.value, 's')}  ({amount(e.low, 's')} to {high})")
+    lines += [f"use {percent(use):>5}  {name}" for name, use in report.use.items()]
+    return emit({}, False, [*lines, *report.notes])
+
+
+def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
+    from engine.cli.main import scenario_of
+    from engine.traffic import Demand, SiteFacts, Sla
+    from engine.traffic.serving import compare
+
+    with boundary(f"demand is {brief(args.demand, 60)}; it must be numbers separated by commas"):
+        demand = Demand(tuple(float(part) for part in args.demand.split(",")))
+    sla = Sla.parse(args.sla)
+    serving, arrivals = _loaded(args, demand.peak)
+    if sla.time == "latency":
+        serving = replace(serving, stream=False)
+    costs = scenario.costs
+    site = SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
+    asked = {"this": scenario} | {target: scenario_of(target) for target in args.against}
+    first, *others = compare(
+        asked, serving, sla, Demand(tuple(q * scenario.batch for q in demand.qps)), arrivals, site=site,
+        headroom=args.headroom, survives=args.survives, idle_w=args.idle_w, node_usd=args.node_usd,
+        requests=args.requests, seed=args.seed,
+    )  # fmt: skip
+    if first.plan is None or first.headline is None:
+        raise ScenarioError(first.problem)
+    if args.json:
+        found = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, others)]}
+        return emit(_offer(first) | found, True, ())
+    lines = [f"a node: {first.headline.message}", *_plan(first)]
+    for offer in others:
+        if offer.headline is None or offer.plan is None:
+            lines += ["", f"against {offer.name}: {offer.problem}"]
+        else:
+            lines += ["", f"against {offer.name}: {offer.headline.message}", *_plan(offer)]
+    return emit({}, False, lines)
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    """A system's part of the answer as plain data."""
+    carried = None if offer.headline is None else {k: v for k, v in vars(offer.headline).items() if k != "report"}
+    plan = None if offer.plan is None else offer.plan.as_dict()
+    found = {"node": carried, "plan": plan, "notes": offer.notes}
+    return found | ({"scenario": offer.name, "problem": offer.problem} if offer.name != "this" else {})
+
+
+def _plan(offer: Offer) -> list[str]:
+    plan = offer.plan
+    assert plan is not None
+    lines = [
+        plan.message,
+        f"power       {amount(plan.mean_w, 'W')} over the day, {amount(plan.peak_w, 'W')} at the peak",
+        f"perf/W      {plan.inferences_per_joule:,.4g} inferences/J at this load, idle power and PUE included",
+    ]
+    if plan.capex_usd is not None and plan.usd_per_million is not None:
+        lines += [
+            f"capex       ${plan.capex_usd:,.0f}",
+            f"energy      ${plan.energy_usd_per_year:,.0f} a year",
+            f"a million   ${plan.usd_per_million:,.4g} for 10^6 inferences",
+        ]
+    return [*lines, *offer.notes]

@@ -1,0 +1,51 @@
+"""(workload, system, mapping) -> Plan: laid out as its scheme says, and what the scheme leaves open chosen by price."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.cost.schedule import schedule
+from engine.plan.plan import Plan
+from engine.plan.schemes import open_plan
+from engine.resolve.bind import Bound
+
+__all__ = ["fewer_devices", "make_plan"]
+
+
+def make_plan(bound: Bound) -> Plan:
+    """Plan of a bound scenario; ScenarioError or Unsupported says in one sentence why there is none."""
+    plan = open_plan(bound)
+    return _settled(bound, plan) if plan.options else plan
+
+
+def _settled(bound: Bound, plan: Plan) -> Plan:
+    """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
+
+    def pace(one: Plan) -> tuple[bool, float, float]:
+        times = schedule(bound, one)
+        return any(fit.lacks for stage in times.priced for fit in stage.fits), times.interval_s, times.latency_s
+
+    return min(plan.options, key=pace)
+
+
+def fewer_devices(bound: Bound, latency_s: float) -> str | None:
+    """A sentence where fewer devices that share every operator answer sooner than the scenario's; None: they don't.
+
+    Tried are the powers of two below the scenario's count on which the network fits.
+    """
+    s = bound.scenario
+    if s.scheme != "tensor":
+        return None
+    best, count = latency_s, 0
+    for power in range((s.devices - 1).bit_length()):
+        fewer = replace(bound, scenario=s.with_(devices=2**power, scheme="tensor" if power else "single"))
+        times = schedule(fewer, make_plan(fewer))
+        if times.latency_s < best and all(fit.fits for part in times.priced for fit in part.fits):
+            best, count = times.latency_s, 2**power
+    if not count:
+        return None
+    them = "One device alone" if count == 1 else f"{count} devices alone"
+    return (
+        f"{them} would answer in {best / latency_s:.0%} of the time of {s.devices}: what these exchange takes longer "
+        "than sharing the work saves."
+    )

@@ -1,0 +1,290 @@
+"""Report from what the main path found: rows, breakdown, problems and the sentence on top."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from engine.cost.best_plan import fewer_devices
+from engine.cost.error_bands import error_band
+from engine.cost.power_and_price import Account
+from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
+from engine.cost.schedule import Priced, Schedule
+from engine.devices.common.contract import RESOURCES, Parameter, Span
+from engine.plan.schemes import Plan
+from engine.resolve.bind import Bound, engine_version
+from engine.scenario import encode
+from engine.scenario.sentences import amount, bytes_, level_name, percent
+from hardware_specs.catalog import quantities
+
+__all__ = ["compose"]
+
+
+def _ops(times: Schedule) -> tuple[OpRow, ...]:
+    rows = []
+    for priced in times.priced:
+        for run in priced.runs:
+            seconds = run.cost.seconds * run.passes
+            totals = seconds.sum(axis=1)
+            winners = seconds.argmax(axis=1)
+            job, cost = run.job, run.cost
+            for i, op in enumerate(job.ops):
+                rows.append(
+                    OpRow(
+                        name=op.name,
+                        kind=op.kind,
+                        group=op.group,
+                        phase=job.phase.name,
+                        device=job.device.id,
+                        count=op.layers * op.steps.at(job.batch, job.length, job.context) * run.passes,
+                        time_s=float(totals[i]),
+                        share=float(totals[i]) / times.latency_s if times.latency_s else 0.0,
+                        bound=RESOURCES[winners[i]],
+                        flops=float(cost.flops[i]) * run.passes,
+                        offchip_bytes=float(cost.offchip[i]) * run.passes,
+                        onchip_bytes=float(cost.onchip[i]) * run.passes,
+                        peak_flops_per_s=float(cost.peak[i]),
+                        resources=dict(zip(RESOURCES, map(float, seconds[i]), strict=True)),
+                    )
+                )
+    return tuple(rows)
+
+
+def _other(times: Schedule) -> tuple[Other, ...]:
+    rows: dict[tuple[str, str], float] = {}
+    for priced in times.priced:
+        for run in priced.runs:
+            for name, resource, seconds in run.cost.other:
+                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes
+        for name, resource, seconds in priced.fixed:
+            rows[name, resource] = rows.get((name, resource), 0.0) + seconds
+    for hop, seconds in times.hops:
+        rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
+    return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
+
+
+def _memory(bound: Bound, times: Schedule) -> tuple[MemoryRow, ...]:
+    return tuple(
+        MemoryRow(
+            f"{p.stage.device.name}" + (f" ({p.stage.name})" if len(times.priced) > 1 else ""),
+            fit.level, fit.role, fit.need_bytes, fit.capacity_bytes, fit.holds, fit.required, fit.fits,
+        )
+        for p in times.priced
+        for fit in p.fits
+    )  # fmt: skip
+
+
+def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow, ...]:
+    """Bytes over each kind of link; the utilisation is that of its busier direction, of one of the links alike."""
+    moved: dict[tuple[str, str], float] = defaultdict(float)
+    spent: dict[tuple[str, str], float] = defaultdict(float)
+    load: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    rates: dict[tuple[str, str], float] = {}
+    for hop, seconds in times.hops:
+        key = (hop.wire.link.name, hop.wire.role)
+        moved[key] += hop.bytes_per_message * hop.messages
+        load[key][hop.way] += hop.bytes_per_message * hop.messages / hop.alike
+        spent[key] += seconds
+        rates[key] = hop.wire.link.bandwidth.si * (hop.wire.link.payload.si if hop.wire.link.payload else 1.0)
+    for priced in times.priced:
+        wire = priced.stage.wire
+        if wire is None:
+            continue
+        key = (wire.link.name, wire.role)
+        rates[key] = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+        for run in priced.runs:
+            moved[key] += run.cost.link_bytes * run.passes
+            load[key]["in"] += run.cost.link_bytes * run.passes
+            spent[key] += sum(t for _, r, t in run.cost.other if r == "links") * run.passes
+            spent[key] += float(run.cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
+    per_wire = requests_per_s / max(plan.replicas, 1)
+    return tuple(
+        LinkRow(
+            name, role, moved[name, role], rate, spent[name, role],
+            min(1.0, max(load[name, role].values(), default=0.0) * per_wire / rate),
+        )
+        for (name, role), rate in rates.items()
+    )  # fmt: skip
+
+
+def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
+    """The family's own timeline of the slowest phase, else its ops one after the other."""
+    runs = [run for p in times.priced for run in p.runs]
+    slowest = max(runs, key=lambda r: r.cost.total_s * r.passes)
+    if slowest.cost.timeline:
+        return slowest.cost.timeline, slowest.cost.timeline_of
+    spans, clock = [], 0.0
+    job = slowest.job
+    most = max(op.layers for op in job.ops)
+    for i, op in enumerate(job.ops):
+        if op.layers != most:
+            continue
+        row = slowest.cost.seconds[i] / (op.layers * max(op.steps.at(job.batch, job.length, job.context), 1e-30))
+        spans.append(
+            Span(RESOURCE_NAMES[RESOURCES[row.argmax()]], op.name, clock, float(row.sum()), RESOURCES[row.argmax()])
+        )
+        clock += float(row.sum())
+    kept = sorted(spans, key=lambda s: -s.duration_s)[:32]
+    return tuple(
+        s for s in spans if s in kept
+    ), f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
+
+
+def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
+    found: dict[str, Roofline] = {}
+    for p in sorted(times.priced, key=lambda p: -p.time_s):
+        device = p.stage.device
+        levels = tuple((m.name, m.role, m.bandwidth.si) for m in device.memory if m.bandwidth is not None)
+        found.setdefault(
+            device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels)
+        )
+    return tuple(found.values())
+
+
+def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> tuple[Assumption, ...]:
+    found: dict[str, str] = {}
+    known, asked = bound.graph.positions, bound.scenario.inputs
+    if known and bound.graph.causal:
+        asked += bound.scenario.outputs - 1
+    if known and asked > known:
+        text = (
+            f"{bound.workload.name} has {known:,} learned positions; this request reaches {asked:,}, as if it had more."
+        )
+        found[text] = "assumed"
+    for p in times.priced:
+        for text in p.family.assumptions:
+            found[text] = "derived"
+        for rule in p.family.rules:
+            found[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
+        for parameter in p.family.parameters:
+            found[_tell(parameter, p)] = parameter.basis
+        for run in p.runs:
+            for note in run.cost.notes:
+                found[note] = "derived"
+        for q in quantities(p.stage.device):
+            if q.basis == "assumed":
+                found[f"{p.stage.device.name}: {q.value} ({q.note})"] = "assumed"
+    for number in bound.workload.params.items():
+        if number[1].basis in ("assumed", "calibrated"):
+            found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
+    for text, basis in money.notes:
+        found[text] = basis
+    fewer = fewer_devices(bound, times.latency_s)
+    if fewer is not None:
+        found[fewer] = "derived"
+    for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
+        found[text] = "published"
+    return tuple(Assumption(text, basis) for text, basis in found.items())
+
+
+def _tell(parameter: Parameter, priced: Priced) -> str:
+    value = priced.runs[0].job.model[parameter.name] if priced.runs else parameter.value
+    where = f"; fitted on {', '.join(parameter.claims)}" if parameter.claims else ""
+    return f"{parameter.name} = {value:.4g} {parameter.unit}: {parameter.note}{where}"
+
+
+def _times(ratio: float) -> str:
+    return f"{100 * ratio:.0f}%" if ratio < 100 else f"{amount(ratio, '').strip()} times"
+
+
+def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money: Account) -> tuple[str, ...]:
+    found = []
+    for row in memory:
+        if not row.fits:
+            ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
+            short = amount(row.need_bytes - row.capacity_bytes, "B")
+            where = f"{level_name(row.level)} on {row.device}"
+            found.append(
+                f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
+                f"({_times(row.need_bytes / row.capacity_bytes)})."
+            )
+    limits = bound.scenario.limits
+    if limits.latency_s is not None and latency > limits.latency_s:
+        found.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
+    if limits.power_w is not None and money.power_w is not None and money.power_w > limits.power_w:
+        found.append(f"Power limit exceeded: {amount(money.power_w, 'W')} > {amount(limits.power_w, 'W')}.")
+    if limits.capex_usd is not None and money.capex_usd is not None and money.capex_usd > limits.capex_usd:
+        found.append(f"Budget exceeded: ${money.capex_usd:,.0f} > ${limits.capex_usd:,.0f}.")
+    return tuple(found)
+
+
+def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str, ...]) -> str:
+    """The sentence on top: headline, binding resource with its share, fit, power."""
+    if problems:
+        return problems[0]
+    per, share = report_of["headline"], report_of["share"]
+    text = f"**{per}**, limited by **{RESOURCE_NAMES[report_of['bound']]}** for {percent(share)} of the time."
+    held = [m for m in memory if m.need_bytes > 0 and m.fits and m.need_bytes <= m.capacity_bytes]
+    tight = max(held, key=lambda m: (m.required, m.need_bytes / m.capacity_bytes), default=None)
+    if tight is not None:
+        ratio, unit = bytes_(tight.need_bytes, tight.capacity_bytes)
+        text += (
+            f" {tight.holds[:1].upper()}{tight.holds[1:]} fit, {ratio} {unit} of {level_name(tight.level)} a device."
+        )
+    if report_of["power"] is not None:
+        text += f" {amount(report_of['power'], 'W')}."
+    return text
+
+
+def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report:
+    """The report of a schedule and an account."""
+    s, graph = bound.scenario, bound.graph
+    units = graph.units_per_request.at(s.inputs, s.outputs)
+    ops, other = _ops(times), _other(times)
+    breakdown = {name: times.figure(f"{name}_s") or 0.0 for name in RESOURCES}
+    latency, rate, power = times.latency_s, times.units_per_s, money.power_w
+    memory = _memory(bound, times)
+    problems = _problems(bound, memory, latency, money)
+    bound_by = max(breakdown, key=lambda name: breakdown[name])
+    timeline, timeline_of = _timeline(times)
+    first = times.priced[0]
+    knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
+    tile = first.stage.tile or s.tile
+    if not tile and first.family.tile is not None and first.runs:
+        tile = first.family.tile(first.runs[0].job)
+    per_unit = times.figure("latency_per_unit_s") or 0.0
+    ttft, tpot = times.figure("ttft_s"), times.figure("tpot_s")
+    one = "request" if graph.causal else graph.unit
+    text = f"{amount(latency, 's')} per {f'batch of {s.batch}' if s.batch > 1 else one}"
+    if ttft is not None and tpot is not None:
+        text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"
+    facts = {
+        "headline": text,
+        "share": breakdown[bound_by] / latency if latency else 0.0,
+        "bound": bound_by,
+        "power": power,
+    }
+    return Report(
+        scenario=s,
+        token=encode(s),
+        system_name=bound.system.name,
+        workload_name=bound.workload.name,
+        unit=graph.unit,
+        latency_s=latency,
+        ttft_s=ttft,
+        tpot_s=tpot,
+        latency_per_unit_s=per_unit,
+        throughput_per_s=rate,
+        power_w=power,
+        energy_per_unit_j=times.figure("energy_per_unit_j"),
+        throughput_per_w=times.figure("throughput_per_w"),
+        capex_usd=money.capex_usd,
+        throughput_per_usd=times.figure("throughput_per_usd"),
+        usd_per_million=times.figure("usd_per_million"),
+        bound=bound_by,
+        breakdown=breakdown,
+        ops=ops,
+        other=other,
+        fits=all(row.fits for row in memory),
+        memory=memory,
+        links=_links(plan, times, rate / (units * s.batch) if units else 0.0),
+        timeline=timeline,
+        timeline_of=timeline_of,
+        rooflines=_rooflines(times),
+        tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
+        devices_used=sum(plan.devices_used),
+        assumptions=_assumptions(bound, plan, times, money),
+        error_band=error_band((p.family.kind for p in times.priced), bound.workload.family),
+        problems=problems,
+        verdict=_verdict(facts, memory, problems),
+        versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
+    )

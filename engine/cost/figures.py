@@ -1,0 +1,356 @@
+"""Arithmetic that turns the parts of a plan into its figures: compiled once, for one point and for a million.
+
+`evaluate` calls it on arrays with one column, a sweep on blocks of `WIDTH` columns; every column goes through the same
+operations in the same order, so both find the same bits. Rows are laid out by `Layout`. Estimates, as their parts are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.devices.common.contract import RESOURCES
+from engine.kernels.jit import kernel
+
+__all__ = [
+    "COLUMNS",
+    "GLOBALS",
+    "HOP",
+    "METRICS",
+    "Layout",
+    "column_sums",
+    "column_totals",
+    "exchange_points",
+    "exchange_s",
+    "exchange_wait_s",
+    "settle_money",
+    "settle_times",
+]
+
+N = len(RESOURCES)
+LINKS_ROW, HOST_ROW = RESOURCES.index("links"), RESOURCES.index("host")
+HOP = ("messages", "bytes", "pieces", "start_s", "rate")
+GLOBALS = ("units", "units_batch", "streams", "power", "price", "years", "utilisation", "pue", "kwh")
+UNITS, UNITS_BATCH, STREAMS, POWER, PRICE, YEARS, UTILISATION, PUE, KWH = range(9)
+METRICS = (
+    "latency_s", "interval_s", "ttft_s", "tpot_s", "latency_per_unit_s", "throughput_per_s", "power_w",
+    "energy_per_unit_j", "throughput_per_w", "capex_usd", "throughput_per_usd", "usd_per_million",
+    *(f"{name}_s" for name in RESOURCES),
+)  # fmt: skip
+"""Rows of figures, in order; a figure that does not apply or rests on something unpublished is NaN."""
+(
+    LATENCY, INTERVAL, TTFT, TPOT, PER_UNIT, RATE, POWER_W, ENERGY, PER_WATT, CAPEX, PER_USD, PER_MILLION, BREAKDOWN,
+) = range(13)  # fmt: skip
+COLUMNS = len(METRICS)
+_YEAR_S = 365.25 * 86400.0
+_J_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
+
+    Rows: seconds of each run by resource as its operators add up, then those of no operator, then passes; what each
+    stage pays once a request; the hops (`HOP`); the globals (`GLOBALS`); scratch; the figures (`METRICS`).
+    """
+
+    stage_of: tuple[int, ...]  # of each run
+    decode: tuple[bool, ...]  # whether a run makes output one unit at a time
+    copies: tuple[int, ...]  # of each stage
+    wire_of: tuple[int, ...]  # of each hop: which wire it shares
+    pipelined: bool
+    causal: bool
+    replicas: int
+    alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
+    hidden: tuple[bool, ...] = ()  # of each hop: whether it passes while a slower one does; empty: none
+    shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
+
+    @property
+    def runs(self) -> int:
+        return len(self.stage_of)
+
+    @property
+    def others(self) -> int:
+        """First row of the seconds that belong to no operator."""
+        return N * self.runs
+
+    @property
+    def passes(self) -> int:
+        return 2 * N * self.runs
+
+    @property
+    def fixed(self) -> int:
+        return self.passes + self.runs
+
+    @property
+    def hops(self) -> int:
+        return self.fixed + N * len(self.copies)
+
+    @property
+    def globals(self) -> int:
+        return self.hops + len(HOP) * len(self.wire_of)
+
+    @property
+    def scratch(self) -> int:
+        return self.globals + len(GLOBALS)
+
+    @property
+    def metrics(self) -> int:
+        """First row of the figures, after busy, decode and pass times and those of each stage, hop and wire."""
+        return self.scratch + 3 + (N + 1) * len(self.copies) + 2 * len(self.wire_of)
+
+    @property
+    def stage_times(self) -> slice:
+        """Rows of the time each stage takes within a request."""
+        first = self.scratch + 3 + N * len(self.copies)
+        return slice(first, first + len(self.copies))
+
+    @property
+    def hop_times(self) -> slice:
+        """Rows of the time each hop adds to a request."""
+        return slice(self.stage_times.stop, self.stage_times.stop + len(self.wire_of))
+
+    @property
+    def rows(self) -> int:
+        return self.metrics + COLUMNS
+
+    def facts(self) -> tuple[np.ndarray, ...]:
+        """The fixed facts as arrays, in the order that `settle_times` takes them."""
+        shape = (self.runs, len(self.copies), len(self.wire_of))
+        where = (
+            self.others, self.passes, self.fixed, self.hops, self.globals, self.scratch, self.metrics,
+            int(self.pipelined), int(self.causal), self.replicas,
+        )  # fmt: skip
+        alike = self.alike or (1,) * len(self.wire_of)
+        hidden = self.hidden or (False,) * len(self.wire_of)
+        shares = self.shares or (False,) * len(self.wire_of)
+        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, hidden, shares)
+        return tuple(np.array(values, dtype=np.int64) for values in lists)
+
+
+@kernel
+def column_totals(seconds, out):
+    """Seconds by resource of a pass: adds the operators of ``seconds`` (n_ops, 6), first to last, to ``out`` (6,)."""
+    for j in range(seconds.shape[0]):
+        for r in range(seconds.shape[1]):
+            out[r] += seconds[j, r]
+
+
+def column_sums(seconds: np.ndarray) -> np.ndarray:
+    """Seconds by resource of a pass, operators first to last. [s]"""
+    out = np.zeros(N)
+    column_totals(seconds, out)
+    return out
+
+
+@kernel
+def _over(a, b):
+    """a / b, NaN where there is nothing to divide by."""
+    return a / b if b != 0.0 else np.nan
+
+
+@kernel
+def _hop_s(messages, size, pieces, start_s, rate, busy):
+    """Time a message adds to a request: what comes in pieces hides behind the devices' work, but for the first. [s]"""
+    whole = start_s + size / rate
+    first = start_s + size / pieces / rate
+    return messages * (first + max(0.0, whole - first - busy))
+
+
+@kernel
+def exchange_s(size, steps, rate, latency, start):
+    """Time of a collective: its start, and ``size`` bytes a device in so many steps. [s]"""
+    return start + (size / rate + steps * latency)
+
+
+@kernel
+def exchange_wait_s(seconds, issue):
+    """Time that a collective of so many seconds makes the host wait: what a call of ``issue`` takes beyond it. [s]"""
+    return max(issue - seconds, 0.0)
+
+
+@kernel
+def exchange_points(lo, hi, collectives, supply, totals):
+    """Adds the collectives of a pass to the links and the host of ``totals`` (6, n).
+
+    Rows of ``collectives``: count, then bytes and steps of each of two ways to do it, of which the faster is taken.
+    Rows of ``supply`` (4, n): rate [B/s], latency of a step, start of a collective and host time of its call [s].
+    """
+    for p in range(lo, hi):
+        rate, latency, start, issue = supply[0, p], supply[1, p], supply[2, p], supply[3, p]
+        for j in range(collectives.shape[0]):
+            count = collectives[j, 0]
+            one = exchange_s(collectives[j, 1], collectives[j, 2], rate, latency, start)
+            two = exchange_s(collectives[j, 3], collectives[j, 4], rate, latency, start)
+            seconds = min(one, two)
+            totals[LINKS_ROW, p] += count * seconds
+            totals[HOST_ROW, p] += count * exchange_wait_s(seconds, issue)
+
+
+@kernel
+def _unit_cost(price, power, made, years, pue, kwh):
+    """Cost of a unit of work: the price spread over what is made, and energy. [USD]"""
+    return price / (years * _YEAR_S * made) + power * pue * kwh / _J_PER_KWH / made
+
+
+@kernel
+def _zero(row, n):
+    for p in range(n):
+        row[p] = 0.0
+
+
+@kernel
+def _add(row, more, n):
+    for p in range(n):
+        row[p] += more[p]
+
+
+@kernel
+def _weigh(total, other, passes, stage, pass_s, n):
+    """A run's seconds of one resource: into its stage, all passes; into the time of its pass, one."""
+    for p in range(n):
+        one = total[p] + other[p]
+        stage[p] += one * passes[p]
+        pass_s[p] += one
+
+
+@kernel
+def _decode(pass_s, passes, tpot, decode_s, n):
+    """What a unit of output takes, NaN where no pass makes one."""
+    for p in range(n):
+        none = passes[p] <= 0.0
+        tpot[p] = tpot[p] if none else (pass_s[p] if np.isnan(tpot[p]) else tpot[p] + pass_s[p])
+        decode_s[p] += 0.0 if none else pass_s[p] * passes[p]
+
+
+@kernel
+def _hop(messages, size, pieces, start_s, rate, busy, out, n):
+    for p in range(n):
+        out[p] = _hop_s(messages[p], size[p], pieces[p], start_s[p], rate[p], busy[p])
+
+
+@kernel
+def _load(wire, hop_s, messages, size, rate, alike, n):
+    """A hop's time on its wire, what hides behind the devices' work included; alike wires share it."""
+    for p in range(n):
+        wire[p] += max(hop_s[p], messages[p] * (size[p] / rate[p])) / alike
+
+
+@kernel
+def _part(hop_s, alike, n):
+    """What is waited for where alike wires carry a hop's messages at once."""
+    for p in range(n):
+        hop_s[p] /= alike
+
+
+@kernel
+def _slower(pace, stage_s, copies, n):
+    for p in range(n):
+        pace[p] = max(pace[p], stage_s[p] / copies)
+
+
+@kernel
+def _busier(pace, wire_s, streams, n):
+    """Every stream's requests cross the wires: a request of one stream may start only when all others' have passed."""
+    for p in range(n):
+        pace[p] = max(pace[p], wire_s[p] * streams[p])
+
+
+@kernel
+def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, causal, rate, ttft, per_unit, n):
+    for p in range(n):
+        rate[p] = units_batch[p] * replicas * streams[p] / interval[p]
+        ttft[p] = latency[p] - decode_s[p] if causal else np.nan
+        per_unit[p] = latency[p] / units[p] if causal else latency[p]
+
+
+@kernel
+def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden, shares):
+    """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
+
+    A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
+    loads its wire. When pipelined, the
+    slowest stage or wire sets the interval between requests, else the latency does.
+    """
+    runs, stages, hops = shape[0], shape[1], shape[2]
+    others, passes, fixed, hop0, glob, scratch, metrics = (
+        where[0], where[1], where[2], where[3], where[4], where[5], where[6]
+    )  # fmt: skip
+    pipelined, causal, replicas = where[7] != 0, where[8] != 0, float(where[9])
+    busy, decode_s, pass_s = rows[scratch], rows[scratch + 1], rows[scratch + 2]
+    spent = scratch + 3  # of each stage by resource, then whole stages, hops, wires
+    stage_t = spent + N * stages
+    hop_t = stage_t + stages
+    wire_t = hop_t + hops
+    latency, interval, tpot = rows[metrics + LATENCY], rows[metrics + INTERVAL], rows[metrics + TPOT]
+    for row in range(scratch, metrics + COLUMNS):
+        _zero(rows[row], n)
+    for p in range(n):
+        tpot[p] = np.nan
+    for i in range(runs):
+        s = stage_of[i]
+        _zero(pass_s, n)
+        for r in range(N):
+            _weigh(rows[N * i + r], rows[others + N * i + r], rows[passes + i], rows[spent + N * s + r], pass_s, n)
+        if decode[i] != 0:
+            _decode(pass_s, rows[passes + i], tpot, decode_s, n)
+    for s in range(stages):
+        for r in range(N):
+            _add(rows[spent + N * s + r], rows[fixed + N * s + r], n)
+            _add(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], n)
+            _add(rows[stage_t + s], rows[spent + N * s + r], n)
+        _add(busy, rows[stage_t + s], n)
+    for h in range(hops):
+        a = hop0 + 5 * h
+        _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
+        _load(rows[wire_t + wire_of[h]], rows[hop_t + h], rows[a], rows[a + 1], rows[a + 4], float(alike[h]), n)
+        if hidden[h] != 0:
+            _zero(rows[hop_t + h], n)
+        elif shares[h] != 0:
+            _part(rows[hop_t + h], float(alike[h]), n)
+        _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
+    for r in range(N):
+        _add(latency, rows[metrics + BREAKDOWN + r], n)
+    if pipelined:
+        for s in range(stages):
+            _slower(interval, rows[stage_t + s], float(copies[s]), n)
+        for h in range(hops):
+            _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
+    else:
+        _add(interval, latency, n)
+    _rates(
+        interval, rows[glob + UNITS], rows[glob + UNITS_BATCH], rows[glob + STREAMS], latency, decode_s, replicas,
+        causal, rows[metrics + RATE], rows[metrics + TTFT], rows[metrics + PER_UNIT], n,
+    )  # fmt: skip
+
+
+@kernel
+def _money(rate, power, price, energy, per_watt, per_usd, n):
+    for p in range(n):
+        energy[p] = _over(power[p], rate[p])
+        per_watt[p] = _over(rate[p], power[p])
+        per_usd[p] = _over(rate[p], price[p])
+
+
+@kernel
+def _costs(rate, power, price, years, utilisation, pue, kwh, per_million, n):
+    for p in range(n):
+        made = rate[p] * utilisation[p]
+        per_million[p] = _unit_cost(price[p], power[p], made, years[p], pue[p], kwh[p]) * 1e6
+
+
+@kernel
+def settle_money(rows, n, where):
+    """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published."""
+    glob, metrics = where[4], where[6]
+    rate, power, price = rows[metrics + RATE], rows[glob + POWER], rows[glob + PRICE]
+    _zero(rows[metrics + POWER_W], n)
+    _zero(rows[metrics + CAPEX], n)
+    _add(rows[metrics + POWER_W], power, n)
+    _add(rows[metrics + CAPEX], price, n)
+    _money(rate, power, price, rows[metrics + ENERGY], rows[metrics + PER_WATT], rows[metrics + PER_USD], n)
+    _costs(
+        rate, power, price, rows[glob + YEARS], rows[glob + UTILISATION], rows[glob + PUE], rows[glob + KWH],
+        rows[metrics + PER_MILLION], n,
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""Report: what comes out of an evaluation, with the reason for each number. Everything in SI."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from engine.devices.common.contract import RESOURCES, Span
+from engine.scenario import Scenario
+
+__all__ = [
+    "RESOURCE_NAMES",
+    "Assumption",
+    "ErrorBand",
+    "LinkRow",
+    "MemoryRow",
+    "OpRow",
+    "Other",
+    "Report",
+    "Roofline",
+]
+
+RESOURCE_NAMES: dict[str, str] = {
+    "compute": "compute",
+    "offchip": "off-chip memory",
+    "onchip": "on-chip memory",
+    "links": "links",
+    "host": "host",
+    "overhead": "overhead",
+}
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operator, all its executions of a request together, on the device that holds it."""
+
+    name: str
+    kind: str
+    group: str
+    phase: str
+    device: str
+    count: float  # executions a request
+    time_s: float
+    share: float  # of the request's latency
+    bound: str  # resource its time is spent on
+    flops: float  # done by one device
+    offchip_bytes: float
+    onchip_bytes: float
+    peak_flops_per_s: float  # dense, of one device at the precision used
+    resources: dict[str, float]
+
+    @property
+    def intensity(self) -> float | None:
+        """Arithmetic intensity against off-chip traffic; None where there is none. [FLOP/B]"""
+        return self.flops / self.offchip_bytes if self.offchip_bytes > 0 else None
+
+    @property
+    def peak_used(self) -> float:
+        """Achieved rate over the dense peak. [-]"""
+        return self.flops / (self.time_s * self.peak_flops_per_s) if self.time_s * self.peak_flops_per_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Other:
+    """Time that belongs to no operator."""
+
+    name: str
+    resource: str
+    time_s: float
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    device: str
+    level: str
+    role: str
+    need_bytes: float
+    capacity_bytes: float
+    holds: str
+    required: bool
+    fits: bool
+
+
+@dataclass(frozen=True)
+class LinkRow:
+    name: str
+    role: str
+    bytes_per_request: float
+    bandwidth: float  # usable, one direction [B/s]
+    time_s: float  # on this link within a request's latency
+    utilisation: float  # share of the usable rate used at the reported throughput
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Roofs of one device: its dense peak and the bandwidth of each memory level."""
+
+    device: str
+    format: str
+    peak_flops_per_s: float
+    levels: tuple[tuple[str, str, float], ...]  # name, role, B/s
+
+
+@dataclass(frozen=True)
+class Assumption:
+    text: str
+    basis: str  # published, calibrated, assumed, derived
+
+
+@dataclass(frozen=True)
+class ErrorBand:
+    """90th percentile of the family's residuals on this kind of network, or the fact that there is no evidence."""
+
+    relative: float | None
+    label: str  # validated | recalled | no evidence
+    count: int  # residuals
+    recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
+
+
+@dataclass(frozen=True)
+class Report:
+    scenario: Scenario
+    token: str
+    system_name: str
+    workload_name: str
+    unit: str
+    latency_s: float
+    ttft_s: float | None
+    tpot_s: float | None
+    latency_per_unit_s: float
+    throughput_per_s: float
+    power_w: float | None
+    energy_per_unit_j: float | None
+    throughput_per_w: float | None
+    capex_usd: float | None
+    throughput_per_usd: float | None
+    usd_per_million: float | None
+    bound: str
+    breakdown: dict[str, float]
+    ops: tuple[OpRow, ...]
+    other: tuple[Other, ...]
+    fits: bool
+    memory: tuple[MemoryRow, ...]
+    links: tuple[LinkRow, ...]
+    timeline: tuple[Span, ...]
+    timeline_of: str
+    rooflines: tuple[Roofline, ...]
+    tile: tuple[tuple[str, int], ...]
+    devices_used: int
+    assumptions: tuple[Assumption, ...]
+    error_band: ErrorBand
+    problems: tuple[str, ...]
+    verdict: str
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def roofline(self) -> Roofline:
+        """Roofs of the device that spends most of the time."""
+        return self.rooflines[0]
+
+    def figure(self, name: str) -> float | None:
+        """A figure as a limit or an objective names it: a field, or a resource's seconds (``links_s``); None where
+        there is none."""
+        resource = name.removesuffix("_s")
+        return self.breakdown[resource] if resource in self.breakdown else getattr(self, name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
+        out = asdict(self)
+        out["scenario"] = self.scenario.model_dump(mode="json")
+        for row, op in zip(out["ops"], self.ops, strict=True):
+            row["intensity_flop_per_b"] = op.intensity
+            row["peak_used"] = op.peak_used
+            row["resources"] = {f"{name}_s": op.resources[name] for name in RESOURCES}
+        out["breakdown"] = {f"{name}_s": self.breakdown[name] for name in RESOURCES}
+        return out
+
+    def csv_row(self) -> dict[str, Any]:
+        """One flat row: identity first, then headline metrics, then versions."""
+        s = self.scenario
+        return {
+            "id": f"{s.system}/{s.workload}",
+            "token": self.token,
+            "system": s.system,
+            "workload": s.workload,
+            "batch": s.batch,
+            "streams": s.streams,
+            "inputs": s.inputs,
+            "outputs": s.outputs,
+            "precision": s.precision,
+            "tile": " x ".join(str(v) for _, v in self.tile),
+            "scheme": s.scheme,
+            "devices": s.devices,
+            "latency_s": self.latency_s,
+            "ttft_s": self.ttft_s,
+            "tpot_s": self.tpot_s,
+            "throughput_per_s": self.throughput_per_s,
+            "unit": self.unit,
+            "power_w": self.power_w,
+            "energy_per_unit_j": self.energy_per_unit_j,
+            "throughput_per_w": self.throughput_per_w,
+            "capex_usd": self.capex_usd,
+            "throughput_per_usd": self.throughput_per_usd,
+            "usd_per_million": self.usd_per_million,
+            "bound": self.bound,
+            "fits": self.fits,
+            "error_band": self.error_band.relative,
+            **{f"{name}_s": self.breakdown[name] for name in RESOURCES},
+            **{f"{name}_version": value for name, value in self.versions.items()},
+        }

@@ -1,0 +1,181 @@
+"""What operators demand of a card of cores: work by unit, bytes by memory, kernel starts, and how they are cut up.
+
+A demand depends on the mapping alone, so that a sweep over rates prices it once; `card_cores` times and schedules it.
+Estimates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.common.counts import at as _at
+from engine.kernels.jit import kernel
+from model_zoo import table as T
+
+__all__ = ["DEMANDS", "FIELDS", "TRAITS", "demand_ops"]
+
+# what an op is: columns of a traits array
+UNIT, LANE_READ, LANE_WRITE, LANE_FLOP, COPIES, PASSES, RIDES, LOW, WINDOW, HOST, GROUP = range(11)
+TRAITS = 11
+MATRIX, DEPTHWISE, LANES, COPY, LOOKUP, NOTHING = range(6)  # values of UNIT
+ON_HOST, HOST_MOVES, DECODER = 1.0, 2.0, 3.0  # values of HOST: arithmetic, what it moves too, a unit of its own
+
+# what an op demands of the card for one execution: columns of a demand array
+(
+    MACS_LOW, MACS_WIDE, LANE_OPS, CYCLES, PORT, FAR, STARTS, PIECES, SKEW, RUNS, SEGMENT, WORK, ROOF, NEAR, HOST_OPS,
+    SOLO, BEYOND, PIXELS,
+) = range(18)  # fmt: skip
+DEMANDS = 18
+
+# what the demand reads of a mapping: a record's fields
+FIELDS = (
+    "cores", "ways", "low_bytes", "wide_bytes", "low_macs", "wide_macs", "lanes_low", "space", "split", "copy_rate",
+    "pool_kernel", "pool_cycles", "density", "matrix_fill", "piece_elements",
+)  # fmt: skip
+(
+    CORES, WAYS, LOW_BYTES, WIDE_BYTES, LOW_MACS, WIDE_MACS, LANES_LOW, SPACE, SPLIT, COPY_RATE,
+    POOL_KERNEL, POOL_CYCLES, DENSITY, MATRIX_FILL, PIECE_ELEMENTS,
+) = range(15)  # fmt: skip
+
+# assumed, as nothing published says them; the first two are among the family's assumptions
+ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
+ARRAY_N = 32.0  # filters side by side
+TILE = 32.0  # rows and filters that go to a core together
+LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
+
+
+@kernel
+def _fill(m, n, k, macs):
+    """Share of the array's multipliers that a product of those sides keeps busy: partial tiles in each direction."""
+    rows = max(1.0, np.floor(macs / (ARRAY_K * ARRAY_N)))
+    deep = k / (np.ceil(k / ARRAY_K) * ARRAY_K)
+    wide = n / (np.ceil(n / ARRAY_N) * ARRAY_N)
+    high = m / (np.ceil(m / rows) * rows)
+    return deep * wide * high
+
+
+@kernel
+def _skew(m, columns, pieces, rows):
+    """Time of the busiest core over the mean one: whole tiles first, the last, lower row of tiles into what is left.
+
+    The lower tiles count with their own height (in whole passes of the array), so that a row more is never faster:
+    work times skew is the larger of an even share and the busiest core's tiles, and neither falls with the rows.
+    """
+    whole = columns * np.floor(m / TILE)
+    high = np.ceil(TILE / rows) * rows
+    low = np.ceil((m - np.floor(m / TILE) * TILE) / rows) * rows
+    longest = np.ceil(whole / pieces) * high
+    if low > 0.0:
+        left = columns - (longest / high * pieces - whole) * np.floor(high / low)
+        longest += low * np.ceil(max(left, 0.0) / pieces)
+    return max(1.0, longest * pieces / (columns * np.ceil(m / rows) * rows))
+
+
+@kernel
+def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
+    """What each op asks of one card; fills ``out`` (n_ops, DEMANDS), an execution each.
+
+    Parameters
+    ----------
+    table : (n_ops, COLUMNS) of `model_zoo.table.lower`; traits : (n_ops, TRAITS).
+    bags : (n_ops, 4) of lookups on the busiest card: cycles and kernel starts of its busiest core, bytes of its rows
+        in LPDDR and in the tier behind it.
+    stay : (n_ops,) share of each op's weights that lies on chip.
+    """
+    cores, ways = rec[CORES], rec[WAYS]
+    for j in range(table.shape[0]):
+        unit = traits[j, UNIT]
+        shard = table[j, T.SHARD]
+        share = 1.0 if shard == 0.0 else 1.0 / ways
+        low = traits[j, LOW] > 0.0
+        size = rec[LOW_BYTES] if low else rec[WIDE_BYTES]
+        g = max(1.0, _at(table, j, T.G, batch, length, context))
+        m = _at(table, j, T.M, batch, length, context)
+        n = _at(table, j, T.N, batch, length, context)
+        k = _at(table, j, T.K, batch, length, context)
+        flops = _at(table, j, T.FLOPS, batch, length, context) * share
+        weights = _at(table, j, T.WEIGHTS, batch, length, context)
+        if table[j, T.STORED] > 0.0:  # what many items choose is read once
+            weights = min(weights, table[j, T.STORED])
+        weights *= share
+        reads = _at(table, j, T.READS, batch, length, context) * (1.0 if shard == 1.0 else share)
+        writes = _at(table, j, T.WRITES, batch, length, context) * (1.0 if shard == 3.0 else share)
+        for c in range(DEMANDS):
+            out[j, c] = 0.0
+        out[j, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context) / traits[j, COPIES]
+        out[j, WORK] = flops * traits[j, COPIES]
+        out[j, ROOF] = 2.0
+        out[j, SEGMENT] = traits[j, GROUP]
+        if traits[j, RIDES] > 0.0 and traits[j, LANE_READ] == 0.0:
+            out[j, PIECES] = 0.0
+            continue
+        if traits[j, HOST] > 0.0:
+            if traits[j, HOST] == DECODER:
+                out[j, PIXELS] = flops
+            else:
+                out[j, HOST_OPS] = flops + (reads + writes if traits[j, HOST] == HOST_MOVES else 0.0)
+            out[j, PIECES] = 0.0
+            out[j, ROOF] = 3.0
+            continue
+        pieces = cores
+        skew = 1.0
+        if unit == MATRIX:
+            n_own = np.ceil(n / ways) if shard == 1.0 else n
+            g_own = np.ceil(g / ways) if shard == 2.0 else g
+            k_own = np.ceil(k / ways) if shard == 3.0 else k
+            macs = rec[LOW_MACS] if low else rec[WIDE_MACS]
+            effort = (flops / 2.0) / (_fill(m, n_own, k_own, macs) * rec[MATRIX_FILL])
+            columns = g_own * np.ceil(n_own / TILE)
+            tiles = columns * np.ceil(m / TILE)
+            pieces = min(cores, tiles)
+            skew = _skew(m, columns, pieces, max(1.0, np.floor(macs / (ARRAY_K * ARRAY_N))))
+            out[j, MACS_LOW if low else MACS_WIDE] = effort
+            out[j, ROOF] = 0.0 if low else 1.0
+        elif unit == DEPTHWISE:
+            per_lane = rec[LANES_LOW] if low else 1.0
+            out[j, LANE_OPS] = flops / 2.0 / per_lane
+            pieces = min(cores, g)
+            skew = np.ceil(g / pieces) * pieces / g
+        elif unit == LOOKUP:
+            out[j, CYCLES] = bags[j, 0] * cores
+            out[j, WORK] = flops * traits[j, COPIES]
+        else:
+            elements = max(reads, writes) * traits[j, COPIES]
+            pieces = min(cores, np.ceil(elements / rec[PIECE_ELEMENTS]))
+            if unit == COPY:
+                out[j, CYCLES] = elements / rec[COPY_RATE]
+            elif traits[j, WINDOW] > LARGE_WINDOW and rec[POOL_KERNEL] == 0.0:
+                out[j, CYCLES] = reads * rec[POOL_CYCLES]
+            else:
+                out[j, LANE_OPS] = (
+                    flops * traits[j, LANE_FLOP] + reads * traits[j, LANE_READ] + writes * traits[j, LANE_WRITE]
+                )
+        if rec[SPLIT] == 0.0 and unit != LOOKUP:
+            pieces = 1.0
+            skew = 1.0
+        near = (reads + writes) * size * traits[j, COPIES]
+        far = 0.0
+        if near > rec[SPACE]:  # more than the cores' memories and the cache hold
+            far = near
+        weight_bytes = weights * size * rec[DENSITY]
+        if unit == LOOKUP:
+            far += bags[j, 2]
+            out[j, BEYOND] = bags[j, 3]
+        else:
+            near += weight_bytes
+            far += weight_bytes * (1.0 - stay[j])
+        out[j, PORT] = near
+        out[j, NEAR] = near
+        out[j, FAR] = far
+        out[j, PIECES] = max(1.0, pieces)
+        if traits[j, RIDES] > 0.0:  # a sum in a convolution's kernel: its lane work, no start of its own
+            out[j, STARTS] = 0.0
+        elif unit == LOOKUP:
+            out[j, SOLO] = bags[j, 1]
+        elif traits[j, COPIES] > 1.0:  # many small ones, dealt out over the cores
+            out[j, SOLO] = np.ceil(traits[j, COPIES] * share / cores)
+        elif out[j, PIECES] == 1.0:
+            out[j, SOLO] = traits[j, PASSES]
+        else:
+            out[j, STARTS] = traits[j, PASSES]
+        out[j, SKEW] = skew

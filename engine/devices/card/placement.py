@@ -1,0 +1,128 @@
+"""Where things are on a card: cores of a partition, bytes on each memory level, tables behind LPDDR, units beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.devices.card.graph import DECODED, HOSTED
+from engine.devices.common.contract import Fit, Job
+from engine.devices.common.footprint import footprint
+from engine.scenario.formats import BITS
+from hardware_specs.schema import Card, Device, MemoryLevel
+from model_zoo.ops import Op
+
+__all__ = [
+    "beyond", "card_of", "cores_of", "first_core", "formats", "levels", "onchip_bytes", "partition_of", "place",
+    "table_bits", "unit_of", "wide_format",
+]  # fmt: skip
+
+
+def card_of(device: Device) -> Card:
+    """The spec's many-core card."""
+    assert device.card is not None, device.id
+    return device.card
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """Formats of the matrix engine."""
+    return tuple(card_of(device).mac_per_cycle)
+
+
+def levels(device: Device) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]]:
+    """The largest memory off the chip, and those on it."""
+    far = max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
+    return far, tuple(m for m in device.memory if m.role == "onchip")
+
+
+def onchip_bytes(device: Device, cores: float) -> float:
+    """Capacity of the memories of that many cores and of what they share. [B]"""
+    return sum(m.capacity.si * (cores if m.per == "core" else 1) for m in levels(device)[1])
+
+
+def wide_format(device: Device, format: str) -> str:
+    """Format of what may not run in the scenario's one: itself from 16 bits up, else FP16 where the card has it."""
+    return format if BITS[format] >= 16 else ("fp16" if "fp16" in formats(device) else format)
+
+
+def table_bits(job: Job) -> float:
+    """Stored bits of an element of a lookup table: token tables stay wide, those of a recommendation model need not."""
+    if not any(op.kind == "EmbeddingBag" for phase in job.graph.phases for op in phase.ops):
+        return BITS[wide_format(job.device, job.format)]
+    return job.model["table_bits"] if job.switches["mixed-tables"] else max(8.0, job.model["table_bits"])
+
+
+def partition_of(job: Job) -> int:
+    """Cores of a job's partition, which its streams share. [-]"""
+    cores = int(card_of(job.device).cores.si)
+    bags = any(op.kind == "EmbeddingBag" for op in job.ops)
+    split = job.switches["overlap"] and any(op.kind == "EmbeddingBag" for op in job.phase.ops)
+    net = _net(job)
+    if (split and len(job.ops) < len(job.phase.ops)) or net:
+        first = min(max(job.tile[0] if job.tile else cores // 3, 1), cores - 1)
+        cores = first if bags or net == 1 else cores - first
+    return cores
+
+
+def cores_of(job: Job) -> int:
+    """Cores a job may use: an equal share of its partition. [-]"""
+    return max(1, partition_of(job) // job.streams)
+
+
+def first_core(job: Job) -> int:
+    """The first of the cores a job may use. [-]"""
+    cores = int(card_of(job.device).cores.si)
+    bags = any(op.kind == "EmbeddingBag" for op in job.ops)
+    later = cores_of(job) * job.streams < cores and not bags and (_net(job) != 1)
+    return cores - cores_of(job) * job.streams if later else 0
+
+
+def _net(job: Job) -> int:
+    """Which of two nets around host work a job is: 1, 2, or 0 where there are not two."""
+    inside = [j for j, op in enumerate(job.phase.ops) if op.kind == "NonMaxSuppression"]
+    if not job.switches["two-nets"] or not inside or len(job.ops) == len(job.phase.ops):
+        return 0
+    return 1 if job.ops[0] in job.phase.ops[: inside[0]] else 2
+
+
+def unit_of(op: Op, switches: Mapping[str, bool]) -> str:
+    """Who runs an operator when its work is pipelined apart: the card, the host or a video decoder."""
+    if op.attribute(DECODED):
+        return "decoder"
+    if op.kind == "Preprocess" or op.attribute(HOSTED) or (op.kind == "NonMaxSuppression" and switches["two-nets"]):
+        return "host"
+    return "device"
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit)."""
+    need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
+    far, near = levels(job.device)
+    holds = "tables, weights and activations" if need.tables else "weights and activations"
+    spilled = _spill(job) if job.switches["nvm-tier"] else 0.0
+    fits = [Fit(far.name, far.role, need.total - spilled, far.capacity.si, holds, state_bytes=need.state)]
+    if job.switches["nvm-tier"] and need.tables:
+        fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
+    if near:
+        fits.append(
+            Fit("sram and cache", "onchip", need.weights + need.activations,
+                onchip_bytes(job.device, partition_of(job)), "dense weights and activations", required=False)
+        )  # fmt: skip
+    return tuple(fits)
+
+
+def beyond(job: Job) -> tuple[int, int, float]:
+    """Tables of a job that lie in the tier behind LPDDR, all its tables, and the bytes of one. [-], [-], [B]"""
+    need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
+    bags = [op for op in job.ops if op.kind == "EmbeddingBag"]
+    if not bags or not job.switches["nvm-tier"]:
+        return 0, sum(op.layers for op in bags), 0.0
+    each = bags[0].stored * table_bits(job) / 8
+    room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables))
+    tables = bags[0].layers
+    return max(0, tables - int(room // each) * job.ways), tables, each
+
+
+def _spill(job: Job) -> float:
+    """Bytes of tables of one card that LPDDR has no room for, whole tables. [B]"""
+    tables, _, each = beyond(job)
+    return tables * each / job.ways

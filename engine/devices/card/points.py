@@ -1,0 +1,313 @@
+"""The schedule of `card_cores` at many design points, eight side by side: the same bits as one by one.
+
+Which operator goes next and which of two moments comes first depends on the rates, yet seldom differs between points
+that lie next to each other. So one point's order is found, the points that share it are scheduled together, and so on
+until none is left. Two facts make the order cheap. An operator's path to the end is no shorter than that of what waits
+for it and its number is lower, so the ready operator with the longest path is simply the next by path, then number. And
+pieces that always take the core that is free first need no names of cores: their free times in order are enough.
+Estimates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.card import cores as C
+from engine.devices.card import demand as D
+from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
+from engine.kernels.jit import kernel
+
+__all__ = ["supply_block"]
+
+
+@kernel
+def _seconds(demand, rates, piece, far, start):
+    """`card_cores.piece_seconds` at the points of ``rates`` (SUPPLY, LANES), flat."""
+    low_s, wide_s, lane_s = load(rates, C.LOW_S * LANES), load(rates, C.WIDE_S * LANES), load(rates, C.LANE_S * LANES)
+    cycle_s, port_s, far_s = load(rates, C.CYCLE_S * LANES), load(rates, C.PORT_S * LANES), load(rates, C.FAR_S * LANES)
+    start_s, solo_s = load(rates, C.START_S * LANES), load(rates, C.SOLO_S * LANES)
+    beyond_s = load(rates, C.BEYOND_S * LANES)
+    for j in range(demand.shape[0]):
+        at = j * LANES
+        if demand[j, D.PIECES] == 0.0:
+            for array in (piece, far, start):
+                store(array, at, spread(0.0))
+            continue
+        work = (
+            spread(demand[j, D.MACS_LOW]) * low_s
+            + spread(demand[j, D.MACS_WIDE]) * wide_s
+            + spread(demand[j, D.LANE_OPS]) * lane_s
+            + spread(demand[j, D.CYCLES]) * cycle_s
+        )
+        first = spread(demand[j, D.STARTS]) * start_s + spread(demand[j, D.SOLO]) * solo_s
+        slower = larger(work, spread(demand[j, D.PORT]) * port_s)
+        store(start, at, first)
+        store(piece, at, first + slower * spread(demand[j, D.SKEW]) / spread(demand[j, D.PIECES]))
+        store(far, at, larger(spread(demand[j, D.FAR]) * far_s, spread(demand[j, D.BEYOND]) * beyond_s))
+
+
+@kernel
+def _ranks(low, high, piece, far, first, needs, rank):
+    """Longest path to the end from each of the ops low..high."""
+    for j in range(low, high):
+        store(rank, j * LANES, spread(0.0))
+    for j in range(high - 1, low - 1, -1):
+        own = load(rank, j * LANES) + larger(load(piece, j * LANES), load(far, j * LANES))
+        store(rank, j * LANES, own)
+        for e in range(first[j], first[j + 1]):
+            i = needs[e]
+            if low <= i < high:
+                store(rank, i * LANES, larger(load(rank, i * LANES), own))
+
+
+@kernel
+def _by_rank(low, high, rank, lane, order):
+    """Puts ``order[low:high]`` in the order in which a point takes its ops, from one that is nearly right."""
+    for i in range(low + 1, high):
+        j = order[i]
+        own = rank[j * LANES + lane]
+        at = i
+        while at > low:
+            before = order[at - 1]
+            other = rank[before * LANES + lane]
+            if other > own or (other == own and before < j):
+                break
+            order[at] = before
+            at -= 1
+        order[at] = j
+
+
+@kernel
+def _same_order(low, high, rank, order):
+    """Mask of the points that take their ops in that order."""
+    mask = ALL
+    for at in range(low, high - 1):
+        i, j = order[at], order[at + 1]
+        a, b = load(rank, i * LANES), load(rank, j * LANES)
+        mask &= at_least(a, b) if i < j else above(a, b)
+    return mask
+
+
+@kernel
+def _place(low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, held, free, makespan):
+    """`card_cores.list_schedule` in that order, of the points in the mask.
+
+    Fills ``marks``, begin and end of each op, ``held`` and ``makespan``. ``free`` is a ring: where cores are ranked,
+    their free times in order from ``head`` on; else each core's own.
+    """
+    zero = spread(0.0)
+    for c in range(cores):
+        store(free, c * LANES, zero)
+    channel, longest = zero, zero
+    head = 0
+    for step in range(low, high):
+        j = order[step]
+        ready = zero
+        for e in range(first[j], first[j + 1]):
+            if low <= needs[e] < high:
+                ready = larger(ready, load(marks, (2 * needs[e] + 1) * LANES))
+        begin, end, total = ready, ready, zero
+        pieces = int(demand[j, D.PIECES])
+        if pieces > 0:
+            own, arrived = load(piece, j * LANES), zero
+            if demand[j, D.FAR] > 0.0 or demand[j, D.BEYOND] > 0.0:
+                wait = load(far, j * LANES)
+                asked = above(wait, zero)
+                channel = chosen(asked, larger(channel, ready) + wait, channel)
+                arrived = chosen(asked, channel, zero)
+            begin = larger(ready, load(free, head * LANES))
+            end = larger(begin + own, arrived)
+            last = load(free, (head - 1 if head > 0 else cores - 1) * LANES)
+            if not ranked or (pieces <= cores and (at_least(end, last) & mask) == mask):
+                # in turn; of cores in order who goes first is free last again
+                total = end - begin
+                store(free, head * LANES, end)
+                head = head + 1 if head + 1 < cores else 0
+                for _ in range(1, pieces):
+                    started = larger(ready, load(free, head * LANES))
+                    done = larger(started + own, arrived)
+                    store(free, head * LANES, done)
+                    head = head + 1 if head + 1 < cores else 0
+                    total = total + (done - started)
+                    begin, end = smaller(begin, started), larger(end, done)
+            else:
+                for _ in range(pieces):
+                    started = larger(ready, load(free, head * LANES))
+                    done = larger(started + own, arrived)
+                    total = total + (done - started)
+                    end = larger(end, done)
+                    at = head
+                    for _ in range(1, cores):
+                        beyond = at + 1 if at + 1 < cores else 0
+                        other = load(free, beyond * LANES)
+                        store(free, at * LANES, smaller(other, done))
+                        done = larger(other, done)
+                        at = beyond
+                    store(free, at * LANES, done)
+        longest = larger(longest, end)
+        store(marks, 2 * j * LANES, chosen(mask, begin, load(marks, 2 * j * LANES)))
+        store(marks, (2 * j + 1) * LANES, chosen(mask, end, load(marks, (2 * j + 1) * LANES)))
+        store(held, j * LANES, chosen(mask, total, load(held, j * LANES)))
+    store(makespan, 0, chosen(mask, longest, load(makespan, 0)))
+
+
+@kernel
+def _by_time(low, high, marks, lane, events):
+    """Puts begins and ends of ops low..high, ``events[2 * low : 2 * high]``, in a point's order of time."""
+    for i in range(2 * low + 1, 2 * high):
+        event = events[i]
+        moment = marks[event * LANES + lane]
+        at = i
+        while at > 2 * low and marks[events[at - 1] * LANES + lane] > moment:
+            events[at] = events[at - 1]
+            at -= 1
+        events[at] = event
+
+
+@kernel
+def _same_time(low, high, marks, events):
+    """Mask of the points where begins and ends follow each other in that order."""
+    mask = ALL
+    for at in range(2 * low, 2 * high - 1):
+        mask &= at_least(load(marks, events[at + 1] * LANES), load(marks, events[at] * LANES))
+    return mask
+
+
+@kernel
+def _share(low, high, events, mask, demand, marks, held, makespan, share, lasting, active, part, wall):
+    """`card_cores.share_out` along those events, of the points in the mask: fills ``wall``."""
+    zero = spread(0.0)
+    for j in range(low, high):
+        begin, end = load(marks, 2 * j * LANES), load(marks, (2 * j + 1) * LANES)
+        lasting[j] = above(end, begin)
+        store(share, j * LANES, chosen(lasting[j], load(held, j * LANES) / (end - begin), zero))
+        store(part, j * LANES, zero)
+    total = zero
+    running = 0
+    for at in range(2 * low, 2 * high - 1):
+        j = events[at] >> 1
+        if demand[j, D.PIECES] > 0.0:
+            place = running
+            if events[at] & 1:  # it ends
+                running -= 1
+                while active[place - 1] != j:
+                    place -= 1
+                for q in range(place, running + 1):
+                    active[q - 1] = active[q]
+            else:
+                running += 1
+                while place > 0 and active[place - 1] > j:
+                    active[place] = active[place - 1]
+                    place -= 1
+                active[place] = j
+        if running == 0:
+            continue
+        span = load(marks, events[at + 1] * LANES) - load(marks, events[at] * LANES)
+        some = above(span, zero) & mask
+        if some == 0:
+            continue
+        cores = zero
+        for q in range(running):
+            cores = cores + load(share, active[q] * LANES)
+        some &= above(cores, zero)
+        for q in range(running):
+            j = active[q]
+            own = span * load(held, j * LANES) / (load(marks, (2 * j + 1) * LANES) - load(marks, 2 * j * LANES)) / cores
+            own = chosen(some & lasting[j], own, zero)
+            store(part, j * LANES, load(part, j * LANES) + own)
+            total = total + own
+    scale = chosen(above(total, zero), load(makespan, 0) / total, zero)
+    for j in range(low, high):
+        store(wall, j * LANES, chosen(mask, load(part, j * LANES) * scale, load(wall, j * LANES)))
+
+
+@kernel
+def _add_up(demand, rates, piece, far, start, wall, sums):
+    """Adds the seconds of all ops by resource, first to last, to ``sums`` (6, LANES), flat."""
+    zero = spread(0.0)
+    compute, offchip, onchip = load(sums, 0), load(sums, LANES), load(sums, 2 * LANES)
+    host, overhead = load(sums, 4 * LANES), load(sums, 5 * LANES)
+    for j in range(demand.shape[0]):
+        runs = spread(demand[j, D.RUNS])
+        if demand[j, D.HOST_OPS] > 0.0:
+            again = j > 0 and demand[j - 1, D.HOST_OPS] > 0.0  # still there: it was left for the operator before
+            begin = zero if again else load(rates, C.HOST_START_S * LANES)
+            host = host + runs * (spread(demand[j, D.HOST_OPS]) * load(rates, C.HOST_OP_S * LANES) + begin)
+        elif demand[j, D.PIXELS] > 0.0:
+            compute = compute + runs * spread(demand[j, D.PIXELS]) * load(rates, C.PIXEL_S * LANES)
+        elif demand[j, D.PIECES] > 0.0:
+            at = j * LANES
+            own, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
+            busy = own - began
+            port = spread(demand[j, D.PORT]) * load(rates, C.PORT_S * LANES) * spread(demand[j, D.SKEW])
+            port = port / spread(max(demand[j, D.PIECES], 1.0))
+            late = above(load(far, at), own)
+            some = above(own, zero) & ~late
+            moved = at_least(port, busy)
+            offchip = offchip + chosen(late, whole, zero)
+            overhead = overhead + chosen(some, whole * began / own, zero)
+            worked = whole * busy / own
+            onchip = onchip + chosen(some & moved, worked, zero)
+            compute = compute + chosen(some & ~moved, worked, zero)
+    store(sums, 0, compute)
+    store(sums, LANES, offchip)
+    store(sums, 2 * LANES, onchip)
+    store(sums, 4 * LANES, host)
+    store(sums, 5 * LANES, overhead)
+
+
+@kernel
+def _lowest(mask):
+    """The first lane of a mask that is not empty."""
+    lane = 0
+    while mask >> lane & 1 == 0:
+        lane += 1
+    return lane
+
+
+@kernel
+def supply_block(lo, hi, demand, first, needs, cores, ranked, supply, totals):
+    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points) the sums of what `time_ops` gives."""
+    n = demand.shape[0]
+    piece, far, start, wall = np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES)
+    rank, held, share, part = np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES)
+    marks, free, makespan = np.zeros(2 * n * LANES), np.zeros(cores * LANES), np.zeros(LANES)
+    rates, sums = np.zeros(supply.shape[0] * LANES), np.zeros(6 * LANES)
+    order, events, lasting, active = np.arange(n), np.arange(2 * n), np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
+    for point in range(lo, hi, LANES):
+        for lane in range(LANES):
+            at = min(point + lane, hi - 1)  # the last point once more where there are fewer
+            for r in range(supply.shape[0]):
+                rates[r * LANES + lane] = supply[r, at]
+            for r in range(6):
+                sums[r * LANES + lane] = totals[r, at]
+        _seconds(demand, rates, piece, far, start)
+        low = 0
+        while low < n:
+            high = low + 1
+            while high < n and demand[high, D.SEGMENT] == demand[low, D.SEGMENT]:
+                high += 1
+            if ranked:
+                _ranks(low, high, piece, far, first, needs, rank)
+            left = ALL
+            while left != 0:
+                mask, lane = left, _lowest(left)
+                if ranked:
+                    _by_rank(low, high, rank, lane, order)
+                    mask = 1 << lane | left & _same_order(low, high, rank, order)
+                _place(
+                    low, high, order, mask, demand, piece, far, first, needs, cores, ranked, marks, held, free, makespan
+                )
+                left &= ~mask
+            left = ALL
+            while left != 0:
+                lane = _lowest(left)
+                _by_time(low, high, marks, lane, events)
+                mask = 1 << lane | left & _same_time(low, high, marks, events)
+                _share(low, high, events, mask, demand, marks, held, makespan, share, lasting, active, part, wall)
+                left &= ~mask
+            low = high
+        _add_up(demand, rates, piece, far, start, wall, sums)
+        for lane in range(min(LANES, hi - point)):
+            for r in range(6):
+                totals[r, point + lane] = sums[r * LANES + lane]

@@ -1,0 +1,1 @@
+"""What device families share: the contract, counts, footprints, and numbers that are columns."""

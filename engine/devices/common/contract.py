@@ -1,0 +1,310 @@
+"""What every device family offers: the contract between a family's physics and the rest of the engine.
+
+A family is one module of this package that exports ``FAMILY: DeviceFamily``; `engine.devices` lists them. Adding one
+is a YAML, a module and a line there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.devices.common.column import exceeds
+from engine.scenario import ScenarioError
+from hardware_specs.schema import Device, Link
+from model_zoo.ops import Graph, Op, Phase
+
+__all__ = [
+    "RESOURCES",
+    "WIDTH",
+    "DeviceFamily",
+    "Fit",
+    "Halves",
+    "Job",
+    "Knob",
+    "Parameter",
+    "PhaseCost",
+    "Rule",
+    "Span",
+    "Switch",
+    "Unsupported",
+]
+
+RESOURCES: tuple[str, ...] = ("compute", "offchip", "onchip", "links", "host", "overhead")
+"""Columns of every time breakdown: the resource that an op's time is spent on, after overlap."""
+
+WIDTH = 256
+"""Design points that are priced together: a row of them is 2 KiB, so the rows of a plan stay in the nearest cache."""
+
+
+class Unsupported(ValueError):
+    """This device can't run that workload: one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A constant of a cost model that no data sheet prints.
+
+    `basis` is ``calibrated`` (then `claims` names the published figures it was fitted on), ``published`` (then
+    `source` says where), ``assumed`` (then `note` says why) or ``derived`` (then `note` says from what). A scenario may
+    override it within `low` .. `high`.
+    """
+
+    name: str
+    value: float
+    unit: str
+    basis: str
+    note: str
+    claims: tuple[str, ...] = ()
+    source: str = ""
+    low: float = 0.0  # a scenario may set it from here ...
+    high: float = math.inf  # ... to here
+
+    def __post_init__(self) -> None:
+        if self.basis not in ("calibrated", "published", "assumed", "derived"):
+            raise ValueError(f"parameter {self.name!r}: basis {self.basis!r} is not known")
+        if self.basis == "calibrated" and not self.claims:
+            raise ValueError(f"parameter {self.name!r} is calibrated: it names no claims")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a model that was read off published figures, which then validate nothing."""
+
+    text: str
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """An optimisation a user may turn on or off; `applies` says for which networks it can matter (None: all)."""
+
+    name: str
+    label: str
+    help: str
+    default: bool = True
+    applies: Callable[[Graph], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A tiling choice: its name, its label and the values it may take."""
+
+    name: str
+    label: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one device is asked to run: a phase of a network, or its share of one.
+
+    `ways` devices split every shardable op between them; `streams` jobs like this run on the device at once.
+    `ops` is the part of the phase this device holds (all of it unless the network is cut). `resident` is the
+    device-resident parameters of the *whole* network on this device, which decides where weights live. `link` is the
+    wire to its peers. `model` holds the family's parameters by name, already overridden.
+    """
+
+    device: Device
+    phase: Phase
+    ops: tuple[Op, ...]
+    graph: Graph
+    batch: int
+    length: float
+    context: float
+    max_context: float
+    ways: int
+    streams: int
+    format: str
+    tile: tuple[int, ...]
+    switches: Mapping[str, bool]
+    model: Mapping[str, float]
+    link: Link | None = None
+    link_hops: int = 1
+
+    def share(self, work: Callable[[Any], Any]) -> Any:
+        """What a function of a job finds for this one; a sweep asks once for all jobs that it reads alike."""
+        return work(self)
+
+
+@dataclass(frozen=True)
+class Span:
+    """One bar of a timeline: a unit busy with something. Times in seconds from the start of the shown piece."""
+
+    unit: str
+    name: str
+    start_s: float
+    duration_s: float
+    resource: str
+
+
+@dataclass(frozen=True)
+class PhaseCost:
+    """What one pass of a job costs; layers and steps are already multiplied in.
+
+    Attributes
+    ----------
+    seconds : (n_ops, 6) array
+        Time of each op by resource, after overlap, so that everything sums to the pass. [s]
+    flops, peak : (n_ops,) arrays
+        Work done by *this* device, and the dense peak it is held against. [FLOP], [FLOP/s]
+    offchip, onchip : (n_ops,) arrays
+        Bytes this device moved at that level. [B]
+    other : tuple of (name, resource, seconds)
+        Time of a pass that belongs to no op: pipeline fill, synchronisation between devices.
+    link_bytes : float
+        Bytes this device sent to its peers in a pass. [B]
+    """
+
+    seconds: np.ndarray
+    flops: np.ndarray
+    peak: np.ndarray
+    offchip: np.ndarray
+    onchip: np.ndarray
+    other: tuple[tuple[str, str, float], ...] = ()
+    link_bytes: float = 0.0
+    timeline: tuple[Span, ...] = ()
+    timeline_of: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_s(self) -> float:
+        """Time of the pass. [s]"""
+        return float(self.seconds.sum()) + sum(seconds for _, _, seconds in self.other)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Demand on one memory level of one device against its capacity."""
+
+    level: str
+    role: str  # offchip, onchip
+    need_bytes: float
+    capacity_bytes: float
+    holds: str  # what lies there, in words
+    required: bool = True  # False: a cache, which may be smaller than what passes through it
+    state_bytes: float = 0.0  # of the need: what stays from pass to pass (KV cache)
+
+    @property
+    def lacks(self) -> float:
+        """1.0 where the level does not hold what must lie there, else 0.0."""
+        return exceeds(self.need_bytes, self.capacity_bytes) if self.required else 0.0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the level holds what must lie there."""
+        return self.lacks == 0.0
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A price in two halves, so that a sweep over rates asks for a demand once.
+
+    Attributes
+    ----------
+    demand : job -> what its ops ask of the device, the first arguments of `points`: arrays (the first one has a row an
+        op) and plain values. Depends on few rates or none.
+    supply : job -> a rate, for each row of a supply array (seconds per unit of a demand); each reads what it needs.
+    points : compiled (lo, hi, *demand, supply, totals): adds the seconds of all ops, first to last, at the columns
+        lo..hi of ``supply`` (rows, n) to ``totals`` (6, n) by resource; bit-equal to the sums of `price`.
+    other : job -> `PhaseCost.other` of `price`.
+    block : the same as `points` for a price cheaper than the call: compiled (demand, block, lo, hi) on a flat block,
+        whose rows of `engine.cost.figures.WIDTH` points are the supply and then the seconds by resource. None: by
+        `points`.
+    """
+
+    demand: Callable[[Job], tuple[Any, ...]]
+    supply: tuple[Callable[[Job], float], ...]
+    points: Callable[..., None]
+    other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+    block: Callable[..., None] | None = None
+
+
+@dataclass(frozen=True)
+class DeviceFamily:
+    """The functions and lists a family provides.
+
+    Attributes
+    ----------
+    kind : name of the spec's `kind`.
+    formats : device -> formats its units run, best first; these are what a user may pick.
+    peak : (device, format) -> dense peak of one device, derived from the block a user may override. [FLOP/s]
+    supports : (device, graph, format) -> None, or a sentence why it can't run.
+    place : job -> demand on each memory level, for capacity and for where weights are read from.
+    price : job -> cost of one pass.
+    brief : job -> `PhaseCost.seconds` and `PhaseCost.other` of `price` without its other detail; None: by `price`.
+    tile : job -> values of `knobs` it runs with where the scenario leaves them open; None: they don't apply.
+    request : (device, graph, batch, model) -> fixed costs a request pays once, as (name, resource, seconds).
+    knobs : device -> tiling knobs, in the order of `Scenario.tile`.
+    parameters, switches, assumptions : what the model rests on.
+    lower : (device, graph, format, switches, model) -> the graph as its compiler runs it; None: as it is.
+    padded : switches -> (model, inputs, batch) -> mean length its compiled networks run; None: the request's own.
+    unit_of : (op, switches) -> "device", or the unit beside it that runs an op: "host", "decoder".
+    cores : job -> bars of every core in one pass, from the pass's start on.
+    mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
+    rules : what was read off published figures without being a number.
+    """
+
+    kind: str
+    title: str
+    formats: Callable[[Device], tuple[str, ...]]
+    peak: Callable[[Device, str], float]
+    supports: Callable[[Device, Graph, str], str | None]
+    place: Callable[[Job], tuple[Fit, ...]]
+    price: Callable[[Job], PhaseCost]
+    parameters: tuple[Parameter, ...]
+    assumptions: tuple[str, ...]
+    brief: Callable[[Job], tuple[np.ndarray, tuple[tuple[str, str, float], ...]]] | None = None
+    tile: Callable[[Job], tuple[int, ...]] | None = None
+    request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+    knobs: Callable[[Device], tuple[Knob, ...]] | None = None
+    switches: tuple[Switch, ...] = field(default=())
+    power: Callable[[Job, float], float] | None = None  # (job, share of time busy) -> W; None: spec's loaded or max
+    halves: Halves | None = None  # None: a sweep prices each distinct job once
+    exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
+    collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
+    max_streams: Callable[[Device], int] | None = None
+    streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
+    io_format: str | None = None  # format in which they cross it; None: the scenario's
+    lower: Callable[[Device, Graph, str, Mapping[str, bool], Mapping[str, float]], Graph] | None = None
+    issue: Callable[[Job], float] | None = None  # host time of one call, a collective too, where calls are single [s]
+    pins: Callable[[Device, str], tuple[float, float]] | None = None  # on-chip room [B], stored bits of a weight
+    padded: Callable[[Mapping[str, bool]], Callable[[Mapping[str, float], float, float], float] | None] | None = None
+    unit_of: Callable[[Op, Mapping[str, bool]], str] | None = None
+    cores: Callable[[Job], tuple[Span, ...]] | None = None
+    mixed: Callable[[Device, str], str] | None = None
+    rules: tuple[Rule, ...] = ()
+
+    def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
+        """Switches that can matter for a network."""
+        return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
+
+    def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
+        """Seconds of a pass: of its operators by resource, (n_ops, 6), and of what belongs to none. [s]"""
+        if self.brief is not None:
+            return self.brief(job)
+        cost = self.price(job)
+        return cost.seconds, cost.other
+
+    def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Model parameters for a device: the family's, then the part's own, then the scenario's."""
+        values = {p.name: p.value for p in self.parameters}
+        for name, given in device.model.items():
+            if name not in values:
+                raise ValueError(f"device {device.id!r} sets model parameter {name!r}, which {self.kind} does not have")
+            values[name] = given.si
+        for name, value in (overrides or {}).items():
+            if name not in values:
+                raise ScenarioError(
+                    f"model.{name}: {self.kind} has no such parameter; it has {', '.join(sorted(values))}"
+                )
+            limits = next(p for p in self.parameters if p.name == name)
+            if not limits.low <= value <= limits.high:
+                most = "" if math.isinf(limits.high) else f" to {limits.high:g}"
+                raise ScenarioError(f"model.{name} is {value:g}: {limits.low:g}{most or ' or more'} is allowed")
+            values[name] = value
+        return values

@@ -1,0 +1,1 @@
+"""Multicore CPUs: SIMD by format, caches, streams, and a framework that issues operators."""

@@ -1,0 +1,202 @@
+"""Multicore CPUs: cores shared by streams, SIMD by format, a cache hierarchy, and a framework that issues operators.
+
+A stream owns ``cores / streams`` cores. A product of matrices first streams its weights (one row is multiplied on the
+way, so a matrix-vector product costs what its weights cost) and then works from cache at a share of the SIMD peak.
+What an operator reads and writes comes from L2, the last-level cache or DRAM by how much of it fits. Lookups pay
+latency over the misses a core keeps in flight. A framework adds a cost per operator and per sample. All estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.devices.common.contract import DeviceFamily, Fit, Halves, Job, Knob, PhaseCost
+from engine.devices.common.footprint import footprint
+from engine.devices.cpu import model as M
+from engine.devices.cpu.flags import flags_of
+from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
+from engine.devices.cpu.record import SUPPLY_OF, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
+from engine.scenario.formats import BITS
+from hardware_specs.schema import Device
+from model_zoo import table as T
+from model_zoo.ops import Graph, Phase
+
+__all__ = ["FAMILY", "instructions_per_cycle", "pipeline_use"]
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """Formats its cores have arithmetic for, fastest first; binary where the spec gives a population-count rate."""
+    cpu = cpu_of(device)
+    found = sorted((f for f in cpu.flop_per_cycle if f != "binary"), key=lambda f: -cpu.flop_per_cycle[f].si)
+    return (*found, *(["binary"] if cpu.popcount_bits_per_cycle is not None else []))
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this CPU can't run the graph in that format, or None."""
+    kinds = {op.kind for phase in graph.phases for op in phase.ops}
+    binary = "BinaryGemm" in kinds or kinds == {"Sign"}  # the last part of a cut binary network may only compare
+    if "BinaryGemm" in kinds and cpu_of(device).popcount_bits_per_cycle is None:
+        return f"{device.name} has no figure for xor-and-count (cpu.popcount_bits_per_cycle), which binary layers need."
+    if format == "binary" and not binary:
+        return f"{device.name} computes in binary only for networks with binary layers; choose another precision."
+    if "fp32" not in cpu_of(device).flop_per_cycle:
+        return f"{device.name} lists no FP32 rate (cpu.flop_per_cycle.fp32), which element-wise operators need."
+    return None
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """DRAM must hold everything; the caches hold what they can."""
+    levels = levels_of(job.device)
+    wide = wide_format(job.device, job.format)
+    need = footprint(job, wide=wide, table_bits=BITS[wide])
+    fits = [
+        Fit(
+            levels.dram.name,
+            levels.dram.role,
+            need.total,
+            levels.dram.capacity.si,
+            "weights, tables and activations",
+            state_bytes=need.state,
+        )
+    ]
+    weights, tables = sizes_of(job)
+    if levels.shared:
+        cached = weights + tables + need.activations
+        fits.append(Fit("last-level cache", "onchip", cached, levels.shared, "weights, tables and activations", False))
+    if levels.private:
+        per_core = need.activations / job.streams / threads_of(job)
+        fits.append(
+            Fit("private cache", "onchip", per_core, levels.private, "one core's share of the activations", False)
+        )
+    return tuple(fits)
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    phase: Phase
+    table: np.ndarray
+    flags: np.ndarray
+    rows: dict[str, int]
+
+
+_LOWERED: dict[int, _Lowered] = {}
+
+
+def lowered(phase: Phase) -> _Lowered:
+    """Flat arrays of a phase, remembered per object (hashing a deep network costs more than pricing it)."""
+    known = _LOWERED.get(id(phase))
+    if known is None or known.phase is not phase:
+        if len(_LOWERED) > 512:
+            _LOWERED.clear()
+        table = np.array(T.lower(phase))  # writable, as a part of it is: one compiled version serves both
+        rows = {op.name: i for i, op in enumerate(phase.ops)}
+        known = _LOWERED[id(phase)] = _Lowered(phase, table, flags_of(phase), rows)
+    return known
+
+
+def _handed_over(job: Job, flat: _Lowered) -> float:
+    """Bytes that another executor produced and this part reads first: none of them is in its caches. [B]"""
+    mine = {op.name for op in job.ops}
+    needed = {name for op in job.ops for name in op.inputs if name in flat.rows and name not in mine}
+    size = 0.0
+    for name in needed:
+        op = job.phase.ops[flat.rows[name]]
+        bits = 1.0 if job.format == "binary" else BITS[wide_format(job.device, job.format)]
+        size += op.writes.at(job.batch, job.length, job.context) * bits / 8
+    return size
+
+
+def _rows(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Table and flags of a job's operators."""
+    flat = lowered(job.phase)
+    if len(job.ops) == len(job.phase.ops):
+        return flat.table, flat.flags
+    rows = np.array([flat.rows[op.name] for op in job.ops])
+    return flat.table[rows], flat.flags[rows]
+
+
+def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
+    """Time until a part of a network has its input in its own caches, as (name, resource, seconds)."""
+    if len(job.ops) == len(job.phase.ops):
+        return ()
+    drawn = _handed_over(job, lowered(job.phase)) / M.LINE * job.model["handover_line"]
+    return (("input of this part drawn into its caches", "offchip", drawn),) if drawn else ()
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass of one stream, the other streams busy alike. An estimate."""
+    table, flags = _rows(job)
+    out = np.zeros((table.shape[0], M.WIDTH))
+    M.price_ops(table, flags, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    use = pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
+    notes = ()
+    if use is not None:
+        notes = (f"{job.device.name}, {job.phase.name}: about {use:.1f} instructions a cycle on a busy core",)
+    return PhaseCost(
+        out[:, :6], out[:, M.WORK], out[:, M.ROOF], out[:, M.MOVED], out[:, M.NEAR], other=_drawn(job), notes=notes
+    )
+
+
+def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float | None:
+    """Instructions a cycle: issue slots are `issue_share` full while arithmetic runs, empty while it waits. [1/cycle]
+
+    `busy_s` is the arithmetic time within `total_s`. An IPC-like estimate; None where the spec lists no issue width.
+    """
+    width = cpu_of(device).issue_width
+    if width is None or total_s <= 0:
+        return None
+    return width.si * model["issue_share"] * min(1.0, busy_s / total_s)
+
+
+def instructions_per_cycle(job: Job) -> float | None:
+    """IPC-like measure of a job on one of its cores, see `pipeline_use`. [1/cycle]"""
+    table, flags = _rows(job)
+    out = np.zeros((table.shape[0], M.WIDTH))
+    M.price_ops(table, flags, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    return pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
+
+
+def _features(job: Job) -> float:
+    """Raw features of a sample: all that enters a network that hashes them itself. [-]"""
+    raw = any(op.kind == "Hash" for op in job.ops)
+    return job.graph.input_elements.at() if raw else 0.0
+
+
+def request(job: Job) -> tuple[tuple[str, str, float], ...]:
+    """What a request costs beside its operators: features the framework parses, and the host's network path."""
+    fixed: list[tuple[str, str, float]] = []
+    features = _features(job)
+    if job.switches["framework"] and features:
+        seconds = job.batch * (features * job.model["feature_overhead"]) / threads_of(job)
+        fixed.append(("features parsed by the framework", "overhead", seconds))
+    if job.switches["network"]:
+        fixed.append(("request through NIC, PCIe and network stack, and back", "host", job.model["host_path"]))
+    return tuple(fixed)
+
+
+def knobs(device: Device) -> tuple[Knob, ...]:
+    """Threads of a stream."""
+    return (Knob("threads", "Threads of a stream", tuple(range(1, max(1, int(cpu_of(device).cores.si)) + 1))),)
+
+
+FAMILY = DeviceFamily(
+    kind="cpu",
+    title="CPU",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    halves=Halves(lambda job: (*_rows(job), float(job.ways)), SUPPLY_OF, M.price_points, other=_drawn),
+    parameters=PARAMETERS,
+    assumptions=ASSUMPTIONS,
+    request=request,
+    knobs=knobs,
+    tile=lambda job: (int(threads_of(job)),),
+    switches=SWITCHES,
+    max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
+    mixed=wide_format,
+    exchanged=wide_format,
+)

@@ -1,0 +1,330 @@
+"""What one stream of a job sees of a CPU: its share of cores, caches and memory, as the record that is priced.
+
+Every field is a function of its own (`FIELD_OF`), so that a sweep over numbers of the spec tabulates each against what
+it alone reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from engine.devices.common.contract import Job
+from engine.devices.cpu import model as M
+from engine.scenario.formats import BITS
+from hardware_specs.schema import Cpu, Device, MemoryLevel
+from model_zoo.ops import Graph
+
+__all__ = ["SUPPLY_OF", "cpu_of", "levels_of", "peak", "reach_of", "record", "sizes_of", "threads_of", "wide_format"]
+
+_LOOKUPS = ("Gather", "EmbeddingBag")
+REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
+PAGE = 4096.0  # bytes
+
+
+def peak(device: Device, format: str) -> float:
+    """Cores x clock on the widest units x operations a cycle. [FLOP/s] A bound; an xor-and-count is two operations."""
+    cpu = cpu_of(device)
+    if format == "binary":
+        if cpu.popcount_bits_per_cycle is None:
+            return 0.0
+        return cpu.cores.si * cpu.clock.si * 2.0 * cpu.popcount_bits_per_cycle.si
+    return cpu.cores.si * _clock(device, format) * cpu.flop_per_cycle[format].si
+
+
+def _clock(device: Device, format: str) -> float:
+    """Clock of the widest units; a what-if of the clock alone moves it in proportion. [1/s]"""
+    cpu = cpu_of(device)
+    listed = cpu.vector_clock.get(format)
+    if listed is None:
+        return cpu.clock.si
+    return listed.si if listed.before is not None else listed.si * cpu.clock.si / cpu.clock.catalog_si
+
+
+def cpu_of(device: Device) -> Cpu:
+    """The spec's processor."""
+    assert device.cpu is not None, device.id
+    return device.cpu
+
+
+def wide_format(device: Device, format: str) -> str:
+    """Format of what may not run in the scenario's one: itself from 16 bits up, else BF16 or FP32."""
+    if BITS[format] >= 16:
+        return format
+    return "bf16" if "bf16" in cpu_of(device).flop_per_cycle and format != "binary" else "fp32"
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The hierarchy as the model sees it; bandwidths in B/s, capacities in B."""
+
+    dram: MemoryLevel
+    last: MemoryLevel | None  # the cache all cores share
+    own: MemoryLevel | None  # the largest of one core
+
+    @property
+    def shared(self) -> float:
+        """Capacity of the shared cache. [B]"""
+        return self.last.capacity.si if self.last else 0.0
+
+    @property
+    def private(self) -> float:
+        """Capacity of one core's cache. [B]"""
+        return self.own.capacity.si if self.own else 0.0
+
+
+def _largest(levels: list[MemoryLevel]) -> MemoryLevel | None:
+    """The largest of some levels; what is alone is not asked for its capacity."""
+    return levels[0] if len(levels) == 1 else max(levels, key=lambda m: m.capacity.si, default=None)
+
+
+def levels_of(device: Device) -> Levels:
+    """DRAM (or the only memory), the largest cache of the device and the largest of a core."""
+    dram = _largest([m for m in device.memory if m.role == "offchip"] or list(device.memory))
+    assert dram is not None, device.id
+    caches = [m for m in device.memory if m.role == "onchip"]
+    return Levels(
+        dram, _largest([m for m in caches if m.per == "device"]), _largest([m for m in caches if m.per == "core"])
+    )
+
+
+def _printed(level: MemoryLevel | None, name: str) -> float | None:
+    """A figure of a level, where there is the level and its spec prints it. [SI]"""
+    quantity = getattr(level, name) if level is not None else None
+    return quantity.si if quantity is not None else None
+
+
+def threads_of(job: Job) -> float:
+    """Cores one stream runs on: the tile's first number, at most its share of the cores. [-]"""
+    share = max(1.0, cpu_of(job.device).cores.si // job.streams)
+    return min(share, float(job.tile[0])) if job.tile else share
+
+
+def reach_of(cpu: Cpu, threads: float) -> tuple[float, float]:
+    """Sockets a stream's threads lie on, and sockets there are. A stream stays on one socket if it fits there. [-]"""
+    sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
+    return min(sockets, float(np.ceil(threads * sockets / cpu.cores.si))), sockets
+
+
+def _parameters(job: Job) -> tuple[float, float]:
+    """Bytes of the network's weights and of its lookup tables. [B]"""
+    low, wide = BITS[job.format] / 8, BITS[wide_format(job.device, job.format)] / 8
+    weights = tables = 0.0
+    seen: set[str] = set()
+    for phase in job.graph.phases:
+        for op in phase.ops:
+            if op.stored == 0 or op.name in seen:
+                continue
+            seen.add(op.name)
+            size = op.stored * op.layers / (1 if op.shard == "none" else job.ways)
+            if op.kind in _LOOKUPS:
+                tables += size * wide
+            elif op.kind == "BinaryGemm":
+                weights += size / 8
+            else:
+                weights += size * (low if op.quantisable and job.format != "binary" else wide)
+    return weights, tables
+
+
+_SIZES: dict[tuple[int, str, str, int], tuple[Graph, float, float]] = {}
+
+
+def sizes_of(job: Job) -> tuple[float, float]:
+    """`_parameters`, remembered per graph object."""
+    key = (id(job.graph), wide_format(job.device, job.format), job.format, job.ways)
+    known = _SIZES.get(key)
+    if known is None or known[0] is not job.graph:
+        if len(_SIZES) > 512:
+            _SIZES.clear()
+        known = _SIZES[key] = (job.graph, *_parameters(job))
+    return known[1], known[2]
+
+
+class Seen:
+    """What a stream sees, each quantity worked out when first asked for. SI."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.model, self.device, self.cpu = job, job.model, job.device, cpu_of(job.device)
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The memory hierarchy."""
+        return levels_of(self.device)
+
+    @cached_property
+    def threads(self) -> float:
+        """Cores of the stream. [-]"""
+        return threads_of(self.job)
+
+    @cached_property
+    def cores(self) -> float:
+        """Cores of the device. [-]"""
+        return self.cpu.cores.si
+
+    @cached_property
+    def clock(self) -> float:
+        """Clock outside the widest units. [1/s]"""
+        return self.cpu.clock.si
+
+    @cached_property
+    def wide(self) -> str:
+        """Format of what may not run in the scenario's one."""
+        return wide_format(self.device, self.job.format)
+
+    @cached_property
+    def low(self) -> str:
+        """The scenario's format, for products."""
+        return self.wide if self.job.format == "binary" else self.job.format
+
+    def share_of_peak(self, format: str) -> float:
+        """The stream's share of a peak. [FLOP/s]"""
+        return self.threads / self.cores * peak(self.device, format)
+
+    @cached_property
+    def width(self) -> float:
+        """FP32 operations a core does in a cycle. [FLOP]"""
+        return self.cpu.flop_per_cycle["fp32"].si
+
+    @property
+    def vector_rate(self) -> float:
+        """A vector a cycle: its loads and its store take the ports; never above the units' own peak. [FLOP/s]"""
+        return min(self.threads * self.clock * self.width / 4.0, self.share_of_peak(self.wide))
+
+    def efficiency(self, name: str) -> float:
+        """Share of the peak that products, or convolutions, reach at this part's width. [-]"""
+        found = self.model[name] * (REFERENCE_WIDTH / self.width) ** self.model["width_exponent"]
+        return min(self.model["efficiency_ceiling"], found)
+
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """Sockets the stream lies on, and sockets there are. [-]"""
+        return reach_of(self.cpu, self.threads)
+
+    @property
+    def sharing(self) -> float:
+        """Streams on the sockets this one uses. [-]"""
+        reach, sockets = self.reach
+        return max(1.0, self.job.streams * reach / sockets)
+
+    @property
+    def core_dram(self) -> float:
+        """Rate at which DRAM streams to one core. [B/s]"""
+        model = self.model
+        one = self.cpu.core_bandwidth.si if self.cpu.core_bandwidth is not None else model["core_bandwidth"]
+        if self.job.switches["cold"]:  # each page first costs a walk and the accesses before the prefetcher follows
+            one = PAGE / (PAGE / one + model["cold_page_misses"] * model["dram_latency"])
+        return one
+
+    @property
+    def dram(self) -> float:
+        """What DRAM has for this stream, however many cores draw it. [B/s]"""
+        bandwidth = self.levels.dram.bandwidth
+        reach, sockets = self.reach
+        all_of_it = bandwidth.si * self.model["dram_efficiency"] if bandwidth is not None else np.inf
+        all_of_it *= reach / sockets / (1.0 + (1.0 - 1.0 / reach) * (1.0 / self.model["remote_share"] - 1.0))
+        return all_of_it / self.sharing
+
+    @property
+    def shared(self) -> float:
+        """Last-level cache of the sockets it lies on. [B]"""
+        reach, sockets = self.reach
+        return self.levels.shared * reach / sockets
+
+    @property
+    def shared_rate(self) -> float:
+        """Its share of what that cache delivers. [B/s]"""
+        every = _printed(self.levels.last, "bandwidth")
+        every = every or self.cores * self.model["shared_bytes_per_cycle"] * self.clock
+        return self.threads * every / self.cores
+
+    @property
+    def private_rate(self) -> float:
+        """What the caches of its cores deliver. [B/s]"""
+        each = _printed(self.levels.own, "bandwidth")
+        return self.threads * (each or self.model["private_bytes_per_cycle"] * self.clock)
+
+    @property
+    def dram_latency(self) -> float:
+        """Of a miss. [s]"""
+        latency = self.levels.dram.latency
+        return latency.si if latency is not None else self.model["dram_latency"]
+
+    @property
+    def framework(self) -> bool:
+        """Whether a framework issues the operators."""
+        return self.job.switches["framework"] and self.job.format != "binary"
+
+    def parameters(self, which: int) -> float:
+        """Bytes of weights (0) or tables (1) that compete for the caches; none stays there in a cold run. [B]"""
+        return np.inf if self.job.switches["cold"] else sizes_of(self.job)[which]
+
+
+def _constant(name: str) -> Callable[[Seen], float]:
+    return lambda seen: seen.model[name]
+
+
+def _switch(name: str) -> Callable[[Seen], float]:
+    return lambda seen: float(seen.job.switches[name])
+
+
+FIELD_OF: dict[str, Callable[[Seen], float]] = {
+    "threads": lambda seen: seen.threads,
+    "low_peak": lambda seen: seen.share_of_peak(seen.low),
+    "wide_peak": lambda seen: seen.share_of_peak(seen.wide),
+    "binary_peak": lambda seen: seen.share_of_peak("binary"),
+    "vector_rate": lambda seen: seen.vector_rate,
+    "lanes_rate": lambda seen: seen.vector_rate,
+    "clock": lambda seen: seen.clock,
+    "gemm_efficiency": lambda seen: seen.efficiency("gemm_efficiency"),
+    "conv_efficiency": lambda seen: seen.efficiency("conv_efficiency"),
+    "lanes": lambda seen: seen.width / 4.0,
+    "dram": lambda seen: seen.dram,
+    "core_dram": lambda seen: seen.core_dram,
+    "shared_rate": lambda seen: seen.shared_rate,
+    "private_rate": lambda seen: seen.private_rate,
+    "private": lambda seen: seen.threads * seen.levels.private,
+    "shared_share": lambda seen: seen.shared / seen.sharing,
+    "shared": lambda seen: seen.shared,
+    "weights_total": lambda seen: seen.parameters(0),
+    "tables_total": lambda seen: seen.parameters(1),
+    "weight_bytes": lambda seen: BITS[seen.low] / 8,
+    "wide_bytes": lambda seen: BITS[seen.wide] / 8,
+    "quantised": lambda seen: float(BITS[seen.low] < BITS[seen.wide]),
+    "private_latency": lambda seen: _printed(seen.levels.own, "latency") or seen.model["private_latency"],
+    "shared_latency": lambda seen: _printed(seen.levels.last, "latency") or seen.model["shared_latency"],
+    "dram_latency": lambda seen: seen.dram_latency,
+    "misses": _constant("misses_in_flight"),
+    "op_overhead": lambda seen: seen.model["op_overhead"] if seen.framework else 0.0,
+    "window_overhead": lambda seen: seen.model["window_overhead"] if seen.framework else 0.0,
+    "step_overhead": lambda seen: seen.model["step_overhead"] if seen.framework else 0.0,
+    "fit_threads": _switch("fit-threads"),
+    "fuse": _switch("fuse"),
+    "fuse_requantise": _switch("fuse-requantise"),
+    "fuse_gathers": _switch("fuse-gathers"),
+    "prune": _switch("prune"),
+    "preprocess_apart": _switch("preprocess-apart"),
+}
+"""Fields of the record that are more than a parameter of the same name. SI."""
+_FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.FIELDS)
+
+
+def record(job: Job) -> np.ndarray:
+    """Flat record of a stream's share of the device, SI, in the order of `cpu_model.FIELDS`."""
+    seen = Seen(job)
+    return np.array([field(seen) for field in _FIELDS])
+
+
+def _apart(field: Callable[[Seen], float]) -> Callable[[Job], float]:
+    return lambda job: field(Seen(job))
+
+
+SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
+    *map(_apart, _FIELDS),
+    lambda job: float(job.batch),
+    lambda job: job.length,
+    lambda job: job.context,
+)
+"""The record's fields, batch, length, context: rows of `cpu_model.price_points`. Each on its own, for a sweep."""

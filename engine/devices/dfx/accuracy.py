@@ -1,0 +1,49 @@
+"""What half precision in the core's order costs: a small GPT-2 on simulated cores beside float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.devices.dfx.machine import Machine
+from engine.devices.dfx.model import generate, random_decoder, reference_logits
+
+__all__ = ["Accuracy", "accuracy"]
+
+PROMPT = (1, 5, 9, 200)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Tokens of both runs, and how far their logits lie apart in units of the reference's spread."""
+
+    tokens: tuple[int, ...]
+    reference: tuple[int, ...]
+    deviation: float  # largest difference of the last logits [-]
+    lead: float  # least lead of a token of the reference over the next likely one [-]
+
+    @property
+    def agreed(self) -> int:
+        """Tokens until the first difference. [-]"""
+        return next(
+            (i for i, (a, b) in enumerate(zip(self.tokens, self.reference, strict=True)) if a != b), len(self.tokens)
+        )
+
+
+@lru_cache(maxsize=64)
+def accuracy(record: tuple[float, ...], tokens: int = 16, layers: int = 2, heads: int = 4, seed: int = 4) -> Accuracy:
+    """A drawn GPT-2 run on the cores of `core.core_record` and in float32. A measurement, of this drawn network only.
+
+    Rounding may turn a token whose lead is smaller than the deviation; the default seed's leads are larger.
+    """
+    model = random_decoder(heads=heads, layers=layers, seed=seed)
+    machine = Machine(model, record)
+    made = machine.generate(list(PROMPT), tokens)
+    wanted = generate(model, list(PROMPT), tokens)
+    exact = reference_logits(model, [*PROMPT, *made[:-1]])[-1]
+    apart = float(np.abs(machine.logits.astype(np.float64) - exact).max() / exact.std())
+    ranked = np.sort(reference_logits(model, [*PROMPT, *wanted[:-1]])[len(PROMPT) - 1 :], axis=1)
+    lead = float(((ranked[:, -1] - ranked[:, -2]) / ranked.std(axis=1)).min())
+    return Accuracy(tuple(made), tuple(wanted), apart, lead)

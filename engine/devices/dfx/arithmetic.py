@@ -1,0 +1,77 @@
+"""Arithmetic of the DFX core: IEEE FP16, every result rounded, sums in the order of its trees and adders.
+
+Products are summed by a d-wide tree and then tile after tile (`kernels.operators.halftree`), GELU is a table of 2048
+samples on [-8, 8] with linear interpolation. An exact emulation up to the last bit of the exponential, reciprocal and
+root, which are rounded correctly here. Source: Hong et al., MICRO 2022, section V-C; that partial sums circulate in a
+running sum's adder is our reading of its pipelines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.ir.microkernel import VL
+from engine.kernels.operators.halftree import WIDTHS, TreeWeights, tree_matvec
+
+__all__ = ["HALF", "accumulate", "gelu_table", "product", "tree_sum"]
+
+HALF = np.float16
+SAMPLES = 2048
+LIMIT = 8.0
+
+
+def _table() -> np.ndarray:
+    x = np.linspace(-LIMIT, LIMIT, SAMPLES + 1)
+    return (0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))).astype(HALF)
+
+
+_GELU = _table()
+
+
+def gelu_table(x: np.ndarray) -> np.ndarray:
+    """GELU of fp16 values: the samples around x, one multiplication and one addition in fp16."""
+    place = (x.astype(np.float32) + np.float32(LIMIT)) * np.float32(SAMPLES / (2 * LIMIT))
+    index = np.clip(np.floor(place), 0, SAMPLES - 1).astype(np.int64)
+    share = (place - index).astype(HALF)
+    low = _GELU[index]
+    inside = low + share * (_GELU[index + 1] - low)
+    return np.where(x >= HALF(LIMIT), x, np.where(x <= HALF(-LIMIT), HALF(0), inside))
+
+
+def tree_sum(x: np.ndarray) -> np.float16:
+    """Sum of a power-of-two number of fp16 values by pairs of neighbours."""
+    while len(x) > 1:
+        x = x[0::2] + x[1::2]
+    return x[0]
+
+
+def accumulate(x: np.ndarray, lanes: int, stages: int) -> np.float16:
+    """Sum of a vector as the vector unit forms it: a tree over each beat, then an adder of `stages` stages.
+
+    As many partial sums circulate in the adder as it has stages; beat i is added to sum i modulo `stages`, and the
+    sums by pairs of neighbours at the end.
+    """
+    padded = np.zeros(-(-len(x) // lanes) * lanes, HALF)
+    padded[: len(x)] = x
+    beats = padded.reshape(-1, lanes)
+    sums = np.zeros(1 << (min(len(beats), stages) - 1).bit_length(), HALF)
+    for i, beat in enumerate(beats):
+        sums[i % stages] += tree_sum(beat)
+    return tree_sum(sums)
+
+
+def product(packed: TreeWeights, x: np.ndarray, d: int) -> np.ndarray:
+    """Packed weights times an fp16 vector [K] by trees of width `d` -> fp16 [N]; numpy where no kernel is so narrow."""
+    if d in WIDTHS:
+        return tree_matvec(packed, np.ascontiguousarray(x).view(np.uint16), d).view(HALF)
+    across = -(-packed.n // VL)
+    matrix = packed.words.view(HALF).reshape(across, -1, VL).transpose(0, 2, 1).reshape(across * VL, -1)[: packed.n]
+    padded = np.zeros(matrix.shape[1], HALF)
+    padded[: packed.k] = x
+    sums = (matrix * padded).reshape(packed.n, -1, d)
+    while sums.shape[2] > 1:
+        sums = sums[:, :, 0::2] + sums[:, :, 1::2]
+    total = np.zeros(packed.n, HALF)
+    for tile in sums[:, :, 0].T:
+        total = total + tile
+    return total

@@ -1,0 +1,165 @@
+"""A DFX core as a record, and its programs timed: one decoder layer, the LM head or the embedding of one token.
+
+Every distinct configuration is run once (`scoreboard`) and remembered; a sweep reads the same memory. Estimates.
+Source: Hong et al., MICRO 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from engine.devices.common.column import Column, columns_of, smaller
+from engine.devices.common.contract import RESOURCES
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
+from hardware_specs.schema import Device, Dfx, Link
+from model_zoo.ops import Phase
+
+__all__ = ["BYTES", "DEPTHS", "Layer", "Timed", "core_record", "role_cycles", "time_program", "vector_lanes"]
+
+BYTES = 2.0
+DEPTHS: dict[str, float] = {
+    "fp-add": 11, "fp-mul": 6, "fp-exp": 4, "fp-recip": 16, "fp-rsqrt": 16, "compare": 1, "gelu-table": 17,
+    "hbm-write": 40, "ddr-read": 40,
+}  # fmt: skip
+"""Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
+
+_TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.HANDOFF)  # what of an instruction a core's numbers change
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Sizes of the decoder a core runs."""
+
+    width: float
+    heads: float
+    head: float
+    ffn: float
+    layers: int
+    vocab: float
+
+    @classmethod
+    def of(cls, phase: Phase) -> Layer:
+        """Sizes read off the ops of a phase."""
+        ops = {op.name: op for op in phase.ops}
+        return cls(
+            ops["qkv"].k.coef, ops["scores"].g.coef, ops["scores"].k.coef, ops["fc1"].n.coef, ops["qkv"].layers,
+            ops["lm-head"].n.coef,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A program that was run: cycles by role and unit, and what it moved. Cycles and bytes of one core."""
+
+    cycles: float
+    by_role: np.ndarray  # (roles, 6) by resource
+    hbm: np.ndarray  # (roles,) bytes
+    sent: float
+    busy: np.ndarray  # (units,) cycles occupied
+    code: np.ndarray
+    start: np.ndarray
+    done: np.ndarray
+
+
+def vector_lanes(dfx: Dfx, d: float) -> float:
+    """Elements a vector instruction takes a cycle with tiles d wide: the core's own at its own d, in proportion. [-]"""
+    return dfx.vector_lanes.si * d / dfx.d.si if dfx.vector_lanes else d
+
+
+def core_record(
+    device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
+) -> tuple[float, ...]:
+    """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle."""
+    dfx = device.dfx
+    assert dfx is not None
+    clock = dfx.clock.si
+    d, lanes = tile or (dfx.d.si, dfx.l.si)
+    hbm = next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
+    ddr = [m for m in device.memory if m.role == "offchip" and m.name != hbm.name and m.bandwidth is not None]
+    port = dfx.channels.si * dfx.channel_bits.si / 8
+    dma = smaller(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
+    words = math.ceil(d * lanes * BYTES / port)  # all channels answer in step: a beat is whole words of the port
+    depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
+    rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0) / clock if link else 1.0
+    values = {
+        isa.D: d,
+        isa.L: lanes,
+        isa.VECTOR: vector_lanes(dfx, d),
+        isa.ADD: depth["fp-add"],
+        isa.MUL: depth["fp-mul"],
+        isa.EXP: depth["fp-exp"],
+        isa.COMPARE: depth["compare"],
+        isa.ROOT: depth["fp-rsqrt"],
+        isa.RECIPROCAL: depth["fp-recip"],
+        isa.TABLE: depth["gelu-table"],
+        isa.BEAT: words * port / dma,
+        isa.GAP: words * model["burst_gap"] / model["burst_beats"],
+        isa.WRITE_LATENCY: depth["hbm-write"],
+        isa.DDR_RATE: ddr[0].bandwidth.si / clock if ddr and ddr[0].bandwidth else dma,
+        isa.DDR_LATENCY: depth["ddr-read"],
+        isa.HOP: link.latency.si * hops * clock if link else 0.0,
+        isa.LINK_RATE: rate,
+        isa.HANDOFF_CYCLES: model["handoff"],
+        isa.CARDS: float(cards),
+        isa.BYTES: BYTES,
+        isa.FILL: d * lanes * BYTES / (words * port),
+    }
+    return tuple(1.0 * values[i] for i in range(isa.RECORD))
+
+
+def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
+    """Run a program and book its cycles; `fill` is the share of the memory port that a beat uses."""
+    start, done, push = np.zeros(len(code)), np.zeros(len(code)), np.zeros(len(code))
+    busy, roles = np.zeros(N_UNITS), np.zeros((len(isa.ROLES), len(RESOURCES)))
+    cycles = book(code, chaining, fill, start, done, push, busy, roles)
+    hbm = np.bincount(code[:, isa.ROLE].astype(int), code[:, isa.HBM], len(isa.ROLES))
+    return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, done)
+
+
+def _program(part: str, record: Sequence[Any], layer: Layer, context: Any) -> np.ndarray:
+    """Code of one layer, of the LM head or of the embedding of one token."""
+    if part == "layer":
+        heads = math.ceil(layer.heads / record[isa.CARDS])
+        return isa.layer_program(record, layer.width, heads, layer.head, layer.ffn, context)
+    return (
+        isa.head_program(record, layer.width, layer.vocab) if part == "head" else isa.token_program(record, layer.width)
+    )
+
+
+@lru_cache(maxsize=4096)
+def time_program(part: str, record: tuple[float, ...], layer: Layer, context: float, chaining: bool) -> Timed:
+    """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
+    return _summarise(_program(part, record, layer, context), chaining, record[isa.FILL])
+
+
+def role_cycles(part: str, record: tuple[Any, ...], layer: Layer, context: Any, chaining: bool) -> np.ndarray:
+    """`Timed.by_role` of a program; of a record or a context with columns in it, an array of columns. [cycle]
+
+    One program is written for all cores, its numbers columns, and run for each.
+    """
+    if not any(isinstance(one, Column) for one in (*record, context)):
+        return time_program(part, record, layer, context, chaining).by_role
+    code, fill = _program(part, record, layer, context), record[isa.FILL]
+    found = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
+    found += [(-1, 0, fill)] if isinstance(fill, Column) else []
+    if not found:
+        return _summarise(code.astype(np.float64), chaining, fill).by_role
+    shape = np.broadcast_shapes(*(one.values.shape for _, _, one in found))
+    fixed = np.array([[0.0 if isinstance(one, Column) else float(one) for one in row] for row in code])
+    strides = [[math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
+               for v in (one.values for _, _, one in found)]  # fmt: skip
+    sizes = [one.values.size for _, _, one in found]
+    out = np.zeros((len(isa.ROLES), len(RESOURCES), math.prod(shape)))
+    book_many(
+        fixed, np.array([i for i, _, _ in found]), np.array([c for _, c, _ in found]),
+        np.cumsum([0, *sizes[:-1]]), np.array(strides), np.concatenate([one.values.ravel() for _, _, one in found]),
+        0.0 if isinstance(fill, Column) else float(fill), np.array(shape), chaining, out,
+    )  # fmt: skip
+    return columns_of(out, shape)

@@ -1,0 +1,288 @@
+"""DFX: a transformer core with its own instruction set, one core a card, cards on a ring.
+
+A pass is timed by running the core's program (`dfx_isa`): tokens go through one by one, also those of the input, and
+each streams every weight from HBM. Weights and KV heads are split over the cards; four ring synchronisations a layer.
+Source: Hong et al., MICRO 2022. Estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.devices.common.column import larger, numbers, settled, smaller
+from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.core import BYTES, DEPTHS, Layer, Timed, core_record, role_cycles, time_program, vector_lanes
+from engine.devices.dfx.scoreboard import N_UNITS
+from engine.devices.dfx.tiling import dsp_slices
+from engine.scenario.sentences import level_name
+from hardware_specs.schema import Device, MemoryLevel
+from model_zoo.ops import Graph, Op
+
+__all__ = ["FAMILY", "Layer", "core_record", "time_program"]
+
+FORMAT = "fp16"
+TILE_SIDES = (8, 16, 32, 64, 128)
+_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
+
+# op of the graph that each role of the program belongs to; synchronisations belong to none
+_OP_OF = {
+    "embedding": "token-embedding", "value": "qkv", "key": "qkv", "query": "qkv", "argmax": "argmax",
+} | {name: name for name in (
+    "norm1", "kv-append", "scores", "softmax", "context", "attention-out", "residual1", "norm2", "fc1", "fc2",
+    "residual2", "final-norm", "lm-head",
+)}  # fmt: skip
+_KNOWN = frozenset(_OP_OF.values()) | {"position-embedding", "add-embedding", "gelu"}
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """The core computes in half precision only."""
+    return (FORMAT,)
+
+
+def peak(device: Device, format: str) -> float:
+    """d x l multiply-adds a cycle on each core. [FLOP/s] A bound."""
+    assert device.dfx is not None
+    return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.cores.si * device.dfx.clock.si
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this core can't run the graph, or None."""
+    for phase in graph.phases:
+        for op in phase.ops:
+            if op.name not in _KNOWN:
+                return f"{device.name} runs GPT-2 decoders only; its instruction set has no {op.name} ({op.kind})."
+        missing = _KNOWN - {op.name for op in phase.ops}
+        if missing:
+            return f"{device.name} runs GPT-2 decoders only; this network has no {sorted(missing)[0]}."
+        scores = next(op for op in phase.ops if op.name == "scores")
+        if scores.m.coef != 1:
+            return f"{device.name} keeps one key head for each query head; this network shares them."
+    if not graph.causal:
+        return f"{device.name} generates text token by token; this network is not a decoder."
+    return None
+
+
+def _weight_memory(device: Device) -> MemoryLevel:
+    """The off-chip level that holds the weights."""
+    return next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Weights and KV in HBM, embeddings and biases in DDR, vectors of one token on chip."""
+    layer = Layer.of(job.phase)
+    hbm = _weight_memory(job.device)
+    ways = job.ways
+    heads, part = math.ceil(layer.heads / ways), math.ceil(layer.width / ways)
+    matrices = layer.width * (3 * heads * layer.head + part + math.ceil(layer.ffn / ways)) + layer.ffn * part
+    head = layer.width * math.ceil(layer.vocab / ways)  # the tied embedding, kept again as a matrix
+    weights = (matrices * layer.layers + head) * BYTES
+    cache = 2 * layer.layers * heads * layer.head * job.max_context * BYTES * job.batch
+    fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache", state_bytes=cache)]
+    ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
+    total = job.graph.parameters * BYTES
+    if ddr is not None:
+        rest = total - matrices * layer.layers * BYTES * ways
+        fits.append(Fit(ddr.name, ddr.role, larger(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
+    vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
+    onchip = [m for m in job.device.memory if m.role == "onchip"]
+    if onchip:
+        largest = max(onchip, key=lambda m: m.capacity.si)
+        fits.append(Fit(largest.name, largest.role, vectors, largest.capacity.si, "vectors of one token"))
+    return tuple(fits)
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One pass of a job: how often which program runs, on which core."""
+
+    record: tuple[float, ...]
+    layer: Layer
+    context: float  # of the middle token
+    heads_run: float  # tokens the LM head runs for
+    parts: tuple[tuple[str, float, float], ...]  # (program, context, times)
+    chaining: bool
+
+    @classmethod
+    def of(cls, job: Job) -> _Pass:
+        """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
+        _slices(job)
+        layer, chaining = Layer.of(job.phase), job.switches["chaining"]
+        record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model)
+        tokens = job.batch * job.length
+        heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0))
+        mean = larger(1.0, job.context - (job.length - 1.0) / 2.0)
+        parts = (
+            ("layer", mean, tokens * layer.layers), ("head", 0.0, heads_run), ("token", 0.0, tokens),
+        )  # fmt: skip
+        return cls(record, layer, mean, heads_run, parts, chaining)
+
+    def timed(self) -> list[tuple[Timed, float]]:
+        """Each program run, and how often it runs."""
+        return [(time_program(p, self.record, self.layer, at, self.chaining), times) for p, at, times in self.parts]
+
+    def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
+        """Seconds of the operators by resource, and of the ring. [s]"""
+        assert job.device.dfx is not None
+        cycles = [role_cycles(p, self.record, self.layer, at, self.chaining) * times for p, at, times in self.parts]
+        roles = (cycles[0] + cycles[1] + cycles[2]) / job.device.dfx.clock.si
+        rows = {op.name: i for i, op in enumerate(job.ops)}
+        seconds, other = numbers((len(job.ops), 6)), []
+        for r, name in enumerate(isa.ROLES):
+            op = _OP_OF.get(name)
+            if op is not None and op in rows:
+                seconds[rows[op]] += roles[r]
+            else:
+                for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
+                    if roles[r, column]:
+                        other.append((f"ring {name}", resource, roles[r, column]))
+        return settled(seconds), tuple(other)
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
+    device, one = job.device, _Pass.of(job)
+    assert device.dfx is not None
+    clock = device.dfx.clock.si
+    seconds, other = one.times(job)
+    timed = one.timed()
+    hbm = np.sum([t.hbm * times for t, times in timed], axis=0)
+    rows = {op.name: i for i, op in enumerate(job.ops)}
+    n = len(job.ops)
+    offchip = np.zeros(n)
+    for r, name in enumerate(isa.ROLES):
+        if _OP_OF.get(name) in rows:
+            offchip[rows[_OP_OF[name]]] += hbm[r]
+    flops = np.array([_flops(op, job, one.heads_run) for op in job.ops])
+    d, lanes, _, _ = _slices(job)
+    return PhaseCost(
+        seconds, flops, np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock), offchip, np.zeros(n),
+        other=other,
+        link_bytes=sum(t.sent * times for t, times in timed),
+        timeline=_spans(one.record, one.layer, one.context, job.switches["chaining"], clock),
+        timeline_of=f"one of {one.layer.layers} layers of one token, {job.phase.name}",
+        notes=_notes(job),
+    )  # fmt: skip
+
+
+def _tile(job: Job) -> tuple[int, int]:
+    """Tile in use. [-]"""
+    d, lanes, _, _ = _slices(job)
+    return int(d), int(lanes)
+
+
+def _flops(op: Op, job: Job, heads_run: float) -> float:
+    """Work of one card in a pass: tokens one by one, so attention sees each token's own context. [FLOP]"""
+    mean = max(1.0, job.context - (job.length - 1.0) / 2.0)
+    share = 1.0 if op.shard == "none" else 1.0 / job.ways
+    if op.group == "lm-head" or op.name == "final-norm":
+        return op.flops.at(1, 1, mean) * heads_run * share
+    return op.flops.at(job.batch, 1, mean) * job.length * op.layers * share
+
+
+def _slices(job: Job) -> tuple[float, float, float, float | None]:
+    """Tile in use, the DSP slices it takes, and those of the part; Unsupported where they are not enough. [-]"""
+    dfx, fabric = job.device.dfx, job.device.fpga
+    assert dfx is not None
+    d, lanes = job.tile or (dfx.d.si, dfx.l.si)
+    taken = sum(dsp_slices(d, lanes, vector_lanes(dfx, d)).values())
+    there = fabric.dsp.si if fabric is not None and fabric.dsp is not None else None
+    if there is not None and taken * dfx.cores.si > there:
+        raise Unsupported(
+            f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f} DSP slices; {job.device.name} has {there:,.0f}."
+        )
+    return d, lanes, taken * dfx.cores.si, there
+
+
+def _notes(job: Job) -> tuple[str, ...]:
+    """What a reader must know about this pass."""
+    assert job.device.dfx is not None
+    d, lanes, taken, there = _slices(job)
+    share = f" of {there:,.0f} ({100 * taken / there:.0f}%)" if there else ""
+    found = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
+    dfx, hbm = job.device.dfx, _weight_memory(job.device)
+    port = dfx.channels.si * dfx.channel_bits.si / 8 * dfx.clock.si
+    if hbm.bandwidth and port < hbm.bandwidth.si:
+        found.append(
+            f"Weights enter by {dfx.channels.si:.0f} channels of {dfx.channel_bits.si:.0f} bits, {port / 1e9:.0f} GB/s "
+            f"at {dfx.clock.si / 1e6:.0f} MHz: that port is the off-chip limit; a faster {level_name(hbm.name)} "
+            "changes nothing."
+        )
+    if job.length > 1 and not job.switches["skip_head"]:
+        found.append("The LM head runs for input tokens too.")
+    guessed = [name for name in DEPTHS if name not in job.device.dfx.depths]
+    if guessed:
+        found.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
+    return tuple(found)
+
+
+@lru_cache(maxsize=512)
+def _spans(record: tuple[float, ...], layer: Layer, context: float, chaining: bool, clock: float) -> tuple[Span, ...]:
+    """One layer as bars: a unit is busy with an instruction; bars of one role without a gap are joined."""
+    resource = ("offchip", "compute", "links", "offchip", "offchip")
+    timed = time_program("layer", record, layer, context, chaining)
+    rows = zip(timed.code.tolist(), timed.start.tolist(), timed.done.tolist(), strict=True)
+    bars: dict[int, list[list]] = {unit: [] for unit in range(N_UNITS)}
+    for row, start, done in rows:
+        unit, role = int(row[isa.UNIT]), int(row[isa.ROLE])
+        end = done if unit == isa.ROUTER else start + row[isa.OCCUPY]
+        lane = bars[unit]
+        if lane and lane[-1][0] == role and start <= lane[-1][2]:
+            lane[-1][2] = max(lane[-1][2], end)
+        else:
+            lane.append([role, start, end])
+    return tuple(
+        Span(isa.UNITS[unit], isa.ROLES[role], start / clock, (end - start) / clock, resource[unit])
+        for unit, lane in bars.items()
+        for role, start, end in lane
+    )
+
+
+def knobs(device: Device) -> tuple[Knob, ...]:
+    """Tile dimension d and lanes l."""
+    return (
+        Knob("d", "Tile dimension d", TILE_SIDES),
+        Knob("l", "Lanes l", TILE_SIDES),
+    )
+
+
+FAMILY = DeviceFamily(
+    kind="dfx",
+    title="FPGA transformer core",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    brief=lambda job: _Pass.of(job).times(job),
+    tile=_tile,
+    knobs=knobs,
+    collectives=False,
+    parameters=(
+        Parameter("handoff", 1111.0, "cycle", "calibrated",
+                  "From the last result of a coarse instruction to the first beat of the next one that depends on it, "
+                  "where a whole vector changes the unit: drain, scoreboard, scheduler, die crossings, first access of "
+                  "HBM. Paid by the first matrix instruction of a phase and by every synchronisation, whatever the "
+                  "number of cards, because all cores run one program.", ("DFX-053", "DFX-054")),
+        Parameter("burst_gap", 4.72, "cycle", "calibrated",
+                  "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes as long.",
+                  ("DFX-053", "DFX-054"), high=1e6),
+        Parameter("burst_beats", 4.0, "beat", "derived",
+                  "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels.",
+                  low=0.01),
+    ),
+    switches=(
+        Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),
+        Switch("skip_head", "No LM head for input tokens",
+               "Leaves the LM head out for tokens of the input, whose next word is known.", default=False),
+    ),
+    assumptions=(
+        "Input tokens are processed one by one, as output tokens are, each with all instructions of a pass.",
+        "A batch is served one request after the other: the core has no reuse of weights between requests.",
+        "Context is taken at its mean over the tokens of a phase.",
+    ),
+)  # fmt: skip

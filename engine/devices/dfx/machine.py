@@ -1,0 +1,290 @@
+"""DFX run for real: the instructions that are timed, executed in IEEE FP16 in the core's order of accumulation.
+
+Every core runs the same program on its share of the heads and columns; a synchronisation joins the shares. The
+arithmetic is that of `arithmetic`; softmax subtracts the maximum first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.arithmetic import HALF, accumulate, gelu_table, product
+from engine.devices.dfx.model import EPSILON, Decoder
+from engine.kernels.operators.halftree import TreeWeights, pack_tree
+
+__all__ = ["Machine"]
+
+
+def _half(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x, np.float32).astype(HALF)
+
+
+def _pack(matrix: np.ndarray) -> TreeWeights:
+    """A [inputs, outputs] matrix for the tree, one output to a lane."""
+    return pack_tree(np.ascontiguousarray(_half(matrix).T).view(np.uint16))
+
+
+@dataclass
+class _Core:
+    """One core: its registers, its share of the weights, its part of the KV cache."""
+
+    weights: list[dict[int, tuple[TreeWeights, np.ndarray]]]
+    heads: int
+    first_token: int  # of its share of the vocabulary
+    head_weights: TreeWeights
+    vector: dict[int, np.ndarray] = field(default_factory=dict)
+    scores: dict[int, np.ndarray] = field(default_factory=dict)
+    keys: list[list[np.ndarray]] = field(default_factory=list)
+    values: list[list[np.ndarray]] = field(default_factory=list)
+
+
+def _columns(total: int, cards: int, card: int) -> slice:
+    part = -(-total // cards)
+    return slice(min(total, card * part), min(total, (card + 1) * part))
+
+
+class Machine:
+    """N cores that run a decoder's program token by token.
+
+    ``Machine(model, record).generate(prompt, count)``; the record is `dfx.core_record`'s, its number of cards decides
+    how the model is split.
+    """
+
+    def __init__(self, model: Decoder, record: tuple[float, ...]) -> None:
+        self.model, self.record = model, record
+        self.cards = int(self.record[isa.CARDS])
+        self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
+        self.head = model.width // model.heads
+        self.tokens, self.positions = _half(model.tokens), _half(model.positions)
+        self.norms = [
+            {isa.NORM1: (_half(w.gamma1), _half(w.beta1)), isa.NORM2: (_half(w.gamma2), _half(w.beta2))}
+            for w in model.layers
+        ]
+        self.final = (_half(model.gamma), _half(model.beta))
+        self.cores = [self._core(card) for card in range(self.cards)]
+        self.logits = np.zeros(0, HALF)  # of the last token, all cores together
+        self._layer = self._token = self._position = 0
+
+    def _core(self, card: int) -> _Core:
+        heads = _columns(self.model.heads, self.cards, card)
+        mine = slice(heads.start * self.head, heads.stop * self.head)
+        shares = []
+        for layer in self.model.layers:
+            held = {}
+            for role, (matrix, bias), cut in (
+                (isa.VALUE, layer.value, mine), (isa.KEY, layer.key, mine), (isa.QUERY, layer.query, mine),
+                (isa.ATTENTION_OUT, layer.out, _columns(layer.out[0].shape[1], self.cards, card)),
+                (isa.FC1, layer.fc1, _columns(layer.fc1[0].shape[1], self.cards, card)),
+                (isa.FC2, layer.fc2, _columns(layer.fc2[0].shape[1], self.cards, card)),
+            ):  # fmt: skip
+                held[role] = (_pack(matrix[:, cut]), _half(bias[cut]))
+            shares.append(held)
+        vocabulary = _columns(len(self.model.tokens), self.cards, card)
+        empty: list[list[np.ndarray]] = [[] for _ in self.model.layers]
+        return _Core(
+            shares, heads.stop - heads.start, vocabulary.start, _pack(self.model.tokens[vocabulary].T),
+            keys=empty, values=[[] for _ in self.model.layers],
+        )  # fmt: skip
+
+    def generate(self, prompt: list[int], count: int) -> list[int]:
+        """The `count` likeliest tokens after a prompt; input tokens go through one by one as well."""
+        for core in self.cores:
+            core.keys = [[] for _ in self.model.layers]
+            core.values = [[] for _ in self.model.layers]
+        made: list[int] = []
+        for position in range(len(prompt) + count - 1):
+            token = prompt[position] if position < len(prompt) else made[-1]
+            best = self.step(token, position)
+            if position >= len(prompt) - 1:
+                made.append(best)
+        return made
+
+    def step(self, token: int, position: int) -> int:
+        """One token through embedding, layers and LM head; returns the likeliest next one."""
+        self._token, self._position = token, position
+        width = float(self.model.width)
+        self._run(isa.token_program(self.record, width))
+        heads = np.ceil(self.model.heads / self.cards)
+        ffn = float(self.model.layers[0].fc1[0].shape[1])
+        code = isa.layer_program(self.record, width, heads, float(self.head), ffn, float(position + 1))
+        for layer in range(len(self.model.layers)):
+            self._layer = layer
+            self._run(code)
+        self._run(isa.head_program(self.record, width, float(len(self.model.tokens))))
+        return int(self.cores[0].vector[isa.BEST][0])
+
+    def _run(self, code: np.ndarray) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # fp16 may overflow as the core's does
+            for row in code:
+                op = int(row[isa.OP])
+                if op == isa.SYNC:
+                    whole = np.concatenate([core.vector[int(row[isa.SRC1])] for core in self.cores])
+                    for core in self.cores:
+                        core.vector[int(row[isa.DST])] = whole
+                elif op == isa.SYNC_ARGMAX:
+                    best = max(
+                        (core.vector[int(row[isa.SRC1])] for core in self.cores), key=lambda pair: (pair[0], -pair[1])
+                    )
+                    for core in self.cores:
+                        core.vector[int(row[isa.DST])] = best[1:]
+                    self.logits = np.concatenate([core.vector[isa.NEXT][2:] for core in self.cores]).astype(HALF)
+                else:
+                    for core in self.cores:
+                        _EXECUTE[op](self, core, row)
+
+
+def _a(core: _Core, row: np.ndarray) -> np.ndarray:
+    return core.vector[int(row[isa.SRC1])]
+
+
+def _b(core: _Core, row: np.ndarray) -> np.ndarray:
+    return core.vector[int(row[isa.SRC2])]
+
+
+def _set(core: _Core, row: np.ndarray, value: np.ndarray) -> None:
+    core.vector[int(row[isa.DST])] = np.asarray(value, HALF)
+
+
+def _scale_of(machine: Machine, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    role = int(row[isa.ROLE])
+    return machine.final if role == isa.FINAL_NORM else machine.norms[machine._layer][role]
+
+
+def _load_token(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, machine.tokens[machine._token])
+
+
+def _load_position(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, machine.positions[machine._position])
+
+
+def _nothing(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    """The token goes back to the host."""
+
+
+def _add(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _a(core, row) + _b(core, row))
+
+
+def _sub_scalar(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _a(core, row) - _b(core, row))
+
+
+def _mul(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _a(core, row) * _b(core, row))
+
+
+def _mul_gamma(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _a(core, row) * _scale_of(machine, row)[0])
+
+
+def _add_beta(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _a(core, row) + _scale_of(machine, row)[1])
+
+
+def _exp(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, np.exp(_a(core, row).astype(np.float32)))
+
+
+def _accumulate(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, np.asarray(accumulate(_a(core, row), machine.lanes, machine.stages)))
+
+
+def _divide_by_width(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _a(core, row) * HALF(1 / machine.model.width))
+
+
+def _inverse_deviation(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    variance = _a(core, row) * HALF(1 / machine.model.width) + HALF(EPSILON)
+    _set(core, row, 1 / np.sqrt(variance.astype(np.float32)))
+
+
+def _reciprocal(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, 1 / _a(core, row).astype(np.float32))
+
+
+def _conv1d(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
+    _set(core, row, product(packed, _a(core, row), machine.d) + bias)
+
+
+def _conv1d_gelu(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    _conv1d(machine, core, row)
+    _set(core, row, gelu_table(core.vector[int(row[isa.DST])]))
+
+
+def _head(machine: Machine, vectors: list[np.ndarray], head: int) -> np.ndarray:
+    """Keys or values of one head, [context, head]."""
+    return np.stack([v[head * machine.head : (head + 1) * machine.head] for v in vectors])
+
+
+def _masked_mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    head = int(row[isa.ARG])
+    if head >= core.heads:  # another core holds more heads than this one
+        return
+    keys = pack_tree(_head(machine, core.keys[machine._layer], head).view(np.uint16))
+    query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
+    found = product(keys, query, machine.d)
+    core.scores[head] = found * HALF(1 / np.sqrt(machine.head))
+
+
+def _sub_maximum(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    head = int(row[isa.ARG])
+    scores = core.scores[head] if head < core.heads else np.zeros(1, HALF)
+    _set(core, row, scores - scores.max())
+
+
+def _mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    head = int(row[isa.ARG])
+    before = core.vector[isa.MIXED] if head else np.zeros(0, HALF)
+    if head >= core.heads:
+        core.vector[isa.MIXED] = before
+        return
+    values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head).T)
+    mixed = product(pack_tree(values.view(np.uint16)), _a(core, row), machine.d)
+    _set(core, row, np.concatenate([before, mixed]))
+
+
+def _mm_argmax(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    logits = product(core.head_weights, _a(core, row), machine.d)
+    best = int(logits.argmax())
+    pair = (float(logits[best]), float(core.first_token + best))
+    core.vector[int(row[isa.DST])] = np.array([*pair, *logits.astype(np.float64)])
+
+
+def _store_key(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    core.keys[machine._layer].append(_a(core, row))
+
+
+def _store_value(machine: Machine, core: _Core, row: np.ndarray) -> None:
+    core.values[machine._layer].append(_a(core, row))
+
+
+_EXECUTE: dict[int, Callable[[Machine, _Core, np.ndarray], None]] = {
+    isa.LOAD_TOKEN: _load_token,
+    isa.LOAD_POSITION: _load_position,
+    isa.STORE_TOKEN: _nothing,
+    isa.ADD_OP: _add,
+    isa.SUB_SCALAR: _sub_scalar,
+    isa.MUL_OP: _mul,
+    isa.MUL_SCALAR: _mul,
+    isa.MUL_GAMMA: _mul_gamma,
+    isa.ADD_BETA: _add_beta,
+    isa.EXP_OP: _exp,
+    isa.ACCUMULATE: _accumulate,
+    isa.DIVIDE_BY_WIDTH: _divide_by_width,
+    isa.INVERSE_DEVIATION: _inverse_deviation,
+    isa.RECIPROCAL_OP: _reciprocal,
+    isa.CONV1D: _conv1d,
+    isa.CONV1D_GELU: _conv1d_gelu,
+    isa.MASKED_MM: _masked_mm,
+    isa.SUB_MAXIMUM: _sub_maximum,
+    isa.MM: _mm,
+    isa.MM_ARGMAX: _mm_argmax,
+    isa.STORE_KEY: _store_key,
+    isa.STORE_VALUE: _store_value,
+}

@@ -1,0 +1,127 @@
+"""Timing of a DFX program: units in parallel, each in order, results guarded by a scoreboard.
+
+An instruction starts when its unit is free and its operands are valid. Where `chain` is set it may start as soon as
+the first element of an operand of the same kind is out, and ends no sooner than one latency after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.common.contract import RESOURCES
+from engine.devices.dfx.program import (  # fmt: skip
+    BEATS,
+    CHAIN,
+    DDR,
+    DEP1,
+    DEP2,
+    HANDOFF,
+    LATENCY,
+    MPU,
+    OCCUPY,
+    ROLE,
+    ROUTER,
+    UNIT,
+    VPU,
+    WRITE,
+)
+from engine.kernels.jit import kernel
+
+__all__ = ["book", "book_many", "run"]
+
+N_UNITS = 5
+_COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
+
+
+@kernel
+def run(code, count, chaining, start, done, push, busy):
+    """Run ``count`` instructions; returns the cycle at which the last result is valid. [cycle]
+
+    Parameters
+    ----------
+    code : (n, COLUMNS)
+    chaining : whether dependent vector instructions follow element by element.
+    start, done, push : (n,) outputs
+        Start of the occupancy, cycle the result is valid, and by how much the instruction moved the end of the
+        program: these add up to the total. [cycle]
+    busy : (N_UNITS,) output
+        Cycles each unit was occupied; the rest of the total is stall. [cycle]
+    """
+    free = np.zeros(N_UNITS)
+    busy[:] = 0.0
+    frontier = 0.0
+    for i in range(count):
+        unit = int(code[i, UNIT])
+        ready = 0.0
+        floor = 0.0
+        follow = chaining and code[i, CHAIN] > 0.0
+        for column in (DEP1, DEP2):
+            dep = int(code[i, column])
+            if dep < 0:
+                continue
+            if follow and code[dep, CHAIN] > 0.0 and int(code[dep, UNIT]) == unit:
+                ready = max(ready, start[dep] + code[dep, LATENCY])
+                floor = max(floor, done[dep])
+            else:
+                ready = max(ready, done[dep])
+        begin = max(free[unit], ready + code[i, HANDOFF])
+        start[i] = begin
+        free[unit] = begin + code[i, OCCUPY]
+        busy[unit] += code[i, OCCUPY]
+        done[i] = max(begin + code[i, OCCUPY], floor) + code[i, LATENCY]
+        ahead = max(done[i] - frontier, 0.0)
+        push[i] = ahead
+        frontier += ahead
+    return frontier
+
+
+@kernel
+def book(code, chaining, fill, start, done, push, busy, roles):
+    """`run` a program and book its cycles in ``roles`` (roles, resources); returns all cycles. [cycle]
+
+    ``fill`` is the share of the memory port that a beat uses. A tile narrower than the port, or a memory faster than
+    a beat: the matrix unit is what the stream waits for.
+    """
+    cycles = run(code, code.shape[0], chaining, start, done, push, busy)
+    roles[:] = 0.0
+    for i in range(code.shape[0]):
+        role, unit, ahead = int(code[i, ROLE]), int(code[i, UNIT]), push[i]
+        streamed = min(ahead, code[i, OCCUPY]) if unit == MPU else 0.0
+        computing = streamed if code[i, OCCUPY] <= code[i, BEATS] else streamed * (1.0 - fill)
+        wired = min(ahead, code[i, LATENCY]) if unit == ROUTER else 0.0
+        vector = ahead if unit == VPU else 0.0
+        stored = ahead if unit in (WRITE, DDR) else 0.0
+        roles[role, _COMPUTE] += vector + computing
+        roles[role, _OFFCHIP] += streamed - computing + stored
+        roles[role, _LINKS] += wired
+        roles[role, _OVERHEAD] += ahead - streamed - vector - wired - stored
+    return cycles
+
+
+@kernel
+def book_many(code, rows, columns, first, strides, values, fills, shape, chaining, out):
+    """`book` one program for many cores: fills ``out`` (roles, resources, cores).
+
+    Cores are numbered by ``shape``, last dimension fastest. Number v of ``code`` that differs between them lies at
+    ``code[rows[v], columns[v]]`` and is found at ``values[first[v]:]`` by ``strides[v]``; a row of -1 is the fill.
+    """
+    n, varying = code.shape[0], rows.shape[0]
+    start, done, push, busy = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(N_UNITS)
+    roles = np.zeros(out.shape[:2])
+    digits = np.zeros(shape.shape[0], dtype=np.int64)
+    for p in range(out.shape[2]):
+        left = p
+        for d in range(shape.shape[0] - 1, -1, -1):
+            digits[d] = left % shape[d]
+            left //= shape[d]
+        fill = fills
+        for v in range(varying):
+            at = first[v]
+            for d in range(shape.shape[0]):
+                at += strides[v, d] * digits[d]
+            if rows[v] < 0:
+                fill = values[at]
+            else:
+                code[rows[v], columns[v]] = values[at]
+        book(code, chaining, fill, start, done, push, busy, roles)
+        out[:, :, p] = roles

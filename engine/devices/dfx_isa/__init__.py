@@ -1,1 +1,0 @@
-"""The DFX transformer core as an instruction-set machine: its programs, their timing and their arithmetic."""

@@ -1,0 +1,1 @@
+"""Throughput accelerators that a host drives operator by operator: GPUs, TPUs and their like."""

@@ -1,0 +1,107 @@
+"""Rows of operators in, predictions out: sorted by part and format, priced by the compiled models, with bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.devices.gpu.operators.kinds import Kind, runtime_of
+from engine.devices.gpu.operators.record import NoModel, Part, facts, format_named, part_of
+from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
+from hardware_specs.catalog import default_catalog
+from hardware_specs.plain import load_yaml
+from hardware_specs.quantity import SpecError
+
+__all__ = ["Answers", "bands", "named_part", "predict"]
+
+_OUTSIDE = 1.5  # how much further off, in logarithms, a part that its generation's constants were not fitted on may be
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers to rows, in their order: times [s], the roof that is highest, a 90% band [s], and why there is none."""
+
+    seconds: np.ndarray
+    bound: np.ndarray
+    bound_by: np.ndarray  # names
+    low: np.ndarray
+    high: np.ndarray
+    why: np.ndarray  # index into `reasons`
+    reasons: tuple[str, ...]  # the first one is empty: predicted
+
+
+@cache
+def bands() -> dict[str, Any]:
+    """Measured over predicted at 5% and 95% of the rows left out, by kind, variant and regime."""
+    return load_yaml((Path(__file__).parent / "bands.yaml").read_bytes())
+
+
+@cache
+def named_part(name: str) -> Part:
+    """The part others may call so; NoModel where the catalog has none or none such can be predicted."""
+    low = name.strip().lower().replace("_", "-").replace(" ", "-")
+    try:
+        return part_of(default_catalog().device(facts()["device_aliases"].get(low, low)))
+    except SpecError as error:
+        raise NoModel(str(error)) from None
+
+
+def variant_of(kind: Kind, texts: Mapping[str, str]) -> str:
+    """Which rows of a kind have a band in common: those of one format and runtime."""
+    try:
+        format = format_named(texts[kind.format])
+    except NoModel:
+        format = texts[kind.format]
+    return f"{format} {runtime_of(texts)}"
+
+
+def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors on a prediction between which 90% of measurements lie, by what the row's time went on."""
+    table = bands().get(kind.name, {})
+    mine = table.get(f"{part.generation} {variant_of(kind, texts)}", {})
+    pairs = []
+    for name in REGIMES:
+        low, high = mine.get(name) or mine.get("all") or table.get("all") or (np.nan, np.nan)
+        wide = 1.0 if part.measured else _OUTSIDE
+        pairs.append((low**wide, high**wide))
+    chosen = np.array(pairs)[regime]
+    return chosen[:, 0], chosen[:, 1]
+
+
+def predict(
+    kind: Kind, texts: Mapping[str, Sequence[str]], numbers: Mapping[str, np.ndarray], cold: bool = False
+) -> Answers:
+    """Answers to every row: ``texts`` and ``numbers`` are columns of one length, ``device`` among the texts."""
+    names = list(texts)
+    rows = len(texts["device"])
+    seen: dict[tuple[str, ...], int] = {}
+    group = np.fromiter((seen.setdefault(key, len(seen)) for key in zip(*texts.values(), strict=True)), np.int64, rows)
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group, minlength=len(seen)))
+    answers = np.full((rows, ANSWER), np.nan)
+    low, high = np.full(rows, np.nan), np.full(rows, np.nan)
+    why = np.zeros(rows, dtype=np.int64)
+    reasons: dict[str, int] = {"": 0}
+    for key, index in seen.items():
+        at = order[ends[index - 1] if index else 0 : ends[index]]
+        said = dict(zip(names, key, strict=True))
+        try:
+            part = named_part(said["device"])
+            found = kind.model(
+                part, said, {name: np.ascontiguousarray(v[at]) for name, v in numbers.items()}, cold, None
+            )
+        except NoModel as error:
+            why[at] = reasons.setdefault(str(error), len(reasons))
+            continue
+        answers[at] = found
+        small, large = _band(kind, part, said, found[:, REGIME].astype(np.int64))
+        low[at], high[at] = found[:, SECONDS] * small, found[:, SECONDS] * large
+    by = np.where(np.isnan(answers[:, BOUND_BY]), 0.0, answers[:, BOUND_BY]).astype(np.int64)
+    words = np.array(BOUNDS, dtype=object)[by]
+    words[why > 0] = ""
+    return Answers(answers[:, SECONDS], answers[:, BOUND], words, low, high, why, tuple(reasons))

@@ -1,0 +1,125 @@
+"""A part and a format as the flat records the compiled operator models take: data sheet times constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.devices.gpu.operators.slots import MACHINE
+from hardware_specs.plain import load_yaml
+from hardware_specs.schema import Device
+
+__all__ = ["NoModel", "Part", "facts", "fitted", "format_named", "format_record", "machine", "part_of"]
+
+_HERE = Path(__file__).parent
+_CONSTANTS = MACHINE[3:]
+
+
+class NoModel(ValueError):
+    """Why an operator on a part can't be predicted, in one sentence."""
+
+
+@cache
+def facts() -> dict[str, Any]:
+    """What the models take as given: formats, runtimes, names, meanings of constants."""
+    return load_yaml((_HERE / "facts.yaml").read_bytes())
+
+
+@cache
+def fitted() -> dict[str, Any]:
+    """Constants of every generation, each fitted on measured operators of the parts named beside it."""
+    return load_yaml((_HERE / "fitted.yaml").read_bytes())
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a data sheet says of a part, and the generation whose constants it takes."""
+
+    id: str
+    generation: str
+    units: float
+    bandwidth: float  # B/s
+    l2: float  # B
+    power: float  # W
+    peak: dict[str, float]  # FLOP/s by format
+
+    @property
+    def measured(self) -> bool:
+        """Whether the generation's constants were fitted on this very part."""
+        return self.id in fitted()[self.generation]["parts"]
+
+
+def part_of(device: Device) -> Part:
+    """The part a catalog entry describes.
+
+    Raises
+    ------
+    NoModel
+        Where its generation has no constants, or its data sheet lacks what the models need.
+    """
+    gpu = device.gpu
+    generation = gpu.generation if gpu is not None else None
+    if gpu is None or generation is None:
+        raise NoModel(f"{device.name} names no generation of GPUs, whose constants it would take")
+    if generation not in fitted():
+        raise NoModel(
+            f"{device.name}: no operators of generation {generation} were measured, only {', '.join(fitted())}"
+        )
+    bandwidths = {m.capacity.si: m.bandwidth for m in device.memory if m.role == "offchip" and m.bandwidth is not None}
+    caches = [m.capacity.si for m in device.memory if m.role == "onchip" and m.per == "device"]
+    if gpu.units is None or device.power is None or device.power.max is None or not bandwidths or not caches:
+        raise NoModel(f"{device.name}: the catalog lacks its units, DRAM bandwidth, L2 or power limit")
+    bandwidth = bandwidths[max(bandwidths)].si
+    peaks = {name: quantity.si for name, quantity in device.peak.items()}
+    if "bf16" not in peaks and "fp16" in peaks:
+        peaks["bf16"] = peaks["fp16"]
+    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), device.power.max.si, peaks)
+
+
+def machine(part: Part, constants: dict[str, float] | None = None) -> np.ndarray:
+    """The part as the flat record `slots.MACHINE` names, with its generation's constants or others."""
+    chosen = constants or fitted()[part.generation]["machine"]
+    return np.array([part.units, part.bandwidth, part.l2, *(chosen[name] for name in _CONSTANTS)], dtype=np.float64)
+
+
+def format_named(name: str) -> str:
+    """The format others write so; NoModel where there is none."""
+    known = facts()["formats"]
+    low = name.strip().lower()
+    found = low if low in known else facts()["format_aliases"].get(low)
+    if found is None:
+        raise NoModel(f"format {name[:40]!r} has no operators: {', '.join(known)} are known")
+    return found
+
+
+def format_record(part: Part, format: str, constants: dict[str, float]) -> np.ndarray:
+    """A format on a part as `gemm.FORMAT` names it.
+
+    ``constants``: ``energy`` [J/FLOP] that tensor arithmetic draws, ``quantise_s`` [s] of starting the kernels that
+    quantise an input, ``quantise_rate`` [B/s] at which one unit does.
+    """
+    shape = facts()["formats"][format]
+    peak = part.peak.get(shape["peak"])
+    if peak is None:
+        raise NoModel(f"{part.id} has no {shape['peak']} arithmetic, in which {format} computes")
+    return np.array(
+        [
+            1.0 / peak, constants["energy"] / part.power, shape["in"], shape["weight"], shape["out"],
+            constants["quantise_s"], 1.0 / (constants["quantise_rate"] * part.units), shape["splits"],
+        ],
+        dtype=np.float64,
+    )  # fmt: skip
+
+
+def layers(weights: np.ndarray, l2: float, runtime: str, version: str, format: str) -> np.ndarray:
+    """Layers of ``weights`` bytes each that one replayed graph of a runtime holds when it is measured. [-]"""
+    if format in facts()["one_layer"]:
+        return np.ones_like(weights)
+    most = float(facts()["runtimes"].get(runtime, {"layers": 5})["layers"])
+    if version in facts()["always_all_layers"]:
+        return np.full_like(weights, most)
+    return np.clip(np.ceil(l2 / weights), 1.0, most)

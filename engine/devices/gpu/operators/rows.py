@@ -1,0 +1,175 @@
+"""Tables of operators as text: read with every mistake named in one sentence, written back with the answers beside."""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.devices.gpu.operators.kinds import KINDS, Kind
+from engine.devices.gpu.operators.predict import Answers
+
+__all__ = ["RowsError", "Table", "checked", "read_rows", "write_rows"]
+
+ADDED = ("predicted_us", "bound_us", "bound_by", "band_low_us", "band_high_us", "reason")
+_ALWAYS = ("framework", "version", "kernel")  # text that may stand in any row
+_FIGURES = ("time_us", "min_us")  # measured, handed through
+_MOST = 2 * 1024**3  # bytes of a table's text
+_LARGEST = 1e12
+
+
+class RowsError(ValueError):
+    """What is wrong with a table of operators, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table read: the header, each row's text as it was, and the columns by name."""
+
+    header: list[str]
+    lines: list[str]
+    columns: dict[str, Sequence[str]]
+
+
+def _text(path: Path) -> str:
+    """Text of a .csv or .csv.xz file."""
+    opened = lzma.open if path.suffix == ".xz" else open
+    try:
+        with opened(path, "rb") as file:
+            raw = file.read(_MOST + 1)
+    except (lzma.LZMAError, EOFError) as error:
+        raise RowsError(f"{path.name} is no readable .xz file: {str(error)[:80] or 'it ends too soon'}") from None
+    if len(raw) > _MOST:
+        raise RowsError(f"{path.name} holds more than the {_MOST} bytes such a table may have")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RowsError(f"{path.name} is no UTF-8 text: byte {error.start}") from None
+
+
+def read_rows(path: Path) -> Table:
+    """Reads a table; quoted fields are allowed.
+
+    Raises
+    ------
+    RowsError
+        For a file without rows, rows of another width than the header, or a column given twice.
+    """
+    text = _text(path)
+    if '"' in text:
+        fields = [row for row in csv.reader(io.StringIO(text)) if row]
+        lines, widths = [_joined(row) for row in fields], [len(row) for row in fields]
+        flat = [value for row in fields for value in row]
+    else:
+        lines = [line for line in text.splitlines() if line]
+        widths = [line.count(",") + 1 for line in lines]
+        flat = ",".join(lines).split(",")  # one list: a million small ones cost more than all the rest
+    if len(lines) < 2:
+        raise RowsError(f"{path.name} holds no rows: a line of column names and one line a row are needed")
+    width = widths[0]
+    header = [name.strip() for name in flat[:width]]
+    for name in header:
+        if header.count(name) > 1:
+            raise RowsError(f"{path.name}: column {name[:40]!r} is given twice")
+    if widths.count(width) != len(widths):
+        bad = next(i for i, other in enumerate(widths) if other != width)
+        raise RowsError(f"{path.name}, line {bad + 1}: {widths[bad]} fields where the header has {width}")
+    return Table(header, lines[1:], {name: flat[width + i :: width] for i, name in enumerate(header)})
+
+
+def _joined(row: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(row)
+    return out.getvalue()
+
+
+def checked(
+    kind: Kind, columns: Mapping[str, Sequence[str]], device: str | None = None
+) -> tuple[dict[str, Sequence[str]], dict[str, np.ndarray]]:
+    """Columns of text and of numbers that a kind's model takes, every one of them valid.
+
+    Raises
+    ------
+    RowsError
+        For a column that is unknown, missing or lacks its unit, and for a number that is none or out of range.
+    """
+    wanted = (*kind.shape, *kind.defaults)
+    known = ("device", *_ALWAYS, *kind.texts, *wanted, *_FIGURES)
+    for name in columns:
+        if name in known:
+            continue
+        unit = next((figure for figure in _FIGURES if figure.startswith(name.split("_")[0] + "_")), None)
+        if unit is not None:
+            raise RowsError(f"column {name[:40]!r} gives no unit this command knows: {unit} is allowed")
+        raise RowsError(f"column {name[:40]!r} is unknown to {kind.name}: {', '.join(known)} are allowed")
+    rows = len(next(iter(columns.values())))
+    required = [name for name, default in kind.texts.items() if default is None] + list(kind.shape)
+    required += [] if device else ["device"]
+    for name in required:
+        if name not in columns:
+            raise RowsError(f"column {name!r} is missing: {kind.name} needs {', '.join(required)}")
+    texts: dict[str, Sequence[str]] = {"device": [device] * rows} if device else {"device": columns["device"]}
+    for name, default in kind.texts.items():
+        texts[name] = columns[name] if name in columns else [default or ""] * rows
+    for name in _ALWAYS:
+        if name in columns:
+            texts[name] = columns[name]
+    numbers = {}
+    for name in wanted:
+        if name in columns:
+            numbers[name] = _numbers(name, columns[name], 0.0 if name in kind.zeros else 1.0)
+        else:
+            numbers[name] = np.full(rows, kind.defaults[name])
+    for name in _FIGURES:
+        if name in columns:
+            _numbers(name, columns[name], 0.0, whole=False)
+    return texts, numbers
+
+
+def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True) -> np.ndarray:
+    """A column as numbers; RowsError names the first that is none, too small, too large or not whole."""
+    what = f"a {'whole ' if whole else ''}number from {least:g} to {_LARGEST:g}"
+    try:
+        found = np.fromiter(map(float, column), np.float64, len(column))
+    except ValueError:
+        for i, value in enumerate(column):
+            try:
+                float(value)
+            except ValueError:
+                raise RowsError(f"row {i + 1}: {name} is {value[:40]!r}; {what} is allowed") from None
+        raise
+    good = (found >= least) & (found <= _LARGEST)
+    if whole:
+        good &= found == np.floor(found)
+    if not good.all():
+        bad = int(np.argmin(good))
+        raise RowsError(f"row {bad + 1}: {name} is {column[bad][:40]}; {what} is allowed")
+    return found
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of that name; RowsError lists them."""
+    if name not in KINDS:
+        raise RowsError(f"kind {name[:40]!r} is no operator: {', '.join(KINDS)} are")
+    return KINDS[name]
+
+
+def write_rows(path: Path, table: Table, answers: Answers) -> None:
+    """Writes every row back with its answer: times in microseconds, empty where there is none."""
+    quoted = [_joined([reason]) for reason in answers.reasons]
+    times = np.stack([answers.seconds, answers.bound, answers.low, answers.high]) * 1e6
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(",".join(_joined([name]) for name in (*table.header, *ADDED)) + "\n")
+        file.writelines(
+            f"{line},{seconds:.6g},{bound:.6g},{by},{low:.6g},{high:.6g},\n"
+            if why == 0
+            else f"{line},,,,,,{quoted[why]}\n"
+            for line, seconds, bound, low, high, by, why in zip(
+                table.lines, *times.tolist(), answers.bound_by.tolist(), answers.why.tolist(), strict=True
+            )
+        )

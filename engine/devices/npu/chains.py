@@ -1,0 +1,242 @@
+"""Instruction chains of the Brainwave NPU, and the latency floor of a step that depends on the one before.
+
+A chain is a run of instructions that passes the units in their order without touching a register file in between:
+an optional matrix-vector product, then vector operations in the multifunction units (MFUs), then a write. Every MFU
+holds one adder, one multiplier and one activation unit behind crossbars, so it does at most one of each; a chain
+that needs more is cut in two. Values pass between chains only through vector register files.
+
+Sources: Chung et al., IEEE Micro 2018 (units and their order); the chain programming model is recalled from Fowers
+et al., ISCA 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from engine.devices.common.column import larger, one_by_one
+
+__all__ = ["CELLS", "DEPTHS", "Chain", "Passes", "Pipeline", "VectorOp", "cut", "finish", "floor_cycles", "pass_cycles"]
+
+DEPTHS: dict[str, float] = {
+    "dispatch": 8, "vrf-read": 10, "vrf-write": 10, "mvu-convert": 40, "mvu-distribute": 200, "mvu-dot-level": 15,
+    "mvu-reduce-hop": 19, "mvu-bypass": 4, "mfu-crossbar": 8, "mfu-add": 8, "mfu-mul": 8, "mfu-activation": 12,
+    "sequence-start": 400,
+}  # fmt: skip
+"""Pipeline depths an NPU instance may name, with those of the Stratix 10 instance for one that leaves them out. [cycle]
+
+Assumed: along a GRU step of width 1024 they add up to 631 cycles, recalled from Fowers et al., ISCA 2018.
+"""
+
+_UNIT_OF = {"add": "add", "sub": "add", "rsub": "add", "mul": "mul"} | dict.fromkeys(
+    ("sigmoid", "tanh", "relu"), "activation"
+)
+
+
+@dataclass(frozen=True)
+class VectorOp:
+    """A vector operation of an MFU; `operand` names the register it reads beside the chain's value."""
+
+    op: str
+    operand: str = ""
+    tap: str = ""  # register that also takes the value here
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One instruction chain. A source or operand that ends in ``@`` is the value of the step before."""
+
+    source: str
+    ops: tuple[VectorOp, ...]
+    target: str
+    matrix: str = ""  # name of the weights multiplied first, or none
+
+    @property
+    def instructions(self) -> int:
+        """Instructions it takes: read, product, vector operations, writes."""
+        return 2 + bool(self.matrix) + len(self.ops) + sum(bool(v.tap) for v in self.ops)
+
+
+def _levels(lanes: float) -> float:
+    """Levels of an adder tree over so many lanes. [-]"""
+    return math.ceil(math.log2(max(lanes, 2)))
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Depths of the units of an instance. [cycle]"""
+
+    dispatch: float
+    read: float
+    write: float
+    product: float  # matrix-vector unit, first tile included
+    bypass: float  # past the matrix-vector unit
+    mfu: float  # one multifunction unit
+    mfus: int
+    start: float
+
+    @classmethod
+    def of(cls, depths: Mapping[str, float], native: float, lanes: float, tiles: float, mfus: float) -> Pipeline:
+        """Depths from an instance's parameters: the adder tree deepens with lanes, the hand-over with engines."""
+        product = (
+            2 * depths["mvu-convert"]  # float16 to shared exponent, and back
+            + depths["mvu-distribute"]
+            + math.ceil(native / lanes)  # a native tile passes
+            + one_by_one(_levels, lanes) * depths["mvu-dot-level"]
+            + larger(tiles - 1.0, 0.0) * depths["mvu-reduce-hop"]
+        )
+        mfu = sum(depths[name] for name in ("mfu-crossbar", "mfu-add", "mfu-mul", "mfu-activation"))
+        return cls(
+            depths["dispatch"], depths["vrf-read"], depths["vrf-write"], product, depths["mvu-bypass"], mfu,
+            max(1, int(mfus)), depths["sequence-start"],
+        )  # fmt: skip
+
+
+def _v(text: str) -> tuple[VectorOp, ...]:
+    """``"add:a sigmoid>s mul:b"`` as vector operations; ``>s`` writes the value there as well."""
+    found = []
+    for item in text.split():
+        body, _, tap = item.partition(">")
+        op, _, operand = body.partition(":")
+        found.append(VectorOp(op, operand, tap))
+    return tuple(found)
+
+
+GRU = (
+    Chain("x", _v("add:br"), "xr", "Wr"),
+    Chain("x", _v("add:bz"), "xz", "Wz"),
+    Chain("x", _v("add:bn"), "xn", "Wn"),
+    Chain("h@", _v("add:xr sigmoid"), "r", "Ur"),
+    Chain("h@", _v("add:xz sigmoid>y mul:h@ rsub:h@"), "t", "Uz"),  # y = 1 - z, t = h - y h
+    Chain("h@", _v("add:cn mul:r add:xn tanh mul:y add:t"), "h", "Un"),
+)
+"""One GRU step, reset gate behind the recurrent product; the update gate's weights are stored negated, so its chain
+yields y = 1 - z and the step is h' = y n + (h - y h). The recurrent bias `cn` is only there where a model has one."""
+
+GRU_RESET_FIRST = (
+    *GRU[:3],
+    Chain("h@", _v("add:xr sigmoid mul:h@"), "rh", "Ur"),
+    GRU[4],
+    Chain("rh", _v("add:xn tanh mul:y add:t"), "h", "Un"),
+)
+"""One GRU step, reset gate before the recurrent product: the candidate's product waits for the state it resets."""
+
+RNN = (Chain("x", _v("add:b"), "xh", "W"), Chain("h@", _v("add:xh tanh"), "h", "U"))
+"""One step of a plain recurrent layer."""
+
+LSTM = (
+    Chain("x", _v("add:bf"), "xf", "Wf"),
+    Chain("x", _v("add:bi"), "xi", "Wi"),
+    Chain("x", _v("add:bg"), "xg", "Wg"),
+    Chain("x", _v("add:bo"), "xo", "Wo"),
+    Chain("h@", _v("add:xf sigmoid mul:c@"), "fc", "Uf"),
+    Chain("h@", _v("add:xi sigmoid"), "i", "Ui"),
+    Chain("h@", _v("add:xo sigmoid"), "o", "Uo"),
+    Chain("h@", _v("add:xg tanh mul:i add:fc"), "c", "Ug"),
+    Chain("c", _v("tanh mul:o"), "h"),
+)
+"""One LSTM step."""
+
+CELLS: dict[str, tuple[Chain, ...]] = {
+    "gru": tuple(Chain(c.source, tuple(v for v in c.ops if v.operand != "cn"), c.target, c.matrix) for c in GRU),
+    "gru-reset-first": GRU_RESET_FIRST,
+    "lstm": LSTM,
+    "rnn": RNN,
+}
+
+
+def cut(chain: Chain, mfus: int) -> tuple[tuple[Chain, tuple[int, ...]], ...]:
+    """The chain as chains that fit `mfus` MFUs, each with the MFU that runs each of its operations."""
+    pieces: list[tuple[Chain, tuple[int, ...]]] = []
+    source, matrix = chain.source, chain.matrix
+    ops: list[VectorOp] = []
+    places: list[int] = []
+    at, used = 0, set()
+    for op in chain.ops:
+        unit = _UNIT_OF[op.op]
+        if unit in used:
+            at, used = at + 1, set()
+        if at >= mfus:
+            held = f"{chain.target}.{len(pieces)}"
+            pieces.append((Chain(source, tuple(ops), held, matrix), tuple(places)))
+            source, matrix, ops, places, at, used = held, "", [], [], 0, set()
+        used.add(unit)
+        ops.append(op)
+        places.append(at)
+    pieces.append((Chain(source, tuple(ops), chain.target, matrix), tuple(places)))
+    return tuple(pieces)
+
+
+@dataclass
+class Passes:
+    """Cycles a chain keeps the multifunction units of an instance, operation by operation.
+
+    Values stream through the units of one pass, so the slowest operation of the pass counts, not their sum; a chain
+    that asks for more units than there are goes through them again.
+    """
+
+    mfus: int
+    _ops: tuple[VectorOp, ...] = ()
+    _pieces: int = 1
+    _before: float = 0.0  # cycles of the finished passes
+    _last: float = 0.0  # cycles of the pass under way
+
+    def add(self, ops: Sequence[str], cycles: float) -> float:
+        """Cycles of the whole chain once vectors that take ``cycles`` a pass also go through ``ops``. [cycle]"""
+        self._ops += tuple(map(VectorOp, ops))
+        pieces = len(cut(Chain("x", self._ops, "y"), self.mfus))
+        if pieces > self._pieces:
+            self._before += self._last + (pieces - self._pieces - 1) * cycles
+            self._pieces, self._last = pieces, cycles
+        self._last = larger(self._last, cycles)
+        return self._before + self._last
+
+
+def finish(chain: Chain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]) -> dict[str, float]:
+    """Cycles at which the registers a chain writes are valid, given when those it reads are."""
+    t = ready[chain.source] + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else pipe.bypass)
+    written = {}
+    for unit in sorted(set(places)):  # an MFU without work is passed by
+        here = [v for v, place in zip(chain.ops, places, strict=True) if place == unit]
+        t = max([t] + [ready[v.operand] + pipe.read for v in here if v.operand]) + pipe.mfu
+        written.update({v.tap: t + pipe.write for v in here if v.tap})
+    written[chain.target] = t + pipe.write
+    return written
+
+
+def floor_cycles(cell: str, pipe: Pipeline) -> float:
+    """Cycles from a state to the next one along the dependence: no step of the cell takes less. [cycle] A bound.
+
+    Weights times the input do not depend on the state and run ahead. A native vector of the state enters the product
+    as soon as it is written, so products stream behind the units that feed them and only the depth of the units
+    counts here; how long the products occupy the engine is the other bound.
+    """
+    return one_by_one(lambda *depths: _floor(cell, Pipeline(*depths)), *(getattr(pipe, f.name) for f in fields(pipe)))
+
+
+@lru_cache(maxsize=4096)
+def _floor(cell: str, pipe: Pipeline) -> float:
+    """The same of one instance."""
+    chains = [piece for chain in CELLS[cell] for piece in cut(chain, pipe.mfus)]
+    names = {c.target for c, _ in chains} | {v.tap for c, _ in chains for v in c.ops if v.tap}
+    ready = {v.operand: 0.0 for c, _ in chains for v in c.ops} | {c.source: 0.0 for c, _ in chains}
+    previous = 0.0
+    steps = []
+    for _ in range(4):
+        now = dict(ready)
+        for chain, places in chains:
+            if chain.source == "x":  # independent of the state: long done
+                now[chain.target] = 0.0
+                continue
+            now.update(finish(chain, places, pipe, now))
+        steps.append(now["h"] - previous)
+        previous = now["h"]
+        ready.update({f"{name}@": now[name] for name in names})
+    return steps[-1]
+
+
+def pass_cycles(pipe: Pipeline, units: int = 1, product: bool = True) -> float:
+    """Cycles one chain through `units` MFUs takes from a valid source to a valid target. [cycle]"""
+    return pipe.dispatch + pipe.read + (pipe.product if product else pipe.bypass) + units * pipe.mfu + pipe.write

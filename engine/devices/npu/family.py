@@ -1,0 +1,343 @@
+"""Brainwave-like soft vector processors: weights pinned in on-chip memory, one request at a time.
+
+Matrix work is counted in native tiles over the tile engines. A recurrent step takes the longer of the work it gives
+to the engines and the depth of the chain from its state to the next one (`npu_isa.chains`): inputs are multiplied
+ahead while the chain of the state is under way, so the two overlap and do not add. Sources: Chung et al., IEEE Micro
+2018; tiling and chains recalled from Fowers et al., ISCA 2018. Estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.devices.common.column import exceeds, larger, largest, numbers, settled, smaller
+from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
+from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu.density import overfull
+from engine.devices.npu.instance import Engine
+from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op, recurrence
+
+__all__ = ["FAMILY", "peak", "stored_bits"]
+
+_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
+_CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
+"""Program of a recurrent cell, by its gates and by how many products they take."""
+
+_STEPS: dict[str, tuple[str, ...]] = {
+    "Add": ("add",), "Mul": ("mul",), "Div": ("mul",), "BatchNormalization": ("mul", "add"),
+    "Silu": ("sigmoid", "mul"), "Swish": ("sigmoid", "mul"), "HardSwish": ("sigmoid", "mul"),
+} | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))  # fmt: skip
+"""Vector instructions of an operator, any activation standing for all; moving data needs none."""
+_POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
+
+
+def peak(device: Device, format: str) -> float:
+    """Native dimension x lanes x tile engines multiply-adds a cycle. [FLOP/s] A bound.
+
+    A format whose printed peak is lower than the best one keeps that ratio.
+    """
+    npu = device.npu
+    assert npu is not None
+    best = largest(p.si for p in device.peak.values())
+    share = device.peak[format].si / best  # formats() lists only keys of `peak`
+    return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * share
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this processor can't run the graph, or None."""
+    for phase in graph.phases:
+        for op in phase.ops:
+            if op.kind == "BinaryGemm":
+                return f"{device.name} multiplies small floats; it has no instruction for the binary layer {op.name}."
+        at = 0
+        while at < len(phase.ops):
+            count = recurrence(phase.ops, at)
+            if count and _cell_of(phase.ops[at : at + count]) not in CELLS:
+                return f"{device.name} has programs for RNN, GRU and LSTM steps; {phase.ops[at].name} is none of these."
+            at += count or 1
+    return overfull(device, format)
+
+
+@dataclass
+class _Sheet:
+    """A pass under construction: numbers, or columns of them. [s], [B]"""
+
+    seconds: np.ndarray
+    offchip: np.ndarray
+    onchip: np.ndarray
+    other: list[tuple[str, str, float]]
+    hosted: list[str]
+    sent: float = 0.0
+    spans: tuple[Span, ...] = ()
+
+
+def _priced(job: Job) -> _Sheet:
+    """A pass, operator by operator."""
+    engine = Engine.of(job.device)
+    bits = stored_bits(job.device, job.format)
+    n = len(job.ops)
+    sheet = _Sheet(numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
+    bandwidth = levels(job.device)[2]
+    spilled_bytes = _weights(job, sheet, bits, spills(job, bits))
+    stream = spilled_bytes / bandwidth if bandwidth else numbers((n,))
+    at = 0
+    while at < n:
+        cell = recurrence(job.ops, at)
+        at += _price_cell(job, engine, sheet, stream, at, cell) if cell else _price_run(job, engine, sheet, stream, at)
+    return sheet
+
+
+def brief(job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
+    """Times of one pass, as `price` finds them. [s]"""
+    sheet = _priced(job)
+    return settled(sheet.seconds), tuple(sheet.other)
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass on one processor; requests of a batch run one after the other."""
+    n = len(job.ops)
+    sheet = _priced(job)
+    spilled_bytes, dram_name, spans = sheet.offchip.astype(np.float64), levels(job.device)[4], sheet.spans
+    flops = np.array([_share(job, op) * _work(job, op) for op in job.ops])
+    notes = []
+    guessed = [name for name in DEPTHS if job.device.npu is not None and name not in job.device.npu.depths]
+    if guessed:
+        notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(guessed)}.")
+    if sheet.hosted:
+        notes.append(f"Left to the host's CPU, for want of an instruction: {', '.join(sheet.hosted[:6])}.")
+    if spilled_bytes.any():
+        notes.append(
+            f"{spilled_bytes.sum() / 1e6:.1f} MB of weights a pass come from {dram_name}: they are not pinned."
+        )
+    return PhaseCost(
+        settled(sheet.seconds), flops, np.full(n, peak(job.device, job.format)), spilled_bytes,
+        sheet.onchip.astype(np.float64),
+        other=tuple(sheet.other), link_bytes=sheet.sent, timeline=spans,
+        timeline_of="one step of a recurrent layer" if spans else "", notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _share(job: Job, op: Op) -> float:
+    return 1.0 if op.shard == "none" else 1.0 / job.ways
+
+
+def _work(job: Job, op: Op) -> float:
+    at = (job.batch, job.length, job.context)
+    return op.flops.at(*at) * op.layers * op.steps.at(*at)
+
+
+def _runs(job: Job, op: Op) -> float:
+    """Executions of an op in a pass; a batch is served one request after the other."""
+    return op.layers * op.steps.at(1, job.length, job.context) * job.batch
+
+
+def _weights(job: Job, sheet: _Sheet, bits: float, spilled: dict[str, float]) -> np.ndarray:
+    """Bytes of weights each op reads from DRAM in a pass; fills both traffic columns. [B]"""
+    for i, op in enumerate(job.ops):
+        if op.kind in HOST_KINDS:
+            continue
+        read = op.weights_read(1, job.length, job.context) * _runs(job, op) * bits / 8 * _share(job, op)
+        sheet.offchip[i] = read * spilled.get(op.name, 0.0)
+        sheet.onchip[i] = read - sheet.offchip[i]
+    return sheet.offchip.copy()
+
+
+def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
+    """Seconds and bytes until `peers` devices, each with its share of `elements` float16 values, all hold them."""
+    if peers <= 1 or job.link is None:
+        return 0.0, 0.0
+    sent = (peers - 1.0) / peers * elements * 2.0
+    rate = job.link.bandwidth.si * (job.link.payload.si if job.link.payload else 1.0)
+    return job.link.latency.si * job.link_hops + sent / rate, sent
+
+
+def _cell_of(ops: Sequence[Op]) -> str:
+    """Which program runs a recurrent cell; empty where none does."""
+    products = [op for op in ops if op.contraction and op.sequential]
+    gates = sum(round(op.n.coef / op.k.coef) for op in products)
+    return _CELLS.get((gates, len(products)), "")
+
+
+def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int, count: int) -> int:
+    """A recurrent cell: each step is the longer of engine occupancy, MFU occupancy and the chain of its state.
+
+    Over several devices, copies of the cell that run side by side go apart; where there are fewer copies than
+    devices a matrix is cut by rows, and every step waits for the parts of the state to cross the network.
+    """
+    ops = job.ops[at : at + count]
+    recurrent = next(op for op in ops if op.contraction and op.sequential)
+    hidden = recurrent.k.coef
+    kind = _cell_of(ops)
+    parallel = recurrent.attribute("parallel", 1.0)
+    apart = min(job.ways, parallel)
+    held = math.ceil(parallel / apart)  # copies on one device
+    peers = max(1, job.ways // int(apart))  # devices that share a matrix
+    rows = math.ceil(hidden / peers)
+    together = held if job.switches["interleave"] else 1
+    steps = recurrent.steps.at(1, job.length, job.context)
+    rounds = recurrent.layers / parallel * held / together * job.batch
+    executions = steps * rounds
+    occupied = numbers((count,))
+    for i, op in enumerate(ops):
+        if op.contraction:
+            occupied[i] = together * round(op.n.coef / hidden) * engine.product(1.0, rows, op.k.coef)
+    streamed = stream[at : at + count] / executions * engine.clock  # cycles a step waits for DRAM
+    waits = np.array([larger(one, 0.0) for one in streamed - occupied], dtype=object)
+    ahead = any(op.contraction and not op.sequential for op in ops)  # the inputs' products are here too
+    chains = sum(len(cut(c, engine.pipe.mfus)) for c in CELLS[kind] if ahead or c.source != "x")
+    mfu = together * chains * engine.vectors(rows) * engine.vector_beats
+    handed = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
+    wire_s, sent = (handed * one for one in _exchange(job, peers, hidden * together))
+    floor = floor_cycles(kind, engine.pipe)
+    busy = occupied.sum() + waits.sum()
+    step = largest((busy, mfu, floor + wire_s * engine.clock))
+    second = executions / engine.clock
+    sheet.seconds[at : at + count, _COMPUTE] += occupied * second
+    sheet.seconds[at : at + count, _OFFCHIP] += waits * second
+    waiting = [i for i, op in enumerate(ops) if op.sequential]
+    rest = step - busy
+    wired = smaller(rest, wire_s * engine.clock)
+    depth = np.array([engine.pipe.product if ops[i].contraction else engine.pipe.mfu / 3 for i in waiting], object)
+    working = 1.0 - exceeds(step, mfu)  # the multifunction units are what a step waits for
+    left = (rest - wired) * second * depth / depth.sum()
+    sheet.seconds[[at + i for i in waiting], _COMPUTE] += left * working
+    sheet.seconds[[at + i for i in waiting], _OVERHEAD] += left * (1.0 - working)
+    sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
+    sheet.sent += sent * executions
+    name = ops[0].name.removesuffix("-input")
+    # the first input has nothing to hide behind, and a sequence has to be started
+    opening = (engine.pipe.start + pass_cycles(engine.pipe)) * rounds / engine.clock
+    sheet.other.append((f"start of {name}", "overhead", opening))
+    read = any(
+        ops[-1].name in op.inputs for op in job.ops[at + count :]
+    )  # every step's state, else the last one leaves
+    gather_s, gathered = _exchange(job, apart, (steps if read else 1.0) * hidden * parallel)
+    if gathered:
+        sheet.other.append((f"outputs of {name}", "links", gather_s * recurrent.layers / parallel * job.batch))
+        sheet.sent += gathered * recurrent.layers / parallel * job.batch
+    sheet.spans = sheet.spans or _step_spans(ops, occupied, mfu, floor, engine.clock)
+    return count
+
+
+def _step_spans(ops: tuple[Op, ...], occupied: np.ndarray, mfu: float, floor: float, clock: float) -> tuple[Span, ...]:
+    """One step as bars: occupancy of the units, and the dependence that may be longer than both."""
+    spans, begin = [], 0.0
+    for op, cycles in zip(ops, occupied.tolist(), strict=True):
+        if op.contraction:
+            spans.append(Span("matrix-vector unit", op.name, begin / clock, cycles / clock, "compute"))
+            begin += cycles
+    spans.append(Span("multifunction units", "element-wise", 0.0, mfu / clock, "compute"))
+    spans.append(Span("dependence", "state to next state", 0.0, floor / clock, "overhead"))
+    return tuple(spans)
+
+
+def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: int) -> int:
+    """A feed-forward chain: a product and the vector operations behind it, or one op for the host."""
+    ops = job.ops
+    first = ops[at]
+    if first.kind in HOST_KINDS:
+        end = at
+        while end < len(ops) and ops[end].kind in HOST_KINDS:
+            sheet.hosted.append(ops[end].name)
+            end += 1
+        sheet.seconds[at, _HOST] += _runs(job, first) * job.model["host_visit"]
+        for i in range(at, end):
+            size = ops[i].reads.at(1, job.length, job.context) + ops[i].writes.at(1, job.length, job.context)
+            sheet.seconds[i, _HOST] += _runs(job, ops[i]) * size * 2.0 / job.model["host_rate"]
+        return end - at
+    covered, passes, end = 0.0, Passes(engine.pipe.mfus), at
+    while end < len(ops) and ops[end].kind not in HOST_KINDS and not recurrence(ops, end):
+        op = ops[end]
+        if op.contraction and end > at:
+            break
+        runs = _runs(job, op)
+        if op.contraction:
+            covered = _product_cycles(job, engine, op)
+            spent = covered * runs / engine.clock
+            sheet.seconds[end, _COMPUTE] += spent
+            sheet.seconds[end, _OFFCHIP] += larger(stream[end] - spent, 0.0)
+        else:
+            # a vector operation rides in its producer's chain; a window over several outputs starts one of its own
+            if op.kind in _POOLS:
+                covered, passes = 0.0, Passes(engine.pipe.mfus)
+            busy = passes.add(_STEPS.get(op.kind, ()), _vector_cycles(job, engine, op))
+            alone = larger(busy - covered, 0.0)
+            covered += alone
+            least = _share(job, op) * _work(job, op) / peak(job.device, job.format) * exceeds(alone, 0.0)
+            sheet.seconds[end, _COMPUTE] += larger(alone * runs / engine.clock, least)
+        end += 1
+    wire_s, sent = _exchange(job, job.ways, first.writes.at(1, job.length, job.context))
+    if first.contraction and first.shard != "none":
+        sheet.seconds[at, _LINKS] += wire_s * _runs(job, first)
+        sheet.sent += sent * _runs(job, first)
+    fill = pass_cycles(engine.pipe, engine.pipe.mfus, first.contraction)
+    sheet.seconds[at, _OVERHEAD] += fill * _runs(job, first) / engine.clock
+    return end - at
+
+
+def _product_cycles(job: Job, engine: Engine, op: Op) -> float:
+    """Cycles of one execution of a contraction for one request. [cycle]"""
+    at = (1, job.length, job.context)
+    g, m, n, k = op.g.at(*at), op.m.at(*at), op.n.at(*at), op.k.at(*at)
+    if op.shard == "n":
+        n = math.ceil(n / job.ways)
+    elif op.shard == "g":
+        g = math.ceil(g / job.ways)
+    elif op.shard == "k":
+        k = math.ceil(k / job.ways)
+    packed = max(1.0, min(engine.native // max(n, 1), engine.native // max(k, 1))) if g > 1 else 1.0
+    if op.kind == "MatMul":  # the second matrix is written into the matrix memories first
+        loading = g * n * engine.vectors(k) * engine.beats
+        return g * engine.product(m, n, k) + loading
+    return engine.product(math.ceil(g / packed) * m, smaller(n * packed, larger(n, engine.native)), k)
+
+
+def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
+    """Cycles of one execution of a vector operation for one request. [cycle]"""
+    at = (1, job.length, job.context)
+    written = op.writes.at(*at) * _share(job, op)
+    per = op.flops.at(*at) / larger(op.writes.at(*at), 1.0) if op.kind in _POOLS else 1.0
+    passes = larger(1.0, math.ceil(per / engine.pipe.mfus))
+    return engine.vectors(written) * engine.vector_beats * passes
+
+
+FAMILY = DeviceFamily(
+    kind="npu",
+    title="Soft vector processor",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    brief=brief,
+    collectives=False,
+    pins=pins,
+    streams_io=True,
+    io_format="fp16",
+    parameters=(
+        Parameter("host_visit", 20e-6, "s", "assumed",
+                  "A sub-graph on the host's CPU: PCIe there and back, a thread woken, the operator itself."),
+        Parameter("host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.",
+                  low=1.0),
+    ),
+    switches=(
+        Switch("interleave", "Interleave independent cells",
+               "Steps of cells side by side are issued in turn, so that one works while another waits for its state.",
+               default=False),
+    ),
+    assumptions=(
+        "A recurrent step takes the longer of its matrix work and the dependence chain of its state; inputs run ahead.",
+        "Each further tile engine lengthens the hand-over between engines, twice the lanes the adder tree: a step that "
+        "waits for its state, or a product too small to fill them, can be slower on more of either.",
+        "Weights are pinned greedily in the order of the network; stored bits are sign and mantissa.",
+        "Requests of a batch run one after the other; the program is single-threaded.",
+        "Inputs and outputs cross the network step by step while the processor works, in float16.",
+        "Pipeline depths: their sum along a GRU step of width 1024 is recalled from ISCA 2018; the parts are assumed.",
+    ),
+)  # fmt: skip

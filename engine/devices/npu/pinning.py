@@ -1,0 +1,75 @@
+"""Where the NPU's weights lie: pinned on chip by their stored bits, what does not fit in DRAM, lookups on the host."""
+
+from __future__ import annotations
+
+from engine.devices.common.column import larger, smaller
+from engine.devices.common.contract import Fit, Job
+from engine.devices.common.footprint import footprint
+from hardware_specs.schema import Device
+
+__all__ = ["HOST_KINDS", "formats", "levels", "pins", "place", "spills", "stored_bits"]
+
+HOST_KINDS = frozenset(
+    ("Gather", "EmbeddingBag", "Softmax", "LayerNormalization", "RMSNormalization", "LRN", "TopK", "ArgMax",
+     "RotaryEmbedding", "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess")
+)  # fmt: skip
+"""Operators without an instruction: reductions across a vector, lookups, and data-dependent ones."""
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """Formats of the dot products; everything else is float16."""
+    return tuple(f for f in ("ms-fp8", "ms-fp9", "fp16", "int8") if f in device.peak)
+
+
+def stored_bits(device: Device, format: str) -> float:
+    """Bits a weight takes on chip, exponent shared over a block: sign and mantissa. [bit]"""
+    assert device.npu is not None
+    listed = device.npu.weight_bits.si
+    own = next((f for f in formats(device)), format)
+    extra = {"ms-fp8": 0.0, "ms-fp9": 1.0}
+    return listed + extra.get(format, 0.0) - extra.get(own, 0.0)
+
+
+def levels(device: Device) -> tuple[float, float, float | None, str, str]:
+    """On-chip capacity [B], DRAM capacity [B] and bandwidth [B/s], and the names of both."""
+    chip = max((m for m in device.memory if m.role == "onchip"), key=lambda m: m.capacity.si)
+    dram = next((m for m in device.memory if m.role == "offchip"), None)
+    if dram is None:
+        return chip.capacity.si, 0.0, None, chip.name, ""
+    return chip.capacity.si, dram.capacity.si, dram.bandwidth.si if dram.bandwidth else None, chip.name, dram.name
+
+
+def pins(device: Device, format: str) -> tuple[float, float]:
+    """On-chip room for weights and the bits one takes. [B], [bit]"""
+    return levels(device)[0], stored_bits(device, format)
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Weights pinned on chip by their stored bits; what does not fit lies in DRAM, if the board has any."""
+    need = footprint(job, low_bits=stored_bits(job.device, job.format))
+    chip, dram, _, chip_name, dram_name = levels(job.device)
+    wanted = need.weights + need.state  # lookup tables stay with the host
+    holds = "pinned weights and state"
+    fits = [Fit(chip_name, "onchip", wanted, chip, holds, required=not dram, state_bytes=need.state)]
+    if dram:
+        spilled = larger(0.0, wanted - chip)
+        fits.append(Fit(dram_name, "offchip", spilled, dram, "weights that are not pinned", state_bytes=need.state))
+    return tuple(fits)
+
+
+def spills(job: Job, bits: float) -> dict[str, float]:
+    """Share of each op's weights read from DRAM: pinning is greedy in the order of the network. [-]"""
+    room, _, bandwidth, _, _ = levels(job.device)
+    if bandwidth is None:
+        return {}
+    here = {op.name for op in job.ops}
+    spilled: dict[str, float] = {}
+    for phase in job.graph.phases:
+        for op in phase.ops:
+            if op.name not in here or op.name in spilled or op.stored == 0 or op.kind in HOST_KINDS:
+                continue
+            size = op.stored * op.layers * bits / 8 / (1 if op.shard == "none" else job.ways)
+            held = smaller(room, size)
+            room -= held
+            spilled[op.name] = 1.0 - held / size
+    return spilled

@@ -1,0 +1,126 @@
+"""Programs of the NPU for the networks it serves: MLP, recurrent cells, 1-D and 2-D convolution, attention.
+
+A program is a list of chains, writes of a matrix into the matrix memory, and calls to the host for what has no
+instruction. Registers are names; ``a+b`` reads registers side by side as one vector. Vectors of a sequence or of an
+image are registers ``x0, x1, ...``; ``zero`` is a register of zeros as long as an input vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from engine.devices.npu.chains import CELLS, Chain, VectorOp, cut
+
+__all__ = ["Host", "Instruction", "MatrixWrite", "attention", "convolution", "mlp", "recurrent", "split_to_units"]
+
+
+@dataclass(frozen=True)
+class MatrixWrite:
+    """Registers written as the rows of a matrix, or as its columns."""
+
+    matrix: str
+    rows: tuple[str, ...]
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Host:
+    """An operator on the host's CPU."""
+
+    op: str
+    source: str
+    target: str
+
+
+Instruction = Chain | MatrixWrite | Host
+
+
+def mlp(layers: int, activation: str = "relu") -> tuple[Instruction, ...]:
+    """``layers`` products with bias and activation, the last without: weights ``W1..``, biases ``b1..``; x -> y."""
+    chains = []
+    for i in range(1, layers + 1):
+        last = i == layers
+        ops = (VectorOp("add", f"b{i}"), *(() if last else (VectorOp(activation),)))
+        chains.append(Chain("x" if i == 1 else f"a{i - 1}", ops, "y" if last else f"a{i}", f"W{i}"))
+    return tuple(chains)
+
+
+def _renamed(chain: Chain, names: dict[str, str], prefix: str) -> Chain:
+    """The chain with registers renamed; weights and biases get the prefix."""
+
+    def name(register: str) -> str:
+        if not register:
+            return register
+        base = names.get(register, register)
+        return base if base != register else prefix + register
+
+    ops = tuple(VectorOp(v.op, name(v.operand), name(v.tap)) for v in chain.ops)
+    return Chain(name(chain.source), ops, name(chain.target), prefix + chain.matrix if chain.matrix else "")
+
+
+def recurrent(cell: str, steps: int, layers: int = 1, directions: int = 1) -> tuple[Instruction, ...]:
+    """Stacked GRU or LSTM over ``x0..``, one direction or both; outputs ``y0..``, of both directions side by side.
+
+    Registers and weights of layer i and direction j carry the prefix ``i.j.``; states start as ``h@`` and ``c@``.
+    """
+    program: list[Instruction] = []
+    inputs = [f"x{t}" for t in range(steps)]
+    for layer in range(layers):
+        outputs: list[list[str]] = []
+        for direction in range(directions):
+            prefix = f"{layer}.{direction}."
+            order = range(steps) if direction == 0 else range(steps - 1, -1, -1)
+            before = {"h@": f"{prefix}h@", "c@": f"{prefix}c@"}
+            for t in order:
+                now = {"x": inputs[t], "h": f"{prefix}h{t}", "c": f"{prefix}c{t}"}
+                program += [_renamed(chain, before | now, prefix) for chain in CELLS[cell]]
+                before = {"h@": now["h"], "c@": now["c"]}
+            outputs.append([f"{prefix}h{t}" for t in range(steps)])
+        inputs = ["+".join(names) for names in zip(*outputs, strict=True)]
+    program += [Chain(source, (), f"y{t}") for t, source in enumerate(inputs)]
+    return tuple(program)
+
+
+def convolution(size: tuple[int, ...], window: tuple[int, ...], activation: str = "relu") -> tuple[Instruction, ...]:
+    """A convolution of stride 1 that keeps the size, over 1 or 2 dimensions: one product for each place.
+
+    Inputs ``x<place>`` hold the channels of a place in row order, weights ``W`` a window's values side by side.
+    """
+    strides = [1] * len(size)
+    for axis in range(len(size) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * size[axis + 1]
+
+    def register(place: tuple[int, ...]) -> str:
+        inside = all(0 <= p < n for p, n in zip(place, size, strict=True))
+        return f"x{sum(p * s for p, s in zip(place, strides, strict=True))}" if inside else "zero"
+
+    program = []
+    for at, place in enumerate(product(*map(range, size))):
+        taps = product(*map(range, window))
+        seen = [register(tuple(p + t - w // 2 for p, t, w in zip(place, tap, window, strict=True))) for tap in taps]
+        program.append(Chain("+".join(seen), (VectorOp("add", "b"), VectorOp(activation)), f"y{at}", "W"))
+    return tuple(program)
+
+
+def attention(steps: int) -> tuple[Instruction, ...]:
+    """Single-head attention of every step to all steps: projections ``Wq Wk Wv``, softmax on the host, ``y0..``."""
+    program: list[Instruction] = []
+    for t in range(steps):
+        program += [Chain(f"x{t}", (), f"{n}{t}", f"W{n}") for n in "qkv"]
+    program.append(MatrixWrite("K", tuple(f"k{t}" for t in range(steps))))
+    program.append(MatrixWrite("V", tuple(f"v{t}" for t in range(steps)), transposed=True))
+    for t in range(steps):
+        program.append(Chain(f"q{t}", (VectorOp("mul", "scale"),), f"s{t}", "K"))
+        program.append(Host("softmax", f"s{t}", f"p{t}"))
+        program.append(Chain(f"p{t}", (), f"y{t}", "V"))
+    return tuple(program)
+
+
+def split_to_units(program: tuple[Instruction, ...], mfus: int) -> tuple[Instruction, ...]:
+    """The program with every chain cut to the MFUs of an instance."""
+    done: list[Instruction] = []
+    for instruction in program:
+        pieces = cut(instruction, mfus) if isinstance(instruction, Chain) else ((instruction, ()),)
+        done += [piece for piece, _ in pieces]
+    return tuple(done)

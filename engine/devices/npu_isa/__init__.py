@@ -1,1 +1,0 @@
-"""The Brainwave NPU as an instruction-set machine: instruction chains, their timing and their arithmetic."""

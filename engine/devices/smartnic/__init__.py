@@ -1,0 +1,1 @@
+"""Network processors whose spare threads run binary layers beside the packet path."""

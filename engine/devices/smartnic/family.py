@@ -1,0 +1,326 @@
+"""Network processors whose spare threads run binary layers beside the packet path.
+
+A layer starts with a notification that runs down the chain of executors, each then computes its neurons word by word
+(no population-count instruction, so tens of cycles a word), and the end runs back up the chain. Executors are threads
+of multithreaded engines: those that share an engine take turns at its one issue slot, and hide each other's waits for
+the memory that weights lie in (`engine.devices.smartnic.memory`). Estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.devices.common.column import larger, numbers, settled, smaller
+from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
+from engine.devices.common.footprint import footprint
+from engine.devices.smartnic.memory import Home, answer_cycles, capacity_of, home_of, input_cycles
+from engine.devices.smartnic.memory import nic_of as _nic
+from hardware_specs.schema import Device, MemoryLevel
+from model_zoo.ops import Graph
+
+__all__ = ["FAMILY", "access_s", "chain_s", "drop_point", "forwarding_rate", "layer_s", "packet_budget"]
+
+WORD_BITS = 32.0
+PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
+PACKETS = (64, 128, 256, 512, 1024, 1518)
+PACKET = 512.0  # bytes, where none is chosen
+RUNS = ("BinaryGemm", "Sign")
+_NEAR = ("cls", "ctm", "imem")
+
+
+def formats(device: Device) -> tuple[str, ...]:
+    """Only binary: there is neither a multiplier array nor floating point."""
+    return ("binary",)
+
+
+def peak(device: Device, format: str) -> float:
+    """Engines x 32 bits a cycle x two operations (xor, count): a bound no code without a count instruction reaches."""
+    nic = _nic(device)
+    return nic.engines.si * nic.clock.si * WORD_BITS * 2.0
+
+
+def supports(device: Device, graph: Graph, format: str) -> str | None:
+    """A reason this NIC can't run the graph, or None."""
+    for phase in graph.phases:
+        for op in phase.ops:
+            if op.kind not in RUNS:
+                return f"{device.name} runs binary fully connected layers only; {op.name} is a {op.kind}."
+    return None
+
+
+def _dram(device: Device) -> MemoryLevel:
+    return max((m for m in device.memory if m.role == "offchip"), key=lambda m: m.capacity.si)
+
+
+def _cache(device: Device) -> MemoryLevel | None:
+    """The cache in front of the DRAM: the first on-chip level of the spec."""
+    return next((m for m in device.memory if m.role == "onchip"), None)
+
+
+def executors_of(job: Job) -> float:
+    """Threads that compute: the tile's first number, else the spec's. [-]"""
+    nic = _nic(job.device)
+    wanted = float(job.tile[0]) if job.tile else nic.executors.si
+    return smaller(wanted, nic.engines.si * nic.threads_per_engine.si)
+
+
+def chain_s(device: Device, executors: float, model) -> float:
+    """Start notification down the chain of executors and end notification back up. [s]"""
+    return 2.0 * executors * model["hop_cycles"] / _nic(device).clock.si
+
+
+def layer_s(device: Device, k: float, n: float, executors: float, home: Home, model) -> tuple[float, float]:
+    """One binary layer of n neurons over k inputs, without its notifications: (arithmetic, waits none hides). [s]
+
+    The slowest engine sets the time. Its threads take turns, so it needs the larger of all their issue cycles and one
+    thread's issue cycles plus its waits for bursts of weights, and for the input where that is no longer at hand. The
+    input's first reading and the way of the result are waited for once.
+    """
+    nic = _nic(device)
+    per_engine = smaller(model["threads_for_inference"], nic.threads_per_engine.si)
+    engines = smaller(nic.engines.si, np.ceil(executors / per_engine))
+    threads = np.ceil(executors / engines)  # of the fullest engine
+    neurons = np.ceil(n / executors)  # of one executor
+    active = smaller(threads, np.ceil(n / neurons))
+    words = np.ceil(k / WORD_BITS)
+    bursts = np.ceil(words / model["burst_words"])
+    issue = words * model["word_cycles"]
+    once, again = input_cycles(device, k, threads)
+    wait = bursts * home.cycles(device, model["burst_words"] * WORD_BITS / 8.0) + again
+    busy = neurons * active * issue
+    waited = neurons * larger(0.0, issue + wait - active * issue) + once + answer_cycles(device, n)
+    return busy / nic.clock.si, waited / nic.clock.si
+
+
+def compare_s(device: Device, neurons: float, executors: float, model) -> float:
+    """Thresholds of so many neurons: a cycle each, threads of an engine in turn. [s]"""
+    nic = _nic(device)
+    threads = np.ceil(executors / smaller(nic.engines.si, np.ceil(executors / model["threads_for_inference"])))
+    return np.ceil(neurons / executors) * smaller(threads, neurons) / nic.clock.si
+
+
+def access_s(device: Device, name: str, size: float) -> tuple[float, float] | None:
+    """Shortest and longest time in which one thread reads so many bytes [B] of a memory, an access after the other. [s]
+
+    None where the part lists no such memory. A bound: threads that wait let others run.
+    """
+    nic = _nic(device)
+    memory = nic.memory(name)
+    if memory is None:
+        return None
+    accesses = np.ceil(size / memory.width.si) if memory.width is not None else 1.0
+    cycle = float(accesses) / nic.clock.si
+    return cycle * memory.nearest.si, cycle * memory.farthest.si
+
+
+def packet_budget(device: Device, executors: float, model) -> float:
+    """Engine cycles a second left to the packet path while inference keeps its threads busy. [cycle/s]
+
+    Threads of an engine share its issue slots evenly; engines without executors forward only.
+    """
+    nic = _nic(device)
+    per_engine = smaller(model["threads_for_inference"], nic.threads_per_engine.si)
+    engines = min(nic.engines.si, np.ceil(executors / per_engine)) if executors > 0 else 0.0
+    threads = np.ceil(executors / engines) if engines else 0.0
+    left = engines * (nic.threads_per_engine.si - threads) / nic.threads_per_engine.si
+    return float((nic.engines.si - engines + left) * nic.clock.si)
+
+
+def forwarding_rate(device: Device, packet_bytes: float, executors: float, model) -> float:
+    """Traffic the NIC forwards at a packet size while inferring, preamble and gap counted as line use. [B/s]
+
+    The smaller of the ports' line rate and the packet budget. An estimate.
+    """
+    nic = _nic(device)
+    line = nic.ports.si * nic.port_rate.si
+    packets = packet_budget(device, executors, model) / model["packet_cycles"]
+    return float(min(line, packets * (packet_bytes + PREAMBLE)))
+
+
+def drop_point(device: Device, executors: float, model) -> float:
+    """Smallest packet forwarded at line rate while inferring. [B]"""
+    nic = _nic(device)
+    packets = packet_budget(device, executors, model) / model["packet_cycles"]
+    return max(64.0, nic.ports.si * nic.port_rate.si / packets - PREAMBLE) if packets > 0 else float("inf")
+
+
+def place(job: Job) -> tuple[Fit, ...]:
+    """Weights lie in the DRAM-backed memory, whose cache holds what it can.
+
+    A request's input waits in the packet memory of one island, a layer's results in the memory all islands share.
+    """
+    dram, cache = _dram(job.device), _cache(job.device)
+    need = footprint(job, low_bits=1.0, wide="binary")
+    fits = [Fit(dram.name, dram.role, need.total, dram.capacity.si, "binary weights and thresholds")]
+    if cache is not None:
+        fits.append(Fit(cache.name, cache.role, need.weights, cache.capacity.si, "binary weights", False))
+    nic, at = _nic(job.device), (1.0, job.length, job.context)
+    home = home_of(job.device, need.weights, job.switches["weights-near"])
+    for name in home.shares:
+        memory = nic.memory(name)
+        if name in _NEAR and memory is not None:
+            size = capacity_of(job.device, memory)
+            fits.append(Fit(name, "onchip", need.weights, size, "binary weights, each executor's in its island", False))
+    layers = [op for op in job.ops if op.kind == "BinaryGemm"]
+    if layers:
+        sizes = (
+            ("ctm", layers[0].k.at(*at), "input of a request, in the island its packet came to"),
+            ("imem", max(op.n.at(*at) for op in layers), "results of a layer, one bit a neuron"),
+        )
+        for name, bits, holds in sizes:
+            place = nic.memory(name)
+            if place is not None:
+                fits.append(Fit(name, "onchip", bits / 8, place.capacity.si, holds, False))
+    return tuple(fits)
+
+
+def price(job: Job) -> PhaseCost:
+    """Cost of one pass: layers one after the other, samples of a batch one after the other. An estimate.
+
+    Weights can't be kept beside an executor (its memory belongs to the packets), so batching gains nothing.
+    """
+    device, model = job.device, job.model
+    executors = executors_of(job)
+    home, layers = _priced(job)
+    at = (job.batch, job.length, job.context)
+    size = len(job.ops)
+    flops, off, on = np.zeros(size), np.zeros(size), np.zeros(size)
+    roofs = np.full(size, peak(device, "binary"))
+    spans: list[Span] = []
+    clock = 0.0
+    for i, (op, one) in enumerate(zip(job.ops, layers, strict=True)):
+        flops[i] = op.flops.at(*at) * op.layers * op.steps.at(*at)
+        if op.kind != "BinaryGemm":  # the compare that ends a neuron: one cycle of its executor's turn
+            alone = compare_s(device, op.writes.at(1, job.length, job.context), executors, model)
+            spans.append(Span("executors", op.name, clock, alone, "compute"))
+            clock += alone
+            continue
+        off[i], on[i] = one.rows * home.dram * one.bits / 8.0, one.rows * (1.0 - home.dram) * one.bits / 8.0
+        if op.layers == 1 and len(spans) < 96:
+            for unit, name, length, resource in (
+                ("dispatcher", f"{op.name} start", one.wire / 2.0, "overhead"),
+                ("executors", op.name, one.work + (one.waited + one.late), "compute"),
+                ("dispatcher", f"{op.name} end", one.wire / 2.0, "overhead"),
+            ):
+                spans.append(Span(unit, name, clock, length, resource))
+                clock += length
+    packet = float(job.tile[1]) if len(job.tile) > 1 else PACKET
+    rate = forwarding_rate(device, packet, executors, model)
+    notes = (
+        f"While {executors:.0f} executors infer, {rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass; "
+        f"line rate from {drop_point(device, executors, model):.0f} B on",
+        *_told(home),
+    )
+    return PhaseCost(
+        _seconds(home, layers), flops, roofs, off, on, timeline=tuple(spans), timeline_of="one inference", notes=notes
+    )
+
+
+def _told(home: Home) -> tuple[str, ...]:
+    """What packets give up for weights kept near."""
+    return tuple(f"Weights lie in the {name.upper()}, which packets then lack" for name in home.shares if name in _NEAR)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """An operator of a pass: `rows` samples one after the other, each of so many seconds, and weights of `bits`."""
+
+    rows: float
+    work: float
+    waited: float = 0.0
+    late: float = 0.0  # until the DRAM has delivered the weights
+    wire: float = 0.0  # notifications
+    bits: float = 0.0
+
+
+def _priced(job: Job) -> tuple[Home, list[_Layer]]:
+    """Where the weights lie, and a pass operator by operator."""
+    device, model, executors, dram = job.device, job.model, executors_of(job), _dram(job.device)
+    weights = sum(op.stored * op.layers for op in job.ops if op.kind == "BinaryGemm") / 8.0
+    home = home_of(device, weights, job.switches["weights-near"])
+    at = (job.batch, job.length, job.context)
+    found = []
+    for op in job.ops:
+        if op.kind != "BinaryGemm":
+            found.append(_Layer(1.0, compare_s(device, op.writes.at(*at) * op.layers, executors, model)))
+            continue
+        rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
+        k, n = op.k.at(*at), op.n.at(*at)
+        work, waited = layer_s(device, k, n, executors, home, model)
+        late = 0.0
+        if dram.bandwidth is not None:
+            late = larger(0.0, home.dram * (k * n) / 8.0 / dram.bandwidth.si - work - waited)
+        found.append(_Layer(rows, work, waited, late, chain_s(device, executors, model), k * n))
+    return home, found
+
+
+def _seconds(home: Home, layers: list[_Layer]) -> np.ndarray:
+    """Seconds of a pass by operator and resource. [s]"""
+    seconds = numbers((len(layers), 6))
+    for row, one in zip(seconds, layers, strict=True):
+        row[0], row[5] = one.rows * one.work, one.rows * one.wire
+        row[1] = one.rows * (home.dram * one.waited + one.late)
+        row[2] = one.rows * (1.0 - home.dram) * one.waited
+    return settled(seconds)
+
+
+def request(job: Job) -> tuple[tuple[str, str, float], ...]:
+    """Packets in and out, where the request's way through the network is counted."""
+    if not job.switches["network"]:
+        return ()
+    return (("packet received, parsed and answered on the NIC", "links", job.model["nic_path"]),)
+
+
+def knobs(device: Device) -> tuple[Knob, ...]:
+    """Executors, and the packet size at which forwarding is reported."""
+    nic = _nic(device)
+    most = int(nic.engines.si * nic.threads_per_engine.si)
+    counts = sorted(
+        {*(n for n in (1, 8, 16, 32, 64, 128, 192, 256, 320, 360, 420, 480) if n <= most), int(nic.executors.si)}
+    )
+    return (Knob("executors", "Executors", tuple(counts)), Knob("packet", "Packet size [B]", PACKETS))
+
+
+FAMILY = DeviceFamily(
+    kind="smartnic",
+    title="SmartNIC",
+    formats=formats,
+    peak=peak,
+    supports=supports,
+    place=place,
+    price=price,
+    brief=lambda job: (_seconds(*_priced(job)), ()),
+    parameters=(
+        Parameter("word_cycles", 42.65, "cycle", "calibrated",
+                  "Issue cycles of one 32-bit word on one engine: load, xor, count by shifts and masks, add, loop.",
+                  ("5G-042", "5G-043"), low=1.0),
+        Parameter("hop_cycles", 109.65, "cycle", "calibrated",
+                  "One notification from an executor to its neighbour in the chain.", ("5G-042", "5G-043"), low=1.0),
+        Parameter("threads_for_inference", 6.0, "1", "published", "Threads of an engine that may be executors.",
+                  source="document 003, section 5: 6 threads from each of 42 engines", low=1.0),
+        Parameter("burst_words", 16.0, "1", "assumed", "32-bit words of weights a thread fetches at once (64 B).",
+                  low=1.0),
+        Parameter("packet_cycles", 1000.0, "cycle", "assumed",
+                  "Engine cycles to forward a packet: at most 1,181, or 512 B would miss line rate beside inference.",
+                  low=1.0),
+        Parameter("nic_path", 35e-6, "s", "published", "Request and answer through the NIC alone.",
+                  source="document 003, section 5.5"),
+    ),
+    assumptions=(
+        "Executors are spread over engines so that each island keeps its fast memories for packets.",
+        "Weights are read from their memory for every inference: batching gains nothing.",
+        "Waits for weights show only where an engine has too few threads to hide them: with the six of document 003 "
+        "its figures leave no room for more (a neuron costs no more at 16k neurons, past the cache, than at 4k).",
+    ),
+    request=request,
+    knobs=knobs,
+    tile=lambda job: (int(executors_of(job)), int(PACKET)),
+    switches=(
+        Switch("network", "Network path", "A request arrives from another server and its answer is counted.", False),
+        Switch("weights-near", "Weights near", "Weights lie in the smallest on-chip memory that holds them, which "
+               "packets then lack; off: in the DRAM-backed one, as document 003 has them.", False),
+    ),
+    collectives=False,
+)  # fmt: skip

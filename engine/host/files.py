@@ -1,0 +1,45 @@
+"""Files of an answer: none that is there is lost in silence, and none is left half written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from engine.scenario.token import ScenarioError, brief
+
+__all__ = ["beside", "writable"]
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A file to write, beside ``path``, that takes its place once it is whole; a link there is replaced, not followed.
+
+    ScenarioError in one sentence where it can't be written to its end; then ``path`` is as it was.
+    """
+    fresh = path.with_name(f".{path.stem[:60]}.{os.getpid()}{path.suffix}")
+    try:
+        fresh.open("xb").close()
+        try:
+            yield fresh
+            fresh.replace(path)
+        finally:
+            with suppress(FileNotFoundError):
+                fresh.unlink()
+    except OSError as error:
+        raise ScenarioError(f"{brief(path, 120)} can't be written: {error.strerror or error}") from None
+
+
+def writable(path: Path, replaced: bool) -> None:
+    """Refuses a file that can't be written before anything is computed for it; leaves what is there as it is."""
+    if path.is_dir():
+        raise ScenarioError(f"{brief(path, 120)} can't be written: it is a folder")
+    if os.path.lexists(path) and not replaced:
+        raise ScenarioError(f"{brief(path, 120)} exists already: give --force to replace it, or another name")
+    with suppress(_Enough), beside(path):
+        raise _Enough
+
+
+class _Enough(Exception):
+    """The file could be opened."""

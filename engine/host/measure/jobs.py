@@ -1,0 +1,67 @@
+"""What the app asks a measuring process for: a kernel, a network or a block with what the CPU model expected of it,
+and networks trained here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from engine.host.calibrate import device_of, host
+from engine.host.measure.compare import Compared, Host, predict_op
+from engine.host.measure.fused import FusedRun, measure_block
+from engine.host.measure.kernels import kernel_named
+from engine.host.measure.run import Bounds, KernelRun, measure_kernel
+from engine.kernels.probe import Roofline
+from engine.kernels.timing import Progress
+from engine.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
+
+__all__ = ["KernelShown", "block", "digits", "kernel", "network", "wide_deep"]
+
+
+@dataclass(frozen=True)
+class KernelShown:
+    """A run, this host's roofs, and the time the cost model expected; None where it prices no such operator. [s]"""
+
+    run: KernelRun
+    roofline: Roofline
+    predicted: float | None
+
+
+@cache
+def _host() -> Host:
+    return Host(*host())
+
+
+def kernel(
+    name: str, shape: tuple[int, ...], precision: str, threads: int, repeats: int, bounds: Bounds, progress: Progress
+) -> KernelShown:
+    """One kernel, the host probed first (once a process). A measurement beside an estimate."""
+    entry = kernel_named(name)
+    roofline, found = host()
+    run = measure_kernel(
+        name, shape, precision, threads, repeats=repeats, bounds=bounds, roofline=roofline, progress=progress
+    )
+    predicted = None
+    if entry.op is not None:
+        predicted = predict_op(device_of(roofline, found), entry.op(shape), precision, threads)
+    return KernelShown(run, roofline, predicted)
+
+
+def block(name: str, bounds: Bounds, progress: Progress) -> FusedRun:
+    """One block of a network breadth first and depth first. A measurement beside an estimate."""
+    return measure_block(name, device_of(*host()), limit_s=bounds.seconds, progress=progress)
+
+
+def network(workload: str, precision: str, threads: int, bounds: Bounds, progress: Progress) -> Compared:
+    """One network of the zoo. A measurement beside an estimate."""
+    return _host().compared(workload, precision, threads, bounds=bounds, progress=progress)
+
+
+def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
+    """Wide & Deep trained on so many rows, in FP32 and INT8. A measurement."""
+    return wide_deep_study(rows, batches=(512,), held_out=rows, progress=progress)
+
+
+def digits(progress: Progress) -> DigitsStudy:
+    """A perceptron on handwritten digits, in FP32 and in one bit. A measurement."""
+    return digits_study(progress=progress)

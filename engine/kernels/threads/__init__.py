@@ -1,0 +1,1 @@
+"""How compiled work is shared out between threads."""

@@ -1,0 +1,1 @@
+"""Which part of a network runs where, and what crosses which link."""

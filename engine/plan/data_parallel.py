@@ -1,0 +1,139 @@
+"""Whole networks on cards behind a switch, a request on one card at a time, and what the host does before or between.
+
+Each request comes over the network, the host's link and its card's link; the next one takes the next card. Parts that
+the host or a decoder runs are stages of their own where requests overlap: a detector's two nets then hold cores of
+their card apart (document 000, section VI-B), and video is decoded while cards compute. Estimates.
+"""
+
+from __future__ import annotations
+
+from engine.plan.plan import (
+    Hop,
+    Plan,
+    Stage,
+    compiled_length,
+    entering_bytes,
+    every_op,
+    host_hops,
+    leaving_bytes,
+    model_of,
+    overlaps,
+    switches_of,
+    through_switch,
+    tiled,
+)
+from engine.resolve.bind import Bound, Wire
+from model_zoo.ops import Op
+
+__all__ = ["data_parallel"]
+
+_WIDE = 2.0  # bytes of a value that leaves one unit for another
+
+
+def _parts(bound: Bound) -> list[tuple[str, list[Op]]]:
+    """Runs of operators on one unit: ("device" | "host" | "decoder", operators), in order."""
+    on, unit = switches_of(bound), bound.family.unit_of
+    found: list[tuple[str, list[Op]]] = []
+    for op in bound.graph.phases[0].ops:
+        where = unit(op, on) if unit is not None else "device"
+        if not found or found[-1][0] != where:
+            found.append((where, []))
+        found[-1][1].append(op)
+    return found
+
+
+def _crossing(bound: Bound, before: list[Op], after: list[Op]) -> float:
+    """Bytes of what operators `before` a cut make and those right `after` it read."""
+    s, length = bound.scenario, compiled_length(bound)
+    read = {name for op in after for name in op.inputs}
+    made = sum(op.writes.at(s.batch, length, length) * op.layers for op in before if op.name in read)
+    return _WIDE * (made or before[-1].writes.at(s.batch, length, length))
+
+
+def _entering(bound: Bound, parts: list[tuple[str, list[Op]]]) -> tuple[float, float]:
+    """Bytes of a request over the network, and over the links of host and card (before any part on the host)."""
+    s = bound.scenario
+    raw = entering_bytes(bound, s.inputs)
+    padded = entering_bytes(bound, compiled_length(bound) if bound.graph.input_elements.s else s.inputs)
+    if parts[0][1][0].name == "decode":
+        video = model_of(bound)["clip_bytes"] * s.batch
+        return video, video
+    return raw, padded
+
+
+def data_parallel(bound: Bound) -> Plan | None:
+    """Plan of a network on each of the scenario's cards; None where the system or the switches ask for nothing of it.
+
+    Stages on the host have a copy for each of its cores, those on cards one for each card; streams share them.
+    """
+    s, graph = bound.scenario, bound.graph
+    network, host, card = bound.wire("network"), bound.wire("host"), bound.wire("peer")
+    wired = bound.system.topology == "switch" and host is not None and card is not None
+    parts = _parts(bound) if len(graph.phases) == 1 else [("device", list(graph.phases[0].ops))]
+    if host is None or (not wired and len(parts) == 1) or (len(graph.phases) > 1 and not wired):
+        return None
+    cards = s.devices
+    pipelined = cards > 1 or overlaps(bound)
+    host_cores = int(bound.host.cpu.cores.si) if bound.host is not None and bound.host.cpu is not None else 1
+    stages = []
+    for at, (where, ops) in enumerate(parts):
+        name = {"device": "network" if len(parts) == 1 else f"net {at + 1}"}.get(where, where)
+        copies = max(1, host_cores // s.streams) if where == "host" else cards
+        names = frozenset(op.name for op in ops) if len(parts) > 1 else every_op(graph)
+        stages.append(Stage(name, bound.device, 1, names, s.precision, copies=copies))
+    if wired and card is not None:
+        hops = _wired(bound, parts, network, host, card)
+    else:
+        hops = _direct(bound, parts, host)
+    nets = sum(where == "device" for where, _ in parts)
+    knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
+    tiles = [(v,) for v in knobs[0].values] if nets > 1 and len(knobs) == 1 and not s.tile else []
+    return tiled(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound)), tiles)
+
+
+def _notes(bound: Bound) -> tuple[str, ...]:
+    length, own = compiled_length(bound), float(bound.scenario.inputs)
+    if length == own:
+        return ()
+    return (f"Sentences of {own:g} tokens on average are padded to {length:.3g}: {own / length:.0%} of that is text.",)
+
+
+def _wired(
+    bound: Bound, parts: list[tuple[str, list[Op]]], network: Wire | None, host: Wire, card: Wire
+) -> tuple[Hop, ...]:
+    """Messages over network, the host's link and the link of the request's card."""
+    cards = bound.scenario.devices
+    command = model_of(bound).get("transfer_command", 0.0)
+    arriving, sent = _entering(bound, parts)
+    leaving = leaving_bytes(bound)
+    hops: list[Hop] = []
+    if network is not None:
+        hops.append(Hop("request from the network", network, arriving, 1.0))
+    if parts[0][0] != "host":
+        hops += through_switch("input", host, card, sent, cards, "in", 0, command=command)
+    for at in range(1, len(parts)):
+        (left, before), (right, after) = parts[at - 1], parts[at]
+        if "host" in (left, right):
+            way = "in" if left == "host" else "out"
+            size = _crossing(bound, before, after)
+            hops += through_switch(f"after {before[-1].name}", host, card, size, cards, way, at, command=command)
+    last = len(parts)
+    if parts[-1][0] != "host":
+        hops += through_switch("output", host, card, leaving, cards, "out", last, command=command)
+    if network is not None:
+        hops.append(Hop("answer to the network", network, leaving, 1.0, way="out", after=last))
+    return tuple(hops)
+
+
+def _direct(bound: Bound, parts: list[tuple[str, list[Op]]], host: Wire) -> tuple[Hop, ...]:
+    """The same with a card on the host's own link."""
+    into, out = host_hops(bound, len(parts))
+    hops: list[Hop] = []
+    if parts[0][0] != "host":
+        hops.append(Hop("input", host, _entering(bound, parts)[1], 1.0) if parts[0][0] == "decoder" else into)
+    for at in range(1, len(parts)):
+        (left, before), (right, after) = parts[at - 1], parts[at]
+        if "host" in (left, right):
+            way = "in" if left == "host" else "out"
+            hops.append(Hop(f"after {before[-1].name}", host, _crossing(bound, before, after), 1.0, way=way, after=at))
+    return (*hops, out) if parts[-1][0] != "host" else tuple(hops)

@@ -1,0 +1,188 @@
+"""Plan: how a workload lies on a system, as stages on devices and messages on wires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from engine.resolve.bind import Bound, Wire
+from engine.scenario.formats import BITS, activation_bytes
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op
+
+__all__ = [
+    "INDEX", "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "crossing_bytes", "entering_bytes", "every_op",
+    "host_hops", "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "terms",
+    "through_switch", "tiled", "usable", "wire_bytes",
+]  # fmt: skip
+
+LOOKUPS = ("EmbeddingBag", "Gather")
+INDEX = 4.0  # bytes of an index of a table's row and of a token's id: INT32
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A share of the network on one kind of device. `ways` devices split every op of it between them."""
+
+    name: str
+    device: Device
+    ways: int
+    ops: frozenset[str]  # names of the ops it runs
+    format: str
+    wire: Wire | None = None  # to the peers that share its ops
+    copies: int = 1  # stages like this that serve different batches at once
+    tile: tuple[int, ...] = ()  # knobs of its device; empty: the scenario's
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A message over a wire, once a request or once a pass.
+
+    `alike` wires of that kind take turns over requests, or share one's messages (`shares`). A `hidden` hop passes while
+    the hop before or after it does: it loads its wire and adds nothing to the latency. `way` is seen from the host:
+    ``in`` to the devices. `after` is how many stages of a request are done when it crosses.
+    """
+
+    name: str
+    wire: Wire
+    bytes_per_message: float
+    messages: float  # a request
+    pieces: float = 1.0  # parts it comes in while the devices work; only the first must be waited for
+    alike: int = 1
+    hidden: bool = False
+    way: str = "in"
+    command_s: float = 0.0  # of the host, for each message
+    after: int = 0
+    shares: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the workload lies on the system.
+
+    A request visits the stages in order. When `pipelined`, a stage starts the next batch while later stages still
+    work on this one; the slowest stage then sets the throughput.
+    """
+
+    stages: tuple[Stage, ...]
+    hops: tuple[Hop, ...]
+    replicas: int
+    devices_used: tuple[int, ...]  # of each group of the system
+    pipelined: bool
+    notes: tuple[str, ...] = ()
+    options: tuple[Plan, ...] = ()  # whole plans to choose from where the scenario leaves something open; this is one
+
+
+def tiled(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
+    """A plan that leaves the knobs of its stages' devices open, where there are several settings."""
+
+    def at(tile: tuple[int, ...]) -> Plan:
+        return replace(plan, stages=tuple(replace(stage, tile=tile) for stage in plan.stages))
+
+    return replace(plan, options=tuple(map(at, tiles)))
+
+
+def every_op(graph: Graph) -> frozenset[str]:
+    """Names of all operators."""
+    return frozenset(op.name for phase in graph.phases for op in phase.ops)
+
+
+def wire_bytes(format: str) -> float:
+    """Bytes of an element on a wire: whole bytes, but single bits travel packed. [B]"""
+    return BITS[format] / 8 if format == "binary" else activation_bytes(format)
+
+
+def entering_bytes(bound: Bound, length: float) -> float:
+    """What enters with a request of that length: values in the format the family takes, integers as such. [B]"""
+    s, graph = bound.scenario, bound.graph
+    count, indices = (d.at(s.batch, length, length) for d in (graph.input_elements, graph.input_indices))
+    return (count - indices) * wire_bytes(bound.family.io_format or s.precision) + indices * INDEX
+
+
+def leaving_bytes(bound: Bound) -> float:
+    """What leaves with a request, likewise. [B]"""
+    s, graph = bound.scenario, bound.graph
+    count, indices = (d.at(s.batch, s.outputs, s.outputs) for d in (graph.output_elements, graph.output_indices))
+    return (count - indices) * wire_bytes(bound.family.io_format or s.precision) + indices * INDEX
+
+
+def switches_of(bound: Bound) -> dict[str, bool]:
+    """Every switch of the first family as the scenario has it."""
+    return {s.name: bound.scenario.switches.get(s.name, s.default) for s in bound.family.switches}
+
+
+def overlaps(bound: Bound) -> bool:
+    """Whether a request crosses the host's wires while the one before it is computed; a family may let one choose."""
+    return switches_of(bound).get("overlap", True)
+
+
+def model_of(bound: Bound) -> dict[str, float]:
+    """Model parameters of the first family, the scenario's overrides applied."""
+    own = {k: v for k, v in bound.model.items() if any(p.name == k for p in bound.family.parameters)}
+    return bound.family.model(bound.device, own)
+
+
+def compiled_length(bound: Bound) -> float:
+    """Length of a request as the device runs it: its own, or the mean it is padded to. [tokens]"""
+    s = bound.scenario
+    length = padding(bound)
+    return 1.0 * s.inputs if length is None else length(model_of(bound), 1.0 * s.inputs, 1.0 * s.batch)
+
+
+def padding(bound: Bound) -> Callable[[Mapping[str, float], float, float], float] | None:
+    """How requests are padded, as (model, inputs, batch) -> mean length; None where they are not."""
+    return bound.family.padded(switches_of(bound)) if bound.family.padded is not None else None
+
+
+def usable(wire: Wire) -> float:
+    """Rate of a wire after encoding and headers. [B/s]"""
+    return wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+
+
+def terms(wire: Wire) -> tuple[float, float]:
+    """What a message over a wire takes before its bytes, and the rate of those: (start [s], rate [B/s])."""
+    start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
+    return start + wire.hops * wire.link.latency.si, usable(wire)
+
+
+def through_switch(
+    name: str, host: Wire, card: Wire, size: float, cards: int, way: str, after: int, *, count: float = 1.0,
+    spread: int = 1, command: float = 0.0,
+) -> tuple[Hop, Hop]:  # fmt: skip
+    """`size` bytes in `count` messages between the host and `spread` of the cards; the slower side is waited for.
+
+    The host gives a command for each message and its link carries all of them; each card's link carries its part. What
+    either side takes is what it is charged, so that no faster link makes a request wait for a slower one.
+    """
+    each = size / count
+    (far_s, far), (near_s, near) = terms(host), terms(card)
+    wait = count * (command + far_s + each / far) >= count / spread * (command + near_s + each / near)
+    return (
+        Hop(name, host, each, count, hidden=not wait, way=way, command_s=command, after=after),
+        Hop(name, card, each, count, alike=cards, hidden=wait, way=way, command_s=command, after=after,
+            shares=spread > 1),
+    )  # fmt: skip
+
+
+def leaving(op: Op, batch: float, length: float) -> float:
+    """Elements that an operator hands on in a whole pass: of a recurrent one every step's, of all its copies. [-]"""
+    copies = op.layers if op.sequential else 1
+    return op.writes.at(batch, length, length) * op.steps.at(batch, length, length) * copies
+
+
+def crossing_bytes(op: Op, format: str, batch: float, length: float) -> float:
+    """Bytes that an operator hands to another device in a pass; signs travel as packed bits in any format. [B]"""
+    return leaving(op, batch, length) * wire_bytes("binary" if op.kind == "Sign" else format)
+
+
+def host_hops(bound: Bound, stages: int = 1) -> tuple[Hop, ...]:
+    """What enters and leaves over the host's wire, once a request; `stages` lie between."""
+    wire = bound.wire("host") or bound.wire("network")
+    if wire is None:
+        return ()
+    s, graph, fam = bound.scenario, bound.graph, bound.family
+    into = entering_bytes(bound, compiled_length(bound) if graph.input_elements.s else s.inputs)
+    out = leaving_bytes(bound)
+    parts = (1.0 * s.inputs if graph.input_elements.s else 1.0, 1.0 * s.outputs if graph.output_elements.s else 1.0)
+    first, last = parts if fam.streams_io else (1.0, 1.0)
+    return (Hop("input", wire, into, 1.0, first), Hop("output", wire, out, 1.0, last, way="out", after=stages))

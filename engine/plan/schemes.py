@@ -1,0 +1,238 @@
+"""(workload, system, mapping) -> Plan: which part runs where, and what crosses which wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise, takewhile
+
+from engine.devices import family
+from engine.devices.common.contract import Unsupported
+from engine.plan.data_parallel import data_parallel
+from engine.plan.embedding_shards import shard_tables
+from engine.plan.plan import Hop, Plan, Stage, crossing_bytes, entering_bytes, every_op, host_hops, overlaps, wire_bytes
+from engine.resolve.bind import Bound, Wire
+from engine.scenario import ScenarioError
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph, Op, recurrence
+
+__all__ = [
+    "Hop",
+    "Plan",
+    "Stage",
+    "host_hops",
+    "input_hops",
+    "open_plan",
+    "second_executor",
+    "second_format_of",
+    "split_wire",
+    "wire_bytes",
+]
+
+
+def _single(bound: Bound) -> Plan:
+    s = bound.scenario
+    stage = Stage("network", bound.device, 1, every_op(bound.graph), s.precision)
+    idle = f"One of {s.devices} devices works; the others are counted neither in power nor in price."
+    notes = (idle,) if s.scheme == "single" and s.devices > 1 else ()
+    return Plan((stage,), host_hops(bound), 1, (1,), overlaps(bound), notes)
+
+
+def _one(bound: Bound) -> Plan:
+    return data_parallel(bound) or _single(bound)
+
+
+def _replicas(bound: Bound) -> Plan:
+    shared = data_parallel(bound)
+    if shared is not None:
+        return shared
+    plan = _single(bound)
+    count = bound.scenario.devices
+    return replace(plan, replicas=count, devices_used=(count,))
+
+
+def _tensor(bound: Bound) -> Plan:
+    count = bound.scenario.devices
+    wire = bound.wire("peer") or bound.wire("switch") or bound.wire("network")
+    if count > 1 and wire is None:
+        raise ScenarioError(f"scheme is 'tensor': {bound.system.name} has no link between its devices")
+    stage = Stage("network", bound.device, count, every_op(bound.graph), bound.scenario.precision, wire)
+    return Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound))
+
+
+def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
+    """Bytes that cross a cut before op number ``at``: every producer's output that a later op reads."""
+    s = bound.scenario
+    before = {op.name: op for op in ops[:at]}
+    needed = {name for op in ops[at:] for name in op.inputs if name in before}
+    if not needed and before:
+        needed = {ops[at - 1].name}
+    length = float(s.inputs)
+    return sum(crossing_bytes(before[name], format, s.batch, length) for name in needed)
+
+
+def input_hops(bound: Bound, wire: Wire) -> tuple[Hop, ...]:
+    """What enters, sent on to a second executor that runs everything; nothing where a wire brings it to either."""
+    if host_hops(bound):
+        return ()
+    return (Hop("input to the second executor", wire, entering_bytes(bound, bound.scenario.inputs), 1.0),)
+
+
+def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
+    """The first phase's ops cut into consecutive stages, each cut over a way of its own from device to device."""
+    ops = list(bound.graph.phases[0].ops)
+    edges = [0, *cuts, len(ops)]
+    stages, hops = [], list(host_hops(bound))
+    s = bound.scenario
+    for i, (low, high) in enumerate(pairwise(edges)):
+        names = frozenset(op.name for op in ops[low:high])
+        if names:
+            stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
+        if 0 < high < len(ops) and wire is not None:
+            passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
+            crossing = _cut(bound, ops, high, bound.family.io_format or formats[i])
+            pieces = 1.0 * s.inputs if bound.family.streams_io and ops[high - 1].steps.s else 1.0
+            hops.append(
+                Hop(
+                    f"cut after {ops[high - 1].name}",
+                    wire,
+                    crossing,
+                    passes,
+                    pieces,
+                    way=f"to part {i + 2}",
+                    after=i + 1,
+                )
+            )
+    return Plan(tuple(stages), tuple(hops), 1, (), len(stages) > 1 or overlaps(bound))
+
+
+def _part(graph: Graph, ops: Sequence[Op]) -> Graph:
+    """The graph with only those operators."""
+    names = {op.name for op in ops}
+    phases = (replace(p, ops=tuple(op for op in p.ops if op.name in names)) for p in graph.phases)
+    return replace(graph, phases=tuple(phases))
+
+
+def second_executor(bound: Bound) -> Device:
+    """Who takes the rest of a split network: the second device, the host behind an on-path one, or a twin."""
+    if len(bound.devices) > 1:
+        return bound.devices[1]
+    if bound.system.topology == "on-path" and bound.host is not None:
+        return bound.host
+    return bound.device
+
+
+def second_format_of(bound: Bound, second: Device) -> str:
+    """The scenario's precision where the second executor has it, else its own first one."""
+    offered = family(second.kind).formats(second)
+    return bound.scenario.precision if bound.scenario.precision in offered else offered[0]
+
+
+def split_wire(bound: Bound) -> Wire:
+    """The wire between the two executors; ScenarioError where there is none."""
+    wire = bound.wire("peer") or bound.wire("host") or bound.wire("network")
+    if wire is None:
+        raise ScenarioError(f"scheme is 'split': {bound.system.name} has no link between two executors")
+    return wire
+
+
+def _split(bound: Bound) -> Plan:
+    """First `split` ops on the first executor, the rest on the second."""
+    ops = bound.graph.phases[0].ops
+    at = bound.scenario.split
+    if at > len(ops):
+        raise ScenarioError(
+            f"split is {at}: {bound.workload.name} has {len(ops)} operators, so 0 to {len(ops)} is allowed"
+        )
+    second, wire = second_executor(bound), split_wire(bound)
+    rest = second_format_of(bound, second)
+    reason = family(second.kind).supports(second, _part(bound.graph, ops[at:]), rest) if ops[at:] else None
+    if reason:
+        raise Unsupported(reason)
+    plan = _chain(bound, [at], [bound.device, second], [bound.scenario.precision, rest], wire)
+    same = len(bound.devices) == 1
+    if not at:
+        plan = replace(plan, hops=(*plan.hops, *input_hops(bound, wire)))
+    return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
+
+
+def _units(ops: list[Op]) -> list[int]:
+    """Where the network may be cut: before weights, but not inside a recurrence, nor inside layers that are one op
+    each, for a request goes through all ops of a layer before the next one. Positions of the first ops."""
+    starts, at = [], 0
+    while at < len(ops):
+        if not at or ops[at].stored > 0:
+            starts.append(at)
+        folded = sum(1 for _ in takewhile(lambda op, copies=ops[at].layers: op.layers == copies > 1, ops[at:]))
+        at += recurrence(ops, at) or folded or 1
+    return starts
+
+
+def _depth_first(ops: list[Op], count: int) -> list[int]:
+    """Where to cut ops so that each of at most `count` devices takes them in order until its share is full."""
+    total = sum(op.stored * op.layers for op in ops)
+    cuts, filled, here = [], 0.0, 0.0
+    for start, end in pairwise([*_units(ops), len(ops)]):
+        size = sum(op.stored * op.layers for op in ops[start:end])
+        full = filled + size > total * (len(cuts) + 1) / count * 1.0001
+        if start and len(cuts) < count - 1 and here > 0 and full:
+            cuts.append(start)
+            here = 0.0
+        filled, here = filled + size, here + size
+    return cuts
+
+
+def _pinned(bound: Bound) -> Plan:
+    """Weights pinned over k devices, one of several ways, of as many devices as are worth it.
+
+    Pieces of the network, depth first: each device takes ops in order until its share is full, and works on another
+    request than the next one. Or every matrix divided: copies of a cell side by side go apart, others are cut by rows,
+    and all devices work on one request.
+    """
+    ops, format = list(bound.graph.phases[0].ops), bound.scenario.precision
+    wire = bound.wire("network") or bound.wire("peer")
+    group, most = bound.system.devices[0], bound.scenario.devices
+    options: list[Plan] = []
+    known: set[tuple[int, ...]] = set()
+    for count in sorted({1, most, *(n for n in group.counts if n < most)}):
+        cuts = _depth_first(ops, count)
+        used = len(cuts) + 1
+        if tuple(cuts) not in known:
+            known.add(tuple(cuts))
+            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire)
+            options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
+        if count > 1 and bound.family.pins is not None:
+            stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
+            told = ("Every matrix is divided between all devices.", *_idle(most - count, most))
+            options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), told))
+    return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
+
+
+def _idle(count: int, devices: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (
+        f"{count} of {devices} devices hold nothing and are counted neither in power nor in price: neither pieces of "
+        "the network nor parts of its matrices on them would give more.",
+    )
+
+
+def _on_path(bound: Bound) -> Plan:
+    """The NIC answers while packets pass: nothing crosses the host's bus."""
+    return replace(_single(bound), hops=())
+
+
+_SCHEMES: dict[str, Callable[[Bound], Plan]] = {
+    "single": _one,
+    "replicas": _replicas,
+    "tensor": _tensor,
+    "tables": shard_tables,
+    "pinned": _pinned,
+    "split": _split,
+    "on-path": _on_path,
+}
+
+
+def open_plan(bound: Bound) -> Plan:
+    """Plan of a bound scenario as its scheme lays it out, `Plan.options` still to choose from."""
+    return _SCHEMES[bound.scenario.scheme](bound)

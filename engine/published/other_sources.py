@@ -1,0 +1,67 @@
+"""Measured results printed elsewhere than in the five documents, recalled: evidence for error bands and nothing else.
+
+They are data (`claims/elsewhere.yaml`); no constant is solved for on them, though some were seen
+while mending. Each names a scenario and one figure in SI.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine.devices import family
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, encode, make
+from hardware_specs import default_catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["FIGURES", "compare", "results", "scenario_of"]
+
+_FILE = Path(__file__).resolve().parent / "claims" / "other-sources.yaml"
+FIGURES: tuple[str, ...] = ("latency_s", "tpot_s", "throughput_per_s")
+"""Figures of a report that a result may give."""
+
+
+@cache
+def results() -> tuple[dict[str, Any], ...]:
+    """Every result as data, its source spelled out."""
+    data = yaml.safe_load(_FILE.read_text())
+    return tuple(r | {"source": data["sources"][r["source"]]} for r in data["results"])
+
+
+def scenario_of(result: dict[str, Any]) -> Scenario:
+    """The scenario that comes closest to what was measured."""
+    given = dict(result["scenario"])
+    usual = default_scenario(given.pop("system"), given.pop("workload")).model_dump()
+    switches = usual["switches"] | given.pop("switches", {})
+    return make(usual | given | {"switches": switches})
+
+
+def compare() -> list[dict[str, Any]]:
+    """One row a result: id, family, kind of network, metric, measured, predicted, error (their ratio less 1)."""
+    rows = []
+    for result in results():
+        scenario = scenario_of(result)
+        metric = next(m for m in FIGURES if m in result)
+        measured, predicted = float(result[metric]), float(getattr(evaluate(scenario), metric))
+        device = default_catalog().system(scenario.system).devices[0].device
+        rows.append(
+            {
+                "id": result["id"],
+                "role": "elsewhere",
+                "family": family(default_catalog().device(device).kind).kind,
+                "kind": default_zoo().workload(scenario.workload).family,
+                "metric": metric,
+                "published": measured,
+                "predicted": predicted,
+                "error": predicted / measured - 1,
+                "source": f"{result['source']['title']} ({result['source']['publisher']}), {result['where']}",
+                "note": result.get("note", ""),
+                "token": encode(scenario),
+            }
+        )
+    return rows

@@ -1,0 +1,327 @@
+"""From names to things: a scenario's system, devices and graph, with every what-if applied and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from engine.devices import family
+from engine.devices.common.contract import DeviceFamily, Unsupported
+from engine.scenario import Scenario, ScenarioError
+from hardware_specs.catalog import Catalog, default_catalog
+from hardware_specs.quantity import Quantity, SpecError, parse
+from hardware_specs.schema import Device, Link, LinkUse, System
+from model_zoo.catalog import Zoo, default_zoo
+from model_zoo.families.family import Family
+from model_zoo.ops import Graph
+from model_zoo.schema import Workload, WorkloadError
+
+__all__ = ["Bound", "Wire", "bind", "check", "checked", "lowered", "named", "own_model", "set_path"]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A link of a system in its role, with the number of hops a message takes."""
+
+    link: Link
+    role: str
+    hops: int
+    direct: bool = False  # every pair of devices has a way of its own, so a collective needs no ring
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A scenario with everything it names at hand."""
+
+    scenario: Scenario
+    system: System
+    devices: tuple[Device, ...]  # one for each group of the system
+    host: Device | None
+    wires: tuple[Wire, ...]
+    workload: Workload
+    graph: Graph
+    model: Mapping[str, float]  # scenario's overrides of model parameters
+    catalog_digest: str
+    zoo_digest: str
+
+    @property
+    def device(self) -> Device:
+        """The first group's device: the accelerator the scenario is about."""
+        return self.devices[0]
+
+    @property
+    def family(self) -> DeviceFamily:
+        """Family of that device."""
+        return family(self.device.kind)
+
+    def wire(self, role: str) -> Wire | None:
+        """The link in that role, or None."""
+        return next((w for w in self.wires if w.role == role), None)
+
+
+def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
+    """A copy of a spec with the quantity at ``path`` replaced and validated; ScenarioError names what is wrong.
+
+    Lists are entered by position or by an entry's name (``memory.hbm.bandwidth``). The new value keeps the field's
+    dimension: a bare number is SI, a printed one carries its unit.
+    """
+    node = quantity = spec
+    for step in path:
+        node, quantity = quantity, _enter(quantity, step, shown)
+    if not isinstance(quantity, Quantity) or isinstance(node, tuple):
+        raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
+    printed: str | float = value
+    if not isinstance(value, str) and quantity.dimension != "1":
+        printed = f"{value!r} {quantity.dimension}"
+    replacement = {
+        "value": printed,
+        "basis": "assumed",
+        "note": f"what-if of the scenario; the catalog says {quantity.value}",
+        "before": quantity.value if quantity.before is None else quantity.before,
+    }
+    try:
+        return type(spec).model_validate(_with(spec, path, replacement))
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ScenarioError(f"{shown} = {str(value)[:40]}: {message}") from None
+
+
+def _with(node: Any, path: list[str], replacement: Any) -> Any:
+    """A spec node as data with something else at ``path``; what lies beside the path is valid and stays as it is."""
+    if not path:
+        return replacement
+    key = _key(node, path[0])
+    if isinstance(node, tuple):
+        return (*node[:key], _with(node[key], path[1:], replacement), *node[key + 1 :])
+    fields = node if isinstance(node, dict) else node.__dict__
+    return fields | {key: _with(fields[key], path[1:], replacement)}
+
+
+def _enter(node: Any, step: str, shown: str) -> Any:
+    """The child of a spec node that a path step names."""
+    key = _key(node, step)
+    try:
+        child = node[key] if isinstance(node, dict | tuple) else getattr(node, key)
+    except (KeyError, IndexError, AttributeError, TypeError):
+        child = None
+    if child is None or (isinstance(node, BaseModel) and step not in type(node).model_fields):
+        raise ScenarioError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
+    return child
+
+
+def _key(node: Any, step: str) -> Any:
+    """Position or key that a step means in a node: lists also take an entry's name."""
+    if isinstance(node, tuple):
+        if step.isdigit():
+            return int(step)
+        return next((i for i, item in enumerate(node) if getattr(item, "name", None) == step), len(node))
+    return step
+
+
+def _names(node: Any) -> list[str]:
+    if isinstance(node, BaseModel):
+        return [name for name in type(node).model_fields if getattr(node, name) is not None]
+    if isinstance(node, dict):
+        return [str(k) for k in node]
+    return [str(getattr(item, "name", i)) for i, item in enumerate(node)] if isinstance(node, tuple) else []
+
+
+def _override(
+    scenario: Scenario, devices: list[Device], host: Device | None, wires: list[Wire]
+) -> tuple[list[Device], Device | None, list[Wire], dict[str, float]]:
+    """Specs after the scenario's overrides, and its model-parameter overrides."""
+    model: dict[str, float] = {}
+    for shown, value in scenario.overrides.items():
+        head, *path = shown.removeprefix("system.").split(".")
+        if head == "model" and len(path) == 1:
+            model[path[0]] = _parameter(shown, path[0], value, devices[0])
+        elif head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < len(devices):
+            at = int(path[0])
+            devices[at] = set_path(devices[at], path[1:], value, shown)
+        elif head == "host" and path and host is not None:
+            host = set_path(host, path, value, shown)
+        elif head == "links" and len(path) >= 2 and any(w.role == path[0] for w in wires):
+            at = next(i for i, w in enumerate(wires) if w.role == path[0])
+            wires[at] = replace(wires[at], link=set_path(wires[at].link, path[1:], value, shown))
+        else:
+            roles = "|".join(w.role for w in wires)
+            there = [f"devices.{i}.<field>" for i in range(len(devices))] + ["host.<field>"] * (host is not None)
+            there += [f"links.<{roles}>.<field>"] * bool(roles)
+            raise ScenarioError(
+                f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>"
+            )
+    return devices, host, wires, model
+
+
+def _parameter(shown: str, name: str, value: str | float, device: Device) -> float:
+    """A model parameter's value: a plain number in its unit, or one that carries the unit (`14 us`, `4 beat`)."""
+    if not isinstance(value, str):
+        return value
+    unit = next((p.unit for p in family(device.kind).parameters if p.name == name), "1")
+    number, _, given = value.strip().rpartition(" ")
+    with suppress(ValueError):
+        return float((number if given == unit else value).replace(",", ""))
+    with suppress(SpecError):
+        found, dimension = parse(value)
+        if dimension == unit:
+            return found
+    also = "" if unit == "1" else f", or one in {unit}"
+    raise ScenarioError(f"{shown} = {value[:40]!r}: a model parameter is a plain number in SI{also}")
+
+
+def _params(scenario: Scenario, entry: Family) -> dict[str, Any]:
+    """Workload parameters the scenario turns, checked against what the family lets a user turn."""
+    for name, value in scenario.params.items():
+        if name not in entry.adjustable:
+            allowed = ", ".join(sorted(entry.adjustable)) or "none"
+            raise ScenarioError(
+                f"params.{name} = {value}: not adjustable for {scenario.workload}; adjustable: {allowed}"
+            )
+        label, low, high = entry.adjustable[name]
+        if not low <= value <= high:
+            raise ScenarioError(f"params.{name} ({label}) = {value:g}: {low:g} to {high:g} is allowed")
+    return {name: int(value) if float(value).is_integer() else value for name, value in scenario.params.items()}
+
+
+def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
+    """Everything a scenario names, overrides applied, the graph as written; not yet checked against each other."""
+    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    try:
+        system = catalog.system(scenario.system)
+        devices = [catalog.device(group.device) for group in system.devices]
+        host = catalog.device(system.host.device) if system.host else None
+        wires = [_wire(catalog, use, system.topology) for use in system.links]
+        workload = zoo.workload(scenario.workload)
+        model: dict[str, float] = {}
+        if scenario.overrides:
+            devices, host, wires, model = _override(scenario, devices, host, wires)
+        graph = zoo.graph(scenario.workload, _params(scenario, zoo.family(scenario.workload)))
+    except (SpecError, WorkloadError) as error:
+        raise ScenarioError(str(error)) from None
+    return Bound(
+        scenario, system, tuple(devices), host, tuple(wires), workload, graph, model, catalog.digest, zoo.digest
+    )
+
+
+def checked(bound: Bound) -> Bound:
+    """The same, checked against what the system offers, with the graph as the accelerator's compiler runs it."""
+    check(bound.scenario, bound.system, bound.device, bound.graph)
+    _check_model(bound)
+    graph = lowered(bound.scenario, bound.device, bound.graph, own_model(bound.device, bound.model))
+    return bound if graph is bound.graph else replace(bound, graph=graph)
+
+
+def _check_model(bound: Bound) -> None:
+    """Every overridden model parameter is one of a device's or the host's family, and within its limits."""
+    if not bound.model:
+        return
+    known: set[str] = set()
+    for device in (*bound.devices, *([bound.host] if bound.host else [])):
+        fam = family(device.kind)
+        names = {p.name for p in fam.parameters}
+        fam.model(device, {k: v for k, v in bound.model.items() if k in names})
+        known |= names
+    for name in bound.model.keys() - known:
+        raise ScenarioError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(known))}")
+
+
+def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
+    """Everything a scenario names, overrides applied; ScenarioError or Unsupported in one sentence otherwise."""
+    return checked(named(scenario, catalog, zoo))
+
+
+def own_model(device: Device, model: Mapping[str, float]) -> Mapping[str, float]:
+    """Model parameters of a device's family, of which `model` overrides some."""
+    fam = family(device.kind)
+    return fam.model(device, {k: v for k, v in model.items() if any(p.name == k for p in fam.parameters)})
+
+
+def lowered(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str, float]) -> Graph:
+    """The graph as the accelerator's compiler runs it, where its family says how; `model` as of `own_model`."""
+    fam = family(device.kind)
+    if scenario.layers:
+        graph = _raised(scenario, device, graph)
+    if fam.lower is None:
+        return graph
+    switches = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
+    return fam.lower(device, graph, scenario.precision, switches, model)
+
+
+def _raised(scenario: Scenario, device: Device, graph: Graph) -> Graph:
+    """The graph with the operators of the scenario's per-layer plan kept wide; ScenarioError where one can't be."""
+    fam = family(device.kind)
+    if fam.mixed is None:
+        raise ScenarioError(
+            f"layers is set: {fam.title} is priced in one format for the whole network, so it must be empty"
+        )
+    wide = fam.mixed(device, scenario.precision)
+    names = {op.name for phase in graph.phases for op in phase.ops if op.contraction and op.stored}
+    for name, format in scenario.layers.items():
+        if name not in names:
+            some = ", ".join(sorted(names)[:8])
+            raise ScenarioError(f"layers.{name}: no layer with weights has that name; there are {some} and so on")
+        if format not in (wide, scenario.precision):
+            allowed = " or ".join(dict.fromkeys((scenario.precision, wide)))
+            raise ScenarioError(f"layers.{name} is {format!r}: {allowed} is allowed beside {scenario.precision}")
+    kept = frozenset(name for name, format in scenario.layers.items() if format != scenario.precision)
+    return _widened(graph, kept)
+
+
+@lru_cache(maxsize=256)
+def _widened(graph: Graph, names: frozenset[str]) -> Graph:
+    """The graph with those operators kept in the device's wide format."""
+    phases = (
+        replace(p, ops=tuple(replace(op, quantisable=False) if op.name in names else op for op in p.ops))
+        for p in graph.phases
+    )
+    return replace(graph, phases=tuple(phases))
+
+
+def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:
+    direct = topology == "all-to-all" and use.role == "peer"
+    return Wire(catalog.link(use.link), use.role, use.hops, direct)
+
+
+def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:
+    """Scheme, device count, precision and tile against what this system offers."""
+    group = system.devices[0]
+    counts = group.counts or (group.count,)
+    if scenario.scheme not in system.schemes:
+        raise ScenarioError(f"scheme is {scenario.scheme!r}: {system.name} offers {', '.join(system.schemes)}")
+    if scenario.devices not in counts:
+        raise ScenarioError(f"devices is {scenario.devices}: {system.name} offers {', '.join(map(str, counts))}")
+    fam = family(device.kind)
+    reason = fam.supports(device, graph, scenario.precision)
+    if reason:
+        raise Unsupported(reason)
+    formats = fam.formats(device)
+    if scenario.precision not in formats:
+        raise ScenarioError(f"precision is {scenario.precision!r}: {device.name} runs {', '.join(formats)}")
+    if scenario.tile:
+        knobs = fam.knobs(device) if fam.knobs else ()
+        if len(scenario.tile) != len(knobs):
+            names = ", ".join(k.name for k in knobs) or "no tiling knob"
+            raise ScenarioError(f"tile has {len(scenario.tile)} numbers: {device.name} has {names}")
+        for value, knob in zip(scenario.tile, knobs, strict=True):
+            if value not in knob.values:
+                raise ScenarioError(f"tile.{knob.name} is {value}: {', '.join(map(str, knob.values))} are allowed")
+    known = {s.name for s in fam.switches}
+    for name in scenario.switches:
+        if name not in known:
+            raise ScenarioError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
+    most = fam.max_streams(device) if fam.max_streams else 1
+    if scenario.streams > most:
+        raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once")
+
+
+@lru_cache(maxsize=1)
+def engine_version() -> str:
+    """Digest of the engine's sources, short. [-]"""
+    from engine.kernels.sources import source_digest
+
+    return source_digest()[:8]

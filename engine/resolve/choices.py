@@ -1,0 +1,183 @@
+"""What a user may pick: for a scenario, the values every knob may take, and why others are missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from engine.devices import family
+from engine.devices.common.contract import Knob, Switch, Unsupported
+from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario.formats import BITS
+from hardware_specs.catalog import Catalog, default_catalog
+from hardware_specs.quantity import SpecError
+from model_zoo.catalog import Zoo, default_zoo
+from model_zoo.ops import LOOKUPS
+from model_zoo.schema import WorkloadError
+
+__all__ = ["BATCHES", "Adjustable", "Choices", "choices", "default_scenario", "why_not"]
+
+BATCHES: tuple[int, ...] = tuple(2**i for i in range(13))
+
+
+@dataclass(frozen=True)
+class Adjustable:
+    """A workload parameter a scenario may turn."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+    default: float
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Values that are valid together with the rest of a scenario."""
+
+    formats: tuple[str, ...]
+    missing_formats: dict[str, str]
+    schemes: tuple[str, ...]
+    missing_schemes: dict[str, str]
+    device_counts: tuple[int, ...]
+    knobs: tuple[Knob, ...]
+    switches: tuple[Switch, ...]
+    params: tuple[Adjustable, ...]
+    input_label: str | None
+    output_label: str | None
+    max_streams: int
+    splits: tuple[str, ...]  # operator names; cut i lies before operator i
+    workloads: dict[str, str | None]  # id -> None, or why this system can't run it
+    batches: tuple[int, ...] = field(default=BATCHES)
+
+
+@lru_cache(maxsize=4096)
+def _why_not(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> str | None:
+    entry = catalog.system(system)
+    device = catalog.device(entry.devices[0].device)
+    fam = family(device.kind)
+    reasons = []
+    for format in fam.formats(device):
+        reason = fam.supports(device, zoo.graph(workload), format)
+        if reason is None:
+            return None
+        reasons.append(reason)
+    return reasons[0] if reasons else f"{device.name} lists no format with a peak."
+
+
+def why_not(system: str, workload: str, catalog: Catalog | None = None, zoo: Zoo | None = None) -> str | None:
+    """None where the system runs the workload in some format, else the reason in one sentence."""
+    try:
+        return _why_not(system, workload, catalog or default_catalog(), zoo or default_zoo())
+    except (SpecError, WorkloadError) as error:
+        raise ScenarioError(str(error)) from None
+
+
+def _formats(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> tuple[tuple[str, ...], dict[str, str]]:
+    device = catalog.device(catalog.system(system).devices[0].device)
+    fam = family(device.kind)
+    offered, missing = [], {}
+    for format in BITS:
+        if format not in fam.formats(device):
+            missing[format] = f"{device.name} has no units for {format}."
+        elif reason := fam.supports(device, zoo.graph(workload), format):
+            missing[format] = reason
+        else:
+            offered.append(format)
+    return tuple(offered), missing
+
+
+def default_scenario(
+    system: str, workload: str, catalog: Catalog | None = None, zoo: Zoo | None = None, **changes: Any
+) -> Scenario:
+    """A full scenario for a pair: the workload's own request and precision where the system runs it, every switch set.
+
+    Raises ScenarioError or Unsupported in one sentence.
+    """
+    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    try:
+        entry, load = catalog.system(system), zoo.workload(workload)
+        device = catalog.device(entry.devices[0].device)
+        reason = why_not(system, workload, catalog, zoo)
+    except (SpecError, WorkloadError) as error:
+        raise ScenarioError(str(error)) from None
+    if reason:
+        raise Unsupported(reason)
+    fam = family(device.kind)
+    offered, _ = _formats(system, workload, catalog, zoo)
+    prefer = (load.precision, "bf16", "fp16", "ms-fp8", "ms-fp9", "int8", "fp32")
+    precision = next((f for f in prefer if f in offered), offered[0])
+    scheme = changes.get("scheme") or _default_scheme(
+        entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam.kind
+    )
+    fields = {
+        "system": system,
+        "workload": workload,
+        "batch": load.request.batch,
+        "inputs": load.request.inputs,
+        "outputs": load.request.outputs,
+        "precision": precision,
+        "scheme": scheme,
+        "devices": entry.devices[0].count,
+        "switches": {s.name: s.default for s in fam.switches_for(zoo.graph(workload))},
+    }
+    if scheme in ("single", "split", "on-path") and "devices" not in changes:
+        counts = entry.devices[0].counts or (entry.devices[0].count,)
+        fields["devices"] = 1 if 1 in counts else counts[0]
+    if scheme == "split":
+        fields["split"] = len(zoo.graph(workload).phases[0].ops) // 2
+    return make(fields | changes)
+
+
+def _default_scheme(schemes: tuple[str, ...], count: int, zoo: Zoo, workload: str, kind: str) -> str:
+    """The natural scheme: tables where there are tables, tensor for several devices, else the system's first."""
+    graph = zoo.graph(workload)
+    lookups = any(op.kind == "EmbeddingBag" for phase in graph.phases for op in phase.ops)
+    if "tables" in schemes and lookups:
+        return "tables"
+    if count > 1 and "tensor" in schemes and kind in ("dfx", "gpu"):
+        return "tensor"
+    if count > 1 and "pinned" in schemes:
+        return "pinned"
+    return "single" if "single" in schemes else schemes[0]
+
+
+def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Choices:
+    """What may be picked next to the scenario's system and workload; ScenarioError where a name is unknown."""
+    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    try:
+        entry, load = catalog.system(scenario.system), zoo.workload(scenario.workload)
+        kind = zoo.family(scenario.workload)
+        device = catalog.device(entry.devices[0].device)
+        graph = zoo.graph(scenario.workload)
+        offered, missing = _formats(scenario.system, scenario.workload, catalog, zoo)
+        pairs = {id: why_not(scenario.system, id, catalog, zoo) for id in zoo.ids()}
+    except (SpecError, WorkloadError) as error:
+        raise ScenarioError(str(error)) from None
+    fam = family(device.kind)
+    lookups = any(op.kind in LOOKUPS for phase in graph.phases for op in phase.ops)
+    schemes = tuple(s for s in entry.schemes if s != "tables" or lookups)
+    values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}}
+    group = entry.devices[0]
+    return Choices(
+        formats=offered,
+        missing_formats=missing,
+        schemes=schemes,
+        missing_schemes={"tables": f"{load.name} has no embedding tables."}
+        if len(schemes) < len(entry.schemes)
+        else {},
+        device_counts=group.counts or (group.count,),
+        knobs=fam.knobs(device) if fam.knobs else (),
+        switches=fam.switches_for(graph),
+        params=tuple(
+            Adjustable(name, label, low, high, float(value))
+            for name, (label, low, high) in kind.adjustable.items()
+            if isinstance(value := values.get(name), int | float)
+        ),
+        input_label=kind.input_label,
+        output_label=kind.output_label,
+        max_streams=fam.max_streams(device) if fam.max_streams else 1,
+        splits=tuple(op.name for op in graph.phases[0].ops),
+        workloads=pairs,
+    )

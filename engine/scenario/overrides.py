@@ -1,0 +1,113 @@
+"""``path=value`` settings: how the command line, a sweep axis and a table editor reach into a scenario."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario.token import brief
+
+__all__ = ["HARDWARE", "apply", "apply_all", "parse_setting"]
+
+_PLAIN = {"system", "workload", "precision", "scheme"}
+_WHOLE = {"batch", "streams", "inputs", "outputs", "devices", "split"}
+HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specification or the cost model
+_ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
+
+
+def parse_setting(text: str) -> tuple[str, str]:
+    """``"devices.0.npu.tiles=6"`` as path and value; ScenarioError otherwise."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip() or not value.strip():
+        raise ScenarioError(f"setting {text[:60]!r} must be path=value, as batch=8 or devices.0.npu.tiles=6")
+    return path.strip(), value.strip()
+
+
+def _number(path: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ScenarioError(f"{path} is {brief(value)}: a number is needed") from None
+    if not math.isfinite(number) or isinstance(value, bool):
+        raise ScenarioError(f"{path} is {brief(value)}: a finite number is needed")
+    return number
+
+
+def _whole(path: str, value: Any) -> Any:
+    """A whole number as one; what is none stays, for the scenario to refuse with its range."""
+    number = _number(path, value)
+    return int(number) if number == int(number) else number
+
+
+def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
+    """A copy of a scenario with one path set.
+
+    Paths: a field (``batch``), ``tile.0`` or ``tile`` (``64x16``, ``auto``), ``params.<name>``, ``switches.<name>``,
+    ``layers.<operator>``, ``costs.<name>``, ``limits.<name>``, or hardware: ``devices.<n>.<field>``, ``host.<field>``,
+    ``links.<role>.<field>``, ``model.<parameter>``, each also behind ``system.``.
+    """
+    fields = scenario.model_dump()
+    head, _, rest = path.partition(".")
+    if path.startswith("system.") or (head in HARDWARE and rest):
+        fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
+    elif path in _PLAIN:
+        fields[path] = value
+    elif path in _WHOLE:
+        fields[path] = _whole(path, value)
+    elif path == "tile":
+        fields["tile"] = _tile(value)
+    elif head == "tile" and rest.isdecimal():
+        tile = list(scenario.tile)
+        if int(rest) >= len(tile):
+            raise ScenarioError(f"{path}: the tile has {len(tile)} numbers; set all of it first, as tile=64x16")
+        tile[int(rest)] = _whole(path, value)
+        fields["tile"] = tuple(tile)
+    elif head == "params" and rest:
+        fields["params"] = fields["params"] | {rest: _number(path, value)}
+    elif head == "switches" and rest:
+        on = value if isinstance(value, bool) else _ON.get(str(value).lower())
+        if on is None:
+            raise ScenarioError(f"{path} is {brief(value)}: on or off is allowed")
+        fields["switches"] = fields["switches"] | {rest: on}
+    elif head == "layers" and rest:
+        fields["layers"] = fields["layers"] | {rest: str(value)}
+    elif head in ("costs", "limits") and rest:
+        if rest not in fields[head]:
+            raise ScenarioError(f"{path}: {head} has {', '.join(fields[head])}")
+        fields[head] = fields[head] | {rest: _number(path, value)}
+    else:
+        raise ScenarioError(
+            f"{path[:60]!r} is not a setting: use a field ({', '.join(sorted(_PLAIN | _WHOLE))}, tile), params.*, "
+            "switches.*, layers.*, costs.*, limits.*, or hardware as devices.0.*, host.*, links.*, model.*"
+        )
+    return make(fields)
+
+
+def _printed(path: str, value: Any) -> Any:
+    """A number where the text is one, else the printed quantity."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return _number(path, value)
+
+
+def _tile(value: Any) -> tuple[int, ...]:
+    if isinstance(value, tuple | list):
+        return tuple(_whole("tile", v) for v in value)
+    text = str(value).lower()
+    if text in ("auto", "()", ""):
+        return ()
+    parts = text.replace("×", "x").split("x")
+    if not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
+        raise ScenarioError(f"tile is {text[:40]!r}: whole numbers joined by x are allowed, as 64x16, or auto")
+    return tuple(int(part) for part in parts)
+
+
+def apply_all(scenario: Scenario, settings: list[str]) -> Scenario:
+    """A scenario with every ``path=value`` of a list applied in order."""
+    for text in settings:
+        scenario = apply(scenario, *parse_setting(text))
+    return scenario

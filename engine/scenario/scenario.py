@@ -1,0 +1,186 @@
+"""Scenario: the whole choice a user makes, and the token in which it travels.
+
+The app's URL, a CSV row, the command line and the Python API all speak this token: two characters (schema version,
+encoding), then base64url of a 4-byte CRC-32 and the JSON of *every* field, deflated where that is shorter. A link
+therefore keeps its meaning when a default changes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from engine.scenario.token import ScenarioError, boundary, brief, deflated, pack, unpack
+
+__all__ = ["TOKEN_LIMIT", "VERSION", "Costs", "Limits", "Scenario", "ScenarioError", "decode", "encode", "token_in"]
+
+VERSION = 1
+TOKEN_LIMIT = 4096  # characters; proxies, mail and chat cut longer links
+_JSON_LIMIT = 64 * 1024  # bytes after inflating
+
+Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
+OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
+Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, data: Any) -> Any:
+        """True is not 1 and yes is not a batch: only switches are on or off."""
+        if isinstance(data, dict):
+            for key, value in data.items():
+                inner = value.items() if isinstance(value, dict) and key != "switches" else ((None, value),)
+                for part, item in inner:
+                    if isinstance(item, bool):
+                        where = key if part is None else f"{key}.{part}"
+                        raise ValueError(f"{str(where)[:80]} is {str(item).lower()}: a number or a text is needed")
+        return data
+
+
+class Costs(_Frozen):
+    """Prices that turn power and hardware into money."""
+
+    energy_usd_per_kwh: float = Field(default=0.10, ge=0, le=10)
+    pue: float = Field(default=1.2, ge=1, le=3)
+    years: float = Field(default=3.0, ge=0.01, le=20)
+    utilisation: float = Field(default=0.6, gt=0, le=1)
+
+
+class Limits(_Frozen):
+    """What the user will accept; a report says which limit is missed and by how much. None = no limit."""
+
+    latency_s: float | None = Field(default=None, gt=0, le=1e6)
+    power_w: float | None = Field(default=None, gt=0, le=1e9)
+    capex_usd: float | None = Field(default=None, gt=0, le=1e12)
+
+
+class Scenario(_Frozen):
+    """System, workload, batching, precision, tiling, partition, optimisations and what-ifs.
+
+    `layers` names operators that stay in a wider format than `precision`: the per-layer plan of a mixed-precision
+    network. `tile` is empty for the family's own choice: DFX takes the best tile the model finds, a CPU all cores of
+    the stream. `split` is the number of operators that stay on the first executor. `overrides` maps a hardware path
+    such as ``devices.0.npu.tiles`` to a printed quantity.
+    """
+
+    version: int = Field(default=VERSION, ge=1, le=VERSION)
+    system: Id
+    workload: Id
+    batch: int = Field(default=1, ge=1, le=65536)
+    streams: int = Field(default=1, ge=1, le=4096)  # batches in flight at once on one device
+    inputs: int = Field(default=1, ge=1, le=1_048_576)
+    outputs: int = Field(default=1, ge=1, le=1_048_576)
+    params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = {}
+    precision: Id
+    layers: dict[OpName, Id] = Field(default={}, max_length=512)
+    tile: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = Field(default=(), max_length=4)
+    scheme: Id = "single"
+    devices: int = Field(default=1, ge=1, le=100_000)
+    split: int = Field(default=0, ge=0, le=100_000)
+    switches: dict[Path, bool] = {}
+    overrides: dict[Path, Finite | Printed] = Field(default={}, max_length=64)
+    costs: Costs = Costs()
+    limits: Limits = Limits()
+
+    def with_(self, **changes: Any) -> Scenario:
+        """A copy with fields changed and everything validated again; ScenarioError in one sentence."""
+        return make(self.model_dump() | changes)
+
+
+def make(fields: Any) -> Scenario:
+    """Validated Scenario from plain fields; ScenarioError names the field, the value and what is allowed."""
+    with boundary("scenario: a mapping of fields to numbers and texts is needed"):
+        try:
+            return Scenario.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ScenarioError(_one_sentence(first["type"], first["loc"], first["msg"], first.get("input"))) from None
+
+
+def _one_sentence(kind: str, loc: tuple[str | int, ...], message: str, value: Any) -> str:
+    """A complaint of pydantic as field, value and what is allowed."""
+    parts = [str(p) for p in loc if p not in ("int", "float", "[key]") and not str(p).startswith("constrained-")]
+    field = ".".join(parts)[:80]
+    if kind == "value_error":
+        return (
+            message.removeprefix("Value error, ") if not field else f"{field}: {message.removeprefix('Value error, ')}"
+        )
+    model: type[BaseModel] = Scenario
+    info = None
+    for part in parts:
+        info = model.model_fields.get(part)
+        inner = info.annotation if info is not None else None
+        model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+    shown = "" if isinstance(value, dict | list) or kind == "missing" else f" is {brief(value)}"
+    return f"{field or 'scenario'}{shown}: {_allowed(kind, info, message)}"
+
+
+def _allowed(kind: str, info: Any, message: str) -> str:
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return f"no such field; fields are {', '.join(Scenario.model_fields)}"
+    if kind == "string_pattern_mismatch":
+        if "A-Z" in message or "\\w" in message:
+            return "letters, digits and . _ - are allowed, in a printed quantity also spaces and , + % /"
+        return "lower-case letters, digits, dots, hyphens and underscores are allowed"
+    if info is not None and any(hasattr(m, "ge") or hasattr(m, "gt") for m in info.metadata):
+        low = next((m.ge for m in info.metadata if hasattr(m, "ge")), None)
+        above = next((m.gt for m in info.metadata if hasattr(m, "gt")), None)
+        high = next((m.le for m in info.metadata if hasattr(m, "le")), None)
+        number = "a whole number" if info.annotation is int else "a number"
+        least = f"from {low}" if above is None else f"above {above}"
+        return f"{number} {least} {'to' if above is None else 'and up to'} {high:,.12g} is allowed".replace(",", "")
+    return {
+        "finite_number": "a finite number is needed",
+        "dict_type": "a mapping of names to values is needed",
+        "model_type": "a mapping of names to values is needed",
+        "bool_parsing": "on or off (true or false) is needed",
+        "bool_type": "on or off (true or false) is needed",
+        "string_type": "a text is needed",
+    }.get(kind, f"{message.removeprefix('Input should be ')} is needed")
+
+
+def encode(scenario: Scenario) -> str:
+    """Token of a scenario, e.g. ``1z...``."""
+    text = json.dumps(scenario.model_dump(mode="json"), separators=(",", ":"), sort_keys=True).encode()
+    packed = deflated(text)
+    kind, body = ("z", packed) if len(packed) < len(text) else ("j", text)
+    return f"{VERSION}{kind}" + pack(text, body)
+
+
+def decode(token: str) -> Scenario:
+    """Scenario of a token; ScenarioError in one sentence for anything that is not one."""
+    if len(token) > TOKEN_LIMIT:
+        raise ScenarioError(f"This link has {len(token)} characters; at most {TOKEN_LIMIT} are allowed")
+    if len(token) < 3 or not token.isascii():
+        raise ScenarioError("This link is damaged: it is not a scenario")
+    if not token[0].isdigit() or token[1] not in "jz":
+        raise ScenarioError("This link is damaged: it does not begin like a scenario")
+    if int(token[0]) > VERSION:
+        raise ScenarioError(f"This link was made by a newer version ({token[0]}; this server reads up to {VERSION})")
+    if int(token[0]) < 1:
+        raise ScenarioError("This link is damaged: version 0 does not exist")
+    return make(unpack(token[2:], "link", _JSON_LIMIT, plain=token[1] == "j"))
+
+
+def token_in(text: str) -> str:
+    """The token in a bare token or in a URL whose query has ``s=``."""
+    text = text.strip()
+    if "s=" in text and ("?" in text or "://" in text):
+        try:
+            values = parse_qs(urlsplit(text).query).get("s")
+        except ValueError as error:
+            raise ScenarioError(f"This URL can't be read: {error}") from None
+        if not values:
+            raise ScenarioError("This URL has no scenario: `s=` is missing from its query")
+        return values[0]
+    return text

@@ -1,0 +1,144 @@
+"""A space as blocks of designs that share a program, and every design of it priced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import isnan, prod
+from typing import Any
+
+import numpy as np
+
+from engine.devices.common.contract import Unsupported
+from engine.evaluate import evaluate
+from engine.scenario import ScenarioError, encode
+from engine.sweep.goals import FIGURES
+from engine.sweep.pricing.choice import Choice
+from engine.sweep.pricing.design import Beat, Family, Structural
+from engine.sweep.pricing.entries import Refused
+from engine.sweep.pricing.program import Program
+from engine.sweep.pricing.setting import numeric_axes
+from engine.sweep.pricing.tables import compile_family
+from engine.sweep.result import shown
+from engine.sweep.space import Space
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["TABLE_LIMIT", "Block", "Programs", "families", "figures_of", "price", "table_rows"]
+
+TABLE_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """Designs that share a program: which digits are fixed, and where their numbers lie."""
+
+    digits: tuple[tuple[int, int], ...]  # (axis, digit) of the structural axes
+    first: int  # number of the block's first design in the space
+    strides: tuple[int, ...]  # what a step along each numeric axis adds, in the program's order
+    size: int
+    program: Program | Choice | None  # None: refused as a whole
+    sentences: tuple[str, ...]
+
+    def numbers(self, inside: np.ndarray) -> np.ndarray:
+        """Numbers in the space of designs numbered inside the block."""
+        found = np.full(inside.shape, self.first, dtype=np.int64)
+        left = inside.astype(np.int64)
+        if self.program is not None:
+            for radix, stride in zip(reversed(self.program.radix), reversed(self.strides), strict=True):
+                found += left % radix * stride
+                left //= radix
+        return found
+
+
+class Programs:
+    """Programs of a space, made when first asked for. What a value of an axis sets is validated once."""
+
+    def __init__(
+        self, space: Space, catalog: Catalog | None, zoo: Zoo | None, beat: Beat = lambda at, of: None
+    ) -> None:
+        self.space, self.beat = space.within(catalog, zoo), beat
+        self.known: dict[Any, Any] = {}
+
+    def blocks(self) -> Iterator[Block]:
+        """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
+        numeric = set(numeric_axes(self.space))
+        fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
+        for digits in product(*(range(len(self.space.axes[i])) for i in fixed)):
+            yield from self._split(dict(zip(fixed, digits, strict=True)), numeric)
+
+    def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[Block]:
+        try:
+            yield self.block(tuple(sorted(digits.items())))
+        except Structural as found:
+            axes = sorted(found.axes & numeric)
+            for more in product(*(range(len(self.space.axes[i])) for i in axes)):
+                yield from self._split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
+
+    def block(self, digits: tuple[tuple[int, int], ...]) -> Block:
+        """The block with those digits; Structural where they leave a plan's structure open."""
+        space, fixed = self.space, dict(digits)
+        rest = [i for i in range(len(space.axes)) if i not in fixed]
+        first = sum(space.strides[axis] * digit for axis, digit in digits)
+        size = prod(len(space.axes[i]) for i in rest)
+        try:
+            numeric = [i for i in rest if i in set(numeric_axes(space))]
+            program = compile_family(Family(space, fixed, numeric, space.catalog, space.zoo, self.known, self.beat))
+        except (Refused, ScenarioError, Unsupported) as refusal:
+            return Block(digits, first, (), size, None, (str(refusal),))
+        strides = tuple(space.strides[axis] for axis in program.order) or (0,)
+        return Block(digits, first, strides, size, program, program.sentences)
+
+
+def families(
+    space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> Iterator[tuple[np.ndarray, Program | Choice | None, tuple[str, ...]]]:
+    """Blocks of a space that share a program: (numbers of its designs in the program's order, program, refusals)."""
+    for block in Programs(space, catalog, zoo).blocks():
+        yield block.numbers(np.arange(block.size)), block.program, block.sentences
+
+
+def price(
+    space: Space, figures: Sequence[str] = FIGURES, catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Figures (k, size) of every design by number, NaN where refused, and whether each is refused or does not fit."""
+    values = np.full((len(figures), space.size), np.nan)
+    bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
+    for block in Programs(space, catalog, zoo).blocks():
+        if block.program is None:
+            continue
+        numbers = block.numbers(np.arange(block.size))
+        part, refused, misfit = block.program.fill(0, block.size, figures)
+        part[:, refused] = np.nan
+        values[:, numbers], bad[numbers], unfit[numbers] = part, refused, misfit & ~refused
+    return values, bad, unfit
+
+
+def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
+    """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises."""
+    space = space.within(catalog, zoo)
+    report = evaluate(space.scenario(number), space.catalog, space.zoo)
+    found = {}
+    for name in FIGURES:
+        value = report.figure(name)
+        found[name] = float("nan") if value is None else float(value)
+    return found | {"fits": report.fits}
+
+
+def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Iterator[dict[str, Any]]:
+    """Every design as a flat row: number, what each axis sets, all figures, whether it fits, its token.
+
+    A figure that does not apply is None, a design that is refused has none and no token. At most `TABLE_LIMIT` designs.
+    """
+    if space.size > TABLE_LIMIT:
+        raise ScenarioError(f"the space has {space.size} designs: a full table holds at most {TABLE_LIMIT}")
+    space = space.within(catalog, zoo)
+    values, bad, unfit = price(space)
+    for number in range(space.size):
+        figures = (None if isnan(v) else v for v in map(float, values[:, number]))
+        yield {
+            "design": number, **{path: shown(value) for path, value in space.values(number).items()},
+            **dict(zip(FIGURES, figures, strict=True)), "fits": None if bad[number] else not unfit[number],
+            "token": "" if bad[number] else encode(space.scenario(number)),
+        }  # fmt: skip

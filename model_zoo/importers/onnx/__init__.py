@@ -1,0 +1,1 @@
+"""ONNX files as workloads: read in a bounded way, shapes inferred, operators counted."""

@@ -1,0 +1,150 @@
+"""Counts as functions of batch and length, from the shapes a file has at two batches and at two lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from model_zoo.importers.onnx.file import File, shown
+from model_zoo.importers.onnx.shapes import Walk
+from model_zoo.ops import Dim
+from model_zoo.schema import WorkloadError
+
+__all__ = ["Survey", "combined"]
+
+BATCH, LENGTH = 2, 32  # where shapes are first worked out
+_STORED = frozenset({1, 2, 3, 4, 5, 6, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26})  # floats and quantised ints
+
+
+def combined(dims: Sequence[Dim]) -> Dim:
+    """Sum of counts; of those that do not grow alike, the kind that is largest at the batch and length walked."""
+    groups: dict[tuple[int, int, int], float] = {}
+    for d in dims:
+        key = (d.b, d.s, d.c)
+        groups[key] = groups.get(key, 0.0) + d.coef
+    if not groups:
+        return Dim(0.0)
+    found = [Dim(coef, *key) for key, coef in groups.items()]
+    return max(found, key=lambda d: d.at(BATCH, LENGTH, LENGTH))
+
+
+@dataclass
+class Survey:
+    """Shapes of a file at every point, and who made which tensor.
+
+    `constant` are tensors that follow from the file's own alone, each with the tensor it was made of, so that a
+    weight is stored once whatever its form; `static` those that follow from weights and lengths.
+    """
+
+    file: File
+    walks: tuple[Walk, ...] = ()
+    constant: dict[str, str] = field(default_factory=dict)
+    static: set[str] = field(default_factory=set)
+    source: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    owned: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        batch = self.file.batch if isinstance(self.file.batch, int) else BATCH
+        points = [(batch, LENGTH)]
+        if isinstance(self.file.batch, str):
+            points.append((2 * batch, LENGTH))
+        if self.file.length is not None:
+            points.append((batch, 2 * LENGTH))
+        self.walks = tuple(Walk(self.file, *point) for point in points)
+        self.constant = {name: name for name in self.file.weights}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Extents of a tensor at the first point; WorkloadError where they are not known."""
+        found = self.walks[0].shape(name)
+        if found is None or None in found:
+            raise WorkloadError(
+                f"the shape of tensor {shown(name)} can't be inferred from the inputs' shapes; it depends on the data, "
+                "or its operator has no shape rule"
+            )
+        return tuple(e for e in found if e is not None)
+
+    def measure(self, name: str, of: Callable[[tuple[int, ...]], int | float]) -> tuple[float, ...]:
+        """Something of a tensor's shape at every point."""
+        self.shape(name)
+        found = []
+        for walk in self.walks:
+            extents = walk.shape(name) or ()
+            if None in extents:
+                raise WorkloadError(f"the shape of tensor {shown(name)} can't be inferred at every batch and length")
+            found.append(float(of(tuple(e for e in extents if e is not None))))
+        return tuple(found)
+
+    def elements(self, name: str) -> Dim:
+        """Elements of a tensor as a count."""
+        return self.fit(self.measure(name, prod), f"tensor {shown(name)}")
+
+    def powers(self, found: tuple[float, ...], what: str) -> tuple[int, int]:
+        """With which power of the batch and of the length a figure grows."""
+        batch = length = 0
+        rest = list(found[1:])
+        if isinstance(self.file.batch, str):
+            batch = _power(found[0], rest.pop(0), what, str(self.file.batch), self.walks[0].batch, 1)
+        if self.file.length is not None:
+            length = _power(found[0], rest.pop(0), what, self.file.length, LENGTH, 2)
+        return batch, length
+
+    def fit(self, found: tuple[float, ...], what: str) -> Dim:
+        """The count that has these values at the points; a fixed batch is taken out and made a factor."""
+        return self.spread([found], what)[0]
+
+    def spread(self, factors: Sequence[tuple[float, ...]], what: str) -> list[Dim]:
+        """Counts whose product is linear in batch, length and context; a fixed batch is a factor of the first."""
+        powers = [self.powers(found, what) for found in factors]
+        lengths = ["s", "c"]
+        if sum(b for b, _ in powers) > 1 or sum(s for _, s in powers) > 2:
+            raise WorkloadError(f"{what} grows faster than the batch and the square of the length, which has no count")
+        dims = []
+        for found, (b, s) in zip(factors, powers, strict=True):
+            taken = [lengths.pop(0) for _ in range(s)]
+            coef = found[0] / (self.walks[0].batch ** b * LENGTH**s)
+            dims.append(Dim(coef, b, int("s" in taken), int("c" in taken)))
+        if isinstance(self.file.batch, int):
+            first = dims[0]
+            dims[0] = Dim(first.coef / self.file.batch, 1, first.s, first.c)
+        return dims
+
+    def made_by(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Ops that made some tensors, each once."""
+        found: dict[str, None] = {}
+        for name in names:
+            found.update(dict.fromkeys(self.source.get(name, ())))
+        return tuple(found)
+
+    def computed(self, names: Sequence[str]) -> list[str]:
+        """Those of some tensors that are not the file's own and are known."""
+        return [n for n in names if n and n not in self.constant and self.walks[0].shape(n) is not None]
+
+    def stored(self, name: str) -> bool:
+        """Whether a tensor is made of parameters: numbers that were learned, no axes, sizes or bounds."""
+        if name not in self.constant:
+            return False
+        return bool(self.walks[0].shape(name)) and self.walks[0].element(name) in _STORED
+
+    def own(self, names: Sequence[str]) -> tuple[float, float]:
+        """Parameters an op reads, and those of them no op before it has read."""
+        read = new = 0.0
+        for name in dict.fromkeys(names):
+            if self.stored(name):
+                count = float(prod(self.shape(name)))
+                root = self.constant[name]
+                read += count
+                new += 0.0 if root in self.owned else count
+                self.owned.add(root)
+        return read, new
+
+
+def _power(first: float, second: float, what: str, axis: str, at: int, most: int) -> int:
+    """With which power a figure grows where an axis doubles."""
+    for power in range(most + 1):
+        if second == first * 2**power:
+            return power
+    raise WorkloadError(
+        f"{what} has {first:g} elements where the axis {shown(axis)} is {at} and {second:g} where it is {2 * at}: "
+        "neither fixed nor in proportion, so give that axis a size"
+    )

@@ -1,0 +1,222 @@
+"""An ONNX file as a graph of ops: shapes from ONNX's own inference, counts by the rules of families/blocks.py.
+
+The batch is the open axis that is called so (batch, batch_size, N), else the first axis of the first input, unless a
+recurrent layer says which one it is: ONNX names its axes, and its sequence comes first. One other axis of the inputs
+may be open: it is the length S, and the context C where it occurs a second time in one count, as in attention scores.
+What grows neither in proportion to them nor stays is refused. Where the file fixes the batch, activations are taken to
+grow with it in proportion.
+
+What follows from weights alone is worked out once and costs nothing (runtimes do it when they load), and so is what
+follows from the lengths (shapes, masks, positions). Weights kept outside the file are not needed: only shapes are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from model_zoo.families.blocks import OPERATIONS, elementwise, move
+from model_zoo.importers.onnx.counts import Survey, combined
+from model_zoo.importers.onnx.file import MAX_BYTES, MAX_NODES, File, open_file, shown
+from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
+from model_zoo.importers.onnx.shapes import MICROSOFT
+from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase
+from model_zoo.schema import WorkloadError
+
+__all__ = ["MAX_BYTES", "MAX_NODES", "read_onnx"]
+
+_INDICES = frozenset({6, 7, 12, 13})  # ONNX's numbers for INT32, INT64, UINT32 and UINT64
+_VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_KINDS = {  # ONNX names outside the vocabulary, by the kind that moves and computes alike
+    "Abs": "Relu", "And": "Mul", "ArgMin": "ArgMax", "BiasGelu": "Gelu", "CastLike": "Cast", "Ceil": "Relu",
+    "Celu": "Silu", "Cos": "Tanh", "CumSum": "Add", "DepthToSpace": "Transpose", "DynamicQuantizeLinear":
+    "QuantizeLinear", "Elu": "Silu", "Equal": "Sign", "Erf": "Tanh", "Exp": "Tanh", "Expand": "Tile",
+    "FastGelu": "Gelu", "Floor": "Relu", "GatherElements": "Split", "GatherND": "Split", "GlobalMaxPool":
+    "GlobalAveragePool", "Greater": "Sign", "GreaterOrEqual": "Sign", "GroupNormalization": "LayerNormalization",
+    "HardSigmoid": "Clip", "InstanceNormalization": "LayerNormalization", "LeakyRelu": "Relu", "Less": "Sign",
+    "LessOrEqual": "Sign", "Log": "Tanh", "LogSoftmax": "Softmax", "LpPool": "AveragePool", "Max": "Add",
+    "Mean": "Add", "Min": "Add", "Mish": "Gelu", "Mod": "Div", "Neg": "Relu", "Not": "Relu", "OneHot": "Tile",
+    "Or": "Mul", "PRelu": "Mul", "Pow": "Mul", "QuickGelu": "Silu", "Reciprocal": "Div", "ReduceL1": "ReduceSum",
+    "ReduceL2": "ReduceSum", "ReduceMean": "ReduceSum", "ReduceMin": "ReduceMax", "ReduceProd": "ReduceSum",
+    "ReduceSumSquare": "ReduceSum", "Round": "Relu", "ScatterElements": "Split", "ScatterND": "Split",
+    "Selu": "Silu", "SimplifiedLayerNormalization": "RMSNormalization", "Sin": "Tanh", "SkipLayerNormalization":
+    "LayerNormalization", "SkipSimplifiedLayerNormalization": "RMSNormalization", "Slice": "Split", "Softplus":
+    "Sigmoid", "Softsign": "Div", "SpaceToDepth": "Transpose", "Sqrt": "Div", "Sub": "Add", "Sum": "Add",
+    "ThresholdedRelu": "Clip", "Trilu": "Mul", "Upsample": "Resize", "Where": "Add", "Xor": "Mul",
+}  # fmt: skip
+_MOVES = frozenset({"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear",
+                    "DequantizeLinear"})  # fmt: skip
+_WIDENED = frozenset({"Tile", "Resize", "Pad"})  # what they read is not what they write
+_POOLS = frozenset({"MaxPool", "AveragePool"})
+_REDUCED = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
+_SKIPS = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})  # an addition on top
+_PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
+_WHY = {
+    "If": "what runs depends on the data", "Loop": "how often it runs depends on the data",
+    "Scan": "it holds a graph of its own", "NonZero": "its size depends on the data",
+    "NonMaxSuppression": "its size depends on the data", "Unique": "its size depends on the data",
+    "Compress": "its size depends on the data",
+}  # fmt: skip
+
+
+def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
+    """Rows of a table of the file's own."""
+    table = node.input[0]
+    width = float(prod(file.shape(table)[1:]))
+    rows = file.elements(node.input[1])
+    _, new = file.own([table])
+    return [
+        Op(
+            name=name, kind="Gather", group="network", inputs=file.made_by(list(node.input)), stored=new,
+            weights=rows * width, reads=rows, writes=rows * width, gather_rows=rows, row_elements=width, shard="n",
+        )
+    ]  # fmt: skip
+
+
+def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
+    whole, out = file.elements(node.input[0]), file.elements(node.output[0])
+    marks = attributes_of(node)
+    if kind in _POOLS:
+        extents = marks["kernel_shape"]
+        strides = marks.get("strides") or [1]
+        work, window = out * float(prod(extents)), float(prod(extents)) ** (1 / len(extents))
+        attributes = (("kernel", window), ("stride", float(max(strides))))
+    else:
+        work, (height, width) = whole, ((1, *file.shape(node.input[0])[2:]))[-2:]
+        attributes = (("height", float(height)), ("width", float(width)))
+    return [Op(name=name, kind=kind, group="network", inputs=file.made_by(list(node.input)), flops=work, reads=whole,
+               writes=out, shard="elements", attributes=attributes)]  # fmt: skip
+
+
+def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
+    """Element-wise ops, reductions and data movement."""
+    several = kind in ("Split", "TopK")
+    out = combined([file.elements(o) for o in node.output if o]) if several else file.elements(node.output[0])
+    computed = file.computed(list(node.input))
+    inputs = file.made_by(list(node.input))
+    if kind in _MOVES:
+        reads = file.elements(computed[0]) if kind in _WIDENED and computed else out
+        return [move(name, kind, reads, group="network", inputs=inputs, written=out)]
+    reads = combined([file.elements(i) for i in computed]) if computed else out
+    read, new = file.own(list(node.input))
+    operations = OPERATIONS.get(kind, 0.0)
+    if kind == "LRN":
+        operations = 5.0 + float(attributes_of(node).get("size", 5))
+    elif node.op_type in ("Sum", "Max", "Min", "Mean"):
+        operations = float(max(len(node.input) - 1, 1))
+    elif node.op_type in _SKIPS:
+        operations += 1.0
+    work = file.elements(computed[0]) if kind in _REDUCED and computed else out
+    op = elementwise(name, kind, work, group="network", inputs=inputs, written=out, stored=new, operations=operations)
+    return [replace(op, reads=reads, weights=Dim(read))]
+
+
+def _lower(file: Survey, node: Any, name: str) -> list[Op]:
+    kind = _KINDS.get(node.op_type, node.op_type)
+    known = MICROSOFT if node.domain == "com.microsoft" else None
+    if node.domain in ("", "ai.onnx") or (known and node.op_type in known):
+        if node.op_type in PRODUCTS:
+            return PRODUCTS[node.op_type](file, node, name)
+        if kind == "Gather":
+            on_table = node.input[0] in file.constant and attributes_of(node).get("axis", 0) == 0
+            return _lookup(file, node, name) if on_table else _plain(file, node, name, "Split")
+        if kind in _POOLS or kind == "GlobalAveragePool":
+            return _pool(file, node, name, kind)
+        if kind in _MOVES or kind in OPERATIONS or kind == "LRN":
+            return _plain(file, node, name, kind)
+    elif node.domain:
+        raise WorkloadError(
+            f"node {shown(name)} is {shown(node.op_type)} of the domain {shown(node.domain)}, which has no count here"
+        )
+    why = f": {_WHY[node.op_type]}" if node.op_type in _WHY else ""
+    raise WorkloadError(f"node {shown(name)} is a {shown(node.op_type)}, an ONNX operator that has no count here{why}")
+
+
+def _named(node: Any, number: int, taken: set[str]) -> str:
+    """A name for an op as scenarios may hold it: letters, digits, ``_ . -``, and no other op's."""
+    given = re.sub(r"[^\w.-]+", ".", node.name).strip(".-")[-60:].strip(".-")
+    name = given or f"{re.sub(r'[^a-z0-9]', '', node.op_type.lower())[:40]}{number}"
+    parts = node.op_type in _PARTED
+    while name in taken or (parts and any(other.startswith(f"{name}-") for other in taken)):
+        name = f"{name}-{number}"
+    taken.add(name)
+    return name
+
+
+def _free(file: Survey, node: Any) -> bool:
+    """Whether a node costs nothing at run time; what it makes is entered as constant, static or made by others."""
+    inputs, outputs = [n for n in node.input if n], [n for n in node.output if n]
+    if all(n in file.constant for n in inputs) and not node.op_type.startswith("Random"):
+        sizes = {n: prod(e or 0 for e in file.walks[0].shape(n) or ()) for n in (*inputs, *outputs)}
+        largest = max(inputs, key=lambda n: sizes[n], default="")
+        for out in outputs:
+            file.constant[out] = file.constant[largest] if largest and sizes[largest] == sizes[out] else out
+        return True
+    static = all(n in file.static or (n in file.constant and not file.stored(n)) for n in inputs)
+    if static or node.op_type in ("Shape", "Size"):
+        file.static.update(outputs)
+        return True
+    if node.op_type in _VIEWS:
+        file.source.update(dict.fromkeys(outputs, file.made_by(inputs[:1])))
+        if inputs[0] in file.static:
+            file.static.update(outputs)
+        return True
+    return False
+
+
+def _survey(opened: File) -> Survey:
+    """Shapes of a file, its batch where its first recurrent layer has it."""
+    file = Survey(opened)
+    node = next((n for n in opened.nodes if n.op_type in RECURRENT and n.domain in ("", "ai.onnx")), None)
+    if node is None or node.input[0] in opened.weights:
+        return file
+    at, along = axes_of(attributes_of(node))
+    rows, steps = (file.measure(node.input[0], lambda s, axis=axis: s[axis]) for axis in (at, along))
+    if isinstance(opened.batch, int):
+        axes = next(axes for axes in opened.inputs.values() if axes)
+        named = rows[0] != opened.batch and int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
+        return Survey(replace(opened, batch=int(rows[0]))) if named else file
+    batch, length = (file.powers(found, f"node {shown(node.name)}") for found in (rows, steps))
+    if batch[0] or not length[0]:
+        return file
+    if opened.length is None:  # the open axis is the sequence
+        return Survey(replace(opened, batch=int(rows[0]), length=opened.batch))
+    return Survey(replace(opened, batch=opened.length, length=opened.batch)) if batch[1] else file
+
+
+def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | None = None) -> Graph:
+    """Graph of an ONNX model given as bytes; WorkloadError says in one sentence what can't be read.
+
+    `sizes` fixes open axes of the inputs by name. Counts are exact for the operators it knows, with an activation
+    function ONNX spells out counted operator by operator. Control flow and anything whose size depends on the data are
+    refused. Where a request's parts do not grow alike, what enters and leaves counts the larger kind.
+    """
+    opened = open_file(data, sizes or {})
+    file = _survey(opened)
+    names: set[str] = set()
+    ops: list[Op] = []
+    for number, node in enumerate(opened.nodes, 1):
+        if _free(file, node):
+            continue
+        name = _named(node, number, names)
+        made = _lower(file, node, name)
+        ops += made
+        names.update(op.name for op in made)
+        file.source.update(dict.fromkeys(filter(None, node.output), (made[-1].name,)))
+    if not ops:
+        raise WorkloadError("the ONNX model has no operator that computes")
+    through = Linear(0, 1, 0)
+    leaving = [file.elements(n) for n in opened.outputs if n not in file.constant]
+    entering = combined([file.elements(n) for n in opened.inputs])
+    ids = [file.elements(n) for n in opened.inputs if opened.elements.get(n) in _INDICES]
+    indices = [d for d in ids if (d.b, d.s, d.c) == (entering.b, entering.s, entering.c)]
+    return Graph(
+        phases=(Phase("forward", tuple(ops), length=through, context=through),),
+        unit=unit,
+        input_elements=entering,
+        input_indices=replace(entering, coef=sum(d.coef for d in indices)),
+        output_elements=combined(leaving) if leaving else ONE,
+    )

@@ -1,0 +1,236 @@
+"""Shapes of every tensor of an ONNX file at one batch and length: ONNX's own inference, node by node.
+
+Arithmetic on shapes (what exporters write for a reshape) is carried out on the way, on tensors of at most `SMALL`
+elements, so that what follows from the lengths is known as it would be at run time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from model_zoo.importers.onnx.file import MAX_ELEMENTS, NATIVE, SMALL, File, shown, told
+from model_zoo.schema import WorkloadError
+
+__all__ = ["MICROSOFT", "Walk", "label_of"]
+
+_FOLDED = frozenset({
+    "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Concat", "ConstantOfShape", "CumSum", "Div", "Equal",
+    "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
+    "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Range", "ReduceMax", "ReduceMin",
+    "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterND", "Sign", "Slice", "Split", "Sqrt", "Squeeze", "Sub",
+    "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
+})  # fmt: skip
+_BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+MICROSOFT = frozenset({"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization",
+                       "SkipSimplifiedLayerNormalization"})  # fmt: skip
+_VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+_MOST_AXES = 64  # of a tensor: far more than anything has
+
+
+def label_of(node: Any, number: int) -> str:
+    """What a node is called in a sentence."""
+    return shown(node.name or f"{node.op_type.lower()}{number}")
+
+
+@dataclass
+class Walk:
+    """Types of all tensors at one batch and length; `data` holds the small ones whose values follow from shapes."""
+
+    file: File
+    batch: int
+    length: int
+    types: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from onnx import helper
+
+        at = {self.file.batch: self.batch, self.file.length: self.length}
+        for name, axes in self.file.inputs.items():
+            shape = [at.get(a, a) if isinstance(a, str) else a for a in axes]
+            self.types[name] = helper.make_tensor_type_proto(self.file.elements[name], shape)
+            self._limit(name, f"input {shown(name)}")
+        for name, shape in self.file.weights.items():
+            self.types[name] = helper.make_tensor_type_proto(self.file.elements[name], shape)
+        self.data.update(self.file.small)
+        for number, node in enumerate(self.file.nodes, 1):
+            self._node(node, number)
+
+    def shape(self, name: str) -> tuple[int | None, ...] | None:
+        """Extents of a tensor, None for one that depends on the data; None for a tensor nothing is known about."""
+        kind = self.types.get(name)
+        if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+            return None
+        return tuple(int(d.dim_value) if d.HasField("dim_value") else None for d in kind.tensor_type.shape.dim)
+
+    def element(self, name: str) -> int:
+        """ONNX element type of a tensor, 0 where it is not known."""
+        kind = self.types.get(name)
+        return kind.tensor_type.elem_type if kind is not None else 0
+
+    def count(self, name: str) -> int | None:
+        """Elements of a tensor, None where they can't be known from shapes."""
+        extents = self.shape(name)
+        return None if extents is None or None in extents else prod(e for e in extents if e is not None)
+
+    def _limit(self, name: str, where: str) -> None:
+        count = self.count(name)
+        if count is not None and not 0 <= count <= MAX_ELEMENTS:
+            raise WorkloadError(f"{where} has {count:.3g} elements; at most {MAX_ELEMENTS} are allowed")
+
+    def _node(self, node: Any, number: int) -> None:
+        if node.op_type in _BRANCHES:
+            return
+        if node.domain == "com.microsoft" and node.op_type in MICROSOFT and node.input and node.input[0] in self.types:
+            self.types[node.output[0]] = self.types[node.input[0]]
+            return
+        schema = _schema(node.op_type, self.file.opset) if node.domain in ("", "ai.onnx") else None
+        if schema is None:
+            return
+        label = label_of(node, number)
+        _fits(schema, node, label)
+        self._infer(schema, node, label)
+        for name in filter(None, node.output):
+            self._limit(name, f"the result {shown(name)} of node {label}")
+        if node.op_type in _VIEWS:
+            before, after = self.count(node.input[0]), self.count(node.output[0])
+            if None not in (before, after) and before != after:
+                raise WorkloadError(
+                    f"node {label} ({node.op_type}) makes {after} elements of {before} at batch {self.batch} and "
+                    f"length {self.length}: its sizes are those of one batch or length, so fix the open axes to it"
+                )
+        self._fold(node)
+
+    def _infer(self, schema: Any, node: Any, label: str) -> None:
+        from onnx import checker, helper, shape_inference
+
+        names = [name for name in node.input if name]
+        if not all(name in self.types for name in names):
+            return
+        try:
+            found = shape_inference.infer_node_outputs(
+                schema, node, {n: self.types[n] for n in names}, {n: self.data[n] for n in names if n in self.data},
+                opset_imports=[helper.make_opsetid("", self.file.opset)], ir_version=self.file.ir_version,
+            )  # fmt: skip
+        except (shape_inference.InferenceError, checker.ValidationError, *NATIVE) as error:
+            raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({told(error)})") from None
+        self.types.update(found)
+
+    def _fold(self, node: Any) -> None:
+        """Values of a node whose result follows from shapes alone, where it is small."""
+        from onnx import helper, numpy_helper
+
+        inputs, outputs = [n for n in node.input if n], [n for n in node.output if n]
+        if node.op_type in ("Shape", "Size"):
+            values = _measured(node, self.shape(inputs[0]))
+            if values is not None:
+                self.data[outputs[0]] = helper.make_tensor(outputs[0], 7, *values)
+            return
+        if node.op_type == "Constant":
+            for attribute in node.attribute:
+                value = helper.get_attribute_value(attribute)
+                if attribute.name == "value" and prod(value.dims) <= SMALL and value.data_location != value.EXTERNAL:
+                    self.data[outputs[0]] = value
+            if not any(a.name == "value" for a in node.attribute):
+                self._evaluate(node, inputs, outputs, numpy_helper)
+            return
+        sizes = [self.count(name) for name in outputs]
+        small = all(size is not None and size <= SMALL for size in sizes)
+        if small and node.op_type in _FOLDED and all(name in self.data for name in inputs):
+            self._evaluate(node, inputs, outputs, numpy_helper)
+
+    def _evaluate(self, node: Any, inputs: list[str], outputs: list[str], numpy_helper: Any) -> None:
+        try:
+            run = _runner(node.SerializeToString(), self.file.opset)
+            found = run.run(None, {name: numpy_helper.to_array(self.data[name]) for name in dict.fromkeys(inputs)})
+            for name, value in zip(outputs, found, strict=True):
+                if value.size <= SMALL:
+                    self.data[name] = numpy_helper.from_array(value, name)
+        except Exception:  # each operator of the reference is Python of its own and raises what it likes
+            return  # the value stays unknown
+
+
+@lru_cache(maxsize=8192)
+def _runner(node: bytes, opset: int) -> Any:
+    """ONNX's reference implementation of one node."""
+    from onnx import NodeProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    one = NodeProto.FromString(node)
+    inputs = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in dict.fromkeys(one.input) if n]
+    outputs = [helper.make_value_info(n, helper.make_tensor_type_proto(0, None)) for n in one.output if n]
+    graph = helper.make_graph([one], "node", inputs, outputs)
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+
+
+def _measured(node: Any, extents: tuple[int | None, ...] | None) -> tuple[list[int], list[int]] | None:
+    """Dimensions and values of what Shape or Size gives."""
+    if extents is None or None in extents:
+        return None
+    known = [e for e in extents if e is not None]
+    if node.op_type == "Size":
+        return [], [prod(known)]
+    marks = {a.name: a.i for a in node.attribute}
+    part = known[slice(marks.get("start", 0), marks.get("end", len(known)))]
+    return [len(part)], part
+
+
+@lru_cache(maxsize=1024)
+def _schema(kind: str, opset: int) -> Any:
+    """ONNX's description of an operator; None where this opset has none of that name."""
+    from onnx import defs
+
+    try:
+        return defs.get_schema(kind, opset)
+    except defs.SchemaError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _attribute_types(kind: str, since: int) -> dict[str, tuple[int, bool]]:
+    """Type of each attribute of an operator, and whether a node must give it."""
+    from onnx import defs
+
+    found: Any = defs.get_schema(kind, since).attributes
+    return {name: (int(a.type.value), bool(a.required)) for name, a in found.items()}
+
+
+def _fits(schema: Any, node: Any, label: str) -> None:
+    """Inputs, outputs and attributes of a node against what its operator takes."""
+    many, made = len(node.input), len(node.output)
+    if not schema.min_input <= many <= schema.max_input or not schema.min_output <= made <= schema.max_output:
+        raise WorkloadError(
+            f"node {label} ({node.op_type}) has {many} inputs and {made} outputs; {schema.min_input} to "
+            f"{schema.max_input} and {schema.min_output} to {schema.max_output} are allowed"
+        )
+    types = _attribute_types(schema.name, schema.since_version)
+    given = {a.name: int(a.type) for a in node.attribute}
+    for name, (kind, required) in types.items():
+        if name in given and given[name] != kind:
+            raise WorkloadError(f"node {label} ({node.op_type}) has an attribute {shown(name)} of the wrong type")
+        if required and name not in given:
+            raise WorkloadError(f"node {label} ({node.op_type}) lacks its attribute {shown(name)}")
+    _refuse_fatal(node, label)
+
+
+def _refuse_fatal(node: Any, label: str) -> None:
+    """Refuse values that ONNX's own inference trusts: they end the process, or keep it busy for a minute."""
+    for attribute in node.attribute:
+        name, value = attribute.name, attribute.i
+        if name in ("axis", "batch_dims"):
+            least = 0 if name == "batch_dims" else -_MOST_AXES
+            if not least <= value <= _MOST_AXES:
+                raise WorkloadError(
+                    f"node {label} ({node.op_type}) has {name} {value}; {least} to {_MOST_AXES} is allowed"
+                )
+        elif name == "equation" and any(term.count(b".") not in (0, 3) for term in re.split(b",|->", attribute.s)):
+            raise WorkloadError(f"node {label} ({node.op_type}) has a term with more than one '...' in its equation")
+        elif name == "num_outputs" and value != len(node.output):
+            raise WorkloadError(
+                f"node {label} ({node.op_type}) has num_outputs {value} and {len(node.output)} results; as many are "
+                "needed"
+            )

@@ -1,0 +1,59 @@
+"""A user's ONNX file as a workload like any other: its name, what it holds, and a family with this one graph."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from model_zoo.families.family import Family
+from model_zoo.importers.onnx.file import MAX_BYTES
+from model_zoo.importers.onnx.model import read_onnx
+from model_zoo.ops import Dim, Graph, Op
+from model_zoo.schema import Id, Workload, WorkloadError
+
+__all__ = ["read_onnx_workload"]
+
+
+def read_onnx_workload(path: Path) -> tuple[Workload, Family]:
+    """The network of a file and its family, which turns nothing; WorkloadError in one sentence where it can't be read.
+
+    Counts are exact as far as `read_onnx` says. A request is a batch of 1 and, where the network has a length, one
+    of 1: a file holds neither. OSError where the file can't be read.
+    """
+    try:
+        TypeAdapter(Id).validate_python(path.stem)
+    except ValidationError:
+        raise WorkloadError(
+            "the name is the network's id: at most 63 lower-case letters, digits, dots and hyphens are allowed"
+        ) from None
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise WorkloadError(
+            f"the file has {size} bytes; at most {MAX_BYTES} are read (keep its weights outside the file)"
+        )
+    graph = read_onnx(path.read_bytes())
+    label = "Length" if any(_grows(op) for phase in graph.phases for op in phase.ops) else None
+    workload = Workload(
+        schema_version=1,
+        id=path.stem,
+        name=path.stem,
+        family="onnx",
+        summary=f"Read from {path.name}: {_said(graph)}.",
+        sources={},
+        params={},
+    )
+    return workload, Family("onnx", lambda _: graph, (), {}, {}, input_label=label)
+
+
+def _grows(op: Op) -> bool:
+    """Whether any count of an operator grows with the length of a pass or what it attends to."""
+    counts = (getattr(op, field.name) for field in fields(op))
+    return any(count.s or count.c for count in counts if isinstance(count, Dim))
+
+
+def _said(graph: Graph) -> str:
+    found = sum(len(phase.ops) for phase in graph.phases)
+    operators = "1 operator" if found == 1 else f"{found:,} operators"
+    return f"{operators}, {graph.parameters:,.0f} parameters"

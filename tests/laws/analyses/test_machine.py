@@ -1,0 +1,134 @@
+"""What a machine with an instruction set shows of itself: units that re-sum, fabric within the part, tiles, formats."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from engine.analyses.machine import errors, generations, has_machine, machine, parts, tile_map, units, uses
+from engine.cli.main import main
+from engine.devices.npu.density import FORMATS, densities, packed
+from engine.devices.npu.family import peak
+from engine.evaluate import evaluate
+from engine.resolve.presets import preset
+from engine.scenario import ScenarioError
+from engine.scenario.overrides import apply_all
+from hardware_specs.catalog import default_catalog
+
+DFX, GRU = preset("dfx-1.5b").scenario, preset("brainwave-gru").scenario
+PARTS = [default_catalog().device(id) for id in (
+    "stratix-v-d5-brainwave", "arria-10-1150-brainwave", "stratix-10-280-brainwave-pre", "stratix-10-280-brainwave",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", [DFX, GRU])
+def test_busy_and_stalled_time_of_every_unit_make_the_whole(scenario):
+    bars = evaluate(scenario).timeline
+    end = max(bar.start_s + bar.duration_s for bar in bars)
+    found = units(scenario)
+    assert len(found) >= 2
+    for unit in found:
+        assert unit.busy_s + unit.stall_s == pytest.approx(end, rel=1e-12)
+        assert 0 < unit.busy_s <= end * (1 + 1e-9)
+        mine = sorted((b.start_s, b.start_s + b.duration_s) for b in bars if b.unit == unit.name)
+        assert all(later[0] >= earlier[1] - 1e-15 for earlier, later in itertools.pairwise(mine))
+
+
+@pytest.mark.parametrize("scenario", [DFX, GRU])
+def test_parts_add_up_to_the_latency(scenario):
+    found = parts(scenario)
+    assert sum(part.time_s for part in found) == pytest.approx(evaluate(scenario).latency_s, rel=1e-9)
+    assert sum(part.share for part in found) == pytest.approx(1.0)
+
+
+def test_the_latency_split_of_the_core_is_the_published_one():
+    share = {part.name: part.share for part in parts(DFX)}
+    assert share["self-attention"] + share["feed-forward"] == pytest.approx(0.726, rel=0.1)
+    assert share["synchronisation"] == pytest.approx(0.173, rel=0.2)
+    assert share["layer-norm+residual"] > 0.02
+
+
+def test_fabric_of_the_core_follows_its_tile_and_fits_the_part():
+    def slices(scenario):
+        return next(u for u in uses(scenario) if u.name == "DSP, whole core")
+
+    assert slices(DFX).used == 3523
+    assert slices(DFX).share == pytest.approx(0.3904, abs=1e-4)
+    assert slices(DFX.with_(tile=(64, 32))).used > 1.8 * slices(DFX).used
+    printed = {u.name: u.share for u in uses(DFX) if u.basis == "printed"}
+    assert printed == pytest.approx({"LUT": 0.3993, "FF": 0.4252, "BRAM": 0.5913, "URAM": 0.1083})
+
+
+def test_the_tile_map_is_evaluate_and_picks_the_published_tile():
+    found = tile_map(DFX)
+    assert found.best == found.now == (64, 16)
+    for row, values in zip(found.rows, found.seconds, strict=True):
+        for column, seconds in zip(found.columns, values, strict=True):
+            if seconds is not None:
+                assert seconds == evaluate(DFX.with_(tile=(row, column))).latency_s
+    assert found.seconds[found.rows.index(128)][found.columns.index(128)] is None
+
+
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_packed_products_do_not_overlap(bits):
+    assert packed(bits) >= 1
+    assert packed(bits) * 2 * bits <= 36  # what comes out of an 18 x 18 multiplier
+    assert packed(bits) >= packed(bits + 1)
+
+
+def test_narrower_formats_hold_more_and_every_instance_fits_its_part():
+    for part in PARTS:
+        held = densities(part)
+        assert [d.format for d in held] == list(FORMATS)
+        rates = [d.flops_per_s for d in held]
+        assert rates == sorted(rates)
+        format = next(iter(part.peak))
+        most = next(d for d in held if d.format == format)
+        npu = part.npu
+        assert npu.native_dim.si * npu.lanes.si * npu.tiles.si <= most.hard + most.soft
+        assert peak(part, format) <= most.flops_per_s
+    top = densities(PARTS[-1])[-1].flops_per_s
+    assert top == pytest.approx(90e12, rel=0.05)  # what the document prints for ms-fp8 on a Stratix 10 280
+    assert densities(PARTS[0])[-1].flops_per_s < densities(PARTS[1])[-1].flops_per_s < top
+
+
+def test_generations_are_one_of_each_part_the_device_first():
+    names = [g.name for g in generations(PARTS[1])]
+    assert names[0] == "Arria 10 1150"
+    assert len(names) == len(set(names)) == 3
+
+
+def test_arithmetic_is_run_in_the_scenarios_machine():
+    (one,) = errors(DFX)
+    assert 0 < one.relative < 0.03
+    assert one.note.startswith("16 of 16 tokens")
+    shared = errors(GRU)
+    assert [row.note for row in shared] == ["an exponent a value", "an exponent for 400 values"]
+    assert shared[0].relative < shared[1].relative
+
+
+def test_other_devices_are_refused_in_one_sentence(capsys):
+    other = preset("v100-1.5b").scenario
+    assert not has_machine(other)
+    with pytest.raises(ScenarioError, match=r"runs no program of its own instructions$"):
+        machine(other)
+    assert main(["machine", "preset:v100-1.5b"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_line_prints_all_of_it(capsys):
+    assert main(["machine", "preset:dfx-1.5b"]) == 0
+    text = capsys.readouterr().out
+    assert "best 64 x 16" in text
+    assert "DSP, whole core" in text
+    assert main(["machine", "preset:brainwave-gru", "--set", "system.devices.0.npu.tiles=6", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["uses"][0]["used"] == 96_000
+    assert data["units"][0]["busy_s"] > 0
+
+
+def test_units_shrink_with_an_override():
+    faster = apply_all(GRU, ["devices.0.npu.clock=600 MHz"])
+    assert units(faster)[0].busy_s == pytest.approx(units(GRU)[0].busy_s / 2)

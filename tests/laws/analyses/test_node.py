@@ -1,0 +1,139 @@
+"""The node: bytes are conserved on its links, switches move what physics says, requests in flight never collide."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+
+from engine.analyses.node import at_work
+from engine.analyses.node.load import limit_of, limited
+from engine.evaluate import evaluate
+from engine.plan.embedding_shards import traffic
+from engine.published.facebook_node import sparse_cores, without
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario
+
+CORES, LPDDR = "devices.0.card.cores", "devices.0.memory.lpddr.bandwidth"
+
+
+def recommendation(**changes) -> Scenario:
+    return default_scenario("fb-node", "dlrm-more-complex", **changes)
+
+
+def moved(scenario: Scenario) -> dict[tuple[str, str], float]:
+    return {(row.role, row.way): row.bytes_per_request for row in at_work.links(scenario)}
+
+
+@pytest.mark.parametrize("p2p", [True, False])
+def test_bytes_are_conserved_on_every_link(p2p):
+    scenario = recommendation() if p2p else without(recommendation(), "peer-to-peer")
+    found, t = moved(scenario), traffic(bind(scenario))
+    through = 0.0 if p2p else t.pooled
+    away = t.pooled * 5 / 6 if p2p else t.pooled
+    assert found["network", "in"] == pytest.approx(t.arriving)
+    assert found["host", "in"] == pytest.approx(t.indices + t.features + through)
+    assert found["peer", "in"] == pytest.approx(t.indices + t.features + away)
+    assert found["peer", "out"] == pytest.approx(away + t.output)
+    assert found["host", "out"] == pytest.approx(through + t.output)
+    assert found["network", "out"] == pytest.approx(t.output)
+    assert all(0 < row.utilisation <= 1 for row in at_work.links(scenario))
+
+
+def test_the_report_counts_the_same_bytes():
+    rows = {row.role: row.bytes_per_request for row in evaluate(recommendation()).links}
+    both = defaultdict(float)
+    for row in at_work.links(recommendation()):
+        both[row.role] += row.bytes_per_request
+    assert rows == pytest.approx(dict(both))
+
+
+@pytest.mark.parametrize("switch", ["partial-tensors", "broadcast-on-card", "fp16-features"])
+def test_each_saving_saves_its_bytes(switch):
+    on, off = traffic(bind(recommendation())), traffic(bind(without(recommendation(), switch)))
+    if switch == "fp16-features":
+        assert off.features == 2 * on.features
+        assert off.arriving > on.arriving
+    else:
+        assert off.indices > on.indices
+        assert off.features == on.features
+
+
+def test_command_batching_sends_one_transfer_a_card():
+    on, off = traffic(bind(recommendation())), traffic(bind(without(recommendation(), "command-batching")))
+    assert (on.commands, off.commands) == (6, 320)
+    assert on.indices == off.indices
+    assert evaluate(without(recommendation(), "command-batching")).latency_s > evaluate(recommendation()).latency_s
+
+
+def test_a_third_of_the_cores_is_the_best_split_and_the_sweep_says_so():
+    rows = at_work.splits(recommendation())
+    assert [row.sparse_cores for row in rows] == list(range(1, 12))
+    best = next(row for row in rows if row.best)
+    assert best.sparse_cores == 4 == sparse_cores(recommendation())
+    assert best.interval_s == min(row.interval_s for row in rows)
+    assert all(a.sparse_s >= b.sparse_s * (1 - 1e-9) for a, b in pairwise(rows))
+    assert all(a.dense_s <= b.dense_s * (1 + 1e-9) for a, b in pairwise(rows))
+
+
+def test_longer_lists_need_more_cores_for_lookups():
+    found = [sparse_cores(recommendation(params={"lookups": n})) for n in (2, 8, 32)]
+    assert found == sorted(found)
+    assert found[0] < found[-1]
+
+
+def test_more_cores_keep_the_third_and_raise_the_rate():
+    more = recommendation(overrides={CORES: 24})
+    assert evaluate(more).throughput_per_s > evaluate(recommendation()).throughput_per_s
+    assert 1 / 5 <= sparse_cores(more) / 24 <= 1 / 2
+
+
+def test_mixed_tables_fit_six_cards_and_int8_ones_do_not():
+    assert evaluate(recommendation()).fits
+    assert not evaluate(without(recommendation(), "mixed-tables")).fits
+
+
+def test_overlap_raises_the_rate():
+    assert evaluate(recommendation()).throughput_per_s > evaluate(without(recommendation(), "overlap")).throughput_per_s
+
+
+def test_sharded_layers_take_the_dense_part_off_one_card():
+    base = recommendation()
+    sharded = base.with_(switches={**base.switches, "shard-fc": True})
+    whole = next(r for r in at_work.splits(base) if r.best)
+    parts = at_work.splits(sharded)
+    assert next(r for r in parts if r.sparse_cores == whole.sparse_cores).dense_s < whole.dense_s
+    assert any(row.name.startswith("gather") for row in evaluate(sharded).other)
+
+
+def test_every_switch_is_priced_alone_and_together():
+    rows, base, bare = at_work.switch_gains(recommendation())
+    by = {row.name: row for row in rows}
+    assert base.throughput_per_s > bare.throughput_per_s
+    assert by["length-aware"].throughput_per_s < base.throughput_per_s
+    assert by["split-ops"].latency_s > base.latency_s
+    assert by["mixed-tables"].problem
+    assert all(row.alone_throughput_per_s > 0 for row in rows)
+
+
+@pytest.mark.parametrize("workload", limited())
+def test_every_model_is_inside_its_limit(workload):
+    limit = limit_of(workload)
+    changes = {"inputs": 70} if workload == "xlm-r-large" else {"batch": 64} if "dlrm" in workload else {}
+    found = evaluate(default_scenario("fb-node", workload, limits={"latency_s": limit}, **changes))
+    assert not found.problems
+
+
+def test_the_limits_are_those_of_table_one():
+    assert len(limited()) == 7
+    assert {id: limit_of(id) for id in limited()} == {
+        "dlrm-less-complex": 0.1, "dlrm-more-complex": 0.1, "resnext101-32x4d": 1.0, "regnety-128gf": 1.0,
+        "fbnetv3-detection": 0.3, "resnext3d-101": 0.35, "xlm-r-large": 0.2,
+    }  # fmt: skip
+    assert limit_of("bert-base") is None
+
+
+def test_slower_memory_never_helps_the_node():
+    assert evaluate(recommendation(overrides={LPDDR: 10e9})).latency_s >= evaluate(recommendation()).latency_s

@@ -1,0 +1,190 @@
+"""The split search: every point equals the main path, the best equals brute force, parts sum, and it is quick."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from engine.analyses.split import best_split, crossing, split_points
+from engine.devices.common.contract import Unsupported
+from engine.devices.cpu.family import FAMILY
+from engine.evaluate import evaluate
+from engine.scenario import Scenario, ScenarioError
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+QPI = Scenario(
+    system="xeon-e5-2650-pair-qpi", workload="alexnet", precision="fp32", scheme="split", devices=2, tile=(1,)
+)
+TCP = QPI.with_(system="xeon-e5-2650-pair-tcp")
+
+
+@pytest.mark.parametrize("scenario", [QPI, TCP, QPI.with_(batch=8)], ids=["qpi", "tcp", "batch"])
+def test_every_point_of_alexnet_equals_the_main_path(scenario):
+    points = split_points(scenario)
+    ops = default_zoo().graph("alexnet").phases[0].ops
+    assert [p.at for p in points] == list(range(len(ops) + 1))
+    brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    assert best_split(points).latency_s == pytest.approx(min(brute), rel=1e-9)
+
+
+def test_every_point_of_resnet152_equals_the_main_path_and_so_does_the_best():
+    scenario = TCP.with_(workload="resnet152")
+    points = split_points(scenario)
+    ops = default_zoo().graph("resnet152").phases[0].ops
+    assert [p.at for p in points] == list(range(len(ops) + 1))
+    brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    assert best_split(points).latency_s == pytest.approx(min(brute), rel=1e-9)
+    assert brute[best_split(points).at] == pytest.approx(min(brute), rel=1e-9)
+    assert all(1 / p.interval_s >= (1 - 1e-9) / p.latency_s for p in points)
+
+
+def by_hand(scenario: Scenario, alone: tuple[Scenario, Scenario], link: str) -> list[float]:
+    """Latency of every cut as a plain sum: both executors' operators as each runs the whole network, and the wire."""
+    catalog = default_catalog()
+    ops = default_zoo().graph(scenario.workload).phases[0].ops
+    found = [evaluate(one) for one in alone]
+    times = [{row.name: row.time_s for row in report.ops} for report in found]
+    once = [report.latency_s - sum(t.values()) for report, t in zip(found, times, strict=True)]
+    wire = catalog.link(link)
+    rate = wire.bandwidth.si * (wire.payload.si if wire.payload else 1.0)
+    start = (wire.per_transfer.si if wire.per_transfer else 0.0) + wire.latency.si
+    second = catalog.device(catalog.system(scenario.system).devices[-1].device)
+    line = FAMILY.model(second)["handover_line"]
+    totals = []
+    for cut in range(len(ops) + 1):
+        before, after = ops[:cut], ops[cut:]
+        total = sum(times[0][op.name] for op in before) + sum(times[1][op.name] for op in after)
+        total += (once[0] if before else 0.0) + (once[1] if after else 0.0)
+        if not before:
+            size = 4.0 * scenario.batch * default_zoo().graph(scenario.workload).input_elements.at(1)
+            total += start + size / rate
+        if before and after:
+            needed = {name for op in after for name in op.inputs}
+            size = sum(4.0 * scenario.batch * op.writes.at(1) for op in before if op.name in needed)
+            total += start + size / rate + size / 64 * line
+        totals.append(total)
+    return totals
+
+
+XEON = Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32", tile=(1,))
+EDGE = Scenario(system="edge-tiers", workload="alexnet", precision="fp32", scheme="split")
+STREET, CABINET = (XEON.with_(system=id, tile=()) for id in ("arm-edge", "xeon-e5-2650"))
+
+
+@pytest.mark.parametrize("workload", ["alexnet", "vgg16", "resnet152", "densenet161", "mobilenet-v1"])
+@pytest.mark.parametrize(
+    ("scenario", "alone", "link"),
+    [(QPI, (XEON, XEON), "qpi-8gt"), (TCP, (XEON, XEON), "tcp-nic-loop"), (EDGE, (STREET, CABINET), "metro-1g")],
+    ids=["qpi", "tcp", "metro"],
+)
+def test_every_cut_of_whole_networks_is_the_plain_sum_and_the_best_is_its_least(workload, scenario, alone, link):
+    scenario = scenario.with_(workload=workload)
+    brute = by_hand(scenario, tuple(one.with_(workload=workload) for one in alone), link)
+    points = split_points(scenario)
+    assert len(points) == len(brute)
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    best = best_split(points)
+    assert best.latency_s == pytest.approx(min(brute), rel=1e-9)
+    assert best.at == next(i for i, t in enumerate(brute) if t <= min(brute) * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("workload", ["alexnet", "resnet152"])
+def test_the_search_takes_less_than_fifty_milliseconds(workload):
+    scenario = QPI.with_(workload=workload)
+    split_points(scenario)
+    best = []
+    for _ in range(5):
+        start = time.process_time()  # one thread: what other processes of the machine do doesn't count
+        best_split(split_points(scenario))
+        best.append(time.process_time() - start)
+    assert min(best) < 0.050
+
+
+def test_goals_are_minima_of_what_they_name():
+    points = split_points(TCP)
+    for goal, measure in {
+        "latency": lambda p: p.latency_s,
+        "throughput": lambda p: p.interval_s,
+        "energy": lambda p: p.energy_j,
+        "first": lambda p: p.first_s,
+        "second": lambda p: p.second_s + p.handover_s,
+    }.items():
+        assert measure(best_split(points, goal)) == pytest.approx(min(map(measure, points)), rel=1e-12)
+    assert best_split(points, "first").at == 0
+    assert best_split(points, "second").at == points[-1].at
+    # two equal sockets that work on different images: the best cut balances them
+    middle = best_split(points, "throughput")
+    assert 0.35 < middle.first_s / (middle.first_s + middle.second_s) < 0.65
+
+
+def test_crossing_tensors_are_counted_once_and_skips_included():
+    ops = default_zoo().graph("resnet50").phases[0].ops
+    sent, read = crossing(ops, 1.0, 1.0)
+    at = {op.name: i for i, op in enumerate(ops)}
+    k = at["s1b2-conv2"]  # inside a block: its own input and the skip cross
+    skip = next(op for op in ops if op.name == "s1b1-add-relu")
+    inner = next(op for op in ops if op.name == "s1b2-conv1-relu")
+    assert sent[k] == skip.writes.at() + inner.writes.at()
+    assert sent[at["s1b2-conv1"]] == skip.writes.at()  # two readers, one copy
+    assert (read <= sent).all()
+    assert sent[0] == sent[-1] == 0
+
+
+@pytest.mark.parametrize("workload", ["deepbench-gru-512", "tp1-lstm", "vgg16-cifar-binary", "wide-deep-criteo"])
+def test_every_cut_of_other_networks_equals_the_main_path(workload):
+    """Recurrent ones hand every step on, binary ones packed signs; all on the second executor, the input crosses."""
+    scenario = EDGE.with_(workload=workload, inputs=7 if workload in ("deepbench-gru-512", "tp1-lstm") else 1)
+    points = [p for p in split_points(scenario) if p.after != "rnn-input"]  # a product cut from its cell costs less
+    brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]
+    assert [p.latency_s for p in points] == pytest.approx(brute, rel=1e-9)
+    graph = default_zoo().graph(workload)
+    first = next(p for p in points if not p.at)
+    assert first.crossing_bytes == pytest.approx(4 * graph.input_elements.at(1, scenario.inputs))
+    assert first.link_s > 0
+    for p in points:
+        op = next((op for op in graph.phases[0].ops if op.name == p.after), None)
+        if op is not None and p.rest and op.kind == "Sign":
+            assert p.crossing_bytes == pytest.approx(op.writes.at(1, 1, 1) / 8)
+        if op is not None and p.rest and op.name == "rnn-state":
+            assert p.crossing_bytes == pytest.approx(4 * op.writes.at(1, 1, 1) * 7 * op.layers)
+
+
+def test_a_quantised_part_sends_less():
+    wide = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), ("fp32", "fp32"))
+    low = split_points(QPI.with_(system="edge-tiers", devices=1, tile=()), ("int8", "fp32"))
+    for a, b in zip(wide[1:-1], low[1:-1], strict=True):
+        assert b.crossing_bytes == pytest.approx(a.crossing_bytes / 4)
+        assert b.link_s < a.link_s
+    assert low[-1].first_s < wide[-1].first_s
+
+
+def test_a_network_processor_takes_only_the_binary_tail():
+    scenario = Scenario(
+        system="xeon-agilio-coprocessor", workload="vgg16-cifar-binary", precision="fp32", scheme="split"
+    )
+    points = split_points(scenario)
+    ops = default_zoo().graph("vgg16-cifar-binary").phases[0].ops
+    first = next(i for i, op in enumerate(ops) if op.kind == "BinaryGemm")
+    assert [p.at for p in points] == list(range(first, len(ops) + 1))
+    for p in points:
+        assert p.latency_s == pytest.approx(evaluate(scenario.with_(split=p.at)).latency_s, rel=1e-9)
+    with pytest.raises(Unsupported):
+        evaluate(scenario.with_(split=first - 1))
+
+
+def test_threads_of_the_host_are_not_executors_of_the_nic():
+    scenario = Scenario(
+        system="xeon-agilio-coprocessor", workload="vgg16-cifar-binary", precision="fp32", scheme="split", tile=(4,)
+    )
+    tail = {p.at: p.second_s for p in split_points(scenario)}
+    free = {p.at: p.second_s for p in split_points(scenario.with_(tile=()))}
+    assert tail == free
+
+
+def test_a_system_without_two_executors_says_so():
+    with pytest.raises(ScenarioError, match="scheme"):
+        split_points(Scenario(system="xeon-e5-2650", workload="alexnet", precision="fp32"))

@@ -1,0 +1,120 @@
+"""The headless face: JSON with SI keys, one sentence and exit code 2 for anything wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cli.main import main
+from engine.resolve.presets import PRESETS
+from engine.scenario import encode
+
+KEYS = {
+    "latency_s", "throughput_per_s", "unit", "power_w", "energy_per_unit_j", "throughput_per_w", "capex_usd",
+    "throughput_per_usd", "bound", "fits", "error_band", "token", "ops", "assumptions",
+}  # fmt: skip
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(list(argv))
+    done = capsys.readouterr()
+    return code, done.out, done.err
+
+
+@pytest.mark.parametrize("what", ["systems", "devices", "links", "nics", "workloads", "presets", "families"])
+def test_list_names_ids(capsys: pytest.CaptureFixture[str], what: str) -> None:
+    code, out, _ = run(capsys, "list", what, "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert rows
+    assert all(row["id"] and row["name"] for row in rows)
+    code, out, _ = run(capsys, "list", what)
+    assert len(out.splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_every_preset_evaluates_and_its_parts_sum(capsys: pytest.CaptureFixture[str], id: str) -> None:
+    code, out, err = run(capsys, "evaluate", f"preset:{id}", "--json")
+    assert code == 0, err
+    data = json.loads(out)
+    assert data.keys() >= KEYS
+    parts = sum(op["time_s"] for op in data["ops"]) + sum(row["time_s"] for row in data["other"])
+    assert parts == pytest.approx(data["latency_s"], rel=1e-9)
+    again = json.loads(run(capsys, "evaluate", data["token"], "--json")[1])
+    assert again == data
+    url = json.loads(run(capsys, "evaluate", f"http://host:1/x?s={data['token']}", "--json")[1])
+    assert url["latency_s"] == data["latency_s"]
+
+
+def test_flags_and_settings(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+    argv = ["evaluate", "--system", "v100-appliance", "--workload", "gpt2-345m", "--batch", "8", "--precision", "fp16"]
+    data = json.loads(run(capsys, *argv, "--set", "devices.0.memory.hbm.bandwidth=1.8 TB/s", "--json")[1])
+    assert data["scenario"]["batch"] == 8
+    assert data["scenario"]["overrides"] == {"devices.0.memory.hbm.bandwidth": "1.8 TB/s"}
+    file = tmp_path / "scenario.yaml"
+    file.write_text("system: v100-appliance\nworkload: gpt2-345m\nbatch: 8\nprecision: fp16\n")
+    from_file = json.loads(run(capsys, "evaluate", str(file), "--json")[1])
+    plain = json.loads(run(capsys, *argv, "--json")[1])
+    assert from_file["latency_s"] == plain["latency_s"]
+
+
+def test_csv_has_units_in_its_header(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "evaluate", "preset:dfx-345m", "--csv")
+    row = next(iter(csv.DictReader(io.StringIO(out))))
+    assert list(row)[:2] == ["id", "token"]
+    assert row["token"] == encode(PRESETS["dfx-345m"].scenario)
+    assert float(row["latency_s"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [
+        (["evaluate"], "a scenario is needed"),
+        (["evaluate", "1zbroken"], "damaged"),
+        (["evaluate", "preset:nope"], "known"),
+        (["evaluate", "--system", "u280x", "--workload", "gpt2-345m"], "not in the catalog"),
+        (["evaluate", "--system", "dfx-u280", "--workload", "resnet-5000"], "not in the catalog"),
+        (["evaluate", "--system", "dfx-u280", "--workload", "resnet50"], ""),
+        (["evaluate", "preset:dfx-345m", "--batch", "-1"], "batch"),
+        (["evaluate", "preset:dfx-345m", "--precision", "int3"], "precision"),
+        (["evaluate", "preset:dfx-345m", "--devices", "3"], "devices"),
+        (["evaluate", "preset:dfx-345m", "--tile", "3x3"], "tile"),
+        (["evaluate", "preset:dfx-345m", "--set", "nonsense=1"], "not a setting"),
+        (["evaluate", "preset:dfx-345m", "--scheme", "pinned"], "scheme"),
+        (["evaluate", "no-such-file.yaml"], "not readable"),
+        (["bench", "--only", "nothing-like-it"], "no benchmark"),
+    ],
+)
+def test_errors_are_one_sentence_and_exit_two(capsys: pytest.CaptureFixture[str], argv: list[str], word: str) -> None:
+    code, out, err = run(capsys, *argv)
+    assert code == 2
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert word in err
+
+
+def test_a_file_with_a_strange_field_is_refused(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("system: dfx-u280\nworkload: gpt2-345m\ncolour: red\n")
+    code, _, err = run(capsys, "evaluate", str(file))
+    assert code == 2
+    assert "colour" in err
+
+
+@pytest.mark.parametrize(
+    "before", ["", "import engine.evaluate, engine.resolve.choices; ", "from engine.evaluate import evaluate; "]
+)
+def test_the_python_face_is_callable_in_any_import_order(before: str) -> None:
+    code = before + (
+        "from engine import default_scenario, evaluate, preset, choices; "
+        "s = preset('tonic-fc').scenario; assert evaluate(s).throughput_per_s > 1000; assert choices(s).formats"
+    )
+    root = Path(__file__).resolve().parents[3]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=os.environ | {"PYTHONPATH": str(root)})

@@ -1,0 +1,107 @@
+"""Operators on a CPU: ragged tiles and what else they lose, bytes between INT8 products, a sample more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.devices.cpu import family
+from hardware_specs.catalog import default_catalog
+from model_zoo.families.blocks import linear
+from model_zoo.ops import Graph, Phase, dim
+from tests.laws.devices.test_cpu import CPUS, job, switched
+
+
+def _product(m: float, n: float, **changes: float) -> float:
+    """Seconds of an FP32 product of m x 256 x n, or of the operator that `kind` and `kernel` make of it."""
+    spec = default_catalog().device("xeon-8280l")
+    kernel = changes.pop("kernel", 0.0)
+    attributes = (("kernel", kernel), ("groups", 1.0), ("channels", 256.0)) if kernel else ()
+    op = linear("op", dim(m), 256, n, group="t", bias=False, kind="Conv" if kernel else "Gemm", attributes=attributes)
+    phase = Phase("p", (op,))
+    model = dict(family.FAMILY.model(spec)) | changes
+    base = job(spec, "alexnet", tile=(1,))
+    return family.price(replace(base, phase=phase, ops=phase.ops, graph=Graph((phase,), "call"), model=model)).total_s
+
+
+def test_ragged_tiles_cost_what_whole_ones_do():
+    """Rows and columns fill a tile up; few rows or few columns are streamed and fill none."""
+    tiles = {"tile_rows": 6.0, "tile_columns": 64.0}
+    assert _product(1200, 128, **tiles) == pytest.approx(_product(1200, 128), rel=1e-12)
+    assert _product(49, 1024, **tiles) > 1.05 * _product(49, 1024)
+    assert _product(1200, 65, **tiles) > 1.5 * _product(1200, 64, **tiles)
+    assert _product(1200, 128, **tiles) == pytest.approx(_product(1200, 65, **tiles), rel=0.05)
+    for m, n in ((1, 1000), (3, 1000), (1000, 2)):
+        assert _product(m, n, **tiles) == pytest.approx(_product(m, n), rel=1e-12)
+    # a convolution's columns are whole vectors: 80 are five, and the fifth has no second beside it
+    alone = _product(1200, 80, kernel=3.0, lone_vector=0.5)
+    assert alone / _product(1200, 80, kernel=3.0) == pytest.approx(6 / 5, rel=0.05)
+    assert _product(1200, 96, kernel=3.0, lone_vector=0.5) == pytest.approx(_product(1200, 96, kernel=3.0), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "worse", "net"),
+    [
+        ("window_overhead", 1e-4, "resnet50"),
+        ("step_overhead", 1e-4, "deepbench-gru-512"),
+        ("exposed", 1.0, "resnet50"),
+        ("weight_stream", 0.3, "mlp-mnist"), ("pool_cycles", 50.0, "resnet50"), ("lone_vector", 0.3, "mobilenet-v2"),
+    ],
+)  # fmt: skip
+def test_what_an_operator_loses_costs_time_where_it_occurs(name, worse, net):
+    spec = default_catalog().device("xeon-8280l")
+    base = job(spec, net, tile=(1,), phase=0)
+    usual = family.price(base).total_s
+    assert family.price(replace(base, model=dict(base.model) | {name: worse})).total_s > usual
+    other = "gpt2-345m"  # has no window, no recurrence, no pool; its weights lie in DRAM
+    base = job(spec, other, tile=(1,), phase=1)
+    same = family.price(replace(base, model=dict(base.model) | {name: worse})).total_s
+    assert same == pytest.approx(family.price(base).total_s, rel=0.01)
+
+
+def _bytes(cost, ops, kinds) -> float:
+    return sum(cost.offchip[i] + cost.onchip[i] for i, op in enumerate(ops) if op.kind in kinds)
+
+
+def test_residuals_and_pools_between_int8_products_move_bytes_not_words():
+    """INT8 convolutions store INT8; what only adds or pools their results never widens it in memory."""
+    kinds = ("MaxPool", "Add")
+    wide, narrow = job("xeon-8280l", "resnet50", batch=8), job("xeon-8280l", "resnet50", batch=8, format="int8")
+    moved = [_bytes(family.price(j), j.ops, kinds) for j in (wide, narrow)]
+    assert moved[0] == pytest.approx(4 * moved[1])
+    sums = replace(narrow, switches=switched(narrow, fuse_requantise=False))
+    assert _bytes(family.price(sums), sums.ops, kinds) == pytest.approx(moved[0])
+
+
+def test_residuals_of_a_transformer_stay_wide_in_int8():
+    """A layer norm computes in floating point, so what is added to its output is no sum of INT8 alone."""
+    wide, narrow = job("xeon-8280l", "bert-base"), job("xeon-8280l", "bert-base", format="int8")
+    assert _bytes(family.price(narrow), narrow.ops, ("Add",)) == pytest.approx(
+        _bytes(family.price(wide), wide.ops, ("Add",))
+    )
+
+
+@pytest.mark.parametrize("format", ["fp32", "int8"])
+def test_a_convolution_in_blocks_reaches_more_of_an_avx512_peak_than_a_framework_s_product(format):
+    """Whole networks on one stream a core: published layers reach 70 to 90% of the peak."""
+    j = job("xeon-8280l", "resnet50", batch=8, streams=28, format=format)
+    cost = family.price(j)
+    used = {op.name: w / (t * p) for op, w, t, p in zip(j.ops, cost.flops, cost.seconds.sum(1), cost.peak, strict=True)}
+    assert 0.6 < used["s3b2-conv1"] < 0.8 < j.model["efficiency_ceiling"]  # 1 x 1: nothing is lost at its edges
+    assert used["s4b1-conv2"] < used["s1b1-conv2"]  # 3 x 3: short rows lose more
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(CPUS), st.sampled_from(("mlp-mnist", "wide-deep-criteo", "resnet50")), st.integers(1, 200),
+    st.sampled_from((0, 7, 28)),
+)  # fmt: skip
+def test_a_sample_more_is_never_faster(device, net, batch, threads):
+    """One row more makes one more ragged tile to deal out to threads; it still is more work."""
+    tile = (threads,) if threads else ()
+    less, more = (family.price(job(device, net, batch=b, tile=tile)) for b in (batch, batch + 1))
+    kinds = [op.contraction and op.kind != "Conv" for op in job(device, net).ops]
+    assert (more.seconds.sum(1)[kinds] >= less.seconds.sum(1)[kinds] * (1 - 1e-9)).all()

@@ -1,0 +1,273 @@
+"""Operators on GPUs: never past the roof, more hardware never slower, more work never faster, bad rows a sentence."""
+
+from __future__ import annotations
+
+import csv
+import json
+import lzma
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cli.main import main
+from engine.devices.gpu.operators.kinds import KINDS, Kind
+from engine.devices.gpu.operators.predict import named_part, predict
+from engine.devices.gpu.operators.record import NoModel, Part, facts, fitted
+from engine.devices.gpu.operators.rows import checked
+from engine.devices.gpu.operators.slots import BOUND, SECONDS
+
+PARTS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "l40s", "l4")
+_AT_MOST = {"kv_heads": 32, "topk": 8, "moe_tp": 4, "moe_ep": 8, "gpus": 8, "gated": 1, "window": 8192, "head_dim": 256}
+
+
+def _variants(kind: Kind, part: Part) -> list[dict[str, str]]:
+    """Texts of every format (or variant) and runtime that a kind's constants know on a part."""
+    found = []
+    for format, by in fitted()[part.generation].get(kind.name, {}).items():
+        for runtime in by:
+            texts = {name: default or format for name, default in kind.texts.items()}
+            found.append(texts | {kind.format: format, "device": part.id, "framework": runtime})
+    return found
+
+
+def _seconds(
+    kind: Kind, part: Part, texts: dict[str, str], numbers: dict[str, np.ndarray], cold: bool = True
+) -> np.ndarray:
+    return kind.model(part, texts, numbers, cold, None)
+
+
+def _shapes(kind: Kind, seed: int, rows: int = 200) -> dict[str, np.ndarray]:
+    """Random valid shapes of a kind, even in logarithms."""
+    rng = np.random.default_rng(seed)
+    numbers = {}
+    for name in (*kind.shape, *kind.defaults):
+        least = 0.0 if name in kind.zeros else 1.0
+        most = _AT_MOST.get(name, 20_000)
+        numbers[name] = np.maximum(np.floor(np.exp(rng.uniform(0, np.log(most + 1), rows))), least)
+    return _sane(numbers)
+
+
+def _sane(numbers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return numbers
+
+
+CASES = [(kind, name) for kind in KINDS for name in PARTS]
+
+
+def _cases(kind: str, name: str) -> tuple[Kind, Part, list[dict[str, str]]]:
+    part = named_part(name)
+    variants = _variants(KINDS[kind], part)
+    if not variants:
+        pytest.skip(f"no {kind} was measured on generation {part.generation}")
+    return KINDS[kind], part, variants
+
+
+def _able(kind: Kind, part: Part, texts: dict[str, str]) -> bool:
+    try:
+        _seconds(kind, part, texts, _shapes(kind, 0, 1))
+    except NoModel:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_none_is_faster_than_the_roof(kind: str, name: str) -> None:
+    """And few rows are held there: the mechanisms themselves stay below it."""
+    what, part, variants = _cases(kind, name)
+    for i, texts in enumerate(variants):
+        if not _able(what, part, texts):
+            continue
+        for cold in (False, True):
+            found = _seconds(what, part, texts, _shapes(what, i), cold)
+            assert np.isfinite(found).all()
+            assert (found[:, SECONDS] > 0).all()
+            assert (found[:, SECONDS] >= found[:, BOUND]).all()
+            assert (found[:, SECONDS] > found[:, BOUND] * 1.001).mean() > 0.97
+
+
+@pytest.mark.parametrize("field", ["bandwidth", "power", "units"])
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_more_of_a_part_is_never_slower(kind: str, name: str, field: str) -> None:
+    """Bandwidth and power at all else alike; units with the peaks they bring, beyond what a tile more a wave costs."""
+    what, part, variants = _cases(kind, name)
+    more = replace(part, **{field: getattr(part, field) * 2.0})
+    if field == "units":
+        more = replace(more, peak={name: value * 2.0 for name, value in part.peak.items()})
+    for i, texts in enumerate(variants):
+        if _able(what, part, texts):
+            shapes = _shapes(what, 100 + i)
+            before, after = (_seconds(what, p, texts, shapes)[:, SECONDS] for p in (part, more))
+            assert (after <= before * 1.0001).all(), (texts, (after / before).max())
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_more_work_is_never_faster(kind: str, name: str) -> None:
+    """Twice of any extent takes no less, but for the tile chosen: a tenth at most."""
+    what, part, variants = _cases(kind, name)
+    for i, texts in enumerate(variants):
+        if not _able(what, part, texts):
+            continue
+        shapes = _shapes(what, 200 + i)
+        before = _seconds(what, part, texts, shapes)[:, SECONDS]
+        for extent in what.grows:
+            after = _seconds(what, part, texts, shapes | {extent: shapes[extent] * 2.0})[:, SECONDS]
+            assert (after >= before * 0.9).all(), (texts, extent, (after / before).min())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5000), st.integers(1, 20000), st.integers(1, 20000), st.sampled_from(PARTS))
+def test_a_gemm_from_dram_takes_at_least_its_bytes(m: int, n: int, k: int, name: str) -> None:
+    part = named_part(name)
+    texts = {"device": name, "dtype": "bfloat16"}
+    one = {"m": np.array([float(m)]), "n": np.array([float(n)]), "k": np.array([float(k)])}
+    found = _seconds(KINDS["gemm"], part, texts, one)[0]
+    assert found[SECONDS] >= max(2.0 * m * n * k / part.peak["bf16"], 2.0 * n * k / part.bandwidth)
+
+
+def test_constants_are_in_their_ranges_and_few() -> None:
+    limits = facts()["constants"]
+    assert len(limits) <= 10
+    for generation, found in fitted().items():
+        for name, value in found["machine"].items():
+            low, high = limits[name]["range"]
+            assert low <= value <= high, (generation, name, value)
+        for kind in KINDS:
+            table = facts()["kinds"][kind]
+            assert len(table) <= 3
+            for by in found.get(kind, {}).values():
+                for constants in by.values():
+                    assert set(constants) == set(table)
+                    for name, value in constants.items():
+                        low, high = table[name]["range"]
+                        assert low <= value <= high, (generation, kind, name, value)
+
+
+def test_a_hundred_thousand_rows_are_quick() -> None:
+    rng = np.random.default_rng(7)
+    rows = 100_000
+    numbers = {name: np.floor(np.exp(rng.uniform(0, 9, rows))) + 1 for name in ("m", "n", "k")}
+    texts = {"device": ["h100_sxm"] * rows, "dtype": ["bfloat16"] * rows}
+    few = {name: value[:10] for name, value in numbers.items()}
+    predict(KINDS["gemm"], {name: value[:10] for name, value in texts.items()}, few)  # compiled now
+    begun = time.process_time()
+    found = predict(KINDS["gemm"], texts, numbers)
+    assert (found.why == 0).all()
+    assert time.process_time() - begun < 4.0
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(["op", *argv])
+    done = capsys.readouterr()
+    return code, done.out, done.err
+
+
+def test_one_operator_is_told_and_given_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "--device", "h100-sxm", "gemm", "--shape", "4096x4096x8192", "--precision", "fp8", "--json"
+    )
+    data = json.loads(out)
+    assert code == 0
+    assert data["band_low_us"] < data["predicted_us"] < data["band_high_us"]
+    assert data["bound_us"] < data["predicted_us"]
+    assert data["bound_by"] == "compute"
+    code, out, _ = run(capsys, "--device", "h100_sxm", "gemm", "--shape", "4096x4096x8192", "--precision", "fp8")
+    assert code == 0
+    assert "90% band" in out
+
+
+def test_rows_come_back_whole_with_an_answer_or_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "device,kernel,dtype,m,n,k,time_us\n"
+        'h100_sxm,"a, b",bfloat16,64,4096,4096,14.1\n'
+        "no_such_part,x,bfloat16,64,4096,4096,14.1\n"
+        "h100_sxm,x,no_such_format,64,4096,4096,14.1\n"
+        "t4,x,bfloat16,64,4096,4096,14.1\n"
+    )
+    source, out = tmp_path / "gemm.csv.xz", tmp_path / "predicted.csv"
+    with lzma.open(source, "wt") as file:
+        file.write(text)
+    code, told, _ = run(capsys, "--from", str(source), "--out", str(out), "--json")
+    data = json.loads(told)
+    assert code == 0
+    assert data["rows"] == 4
+    assert data["predicted"] == 1
+    assert sum(data["skipped"].values()) == 3
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["m"] for row in rows] == ["64"] * 4
+    assert rows[0]["kernel"] == "a, b"
+    assert float(rows[0]["band_low_us"]) < float(rows[0]["predicted_us"]) < float(rows[0]["band_high_us"])
+    assert rows[0]["reason"] == ""
+    assert all(row["reason"] and not row["predicted_us"] for row in rows[1:])
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "words"),
+    [
+        ("device,dtype,m,n,k,zork", "h100_sxm,fp8,1,2,3,4", "zork"),
+        ("device,dtype,m,n,k,time", "h100_sxm,fp8,1,2,3,4", "time_us"),
+        ("device,dtype,m,n", "h100_sxm,fp8,1,2", "'k' is missing"),
+        ("device,dtype,m,n,k", "h100_sxm,fp8,1,-2,3", "n is -2"),
+        ("device,dtype,m,n,k", "h100_sxm,fp8,1,2,3.5", "k is 3.5"),
+        ("device,dtype,m,n,k", "h100_sxm,fp8,one,2,3", "m is 'one'"),
+        ("device,dtype,m,n,k", "h100_sxm,fp8,nan,2,3", "m is nan"),
+        ("device,dtype,m,n,k,time_us", "h100_sxm,fp8,1,2,3,-4", "time_us is -4"),
+        ("device,dtype,m,n,k", "h100_sxm,fp8,1,2", "line 2: 4 fields"),
+        ("device,dtype,m,m,k", "h100_sxm,fp8,1,2,3", "twice"),
+        ("device,dtype,m,n,k", "", "no rows"),
+    ],
+)
+def test_a_bad_table_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], header: str, row: str, words: str
+) -> None:
+    source = tmp_path / "gemm.csv"
+    source.write_text(f"{header}\n{row}\n")
+    code, out, said = run(capsys, "--from", str(source))
+    assert code == 2
+    assert not out
+    assert words in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (), ("gemm",), ("zork", "--device", "h100-sxm", "--shape", "1x2x3"),
+        ("gemm", "--device", "h100-sxm", "--shape", "1x2"),
+        ("gemm", "--device", "h100-sxm", "--shape", "1x2x-3"), ("gemm", "--device", "nope", "--shape", "1x2x3"),
+        ("gemm", "--device", "h100-sxm", "--shape", "1x2x3", "--precision", "zork"),
+        ("gemm", "--device", "a100-sxm-80gb", "--shape", "1x2x3", "--precision", "fp8"),
+        ("gemm", "--device", "h100-sxm", "--shape", "1x2x3", "--out", "x.csv"),
+        ("gemm", "--from", "gemm.csv"), ("--from", "zork.csv"), ("--from", "no/gemm.csv"),
+        ("gemm", "--device", "h100-sxm", "--shape", "1x2x3", "--with", "zork=1"),
+    ],
+)  # fmt: skip
+def test_a_bad_question_is_one_sentence(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]) -> None:
+    code, out, said = run(capsys, *argv)
+    assert code == 2
+    assert not out
+    assert len(said.splitlines()) == 1
+
+
+def test_every_generation_with_constants_says_where_they_are_from() -> None:
+    for generation, found in fitted().items():
+        assert found["basis"] == "calibrated", generation
+        assert found["data"], generation
+        assert all(named_part(name).generation == generation and named_part(name).measured for name in found["parts"])
+    assert not named_part("h200-sxm").measured
+
+
+def test_a_part_outside_its_evidence_has_a_wider_band() -> None:
+    wide = []
+    for name in ("h100-sxm", "h200-sxm"):
+        texts, numbers = checked(
+            KINDS["gemm"], {"device": [name], "dtype": ["bf16"], "m": ["8192"], "n": ["8192"], "k": ["8192"]}
+        )
+        found = predict(KINDS["gemm"], texts, numbers)
+        wide.append(float(found.high[0] / found.low[0]))
+    assert wide[1] > wide[0] > 1.0

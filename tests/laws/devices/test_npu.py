@@ -1,0 +1,403 @@
+"""Laws of the NPU: floors of dependent steps, tiles that quantise, weights that pin or spill."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cost.schedule import schedule
+from engine.devices import family
+from engine.devices.common.contract import Unsupported
+from engine.devices.npu.chains import CELLS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu.density import densities
+from engine.devices.npu.family import stored_bits
+from engine.devices.npu.instance import Engine
+from engine.evaluate import evaluate
+from engine.plan.schemes import open_plan
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.scenario.overrides import apply_all
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import Zoo, default_zoo
+from tests.catalog.onnx_files import FLOAT, model, node
+
+SYSTEM = "brainwave-s10-isca18"
+DEVICE = default_catalog().device("stratix-10-280-brainwave-isca18")
+ENGINE = Engine.of(DEVICE)
+
+
+LARGE = ("devices.0.fpga.alm=1e9", "devices.0.fpga.dsp=1e6")  # a part that holds whatever a law asks for
+
+
+def latency(cell="gru", settings_=(), steps=100, system=SYSTEM, **params):
+    base = default_scenario(system, f"deepbench-{cell}-1024", devices=1, scheme="single", inputs=steps)
+    return evaluate(apply_all(base.with_(params=params), [*settings_, *LARGE])).latency_s
+
+
+@pytest.mark.parametrize("system", ["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"])
+@pytest.mark.parametrize("knob", ["tiles", "lanes", "native_dim"])
+@pytest.mark.parametrize("times", [1, 2, 8, 200])
+def test_a_design_the_part_does_not_hold_is_refused(system, knob, times):
+    """Up to a fifth above the estimate, which has been built; what is in the catalog always runs."""
+    base = default_scenario(system, "deepbench-gru-1024", devices=1, scheme="single")
+    now = getattr(bind(base).device.npu, knob).si
+    changed = apply_all(base, [f"devices.0.npu.{knob}={now * times:g}"])
+    device = bind(base).device
+    held, npu = next(d for d in densities(device) if d.format == base.precision), device.npu
+    share = npu.tiles.si * npu.lanes.si * npu.native_dim.si * times / (held.hard + held.soft)
+    if times == 1 or share <= 1.2:
+        assert evaluate(changed).latency_s > 0
+        return
+    with pytest.raises(Unsupported, match=r"^[^\n]* multipliers of [^\n]* holds at most about [0-9,]+\.$"):
+        evaluate(changed)
+
+
+def test_a_step_has_a_floor_however_small_the_matrix():
+    small, large = (latency(hidden=h, input=h) for h in (16, 1024))
+    assert small == pytest.approx(large, rel=0.01)
+    assert small > 100 * floor_cycles("gru", ENGINE.pipe) / ENGINE.clock
+
+
+def test_large_matrices_are_bound_by_the_tile_engines():
+    report = evaluate(default_scenario(SYSTEM, "deepbench-gru-2816", devices=1, scheme="single", inputs=750))
+    per_step = 6 * -(-64 // 6) * 10  # six matrices of 8 x 8 native tiles over six engines, ten cycles each
+    assert report.breakdown["compute"] == pytest.approx(750 * per_step / 250e6)
+    assert report.bound == "compute"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(["gru", "lstm"]), st.integers(1, 40), st.integers(1, 40))
+def test_wider_is_never_faster(cell, narrow, more):
+    hidden = 64 * narrow
+    assert latency(cell, hidden=hidden + 64 * more, input=hidden) >= latency(cell, hidden=hidden, input=hidden)
+
+
+@pytest.mark.parametrize("path", ["mvu-distribute", "mfu-add", "vrf-write", "dispatch"])
+def test_deeper_units_are_slower_on_a_small_network(path):
+    deeper = [f"system.devices.0.npu.depths.{path}=300 cycles"]
+    assert latency(settings_=deeper, hidden=256, input=256) > latency(hidden=256, input=256)
+
+
+@pytest.mark.parametrize(("knob", "depth", "values"), [
+    ("tiles", "mvu-reduce-hop", (6, 12, 24)), ("lanes", "mvu-dot-level", (40, 80, 160)),
+])  # fmt: skip
+@pytest.mark.parametrize("steps", [1, 25, 500])
+def test_more_engines_or_lanes_are_slower_only_by_the_path_they_lengthen(knob, depth, values, steps):
+    def times(*more):
+        return [latency(settings_=[f"system.devices.0.npu.{knob}={v}", *more], steps=steps, hidden=256, input=256)
+                for v in values]  # fmt: skip
+
+    paid, free = times(), times(f"system.devices.0.npu.depths.{depth}=0 cycles")
+    assert paid == sorted(paid)
+    assert paid[0] < paid[-1]
+    assert free == sorted(free, reverse=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 12), st.sampled_from([1, 2, 4]))
+def test_overrides_of_the_instance_change_its_peak(tiles, lanes):
+    base = default_scenario(SYSTEM, "deepbench-gru-2816", devices=1, scheme="single")
+    changed = apply_all(
+        base, [f"system.devices.0.npu.tiles={tiles}", f"system.devices.0.npu.lanes={lanes * 10}", *LARGE]
+    )
+    report = evaluate(changed)
+    assert report.roofline.peak_flops_per_s == 2 * 400 * lanes * 10 * tiles * 250e6
+    assert all(op.peak_used <= 1 + 1e-9 for op in report.ops)
+
+
+@pytest.mark.parametrize("mfus", [1, 2, 3])
+@pytest.mark.parametrize("cell", sorted(CELLS))
+def test_cut_chains_keep_every_operation_and_fit_the_units(cell, mfus):
+    for chain in CELLS[cell]:
+        pieces = cut(chain, mfus)
+        assert tuple(op for piece, _ in pieces for op in piece.ops) == chain.ops
+        assert pieces[-1][0].target == chain.target
+        for (first, _), (second, _) in itertools.pairwise(pieces):
+            assert second.source == first.target
+            assert not second.matrix
+        assert all(0 <= place < mfus for _, places in pieces for place in places)
+
+
+def test_fewer_function_units_lengthen_the_chain():
+    base = ENGINE.pipe
+    for cell in CELLS:
+        floors = [floor_cycles(cell, replace(base, mfus=mfus)) for mfus in (1, 2, 3)]
+        several = any(len(cut(chain, 1)) > 1 for chain in CELLS[cell])  # a plain step needs one unit of each kind
+        assert floors[0] > floors[1] if several else floors[0] == floors[1]
+        assert floors[1] >= floors[2]
+        assert floors[2] > pass_cycles(base) if several else floors[2] == pass_cycles(base)
+
+
+def test_spilling_weights_costs_an_order_of_magnitude():
+    fits = latency(hidden=2800, input=2800, steps=50)
+    spills = latency(hidden=2800, input=2800, steps=50, settings_=["devices.0.memory.m20k.capacity=3 MB"])
+    assert spills > 10 * fits
+
+
+def test_stored_bits_decide_what_is_pinned():
+    report = evaluate(default_scenario("brainwave-s10-pre", "gru-3200x2400", devices=1, scheme="single"))
+    need = next(row.need_bytes for row in report.memory if row.role == "onchip")
+    assert need == pytest.approx(15.1e6, rel=0.01)
+    assert stored_bits(DEVICE, "ms-fp8") == 3
+
+
+def test_batches_are_served_one_request_after_the_other():
+    one, four = (
+        evaluate(default_scenario(SYSTEM, "deepbench-gru-1024", devices=1, scheme="single", batch=b)) for b in (1, 4)
+    )
+    inside = [r.latency_s - r.breakdown["links"] for r in (one, four)]
+    assert inside[1] == pytest.approx(4 * inside[0], rel=1e-6)
+
+
+def test_operators_without_an_instruction_go_to_the_host_and_are_named():
+    report = evaluate(default_scenario("brainwave-s10", "xlm-r-large", devices=1, scheme="single"))
+    assert report.breakdown["host"] > 0
+    assert any("softmax" in a.text for a in report.assumptions)
+
+
+def test_binary_networks_are_refused_in_one_sentence():
+    reason = family("npu").supports(DEVICE, default_zoo().graph("binary-fc-4096"), "ms-fp8")
+    assert reason is not None
+    assert reason.endswith(".")
+
+
+def pinned(system, workload, devices, **changes):
+    scheme = "pinned" if devices > 1 else "single"
+    return evaluate(default_scenario(system, workload, devices=devices, scheme=scheme, **changes))
+
+
+def test_pinning_over_enough_devices_ends_the_spill():
+    one, two, four = (pinned("brainwave-sv", "gru-3200x2400", n) for n in (1, 2, 4))
+    assert one.breakdown["offchip"] > two.breakdown["offchip"] > 0
+    assert four.breakdown["offchip"] == 0
+    assert one.latency_s > 10 * four.latency_s
+    for report, devices in ((one, 1), (two, 2), (four, 4)):
+        held = sum(row.need_bytes for row in report.memory if row.role == "onchip")
+        assert held * devices == pytest.approx(20.16e6, rel=0.01)
+
+
+def divided(scenario):
+    """Times of a scenario with every matrix divided between its devices, whatever the planner takes."""
+    bound = bind(scenario)
+    options = open_plan(bound).options
+    return next(schedule(bound, plan) for plan in options if plan.stages[0].ways == scenario.devices)
+
+
+def test_copies_side_by_side_go_apart_and_others_pay_for_the_network_every_step():
+    times = [pinned("brainwave-a10", "tp1-lstm", n).latency_s for n in (1, 2, 4, 8)]
+    assert times == sorted(times, reverse=True)
+    assert times[0] / times[3] > 4
+    cut = divided(default_scenario(SYSTEM, "deepbench-gru-1024", devices=2, scheme="pinned", inputs=100))
+    assert cut.figure("links_s") > 100 * 2e-6
+    assert cut.latency_s > pinned(SYSTEM, "deepbench-gru-1024", 1, inputs=100).latency_s
+
+
+def test_states_nobody_reads_do_not_cross():
+    """Copies of the last layer on two devices: only the final states meet; below another layer every step's do."""
+    base = default_scenario("brainwave-s10", "tp1-lstm", devices=2, scheme="pinned", inputs=400)
+    times = divided(base.with_(params={"layers": 2}))
+    other = {name: seconds for name, _, seconds in times.priced[0].runs[0].cost.other}
+    assert other["outputs of rnn2"] < 10e-6
+    assert other["outputs of rnn1"] > 400 * 8 * 500 / 2 * 2 / 5e9  # half of all states at 40 Gbit/s
+
+
+COUNTS = (1, 2, 4, 8)
+
+
+def over(system, workload, **changes):
+    """Inferences a second over 1, 2, 4 and 8 devices."""
+    return [pinned(system, workload, n, **changes) for n in COUNTS]
+
+
+@pytest.mark.parametrize("system", ["brainwave-s10", "brainwave-a10", "brainwave-sv"])
+@pytest.mark.parametrize("workload", [
+    "deepbench-gru-1024", "deepbench-lstm-2048", "tp1-lstm", "deepscan", "gru-3200x2400", "mobilenet-v1",
+    "efficientnet-b0", "alexnet", "xlm-r-large", "bert-base", "mlp-121m",
+])  # fmt: skip
+def test_more_devices_never_give_less(system, workload):
+    reports = over(system, workload)
+    rates = [r.throughput_per_s for r in reports]
+    assert rates == sorted(rates)
+    for report, devices in zip(reports, COUNTS, strict=True):
+        assert report.devices_used <= devices
+        assert (report.devices_used < devices) == any("hold nothing" in a.text for a in report.assumptions)
+        assert report.fits == any(r.fits for r in reports[: COUNTS.index(devices) + 1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    system=st.sampled_from(["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"]),
+    cell=st.sampled_from(["gru", "lstm"]), hidden=st.integers(16, 3000), layers=st.integers(1, 12),
+    directions=st.integers(1, 2), steps=st.integers(1, 300), batch=st.integers(1, 8), room=st.integers(1, 40),
+)  # fmt: skip
+def test_more_devices_never_give_less_of_any_recurrent_network(
+    system, cell, hidden, layers, directions, steps, batch, room
+):
+    params = {"hidden": hidden, "input": hidden, "layers": layers, "directions": directions}
+    base = default_scenario(system, f"deepbench-{cell}-512", scheme="pinned", devices=8, inputs=steps, batch=batch)
+    memory = next(m.name for m in default_catalog().device(
+        default_catalog().system(system).devices[0].device).memory if m.role == "onchip")  # fmt: skip
+    base = apply_all(base.with_(params=params), [f"devices.0.memory.{memory}.capacity={room} MB"])
+    reports = [evaluate(base.with_(devices=n, scheme="pinned" if n > 1 else "single")) for n in COUNTS]
+    held = [(r.fits, r.throughput_per_s) for r in reports]
+    assert held == sorted(held)
+
+
+@pytest.mark.parametrize("layers", COUNTS)
+def test_layers_are_pieces_and_pipeline_over_devices(layers):
+    """A layer a device: k layers over k devices start a request as often as one layer on one device does."""
+    alone, *_ = over("brainwave-s10", "deepbench-gru-1024")
+    reports = over("brainwave-s10", "deepbench-gru-1024", params={"layers": layers})
+    for report, devices in zip(reports, COUNTS, strict=True):
+        used = min(devices, layers)
+        assert report.devices_used == used
+        assert report.throughput_per_s == pytest.approx(alone.throughput_per_s * used / layers, rel=0.01)
+        crossing = sum(link.bytes_per_request for link in report.links)
+        assert crossing == pytest.approx((used * 1500 + 1) * 2048)  # every step's input, every cut, the last state
+
+
+def test_a_wire_between_pieces_limits_how_often_requests_start():
+    base = default_scenario("brainwave-s10", "deepbench-gru-1024", devices=4, scheme="pinned")
+    slow = apply_all(base.with_(params={"layers": 4}), ["links.network.bandwidth=1 Gbit/s"])
+    wire = 1500 * 2048 / 125e6
+    assert evaluate(slow).throughput_per_s <= 1 / wire
+
+
+def test_interleaved_cells_hide_each_others_floor():
+    base = default_scenario("brainwave-s10", "tp1-lstm", devices=1, scheme="single")
+    inside = [evaluate(base.with_(switches={"interleave": on})).latency_s for on in (False, True)]
+    assert inside[1] < inside[0] / 3
+
+
+def test_a_pass_over_several_devices_does_the_same_work():
+    for workload in ("tp1-lstm", "gru-3200x2400"):
+        one, four = (pinned("brainwave-a10", workload, n) for n in (1, 4))
+        assert 4 * sum(op.flops for op in four.ops) == pytest.approx(sum(op.flops for op in one.ops))
+        assert all(op.peak_used <= 1 + 1e-9 for op in four.ops)
+
+
+@pytest.mark.parametrize("hidden", [64, 1000, 2000])
+def test_cells_of_onnx_files_are_priced_by_their_own_programs(tmp_path, hidden):
+    """A file of one request and 100 steps: no cell beats the peak, and one with more products takes longer."""
+    cells = {"rnn": ("RNN", 1, {}), "gru": ("GRU", 3, {"linear_before_reset": 1}), "gru-first": ("GRU", 3, {}),
+             "lstm": ("LSTM", 4, {})}  # fmt: skip
+    for name, (kind, gates, more) in cells.items():
+        weights = {w: np.zeros((1, gates * hidden, hidden), np.float32) for w in "wr"}
+        cell = node(kind, ["x", "w", "r"], ["y"], name="cell", hidden_size=hidden, **more)
+        data = model([cell], [("x", FLOAT, [100, 1, hidden])], [("y", FLOAT, None)], weights)
+        (tmp_path / f"{name}.onnx").write_bytes(data)
+    zoo, base, took = Zoo().with_guest(tmp_path), default_scenario(SYSTEM, "deepbench-gru-1024"), {}
+    for name in cells:
+        report = evaluate(base.with_(workload=name, devices=1, scheme="single", inputs=1), zoo=zoo)
+        work = 2.0 * zoo.graph(name).parameters * 100
+        assert sum(op.flops for op in report.ops if "put" in op.name or "recurrent" in op.name) == work
+        assert report.latency_s > work / report.roofline.peak_flops_per_s
+        took[name] = report.latency_s
+    assert took["rnn"] < took["gru"] <= took["gru-first"]
+    assert took["rnn"] < took["lstm"]
+    if hidden == 64:  # nothing but the dependence: a second product in a row nearly doubles it
+        assert 1.5 < took["gru-first"] / took["gru"] < 2
+
+
+def test_an_instance_without_depths_borrows_them_and_says_so():
+    npu = DEVICE.npu.model_copy(update={"depths": {}})
+    bare = DEVICE.model_copy(update={"npu": npu})
+    assert Engine.of(bare) == ENGINE
+
+
+SYSTEMS = ("brainwave-s10-isca18", "brainwave-s10", "brainwave-a10", "brainwave-sv")
+SIZES = (1, 100, 513, 1024, 2816)
+
+
+def recurrent(system, cell="gru", steps=50, settings_=(), **params):
+    base = default_scenario(system, f"deepbench-{cell}-512", devices=1, scheme="single", inputs=steps)
+    return evaluate(apply_all(base.with_(params=params), [*settings_, *LARGE]))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("hidden", SIZES)
+def test_any_size_obeys_its_bounds(system, cell, hidden):
+    report = recurrent(system, cell, hidden=hidden, input=max(1, hidden - 413))
+    flops = sum(op.flops for op in report.ops)
+    device = default_catalog().device(default_catalog().system(system).devices[0].device)
+    engine = Engine.of(device)
+    least = 50 * floor_cycles(cell, engine.pipe) / engine.clock
+    assert report.latency_s >= flops / report.roofline.peak_flops_per_s
+    assert report.latency_s >= least
+    if not report.breakdown[
+        "offchip"
+    ]:  # pinned: no step takes longer than its work and its dependence one after the other
+        work = (
+            50 * (4 if cell == "lstm" else 3) * (engine.product(1, hidden, hidden) + engine.product(1, hidden, hidden))
+        )
+        vectors = 50 * 12 * engine.vectors(hidden) * engine.vector_beats
+        assert report.latency_s < least + (work + vectors) / engine.clock + 30e-6
+
+
+def test_time_is_linear_in_steps_from_one_to_fifteen_hundred():
+    one, many, most = (recurrent(SYSTEM, steps=n, hidden=513, input=100).latency_s for n in (1, 750, 1500))
+    step = (most - many) / 750
+    assert many - one == pytest.approx(749 * step, rel=1e-6)
+    assert 0 < one - step < 20e-6  # what a sequence costs once
+
+
+@pytest.mark.parametrize("hidden", [100, 513, 2816])
+def test_directions_and_stacked_layers_add_up(hidden):
+    one, both, deep = (
+        recurrent(
+            SYSTEM, "lstm", hidden=hidden, input=hidden, settings_=["devices.0.memory.m20k.capacity=1 GB"], **more
+        )
+        for more in ({}, {"directions": 2}, {"layers": 3})
+    )
+    inside = [r.latency_s - r.breakdown["links"] for r in (one, both, deep)]
+    assert inside[1] == pytest.approx(2 * inside[0], rel=0.02)  # one after the other
+    assert inside[2] == pytest.approx(3 * inside[0], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "path", ["lanes=7", "lanes=399", "native_dim=401", "native_dim=1", "tiles=1", "tiles=100", "mfus=1"]
+)
+def test_odd_instances_stay_between_their_bounds(path):
+    report = recurrent(SYSTEM, hidden=513, input=100, settings_=[f"system.devices.0.npu.{path}"])
+    flops = sum(op.flops for op in report.ops)
+    assert flops / report.roofline.peak_flops_per_s <= report.latency_s < 1.0
+    assert all(op.peak_used <= 1 + 1e-9 for op in report.ops)
+    assert sum(report.breakdown.values()) == pytest.approx(report.latency_s)
+
+
+def test_a_scenario_file_asks_for_an_unseen_instance_and_network(tmp_path):
+    from engine.cli.main import scenario_of
+
+    file = tmp_path / "unseen.yaml"
+    file.write_text(
+        "system: brainwave-s10-isca18\nworkload: deepbench-lstm-512\ninputs: 300\n"
+        "params: {hidden: 513, input: 100, layers: 2, directions: 2}\n"
+        'overrides: {devices.0.npu.tiles: "8", devices.0.npu.lanes: "20", devices.0.npu.clock: 280 MHz}\n'
+    )
+    report = evaluate(scenario_of(str(file)))
+    assert report.roofline.peak_flops_per_s == 2 * 400 * 20 * 8 * 280e6
+    assert report.fits
+
+
+def test_a_sum_and_an_activation_behind_a_product_share_one_pass():
+    report = evaluate(default_scenario("brainwave-a10", "resnet50"))
+    seconds = {op.name: op.time_s for op in report.ops}
+    rides = [seconds[name] for name in seconds if name.endswith("-add-relu")]
+    assert rides
+    assert not any(rides)
+    assert all(seconds[name] > 0 for name in ("s1b1-add", "conv1-relu"))  # the units are slower than the engines there
+
+
+@pytest.mark.parametrize("mfus", [1, 2, 3])
+def test_passes_take_the_slowest_of_each_and_then_the_next(mfus):
+    passes = Passes(mfus)
+    steps = [(("add",), 10.0), (("relu",), 30.0), (("add",), 20.0), (("mul", "add"), 5.0), ((), 7.0)]
+    took = [passes.add(*step) for step in steps]
+    expected = {1: [10, 30, 50, 55, 57], 2: [10, 30, 30, 35, 37], 3: [10, 30, 30, 30, 30]}
+    assert took == expected[mfus]

@@ -1,0 +1,220 @@
+"""Physics of the SmartNIC family: chain, executors, memories, and a packet path that shares the engines."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.devices.common.contract import Job
+from engine.devices.smartnic import family
+from engine.devices.smartnic.memory import Home, answer_cycles, home_of, input_cycles
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+NIC = "agilio-cx-2x40"
+MODEL = family.FAMILY.model(default_catalog().device(NIC))
+
+
+def job(
+    neurons: int = 4096, inputs: int = 4096, batch: int = 1, tile: tuple[int, ...] = (), workload="binary-fc-4096",
+    near=False, threads=6,
+):  # fmt: skip
+    """One binary layer (or a whole binary network) on the NIC."""
+    spec = default_catalog().device(NIC)
+    overrides = {"inputs": inputs, "neurons": neurons} if workload == "binary-fc-4096" else {}
+    graph = default_zoo().graph(workload, overrides)
+    phase = graph.phases[0]
+    return Job(
+        device=spec, phase=phase, ops=phase.ops, graph=graph, batch=batch, length=1.0, context=1.0, max_context=1.0,
+        ways=1, streams=1, format="binary", tile=tile, switches={"network": False, "weights-near": near},
+        model={**MODEL, "threads_for_inference": float(threads)},
+    )  # fmt: skip
+
+
+def test_latency_is_affine_in_neurons_with_the_chain_as_its_constant():
+    """Fixed cost 71.4 us of notifications, 0.1604 us a neuron: the line through the two published ends."""
+    at = {n: family.price(job(n)).total_s for n in (2048, 4096, 8192, 16384)}
+    slope = (at[16384] - at[2048]) / (16384 - 2048)
+    assert slope == pytest.approx(0.1604e-6, rel=0.01)
+    assert at[2048] - 2048 * slope == pytest.approx(71.4e-6, rel=0.01)
+    assert at[4096] == pytest.approx(at[2048] + 2048 * slope, rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(32, 20000), st.integers(1, 40000), st.integers(1, 4), st.sampled_from((1, 8, 64, 256, 480)))
+def test_no_layer_beats_the_engines(inputs, neurons, batch, executors):
+    cost = family.price(job(neurons, inputs, batch, (executors, 512)))
+    took = cost.seconds.sum(axis=1)
+    assert np.isfinite(took).all()
+    assert (cost.flops <= took * cost.peak * (1 + 1e-9)).all()
+    assert cost.total_s >= family.chain_s(default_catalog().device(NIC), executors, MODEL)
+
+
+def test_more_executors_shorten_the_work_and_lengthen_the_chain():
+    spec = default_catalog().device(NIC)
+    counts = (1, 8, 32, 64, 128, 256)
+    cached = home_of(spec, 1.0)
+    work = [sum(family.layer_s(spec, 4096, 16384, e, cached, MODEL)) for e in counts]
+    chain = [family.chain_s(spec, e, MODEL) for e in counts]
+    assert work == sorted(work, reverse=True)
+    assert chain == sorted(chain)
+    # threads of one engine share its issue slot: six of them finish no faster together than one after the other
+    six, one = (sum(family.layer_s(spec, 4096, n, n, cached, MODEL)) for n in (6, 1))
+    assert six <= 6 * one
+
+
+def test_weights_lie_in_the_smallest_memory_asked_for_and_spill_to_the_dram_by_size():
+    spec = default_catalog().device(NIC)
+    at = {size: dict(home_of(spec, size * 2.0**20, near=True).shares) for size in (0.3, 1.2, 3.9, 5, 8, 13)}
+    assert [list(shares) for shares in at.values()] == [
+        ["cls"], ["ctm"], ["imem"], ["emem-cache"], ["emem-cache", "emem"], ["emem"],
+    ]  # fmt: skip
+    assert at[8]["emem"] == pytest.approx(8 / 6 - 1)
+    assert dict(home_of(spec, 1.0).shares) == {"emem-cache": 1.0}  # the document keeps nearer memory for packets
+    for size in (0.1, 7.0, 20.0):
+        assert sum(home_of(spec, size * 2.0**20).shares.values()) == pytest.approx(1)
+
+
+def test_a_burst_takes_what_its_memory_s_latency_and_width_say():
+    spec = default_catalog().device(NIC)
+    bursts = {name: Home({name: 1.0}).cycles(spec, 64) for name in ("cls", "ctm", "imem", "emem-cache", "emem")}
+    assert bursts == {"cls": 8 * 20, "ctm": 50, "imem": 200, "emem-cache": 200, "emem": 375}
+    assert Home({"emem-cache": 0.5, "emem": 0.5}).cycles(spec, 64) == pytest.approx((200 + 375) / 2)
+
+
+def test_a_layer_past_the_cache_slows_by_what_its_threads_do_not_hide():
+    """A thread an engine waits for every burst; six hide the waits, as the document's two ends ask."""
+    per_neuron = {}
+    for executors in (43, 256):
+        for neurons in (8192, 32768):  # 4.2 and 16.8 MB: in the cache, and in the DRAM
+            cost = family.price(job(neurons, tile=(executors, 512), threads=1 if executors == 43 else 6))
+            took = cost.total_s - cost.seconds[:, 5].sum()
+            per_neuron[executors, neurons] = took / np.ceil(neurons / executors)
+    words, clock = 128, 800e6
+    slower = (375 - 200) * words / MODEL["burst_words"] / clock  # a neuron's bursts, each by the difference
+    assert per_neuron[43, 32768] - per_neuron[43, 8192] == pytest.approx(slower, rel=0.02)
+    assert per_neuron[43, 32768] > 1.15 * per_neuron[43, 8192]
+    assert per_neuron[256, 32768] == pytest.approx(per_neuron[256, 8192], rel=0.005)
+
+
+def test_nearer_weights_help_where_waits_show():
+    near, far = (family.price(job(2048, tile=(43, 512), near=asked, threads=1)) for asked in (True, False))
+    assert near.total_s < far.total_s
+    assert any("CTM" in note for note in near.notes)
+    full = [family.price(job(2048, near=asked)).total_s for asked in (True, False)]
+    assert full[0] == pytest.approx(full[1])
+    assert any(fit.level == "ctm" and "weights" in fit.holds for fit in family.place(job(2048, near=True)))
+
+
+def test_an_input_beyond_the_registers_is_read_again_for_every_neuron():
+    spec = default_catalog().device(NIC)
+    assert input_cycles(spec, 4096, 6) == (800, 0)  # 512 B of 682 B: eight accesses to another island
+    assert input_cycles(spec, 8192, 6) == (0, 1600)
+    assert input_cycles(spec, 8192, 4)[1] == 0
+    assert answer_cycles(spec, 4096) == 200 + 8 * 200
+
+
+def test_waits_for_weights_show_only_without_other_threads():
+    spec = default_catalog().device(NIC)
+    homes = [Home({name: 1.0}) for name in ("ctm", "emem-cache", "emem")]
+    alone = [family.layer_s(spec, 4096, 1, 1, home, MODEL)[1] for home in homes]
+    full = [family.layer_s(spec, 4096, 256, 256, home, MODEL)[1] for home in homes]
+    assert alone == sorted(alone)
+    assert alone[0] < alone[2]
+    assert full[0] <= full[2]
+
+
+def test_batching_gains_nothing():
+    one, many = family.price(job()).total_s, family.price(job(batch=16)).total_s
+    assert many == pytest.approx(16 * one, rel=1e-9)
+
+
+def test_weights_beyond_the_cache_come_from_dram_and_beyond_the_dram_do_not_fit():
+    small, large = family.price(job(4096)), family.price(job(16384))
+    assert small.onchip.sum() > 0
+    assert small.offchip.sum() == 0
+    assert large.offchip.sum() > 0
+    fits = {f.level: f.fits for f in family.place(job(4096))}
+    assert all(fits.values())
+    assert family.place(job(16384))[1].fits  # a cache may be smaller than what passes through it
+    big = family.place(job(262144, 262144))[0]
+    assert not big.fits
+
+
+def test_forwarding_keeps_line_rate_from_512_bytes_on_and_drops_below():
+    spec = default_catalog().device(NIC)
+    line = 10e9
+    for size in (512, 1024, 1518):
+        assert family.forwarding_rate(spec, size, 256, MODEL) == pytest.approx(line)
+    assert family.forwarding_rate(spec, 64, 256, MODEL) < 0.5 * line
+    rates = [family.forwarding_rate(spec, s, 256, MODEL) for s in family.PACKETS]
+    assert rates == sorted(rates)
+    drop = family.drop_point(spec, 256, MODEL)
+    assert family.forwarding_rate(spec, drop * 1.01, 256, MODEL) == pytest.approx(line)
+    assert family.forwarding_rate(spec, drop * 0.9, 256, MODEL) < line
+    budgets = [family.packet_budget(spec, e, MODEL) for e in (0, 64, 256, 360, 480)]
+    assert budgets == sorted(budgets, reverse=True)
+    assert budgets[0] == pytest.approx(60 * 800e6)
+    assert budgets[-1] == 0.0
+
+
+def test_memories_of_an_island_are_small_and_near_those_of_the_chip_large_and_far():
+    spec = default_catalog().device(NIC)
+    nic = spec.smartnic
+    order = ("registers", "cls", "ctm", "imem", "emem")
+    found = [nic.memory(name) for name in order]
+    assert [m.capacity.si for m in found] == sorted(m.capacity.si for m in found)
+    assert [m.farthest.si for m in found] == sorted(m.farthest.si for m in found)
+    assert [m.per for m in found] == ["engine", "island", "island", "chip", "chip"]
+    assert nic.engines.si % nic.islands.si == 0
+    near, far = family.access_s(spec, "ctm", 512)  # an input of 4,096 bits: eight accesses of 50 to 100 cycles
+    assert near == pytest.approx(8 * 50 / 800e6)
+    assert far == pytest.approx(8 * 100 / 800e6)
+    assert family.access_s(spec, "nothing", 1) is None
+    for memory in spec.memory:  # the same memory is described twice, for all families and for this one
+        assert nic.memory(memory.name).capacity.si == memory.capacity.si
+        assert (
+            nic.memory(memory.name).nearest.si
+            <= memory.latency.si * nic.clock.si
+            <= nic.memory(memory.name).farthest.si
+        )
+
+
+def test_a_request_waits_in_one_island_and_results_in_the_shared_memory():
+    fits = {f.level: f for f in family.place(job(4096, 4096))}
+    assert fits["ctm"].need_bytes == 512
+    assert fits["imem"].need_bytes == 512
+    assert fits["ctm"].fits
+    longer = {f.level: f for f in family.place(job(64, 40_960))}
+    assert longer["ctm"].need_bytes == 5120
+    assert longer["imem"].need_bytes == 8
+
+
+def test_only_binary_layers_run_and_the_reason_is_one_sentence():
+    spec, zoo = default_catalog().device(NIC), default_zoo()
+    assert family.supports(spec, zoo.graph("binary-mlp-mnist"), "binary") is None
+    why = family.supports(spec, zoo.graph("alexnet"), "binary")
+    assert why is not None
+    assert "conv1 is a Conv" in why
+
+
+def test_three_layers_pay_three_chains():
+    cost = family.price(job(workload="binary-mlp-mnist"))
+    chains = cost.seconds[:, 5].sum()
+    assert chains == pytest.approx(3 * family.chain_s(default_catalog().device(NIC), 256, MODEL))
+    assert sum(s.duration_s for s in cost.timeline) == pytest.approx(cost.total_s, rel=1e-9)
+
+
+def test_pricing_takes_less_than_a_millisecond():
+    j = job(workload="binary-mlp-mnist")
+    family.price(j)
+    best = []
+    for _ in range(20):
+        start = time.process_time()
+        family.price(j)
+        best.append(time.process_time() - start)
+    assert min(best) < 1e-3

@@ -1,0 +1,256 @@
+"""Wherever a sweep runs, it finds the same bytes; it stops when it is told to, also while its tables are made."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow.parquet import read_table
+
+from engine.cli.main import main
+from engine.cost.best_plan import make_plan
+from engine.cost.figures import column_sums
+from engine.cost.schedule import job_of
+from engine.devices import family
+from engine.evaluate import evaluate
+from engine.resolve.bind import bind
+from engine.resolve.presets import PRESETS
+from engine.scenario import ScenarioError, decode
+from engine.sweep import Cancelled, price, space_of, sweep, write_rows
+from engine.sweep.pricing.blocks import Programs
+from engine.sweep.pricing.choice import Choice
+from engine.sweep.pricing.program import Program
+
+GOALS = "latency_s:min,throughput_per_w:max,capex_usd:min"
+SPACE = """
+scenario: {system: v100-appliance, workload: gpt2-345m}
+axes:
+  batch: [1, 2, 8, 600]
+  devices: [1, 2, 4]
+  scheme: [tensor]
+  precision: [fp16, fp32]
+  devices.0.memory.hbm.bandwidth: {from: 5e11, to: 4e12, steps: 9, scale: log}
+  devices.0.peak.fp16: {from: 5e13, to: 1e15, steps: 7, scale: log}
+  devices.0.price: {from: 2000, to: 9000, by: 1750}
+constraints: [fits, latency_s <= 3]
+"""
+CORES = {
+    "scenario": {"system": "xeon-8280l", "workload": "wide-deep-criteo"},
+    "axes": {
+        "batch": [64, 512],
+        "devices.0.cpu.clock": {"from": 2e9, "to": 4e9, "steps": 9},
+        "devices.0.memory.dram.bandwidth": {"from": 1e11, "to": 4e11, "steps": 8},
+        "streams": [1, 4],
+    },
+    "objectives": ["latency_s:min", "throughput_per_s:max"],
+}  # what a CPU's price depends on: no part of it is a table
+CARDS = {
+    "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
+    "axes": {
+        "batch": [16, 64],
+        "devices.0.memory.lpddr.bandwidth": {"from": 3e10, "to": 1.2e11, "steps": 5},
+        "devices.0.card.clock.max": {"from": 2e8, "to": 8e8, "steps": 5},
+        "links.peer.bandwidth": {"from": 1e9, "to": 16e9, "steps": 3},
+    },
+    "objectives": ["latency_s:min", "throughput_per_s:max"],
+}
+
+
+def front(path: Path, executor: str, space: Path) -> bytes:
+    assert main(["sweep", str(space), "--out", str(path), "--pareto", GOALS, "--executor", executor]) == 0
+    return path.read_bytes()
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Path:
+    (tmp_path / "space.yaml").write_text(SPACE)
+    return tmp_path / "space.yaml"
+
+
+def test_one_thread_and_all_write_the_same_bytes_and_each_row_is_its_token(space: Path, tmp_path: Path) -> None:
+    told = front(tmp_path / "threads.csv", "threads", space)
+    assert told == front(tmp_path / "serial.csv", "serial", space)
+    rows = list(csv.DictReader(told.decode().splitlines()))
+    assert len(rows) > 3
+    for row in rows:
+        report = evaluate(decode(row["token"]))
+        for goal in GOALS.split(","):
+            name = goal.split(":")[0]
+            assert np.float64(row[name]).tobytes() == np.float64(getattr(report, name)).tobytes(), row
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_processes_write_the_same_bytes(space: Path, tmp_path: Path) -> None:
+    assert front(tmp_path / "p.csv", "processes", space) == front(tmp_path / "t.csv", "threads", space)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_dask_writes_the_same_bytes(space: Path, tmp_path: Path) -> None:
+    assert front(tmp_path / "d.csv", "dask", space) == front(tmp_path / "t.csv", "threads", space)
+
+
+def test_dask_that_is_missing_is_one_sentence(space: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    assert main(["sweep", str(space), "--executor", "dask"]) == 2
+    told = capsys.readouterr().err.strip()
+    assert "distributed" in told
+    assert "\n" not in told
+
+
+def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
+    result = sweep(CORES)
+    assert write_rows(result.front.rows(), tmp_path / "f.csv") == len(result.front)
+    assert write_rows(result.front.rows(), tmp_path / "f.parquet") == len(result.front)
+    rows = list(csv.DictReader((tmp_path / "f.csv").open()))
+    kept = read_table(tmp_path / "f.parquet").to_pylist()
+    assert [r["token"] for r in rows] == [r["token"] for r in kept]
+    for text, row in zip(rows, kept, strict=True):
+        assert float(text["latency_s"]) == row["latency_s"] == evaluate(decode(row["token"])).latency_s
+    with pytest.raises(ScenarioError, match="xlsx"):
+        write_rows(result.front.rows(), tmp_path / "f.xlsx")
+
+
+def test_the_command_line_tells_and_writes_a_whole_table(space: Path, tmp_path: Path, capsys) -> None:
+    assert main(["sweep", str(space), "--json", "--table", str(tmp_path / "all.csv")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    with (tmp_path / "all.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert told["designs"] == len(rows) == space_of(space).size
+    kept = [r for r in rows if r["fits"] == "True" and float(r["latency_s"]) <= 3]
+    assert told["kept"] == len(kept)
+    assert min(float(r["latency_s"]) for r in kept) == min(r["latency_s"] for r in told["front"])
+
+
+@pytest.mark.parametrize("given", [CORES, CARDS], ids=["CPU", "cards with an open tile"])
+def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
+    space = space_of(given)
+    block = next(iter(Programs(space, None, None).blocks()))
+    programs = block.program.programs if isinstance(block.program, Choice) else (block.program,)
+    assert all(isinstance(p, Program) and p.priced for p in programs)  # not a table of prices
+    values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
+    for number in range(0, space.size, 23):
+        report = evaluate(space.scenario(number))
+        assert not bad[number]
+        assert values[:, number].tolist() == [report.latency_s, report.throughput_per_s]
+    whole = block.program.fill(0, block.size, ["latency_s"])[0]
+    parts = [block.program.fill(lo, min(lo + 31, block.size), ["latency_s"])[0] for lo in range(0, block.size, 31)]
+    assert whole.tobytes() == np.concatenate(parts, axis=1).tobytes()
+
+
+def test_axes_of_any_length_in_any_order_find_the_same_designs() -> None:
+    axes = {
+        "batch": [1, 2, 8, 600], "devices.0.memory.hbm.bandwidth": [9e11, 1e12, 2e12, 3e12, 4e12, 5e12, 6e12],
+        "devices.0.peak.fp16": [1e14, 2e14, 3e14, 4e14, 5e14], "devices.0.price": [2000, 4000],
+        "costs.years": [1, 2, 3],
+    }  # fmt: skip
+    base = {"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"}}
+    for names in (list(axes), list(axes)[::-1], sorted(axes, key=lambda name: -len(axes[name]))):
+        space = space_of(base | {"axes": {name: axes[name] for name in names}})
+        values = price(space, ["latency_s", "usd_per_million"])[0]
+        for number in range(0, space.size, 41):
+            report = evaluate(space.scenario(number))
+            assert values[:, number].tolist() == [report.latency_s, report.usd_per_million], space.values(number)
+
+
+def test_devices_that_exchange_nothing_are_priced_too() -> None:
+    space = space_of({
+        "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
+        "axes": {"devices": [1, 6], "scheme": ["tables", "tensor"], "links.peer.bandwidth": [1e9, 4e9],
+                 "model.kernel_start": [1e-6, 2e-6, 3e-6]},
+    })  # fmt: skip
+    values = price(space, ["latency_s"])[0][0]
+    assert values.tolist() == [evaluate(space.scenario(n)).latency_s for n in range(space.size)]
+
+
+def test_an_open_tile_is_the_one_evaluate_takes() -> None:
+    space = space_of(CARDS | {"axes": CARDS["axes"] | {"tile": [(n,) for n in (1, 4, 8, 11)]}})
+    free, pinned = price(space_of(CARDS), ["latency_s", "throughput_per_s"])[0], price(space, ["throughput_per_s"])[0]
+    least = pinned.reshape(-1, 4).max(axis=1)
+    assert (free[1] >= least).all()  # no pinned tile beats the open one
+    assert (free[1] == least).any()
+
+
+def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
+    asked = []
+
+    def preparing(at: int, of: int) -> None:
+        asked.append((at, of))
+
+    given = CORES | {"axes": {"devices.0.npu.clock": {"from": 2e8, "to": 6e8, "steps": 400}}}
+    given |= {"scenario": {"system": "brainwave-s10-isca18", "workload": "deepbench-gru-512"}}
+    with pytest.raises(Cancelled) as stopped:
+        sweep(given, preparing=preparing, cancelled=lambda: (99, 400) in asked)
+    assert asked[-1] == (99, 400)
+    assert stopped.value.result.counts.done == 0
+
+
+def test_a_cancelled_sweep_keeps_what_was_done_and_its_cloud_covers_that() -> None:
+    seen: list[int] = []
+    with pytest.raises(Cancelled, match=r"cancelled after \d+ of") as stopped:
+        sweep(CORES, chunk=16, progress=lambda done, _: seen.append(done), cancelled=lambda: len(seen) >= 2)
+    result = stopped.value.result
+    assert 32 <= result.counts.done == seen[-1] < space_of(CORES).size
+    assert len(result.cloud_numbers) == result.counts.done  # a small space is drawn whole
+    assert len(result.front) >= 1
+    for i, number in enumerate(result.front.numbers.tolist()):
+        assert evaluate(result.space.scenario(number)).latency_s == result.front.values[0, i]
+
+
+def test_a_chunk_of_a_costly_price_is_short() -> None:
+    block = next(iter(Programs(space_of(CARDS), None, None).blocks()))
+    start = time.thread_time()
+    block.program.fill(0, min(block.size, block.program.chunk), ["latency_s"])
+    assert time.thread_time() - start < 2.0  # what Cancel waits for at most, compilation included
+
+
+@pytest.mark.parametrize("id", sorted(PRESETS))
+def test_the_brief_price_is_the_price(id: str) -> None:
+    bound = bind(PRESETS[id].scenario)
+    for stage in make_plan(bound).stages:
+        fam = family(stage.device.kind)
+        for phase in bound.graph.phases:
+            job = job_of(bound, stage, fam, phase)
+            if not job.ops or phase.repeat.at(bound.scenario.inputs, bound.scenario.outputs) <= 0:
+                continue
+            cost, (seconds, other) = fam.price(job), fam.times(job)
+            assert seconds.tobytes() == cost.seconds.tobytes()
+            assert other == cost.other
+            if fam.halves is not None:
+                supply = np.array([[rate(job)] * 2 for rate in fam.halves.supply])
+                totals = np.zeros((6, 2))
+                fam.halves.points(0, 2, *fam.halves.demand(job), supply, totals)
+                assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == column_sums(cost.seconds).tobytes()
+
+
+def test_a_report_names_the_tile_it_runs_with() -> None:
+    for id in ("dfx-1.5b", "wide-deep-int8", "tonic-fc", "node-dlrm"):
+        free = evaluate(PRESETS[id].scenario.with_(tile=()))
+        assert free.tile
+        assert all(value > 0 for _, value in free.tile)
+        pinned = evaluate(PRESETS[id].scenario.with_(tile=tuple(value for _, value in free.tile)))
+        assert pinned.tile == free.tile
+        assert pinned.latency_s == free.latency_s  # it is the tile that ran
+
+
+def test_a_sweep_takes_the_same_way_to_pin_as_an_evaluation():
+    """Counts of devices, sizes, a clock and a memory: of each design the pieces or parts that `evaluate` would take."""
+    axes = {
+        "devices": [2, 8], "params.layers": [1, 4], "inputs": [1, 400],
+        "devices.0.npu.clock": [1e8, 6e8], "devices.0.memory.m20k.capacity": [2e6, 4e7],
+    }  # fmt: skip
+    base = {"system": "brainwave-s10", "workload": "deepbench-gru-1024", "scheme": "pinned", "devices": 2}
+    space = space_of({"scenario": base, "axes": axes, "constraints": []})
+    names = ["latency_s", "throughput_per_s", "power_w"]
+    found = price(space, names)[0]
+    used = set()
+    for n, row in enumerate(zip(*found, strict=True)):
+        report = evaluate(space.scenario(n))
+        used.add((space.scenario(n).devices, report.devices_used))
+        assert row == tuple(getattr(report, name) for name in names)
+    assert len(used) > 3  # pieces, parts and devices left out are all there

@@ -1,0 +1,207 @@
+"""Sensitivity, attribution and inverse search answer what they claim to."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import permutations
+from math import fsum, log
+
+import pytest
+
+from engine.cost.best_plan import make_plan
+from engine.cost.schedule import job_of
+from engine.devices import family
+from engine.devices.common.contract import Unsupported
+from engine.evaluate import evaluate
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import PRESETS, preset
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.overrides import apply
+from engine.sweep import attribute, inverse, price, sensitivity, space_of, tile_table
+from engine.sweep.attribution import GROUPS
+
+PAIR = default_scenario("v100-appliance", "gpt2-345m")
+
+
+def test_a_tornado_is_what_evaluate_says() -> None:
+    found = sensitivity(PAIR, ("latency_s", "throughput_per_w"), share=0.2)
+    assert found["latency_s"][0].width >= found["latency_s"][-1].width > 0
+    for swing in (*found["latency_s"][:3], *found["throughput_per_w"][:2]):
+        figure = "latency_s" if swing in found["latency_s"] else "throughput_per_w"
+        assert swing.low == getattr(evaluate(apply(PAIR, swing.path, swing.value * (1 - 0.2))), figure)
+        assert swing.high == getattr(evaluate(apply(PAIR, swing.path, swing.value * (1 + 0.2))), figure)
+    assert not any(s.path.startswith("costs.") for s in found["latency_s"])
+
+
+def test_elasticity_of_an_inverse_is_minus_one() -> None:
+    found = sensitivity(PAIR, ("throughput_per_w",), ["devices.0.power.loaded"], share=0.05)["throughput_per_w"]
+    assert found[0].elasticity == pytest.approx(-1, rel=1e-9)
+
+
+def test_sensitivity_refuses_what_is_no_number() -> None:
+    with pytest.raises(ScenarioError, match=r"devices\.0\.name"):
+        sensitivity(PAIR, paths=["devices.0.name"])
+    with pytest.raises(ScenarioError, match="share"):
+        sensitivity(PAIR, share=1.5)
+
+
+def pairs() -> list[tuple[str, str]]:
+    found = [(p.id, p.rival) for p in PRESETS.values() if p.rival]
+    ids = sorted(PRESETS)
+    draw = random.Random(5)
+    return found[:4] + [tuple(draw.sample(ids, 2)) for _ in range(4)]
+
+
+@pytest.mark.parametrize(("one", "two"), pairs())
+def test_attribution_sums_to_the_difference(one: str, two: str) -> None:
+    base, other = preset(one).scenario, preset(two).scenario
+    found = attribute(base, other)
+    assert found.base == evaluate(base).latency_s
+    assert found.other == evaluate(other).latency_s
+    assert fsum(found.shares.values()) == found.other - found.base
+    back = attribute(other, base)
+    if base.system == other.system and base.workload == other.workload:
+        for group, share in found.shares.items():
+            assert back.shares[group] == pytest.approx(-share, rel=1e-9, abs=1e-15)
+
+
+def test_attribution_knows_every_field_that_moves_a_figure() -> None:
+    fields = [field for group in GROUPS.values() for field in group]
+    assert sorted(fields) == sorted(set(Scenario.model_fields) - {"version", "limits"})
+
+
+def test_attribution_counts_layers_kept_wide_as_precision() -> None:
+    base = default_scenario("fb-node", "resnext101-32x4d")
+    wide = [op.name for op in bind(base).graph.phases[0].ops if op.contraction and op.stored][:20]
+    other = base.with_(layers=dict.fromkeys(wide, "fp16"))
+    found = attribute(base, other)
+    assert (found.base, found.other) == (evaluate(base).latency_s, evaluate(other).latency_s)
+    assert found.other > found.base
+    assert found.shares == {"precision": found.difference}
+    elsewhere = default_scenario("a100-sxm-80gb", "resnet50")
+    assert attribute(other, elsewhere).base == found.other
+    assert attribute(elsewhere, other).other == found.other
+
+
+def test_attribution_is_the_mean_over_every_order() -> None:
+    other = PAIR.with_(batch=4, precision="fp32", devices=2 if PAIR.devices != 2 else 1, scheme="tensor")
+    found = attribute(PAIR, other)
+    groups = list(found.shares)
+    assert len(groups) >= 3
+    mean = dict.fromkeys(groups, 0.0)
+    orders = list(permutations(groups))
+    for order in orders:
+        now = PAIR
+        for group in order:
+            after = now.with_(**{f: getattr(other, f) for f in GROUPS[group]})
+            mean[group] += (evaluate(after).latency_s - evaluate(now).latency_s) / len(orders)
+            now = after
+    for group in groups:
+        assert found.shares[group] == pytest.approx(mean[group], rel=1e-9)
+
+
+GRID = {
+    "scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
+    "axes": {
+        "devices": [1, 2, 4],
+        "scheme": ["tensor"],
+        "devices.0.memory.hbm.bandwidth": [9e11, 1.2e12, 1.8e12, 3e12],
+        "devices.0.peak.fp16": [1e14, 2e14, 4e14],
+    },
+}
+START = {"devices": 1, "scheme": "tensor", "devices.0.memory.hbm.bandwidth": 9e11, "devices.0.peak.fp16": 1e14}
+
+
+def test_inverse_is_the_nearest_of_all() -> None:
+    latency = price(space_of(GRID), ["latency_s"])[0][0]
+    for target in sorted(latency.tolist())[1::5]:
+        space = space_of(GRID | {"constraints": [f"latency_s <= {target!r}"]})
+        found = inverse(space, START)
+        assert found.met
+        assert found.figures["latency_s"] <= target
+        assert evaluate(found.scenario).latency_s == found.figures["latency_s"]
+        digits = [space.digits(n) for n in range(space.size)]
+        fewest = min(sum(d > 0 for d in at) for n, at in enumerate(digits) if latency[n] <= target)
+        assert len(found.changes) == fewest
+        if fewest:
+            assert found.binding == f"latency_s <= {target:.6g}"
+
+
+def test_of_equal_changes_the_nearest_and_then_the_first_is_taken() -> None:
+    """Fewest axes, then least far, then the lowest number: the whole order, against a plain search over the grid."""
+    axes = {"costs.years": [2, 4, 8], "costs.pue": [1.0, 2.0], "devices.0.price": [1000, 4000]}
+    start = {"costs.years": 4, "costs.pue": 2.0, "devices.0.price": 4000}
+    base = {"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"}, "axes": axes}
+    cost = price(space_of(base), ["usd_per_million"])[0][0]
+    far = {path: [abs(log(v / start[path])) for v in values] for path, values in axes.items()}
+    far = {path: [round(d / max(row), 9) for d in row] for path, row in far.items()}
+    for target in sorted(set(cost.tolist())):
+        space = space_of(base | {"constraints": [f"usd_per_million <= {target!r}"]})
+        found = inverse(space, start)
+
+        def rank(number: int, space=space) -> tuple[int, float, int]:
+            digits = space.digits(number)
+            moved = sum(axis.values[d] != start[axis.path] for axis, d in zip(space.axes, digits, strict=True))
+            return moved, round(sum(far[axis.path][d] for axis, d in zip(space.axes, digits, strict=True)), 9), number
+
+        assert found.number == min((n for n in range(space.size) if cost[n] <= target), key=rank)
+    years = space_of({**base, "axes": {"costs.years": [2, 4, 8]}, "constraints": ["latency_s <= 1e-9"]})
+    missed = inverse(years, {"costs.years": 4})  # no year is better than another: nothing is changed
+    assert not missed.met
+    assert not missed.changes
+
+
+def test_infeasible_says_which_and_by_how_much() -> None:
+    space = space_of(GRID | {"constraints": ["latency_s <= 1e-6", "power_w <= 1e6"]})
+    found = inverse(space, START)
+    best = price(space, ["latency_s"])[0][0].min()
+    assert not found.met
+    assert found.binding == "latency_s <= 1e-06"
+    assert found.figures["latency_s"] == best
+    assert found.gap == pytest.approx((best - 1e-6) / 1e-6)
+    assert "Infeasible" in found.sentence
+
+
+def test_inverse_needs_a_start_on_the_grid() -> None:
+    with pytest.raises(ScenarioError, match="starts at"):
+        inverse(space_of(GRID | {"constraints": ["latency_s <= 1"]}), START | {"devices": 3})
+
+
+@pytest.mark.parametrize(
+    ("system", "workload"),
+    [("xeon-e5-2650", "wide-deep-criteo"), ("agilio-cx", "binary-mlp-mnist"), ("dfx-u280", "gpt2-345m")],
+)
+def test_the_best_tile_is_the_best_of_all(system: str, workload: str) -> None:
+    scenario = default_scenario(system, workload).with_(outputs=4)
+    table = tile_table(scenario)
+    device = bind(scenario)
+    stage = make_plan(device).stages[0]
+    fam = family(stage.device.kind)
+    for shape in range(len(table.shapes)):
+        column = {tile: row[shape] for tile, row in zip(table.tiles, table.seconds.tolist(), strict=True)}
+        able = [tile for tile in table.tiles if column[tile] >= 0]
+        assert min(able, key=column.__getitem__) == table.best[shape]
+    spent = {}
+    for tile in table.tiles:
+        total = 0.0
+        try:
+            for phase in device.graph.phases:
+                job = job_of(device, stage, fam, phase)
+                total += fam.price(replace(job, tile=tile)).total_s * phase.repeat.at(scenario.inputs, 4)
+        except Unsupported:
+            assert tile != table.best_whole
+            continue
+        spent[tile] = total
+    assert min(spent.values()) == spent[table.best_whole]
+    first = next(iter(spent))
+    pinned = tile_table(scenario.with_(tile=first))
+    assert pinned.price_of_pin == pytest.approx(spent[first] / spent[table.best_whole])
+    assert pinned.price_of_pin >= 1
+    assert all(pinned.price_of(i) >= 1 for i in range(len(pinned.shapes)))
+
+
+def test_a_device_without_knobs_says_so() -> None:
+    with pytest.raises(ScenarioError, match="no tiling knob"):
+        tile_table(PAIR)

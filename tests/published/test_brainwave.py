@@ -1,0 +1,55 @@
+"""Document 001: nothing is fitted on it; the headline GRU follows from a step recalled from another paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.evaluate import evaluate
+from engine.published import claims, judge
+from engine.published.brainwave import PREDICTIONS, REASONS, bing, effective, microseconds_a_step
+from engine.resolve.choices import default_scenario
+
+CLAIMS = {c["id"]: c for c in claims() if c["document"] == "001"}
+
+# steps of the instance of ISCA 2018, latencies recalled from its table of DeepBench RNNs: [ms]
+RECALLED = {
+    ("gru", 2816, 750): 1.987,
+    ("gru", 2560, 375): 0.993,
+    ("gru", 2048, 375): 0.954,
+    ("gru", 1536, 375): 0.951,
+    ("gru", 1024, 1500): 3.792,
+    ("lstm", 2048, 25): 0.074,
+    ("lstm", 1536, 50): 0.145,
+    ("lstm", 256, 150): 0.425,
+}
+
+
+def test_every_claim_has_a_prediction_or_a_reason():
+    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
+    assert not set(PREDICTIONS) & set(REASONS)
+    assert all(c["role"] == "validation" for c in CLAIMS.values())
+
+
+@pytest.mark.parametrize("id", sorted(PREDICTIONS))
+def test_predictions_meet_their_tolerance(id):
+    claim = CLAIMS[id]
+    _, within = judge(claim["value"], claim["tolerance"], PREDICTIONS[id].value())
+    assert within
+
+
+def test_headline_within_five_percent():
+    assert effective() == pytest.approx(39.5e12, rel=0.05)
+
+
+@pytest.mark.parametrize(("cell", "hidden", "steps"), sorted(RECALLED))
+def test_recalled_rnns_within_eight_percent(cell, hidden, steps):
+    scenario = default_scenario(
+        "brainwave-s10-isca18", f"deepbench-{cell}-{hidden}", devices=1, scheme="single", inputs=steps
+    )
+    assert 1e3 * evaluate(scenario).latency_s == pytest.approx(RECALLED[cell, hidden, steps], rel=0.08)
+
+
+def test_reasons_quote_the_model():
+    assert microseconds_a_step("tp1-lstm") == pytest.approx(19, rel=0.05)
+    assert microseconds_a_step("deepscan") == pytest.approx(8.6, rel=0.05)
+    assert evaluate(bing("tp1-lstm", 50)).latency_s == pytest.approx(1e-3, rel=0.1)

@@ -1,0 +1,63 @@
+"""Document 003: what was fitted, what is predicted with it, and the one figure that is missed and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.evaluate import evaluate
+from engine.published import claims, judge
+from engine.published.smartnic_edge import BNN_EXEC, PREDICTIONS, QPI, REASONS, TCP, overheads
+
+CLAIMS = {c["id"]: c for c in claims() if c["document"] == "003"}
+MISSED = {
+    "5G-026",  # text: less than 0.5; counts instructions of a library
+}
+
+
+def test_every_claim_has_a_prediction_or_a_reason():
+    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
+    assert not set(PREDICTIONS) & set(REASONS)
+
+
+@pytest.mark.parametrize("id", sorted(PREDICTIONS))
+def test_predictions_meet_their_tolerance(id):
+    claim = CLAIMS[id]
+    _, within = judge(claim["value"], claim["tolerance"], PREDICTIONS[id].value())
+    assert within == (id not in MISSED)
+    assert id not in MISSED or PREDICTIONS[id].note
+
+
+def test_tonic_rate_within_five_percent():
+    assert PREDICTIONS["5G-058"].value() == pytest.approx(1344, rel=0.05)
+
+
+@pytest.mark.parametrize("id", ["5G-055", "5G-056", "5G-058", "5G-059", "5G-062", "5G-064", "5G-065", "5G-066"])
+def test_rates_efficiencies_and_end_to_end_within_seven_percent(id):
+    assert PREDICTIONS[id].value() == pytest.approx(CLAIMS[id]["value"], rel=0.07)
+
+
+@pytest.mark.parametrize("system", [QPI, TCP])
+def test_split_overhead_peaks_after_the_layer_with_the_largest_output(system):
+    found = overheads(system)
+    largest = max(size for size, _ in found.values())
+    peak = max(percent for _, percent in found.values())
+    for size, percent in found.values():
+        assert (percent > 0.999 * peak) == (size == largest)
+    ranked = [percent for _, percent in sorted(found.values())]
+    assert ranked == sorted(ranked)
+
+
+def test_tcp_costs_more_than_qpi_at_every_split():
+    qpi, tcp = overheads(QPI), overheads(TCP)
+    assert all(tcp[name][1] > qpi[name][1] for name in qpi)
+    assert all(0 <= percent <= 8.5 for _, percent in qpi.values())
+    assert all(percent <= 12 for _, percent in tcp.values())
+
+
+@pytest.mark.parametrize(("neurons", "batch"), [(2048, 64), (4096, 32), (8192, 16), (16384, 8)])
+def test_batches_the_document_chose_are_the_largest_powers_of_two_under_its_latency_limit(neurons, batch):
+    """Each core runs a batch of its own under 7 ms: 64, 32, 16 and 8 follow from the model."""
+    latency = {
+        size: evaluate(BNN_EXEC.with_(batch=size, params={"neurons": neurons})).latency_s for size in (batch, 2 * batch)
+    }
+    assert latency[batch] <= 7e-3 < latency[2 * batch]

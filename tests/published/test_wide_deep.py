@@ -1,0 +1,54 @@
+"""Document 002: the TensorFlow pair fits two constants, the MXNet pair is predicted with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.evaluate import evaluate
+from engine.published import claims, judge
+from engine.published.wide_deep import PREDICTIONS, REASONS, scenario
+
+CLAIMS = {c["id"]: c for c in claims() if c["document"] == "002"}
+
+
+def test_every_claim_has_a_prediction_or_a_reason():
+    assert set(CLAIMS) == set(PREDICTIONS) | set(REASONS)
+    assert not set(PREDICTIONS) & set(REASONS)
+    assert {id for id, c in CLAIMS.items() if c["role"] == "calibration"} == {"WD-010", "WD-011"}
+
+
+@pytest.mark.parametrize("id", sorted(PREDICTIONS))
+def test_predictions_meet_their_tolerance(id):
+    claim = CLAIMS[id]
+    _, within = judge(claim["value"], claim["tolerance"], PREDICTIONS[id].value())
+    assert within
+
+
+def test_headline_int8_rate_within_five_percent():
+    assert PREDICTIONS["WD-011"].value() == pytest.approx(1_210_949, rel=0.05)
+
+
+def test_the_gain_is_amdahl_s_not_the_units():
+    """VNNI is four times FP32 in the products; everything else keeps its time, so the whole gains about two."""
+    both = {p: evaluate(scenario("tensorflow", p)) for p in ("fp32", "int8")}
+    products = {p: sum(o.time_s for o in r.ops if o.kind == "Gemm") for p, r in both.items()}
+    assert products["fp32"] / products["int8"] > 3.5
+    assert 1.9 < both["fp32"].latency_s / both["int8"].latency_s < 2.4
+
+
+def test_little_s_law_gives_the_batch_latency():
+    r = evaluate(scenario("tensorflow", "int8"))
+    assert r.throughput_per_s * r.latency_s == pytest.approx(28 * 512)
+
+
+def test_optimisations_of_the_graph_add_up_step_by_step():
+    """From the graph as trained to the graph as served: each step may only help."""
+    steps = ("preprocess-apart", "prune", "fuse-gathers", "fuse", "fuse-requantise")
+    off = dict.fromkeys(steps, False)
+    rates = [evaluate(scenario("tensorflow", "int8").with_(switches=off)).throughput_per_s]
+    for step in steps:
+        off[step] = True
+        rates.append(evaluate(scenario("tensorflow", "int8").with_(switches=off)).throughput_per_s)
+    assert rates == sorted(rates)
+    assert rates[-1] == pytest.approx(PREDICTIONS["WD-011"].value())
+    assert rates[-1] > 1.3 * rates[0]

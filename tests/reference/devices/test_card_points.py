@@ -1,0 +1,102 @@
+"""A card's schedule at many points side by side holds the bits of the schedule made point by point."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from engine.devices.card import cores as C
+from engine.devices.card import demand as D
+from engine.devices.card.points import supply_block
+from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
+from engine.kernels.jit import JIT_ENABLED, kernel
+from tests.reference.operators.test_gemm_paths import _run
+
+POINTS = 83 if JIT_ENABLED else 11
+
+
+def network(draw: np.random.Generator, ops: int, segments: int, cores: int):
+    """Demand of random ops, some on the host, some that ride along, each waiting for up to three before it."""
+    asked = np.zeros((ops, D.DEMANDS))
+    for column in (D.MACS_LOW, D.MACS_WIDE, D.LANE_OPS, D.CYCLES, D.PORT, D.FAR, D.BEYOND):
+        asked[:, column] = draw.lognormal(0, 1, ops) * (draw.random(ops) < 0.6)
+    asked[:, D.STARTS], asked[:, D.SOLO] = draw.integers(0, 3, (2, ops))
+    asked[:, D.PIECES] = draw.integers(1, cores + 1, ops) * (draw.random(ops) < 0.9)
+    asked[draw.random(ops) < 0.3, D.PIECES] = cores
+    asked[:, D.SKEW] = 1.0 + draw.random(ops)
+    asked[:, D.SEGMENT] = np.sort(draw.integers(0, segments, ops))
+    asked[:, D.RUNS] = 1.0 + asked[:, D.SEGMENT]
+    twice = draw.integers(1, ops, ops // 4)
+    asked[twice] = asked[twice - 1]  # what takes equally long
+    asked[:, D.SEGMENT] = np.maximum.accumulate(asked[:, D.SEGMENT])
+    beside = draw.random(ops) < 0.1
+    asked[beside, D.PIECES] = 0.0
+    asked[beside, D.HOST_OPS], asked[beside, D.PIXELS] = draw.integers(0, 2, (2, beside.sum()))
+    first, waits = [0], []
+    for j in range(ops):
+        waits += sorted({int(i) for i in draw.integers(max(0, j - 6), max(j, 1), draw.integers(0, 4)) if i < j})
+        first.append(len(waits))
+    return asked, np.array(first), np.array(waits or [0])
+
+
+def by_points(asked, first, waits, cores: int, ranked: bool, rates: np.ndarray) -> np.ndarray:
+    """Sums by resource, a point at a time."""
+    found = np.zeros((6, rates.shape[1]))
+    for p in range(rates.shape[1]):
+        out, spans = np.zeros((len(asked), 6)), np.zeros((len(asked), 5))
+        C.time_ops(asked, first, waits, cores, ranked, rates, p, out, spans)
+        for row in out:
+            found[:, p] += row
+    return found
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+@pytest.mark.parametrize(("ops", "segments", "cores"), [(1, 1, 1), (7, 2, 3), (24, 1, 12), (60, 3, 5)])
+def test_points_side_by_side_are_points_one_by_one(ops: int, segments: int, cores: int, ranked: bool) -> None:
+    draw = np.random.default_rng([ops, cores, ranked])
+    for spread_of in (0.0, 0.05, 2.0):
+        one = network(draw, ops, segments, cores)
+        rates = draw.lognormal(0, 1, (len(C.SUPPLY), 1)) * draw.lognormal(0, spread_of, (len(C.SUPPLY), POINTS))
+        rates[:, 3::17] = 0.0  # of some points nothing takes any time
+        rates[C.FAR_S, ::5] = 0.0
+        wanted = by_points(*one, cores, ranked, rates)
+        found = np.zeros_like(wanted)
+        for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
+            supply_block(lo, hi, *one, cores, ranked, rates, found)
+        assert found.tobytes() == wanted.tobytes()
+    assert wanted.any()
+
+
+@kernel
+def _every(a, b, mask, out, answers):
+    """Each operation on eight doubles, once."""
+    x, y = load(a, 1), load(b, 0)
+    for place, found in enumerate((x + y, x - y, x * y, x / y, larger(x, y), smaller(x, y), chosen(mask, x, y))):
+        store(out, place * LANES, found)
+    store(out, 7 * LANES, spread(b[6]))
+    answers[0], answers[1] = above(x, y), at_least(x, y)
+
+
+def test_eight_doubles_are_doubles() -> None:
+    draw = np.random.default_rng(5)
+    a, b, out, answers = draw.normal(size=LANES + 1), draw.normal(size=LANES), np.zeros(8 * LANES), np.zeros(2, int)
+    a[3] = b[2]
+    _every(a, b, 0b10100110, out, answers)
+    x, y = a[1:], b
+    picked = np.where([False, True, True, False, False, True, False, True], x, y)
+    wanted = np.array([x + y, x - y, x * y, x / y, np.maximum(x, y), np.minimum(x, y), picked, np.full(LANES, b[6])])
+    assert out.tobytes() == wanted.tobytes()
+    masks = [[bool(answer >> lane & 1) for lane in range(LANES)] for answer in answers.tolist()]
+    assert masks == [(x > y).tolist(), (x >= y).tolist()]
+    assert answers.max() <= ALL
+
+
+@pytest.mark.skipif(any(os.environ.get(name) for name in ("NUMBA_DISABLE_JIT", "NUMBA_CPU_NAME")), reason="one of them")
+@pytest.mark.parametrize(
+    "setting", [{"NUMBA_DISABLE_JIT": "1"}, pytest.param({"NUMBA_CPU_NAME": "nehalem"}, marks=pytest.mark.slow)]
+)
+def test_without_a_compiler_and_on_narrow_registers_the_same(setting) -> None:
+    done = _run(["-m", "pytest", "-n", "0", __file__], **setting)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

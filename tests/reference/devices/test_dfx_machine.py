@@ -1,0 +1,140 @@
+"""The DFX machine against its twins: bits of FP16, tokens of float32, cycles of a slow scoreboard."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.devices import family
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.accuracy import accuracy
+from engine.devices.dfx.arithmetic import accumulate, gelu_table
+from engine.devices.dfx.core import Layer, core_record, time_program
+from engine.devices.dfx.machine import Machine
+from engine.devices.dfx.model import generate, random_decoder, reference_logits
+from engine.devices.dfx.tiling import CANDIDATES
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+from tests.reference import naive_dfx
+
+DEVICE = default_catalog().device("alveo-u280-dfx")
+LINK = default_catalog().link("qsfp-100g-aurora")
+MODEL = family("dfx").model(DEVICE)
+PROMPT = [1, 5, 9, 200]
+
+
+def machine(model, cards=1, tile=(64, 16)):
+    return Machine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL))
+
+
+@cache
+def reference(seed):
+    model = random_decoder(seed=seed)
+    return model, generate(model, PROMPT, 16)
+
+
+@pytest.mark.parametrize("cards", [1, 2, 4])
+@pytest.mark.parametrize("seed", [4, 5])  # whose leads are larger than what half precision moves
+def test_sixteen_tokens_equal_the_float32_reference_on_one_two_and_four_cores(seed, cards):
+    model, wanted = reference(seed)
+    assert len(set(wanted)) > 5
+    run = machine(model, cards)
+    made = run.generate(PROMPT, 16)
+    assert made == wanted
+    exact = reference_logits(model, PROMPT + made[:-1])[-1]
+    assert 0 < np.abs(run.logits - exact).max() < 0.03 * exact.std()
+
+
+def test_the_number_of_cores_changes_no_bit():
+    model = random_decoder(heads=4, seed=3)
+    runs = [machine(model, cards) for cards in (1, 2, 3, 4)]
+    for token, position in ((7, 0), (8, 1), (9, 2)):
+        best = {run.step(token, position) for run in runs}
+        assert len(best) == 1
+    for run in runs[1:]:
+        assert (run.logits.view(np.uint16) == runs[0].logits.view(np.uint16)).all()
+
+
+@pytest.mark.parametrize("tile", [(64, 16), (32, 32), (8, 128)])
+def test_bit_exact_against_the_slow_twin(tile):
+    model = random_decoder(heads=2, layers=1, vocab=48, head=32, seed=5)
+    run = machine(model, 2, tile)
+    for position, token in enumerate((3, 14, 40)):
+        run.step(token, position)
+    slow = naive_dfx.logits(model, [3, 14, 40], d=tile[0])
+    assert (run.logits.view(np.uint16) == slow.view(np.uint16)).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 1600), st.sampled_from([8, 16, 64, 128]), st.integers(0, 2**32 - 1))
+def test_running_sums_equal_the_slow_twin_bit_for_bit(length, lanes, seed):
+    x = np.random.default_rng(seed).normal(0, 4, length).astype(np.float16)
+    assert accumulate(x, lanes, 11).view(np.uint16) == naive_dfx.beats(x, lanes).view(np.uint16)
+
+
+def test_gelu_table_is_as_close_as_half_precision_allows():
+    x = np.linspace(-10, 10, 20001).astype(np.float16)
+    wide = x.astype(np.float64)
+    exact = 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+    assert np.mean((gelu_table(x) - exact) ** 2) < 1e-6
+    assert np.abs(gelu_table(x) - exact).max() < 0.004
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    heads=st.integers(1, 25), layers=st.integers(1, 48), cards=st.sampled_from([1, 2, 4]),
+    tile=st.sampled_from(CANDIDATES), context=st.integers(1, 1024), chaining=st.booleans(),
+    gap=st.floats(0, 20), handoff=st.integers(0, 3000),
+)  # fmt: skip
+def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, tile, context, chaining, gap, handoff):
+    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | {"burst_gap": gap, "handoff": float(handoff)})
+    layer = Layer(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)
+    for part in ("layer", "head", "token"):
+        timed = time_program(part, record, layer, float(context), chaining)
+        cycles, busy = naive_dfx.run(timed.code, len(timed.code), chaining)
+        assert timed.cycles == pytest.approx(cycles, rel=1e-12)
+        assert timed.busy.tolist() == pytest.approx(list(busy.values()), rel=1e-12)
+
+
+def test_a_pass_is_its_programs():
+    report = evaluate(default_scenario("dfx-u280", "gpt2-345m", devices=2, inputs=1, outputs=1))
+    graph = default_zoo().graph("gpt2-345m")
+    record = core_record(DEVICE, LINK, 1, 2, (), MODEL)
+    layer = Layer.of(graph.phases[0])
+    cycles = sum(
+        times * naive_dfx.run(t.code, len(t.code), True)[0]
+        for t, times in (
+            (time_program("layer", record, layer, 1.0, True), 24),
+            (time_program("head", record, layer, 0.0, True), 1),
+            (time_program("token", record, layer, 0.0, True), 1),
+        )
+    )
+    wires = sum(row.time_s for row in report.other if row.name in ("input", "output"))
+    assert report.latency_s - wires == pytest.approx(cycles / 200e6, rel=1e-9)
+
+
+def test_functional_and_timed_runs_share_one_program():
+    model = random_decoder(heads=2, layers=1, vocab=64)
+    seen = []
+    run = machine(model)
+    whole = run._run
+    run._run = lambda code: (seen.append(code.copy()), whole(code))[1]
+    run.step(1, 0)
+    layer = Layer(128.0, 2, 64.0, 512.0, 1, 64.0)
+    record = core_record(DEVICE, LINK, 1, 1, (64, 16), MODEL)
+    for part, code in zip(("token", "layer", "head"), seen, strict=True):
+        assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
+    assert {int(op) for code in seen for op in code[:, isa.OP]} == set(range(len(isa.OPS)))
+
+
+def test_accuracy_reports_tokens_and_deviation():
+    found = accuracy(core_record(DEVICE, LINK, 1, 2, (), MODEL))
+    assert found.agreed == 16
+    assert found.tokens == found.reference
+    assert 0 < found.deviation < found.lead < 0.03

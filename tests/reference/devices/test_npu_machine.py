@@ -1,0 +1,241 @@
+"""The NPU's programs against float references, and its closed form against a run chain by chain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.devices.npu.accuracy import accuracy
+from engine.devices.npu.chains import CELLS
+from engine.devices.npu.instance import Engine
+from engine.devices.npu.machine import Processor, arithmetic, relative_error
+from engine.devices.npu.programs import attention, convolution, mlp, recurrent, split_to_units
+from engine.devices.npu.timing import sequence_cycles
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from engine.scenario.overrides import apply_all
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import Zoo, default_zoo
+from tests.reference import naive, onnx_oracle
+
+FORMATS = ("fp32", "ms-fp9", "ms-fp8")
+ERRORS = {"fp32": 0.005, "ms-fp9": 0.12, "ms-fp8": 0.25}  # float16 outside the products; a bit less doubles the rest
+RNG = np.random.default_rng(4)
+
+
+def draw(*shape, scale=1.0):
+    return RNG.normal(0, scale, shape).astype(np.float32)
+
+
+def check(program, matrices, vectors, name, wanted, mfus=2):
+    """Runs in each format; errors within bounds and growing as bits are taken away."""
+    errors = []
+    for format in FORMATS:
+        got = Processor(arithmetic(format), matrices, vectors).run(split_to_units(program, mfus))
+        errors.append(relative_error(np.array([got[f"{name}{i}"] for i in range(len(wanted))]), wanted))
+        assert errors[-1] < ERRORS[format]
+    assert errors[0] < errors[1] < errors[2]
+
+
+@pytest.mark.parametrize("mfus", [1, 2])
+def test_mlp(mfus):
+    w, b, x = [draw(64, 48, scale=0.15), draw(32, 64, scale=0.15)], [draw(64), draw(32)], draw(48)
+    wanted = np.maximum(w[0] @ x + b[0], 0)
+    vectors = {"x": x, "b1": b[0], "b2": b[1]}
+    for format in FORMATS:
+        program = split_to_units(mlp(2), mfus)
+        got = Processor(arithmetic(format), {"W1": w[0], "W2": w[1]}, vectors).run(program)["y"]
+        assert relative_error(got, w[1] @ wanted + b[1]) < ERRORS[format]
+
+
+def _gru_parts(prefix, width, hidden):
+    w, r = draw(3 * hidden, width, scale=width**-0.5), draw(3 * hidden, hidden, scale=hidden**-0.5)
+    bias = draw(3 * hidden, scale=0.2)
+    parts, names, biases = {}, "zrn", {}
+    for i, gate in enumerate(names):  # ONNX order: update, reset, candidate
+        cut, sign = slice(i * hidden, (i + 1) * hidden), -1 if gate == "z" else 1
+        parts |= {f"{prefix}W{gate}": sign * w[cut], f"{prefix}U{gate}": sign * r[cut]}
+        biases[f"{prefix}b{gate}"] = sign * bias[cut]
+    biases[f"{prefix}h@"] = np.zeros(hidden, np.float32)
+    return parts, biases, (w, r, np.concatenate([bias, np.zeros_like(bias)]))
+
+
+def _gru_reference(xs, weights, hidden):
+    w, r, bias = weights
+    state, found = np.zeros((1, hidden)), []
+    for x in xs:
+        state = naive.gru_step(x[None], state, w, r, bias)
+        found.append(state[0])
+    return found
+
+
+def _lstm_parts(prefix, width, hidden):
+    w, r = draw(4 * hidden, width, scale=width**-0.5), draw(4 * hidden, hidden, scale=hidden**-0.5)
+    bias = draw(4 * hidden, scale=0.2)
+    parts, vectors = {}, {}
+    for i, gate in enumerate("iofg"):
+        cut = slice(i * hidden, (i + 1) * hidden)
+        parts |= {f"{prefix}W{gate}": w[cut], f"{prefix}U{gate}": r[cut]}
+        vectors[f"{prefix}b{gate}"] = bias[cut]
+    vectors |= {f"{prefix}{s}": np.zeros(hidden, np.float32) for s in ("h@", "c@")}
+    return parts, vectors, (w, r, np.concatenate([bias, np.zeros_like(bias)]))
+
+
+def _lstm_reference(xs, weights, hidden):
+    w, r, bias = weights
+    h, c, found = np.zeros((1, hidden)), np.zeros((1, hidden)), []
+    for x in xs:
+        h, c = naive.lstm_step(x[None], h, c, w, r, bias)
+        found.append(h[0])
+    return found
+
+
+def _rnn_parts(prefix, width, hidden):
+    w, r = draw(hidden, width, scale=width**-0.5), draw(hidden, hidden, scale=hidden**-0.5)
+    bias = draw(hidden, scale=0.2)
+    held = {f"{prefix}b": bias, f"{prefix}h@": np.zeros(hidden, np.float32)}
+    return {f"{prefix}W": w, f"{prefix}U": r}, held, (w, r, np.concatenate([bias, np.zeros_like(bias)]))
+
+
+def _by_onnx(kind, **attributes):
+    def reference(xs, weights, hidden):
+        feeds = {"x": xs[:, None], "w": weights[0][None], "r": weights[1][None], "b": weights[2][None]}
+        return list(onnx_oracle.run(kind, feeds, hidden_size=hidden, **attributes)[:, 0, 0])
+
+    return reference
+
+
+REFERENCES = {
+    "gru": (_gru_parts, _gru_reference),
+    "gru-reset-first": (_gru_parts, _by_onnx("GRU", linear_before_reset=0)),
+    "lstm": (_lstm_parts, _lstm_reference),
+    "rnn": (_rnn_parts, _by_onnx("RNN")),
+}
+
+
+@pytest.mark.parametrize("cell", sorted(CELLS))  # of the processor: none goes without a reference
+@pytest.mark.parametrize(("layers", "directions"), [(1, 1), (1, 2), (2, 1), (2, 2)])
+def test_recurrent_cells_stacked_and_bidirectional(cell, layers, directions):
+    parts_of, reference_of = REFERENCES[cell]
+    hidden, width, steps = 40, 24, 5
+    xs = draw(steps, width)
+    matrices, vectors, wanted = {}, {f"x{t}": x for t, x in enumerate(xs)}, xs
+    for layer in range(layers):
+        both = []
+        for direction in range(directions):
+            parts, held, weights = parts_of(f"{layer}.{direction}.", wanted.shape[1], hidden)
+            matrices |= parts
+            vectors |= held
+            order = wanted if direction == 0 else wanted[::-1]
+            found = reference_of(order, weights, hidden)
+            both.append(found if direction == 0 else found[::-1])
+        wanted = np.concatenate([np.array(one) for one in both], axis=1).astype(np.float32)
+    check(recurrent(cell, steps, layers, directions), matrices, vectors, "y", wanted)
+
+
+@pytest.mark.parametrize(("size", "window"), [((9,), (3,)), ((5, 6), (3, 3))])
+def test_convolutions(size, window):
+    channels, filters = 20, 16
+    x = draw(1, *size, channels)
+    w, bias = draw(filters, channels, *window, scale=0.1), draw(filters, scale=0.1)
+    rank = len(size)
+    exact = naive.conv(x, w, bias, [1] * rank, [t // 2 for t in window], [1] * rank, 1)
+    wanted = np.maximum(exact, 0).reshape(-1, filters)
+    flat = np.moveaxis(w, 1, -1).reshape(filters, -1)
+    vectors = {f"x{i}": v for i, v in enumerate(x.reshape(-1, channels))}
+    vectors |= {"zero": np.zeros(channels, np.float32), "b": bias}
+    check(convolution(size, window), {"W": flat}, vectors, "y", wanted)
+
+
+def test_attention_with_softmax_on_the_host():
+    steps, width = 6, 32
+    xs = draw(steps, width)
+    w = {n: draw(width, width, scale=width**-0.5) for n in ("Wq", "Wk", "Wv")}
+    q, k, v = (xs @ w[n].T for n in ("Wq", "Wk", "Wv"))
+    scores = q @ k.T / np.sqrt(width)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    wanted = powers / powers.sum(1, keepdims=True) @ v
+    vectors = {f"x{t}": x for t, x in enumerate(xs)} | {"scale": np.full(steps, width**-0.5, np.float32)}
+    check(attention(steps), w, vectors, "y", wanted)
+
+
+def test_a_shared_exponent_costs_accuracy_and_the_more_the_longer_its_block():
+    w, x = draw(64, 256, scale=0.1), draw(256)
+    program, vectors = mlp(1), {"x": x, "b1": np.zeros(64, np.float32)}
+    errors = [
+        relative_error(Processor(arithmetic("ms-fp8", block), {"W1": w}, vectors).run(program)["y"], w @ x)
+        for block in (0, 8, 128)
+    ]
+    assert errors == sorted(errors)
+    assert errors[0] < errors[2]
+
+
+def test_unknown_operators_are_refused_in_one_sentence():
+    from engine.devices.npu.programs import Host
+
+    run = Processor(arithmetic("fp32"), {}, {"s": draw(4)})
+    with pytest.raises(ValueError, match="allowed: softmax"):
+        run.run([Host("sort", "s", "t")])
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    """The zoo with a network of one layer of every cell that the processor has a program for."""
+    folder, text = tmp_path_factory.mktemp("zoo"), default_zoo().path("deepbench-gru-1024").read_text()
+    for cell in CELLS:
+        own = text.replace("id: deepbench-gru-1024", f"id: one-{cell}").replace("value: gru,", f"value: {cell},")
+        (folder / f"one-{cell}.yaml").write_text(own)
+    found = Zoo().with_guest(folder)
+    assert not found.problems
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    cell=st.sampled_from(sorted(CELLS)), hidden=st.integers(1, 3000), width=st.integers(1, 3000),
+    steps=st.integers(1, 40), tiles=st.integers(1, 12), lanes=st.sampled_from([10, 16, 40, 100]),
+    native=st.sampled_from([100, 128, 400]), mfus=st.integers(1, 3), depth=st.integers(0, 400),
+)  # fmt: skip
+def test_priced_sequences_equal_the_run_chain_by_chain(
+    zoo, cell, hidden, width, steps, tiles, lanes, native, mfus, depth
+):
+    base = default_scenario(
+        "brainwave-s10-isca18", "deepbench-gru-1024", devices=1, scheme="single", inputs=steps
+    ).with_(workload=f"one-{cell}", params={"hidden": hidden, "input": width})
+    block = {"tiles": tiles, "lanes": lanes, "native_dim": native, "mfus": mfus}
+    scenario = apply_all(
+        base,
+        [f"devices.0.npu.{name}={value}" for name, value in block.items()]
+        + [
+            f"devices.0.npu.depths.mvu-distribute={depth} cycles",
+            "devices.0.memory.m20k.capacity=10 GB",
+            "devices.0.fpga.alm=1e9",
+            "devices.0.fpga.dsp=1e6",
+        ],
+    )
+    from engine.resolve.bind import bind
+
+    engine = Engine.of(bind(scenario, zoo=zoo).device)
+    gates = engine.product(1.0, hidden, width), engine.product(1.0, hidden, hidden)
+    vector = engine.vectors(hidden) * engine.vector_beats
+    cycles, busy = sequence_cycles(cell, steps, dict(zip("WU", gates, strict=True)), vector, engine.pipe)
+    report = evaluate(scenario, zoo=zoo)
+    inside = report.latency_s - report.breakdown["links"]
+    assert inside == pytest.approx(cycles / engine.clock, rel=1e-9)
+    assert all(0 <= b <= cycles for b in busy.values())
+
+
+def test_device_depths_are_those_of_the_instance():
+    engine = Engine.of(default_catalog().device("stratix-10-280-brainwave-pre"))
+    assert engine.beats == 10
+    assert engine.pipe.mfus == 2
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_accuracy_of_a_drawn_network_by_format(cell):
+    last = {format: accuracy(cell, format)[-1] for format in FORMATS}
+    assert last["fp32"] < 0.005 < last["ms-fp9"] < last["ms-fp8"] < 0.4
+    assert accuracy(cell, "ms-fp8", 128)[-1] > last["ms-fp8"]
+    assert all(error > 0 for error in accuracy(cell, "ms-fp9"))

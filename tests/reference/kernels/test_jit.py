@@ -1,0 +1,139 @@
+"""Compiled code on disk: each caller's own, no older than its sources, and no worse for damage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
+
+FACTORY = """
+from engine.kernels.jit import inner, kernel
+
+
+def make(k):
+    @inner
+    def rows(lo, hi, x):
+        total = 0.0
+        for i in range(lo, hi):
+            if x[i] > 0:
+                for j in range(int(x[i]) % 7):
+                    total += x[i] ** (j % (k + 2)) + k * 1000
+            elif x[i] < -3:
+                total -= x[i] * x[(i * 3) % hi] / k
+            else:
+                total += x[(i + k) % hi]
+        return total
+
+    return rows
+
+
+first, second = make(1), make(2)
+
+
+@kernel
+def one(lo, hi, x):
+    return first(lo, hi, x) + first(lo + 1, hi, x) + first(lo, hi - 1, x)
+
+
+@kernel
+def two(lo, hi, x):
+    return second(lo, hi, x) + second(lo + 1, hi, x) + second(lo, hi - 1, x)
+"""
+CALL = """
+import sys
+import numpy as np
+import factory
+for name in sys.argv[1:]:
+    print(float(getattr(factory, name)(0, 100, np.linspace(-10, 40, 100))))
+"""
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+def test_bodies_cached_by_two_processes_stay_apart(tmp_path):
+    """Each of two processes compiles one body of a factory; a third that loads both gets both."""
+    (tmp_path / "factory.py").write_text(FACTORY)
+    root = Path(__file__).resolve().parents[3]
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{root}{os.pathsep}{tmp_path}"}
+
+    def values(*names):
+        command = [sys.executable, "-c", CALL, *names]
+        return [float(v) for v in subprocess.check_output(command, env=env, cwd=tmp_path, text=True).split()]
+
+    apart = values("one") + values("two")
+    assert apart[0] != apart[1]
+    assert values("one", "two") == apart
+    assert values("two", "one") == apart[::-1]
+
+
+LEAF = "SCALE = {}\n"
+MIDDLE = "from engine.leaf import SCALE\n\n\ndef unused():\n    return SCALE\n"
+TOP = """
+import engine.middle
+from engine.kernels.jit import kernel
+from engine.leaf import SCALE
+
+
+@kernel
+def scaled(x):
+    return x * SCALE
+"""
+SCALED = """
+from engine.top import scaled
+print(scaled(2.0), sum(scaled.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project of three files around our decorator, and what its compiled function answers in a fresh process."""
+    source = Path(__file__).resolve().parents[3] / "engine" / "kernels"
+    package = tmp_path / "engine"
+    (package / "kernels").mkdir(parents=True)
+    for name in ("__init__.py", "jit.py", "sources.py"):
+        (package / "kernels" / name).write_bytes((source / name).read_bytes())
+    for name, text in {"__init__": "", "leaf": LEAF.format(3.0), "middle": MIDDLE, "top": TOP, "aside": ""}.items():
+        (package / f"{name}.py").write_text(text)
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+
+    def answer():
+        done = subprocess.run(
+            [sys.executable, "-c", SCALED], env=env, cwd=tmp_path, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        value, hits = done.stdout.split()
+        return float(value), int(hits)
+
+    answer.root = tmp_path
+    return answer
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+def test_an_edit_compiles_anew_what_imports_it_and_nothing_else(project):
+    package = project.root / "engine"
+    assert project() == (6.0, 0)
+    assert project() == (6.0, 1)
+    (package / "aside.py").write_text("ANYTHING = 1\n")
+    assert project() == (6.0, 1), "a file that the kernel does not import"
+    (package / "leaf.py").write_text(LEAF.format(5.0))
+    assert project() == (10.0, 0), "an imported constant"
+    (package / "middle.py").write_text(MIDDLE.replace("unused", "renamed"))
+    assert project() == (10.0, 0), "a module that it imports by its dotted name"
+
+
+@pytest.mark.skipif(CACHE_DIR is None or not JIT_ENABLED, reason="nothing compiled is cached here")
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_cache_heals(project, suffix):
+    """Emptied, cut, or with a byte changed at any place: compiled again, and served from disk after that."""
+    assert project() == (6.0, 0)
+    (file,) = (project.root / "cache").rglob(f"*{suffix}")
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    for damaged in (b"", whole[:middle], whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :]):
+        file.write_bytes(damaged)
+        assert project() == (6.0, 0)
+        assert project() == (6.0, 1)

@@ -1,0 +1,56 @@
+"""Studies of networks trained here: they report what was measured, stop when told, and refuse in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.cli.main import main
+from engine.kernels.jit import JIT_ENABLED
+from engine.kernels.timing import Cancelled
+from engine.numerics import trained
+from engine.numerics.formats import NumericsError
+from engine.numerics.trained import digits_study, wide_deep_study
+
+pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the speed of compiled loops")
+
+
+def test_wide_deep_is_judged_in_each_precision():
+    steps: list[tuple[int, int]] = []
+    found = wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: steps.append((done, of)))
+    assert [q.precision for q in found.quality] == ["FP32", "INT8 as published", "INT8 refined"]
+    assert found.quality[0].changed == pytest.approx(0, abs=1e-3)
+    assert found.quality[0].auc > 0.6
+    for q in found.quality[1:]:
+        assert abs(q.accuracy - found.quality[0].accuracy) < 0.005
+        assert abs(q.auc - found.quality[0].auc) < 0.005
+        assert len(q.layers_db) == 4  # what each product is given: codes of 8 bits leave errors of 20 to 60 dB
+        assert all(20 < db < 60 for db in q.layers_db)
+    assert steps == [(i, 7) for i in range(1, 8)]
+    rate = {s.precision: s.rate for s in found.speed}
+    assert found.gain(32) == rate["INT8 as published"] / rate["FP32"] > 1
+    with pytest.raises(Cancelled):
+        wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: False)
+
+
+def test_digits_keep_most_of_their_accuracy_in_a_bit():
+    found = digits_study((64, 64))
+    exact, binary = found.quality
+    assert exact.accuracy > 0.94
+    assert 0.8 < binary.accuracy <= 1
+    assert found.weight_bytes[0] > 4 * found.weight_bytes[1]
+
+
+def test_mistakes_are_named(capsys, monkeypatch):
+    with pytest.raises(NumericsError, match="rows is 10; allowed: 1024 to"):
+        wide_deep_study(10)
+    with pytest.raises(NumericsError, match="batch is 0; allowed"):
+        wide_deep_study(2048, (0,))
+    assert main(["measure", "wide-deep", "--batch", "0"]) == 2
+    assert capsys.readouterr().err == "batch is 0; allowed: 1 to 65536\n"
+
+    def missing(seed: int) -> None:
+        raise NumericsError("the digits come with scikit-learn, which is not installed here: pip install scikit-learn")
+
+    monkeypatch.setattr(trained, "digits", missing)
+    assert main(["measure", "binary-mlp"]) == 2
+    assert capsys.readouterr().err.startswith("the digits come with scikit-learn")
