@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from model_zoo.families import FAMILIES, Family, built
+from model_zoo.families import FAMILIES, NetworkFamily, built
 from model_zoo.importers.onnx.process import Apart
 from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
@@ -46,7 +46,7 @@ class _Guest:
 
     path: Path
     workload: Workload
-    family: Family
+    family: NetworkFamily
     digest: bytes
 
 
@@ -142,7 +142,7 @@ class Zoo:
             self._read[id] = read_workload(self._paths[id])
         return self._read[id]
 
-    def family(self, id: str) -> Family:
+    def family(self, id: str) -> NetworkFamily:
         """Family of that workload; a network read from ONNX is one of its own, with nothing to adjust."""
         workload = self.workload(id)
         guest = self._found[0].get(id)

@@ -16,15 +16,15 @@ from engine.resolve.choices import Choices, choices
 from engine.scenario import decode
 
 if TYPE_CHECKING:
-    from app.shared.load import Answer, Group, Load, Spot
+    from app.shared.load import Answer, Group, Load, LoadDetail
     from app.shared.site import Site
-    from engine.analyses.machine import Machine
+    from engine.analyses.machine import MachineReport
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.load import LoadCurve
-    from engine.analyses.node.timeline import Timeline as NodeTimeline
-    from engine.numerics.workflow import Found
+    from engine.analyses.node.timeline import NodeTimeline
+    from engine.numerics.workflow import WorkflowResult
     from engine.sweep import Attribution
-    from engine.traffic import Sla, Timeline
+    from engine.traffic import RequestTimeline, Sla
     from engine.traffic.serving import Offer
 
 __all__ = [
@@ -60,7 +60,7 @@ def attribution(base: str, other: str, figure: str) -> Attribution:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def machine(token: str) -> Machine:
+def machine(token: str) -> MachineReport:
     """Units, fabric, tiles and arithmetic of a scenario's machine; small networks are run for it."""
     from engine.analyses.machine import (
         machine as machine_of,  # compiled products, read when its part of a page is first opened
@@ -102,7 +102,7 @@ def load_answer(load: Load, sla: Sla) -> Answer:
 
 
 @st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)
-def load_point(load: Load, sla: Sla, qps: float) -> Spot:
+def load_point(load: Load, sla: Sla, qps: float) -> LoadDetail:
     """One load in full."""
     from app.shared.load import point
 
@@ -110,7 +110,7 @@ def load_point(load: Load, sla: Sla, qps: float) -> Spot:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=_BY_REPR)
-def load_window(load: Load, qps: float) -> Timeline:
+def load_window(load: Load, qps: float) -> RequestTimeline:
     """Forty requests on their way."""
     from app.shared.load import window
 
@@ -161,7 +161,7 @@ def node_timeline(token: str, requests: int, card: int) -> NodeTimeline:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def precision_study(name: str, bound: float, wide: str) -> Found:
+def precision_study(name: str, bound: float, wide: str) -> WorkflowResult:
     """A mixed-precision plan searched on kernels: seconds of this host's time, once."""
     from engine.numerics.workflow import study
 

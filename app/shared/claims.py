@@ -10,12 +10,12 @@ import pandas as pd
 
 from app.shared import formats as fmt
 
-__all__ = ["Tally", "drawable", "export", "frame", "shown", "tally", "tolerance", "worst"]
+__all__ = ["ClaimSummary", "drawable", "export", "frame", "shown", "tally", "tolerance", "worst"]
 
 Row = dict[str, Any]
 
 
-class Tally:
+class ClaimSummary:
     """How many claims of one role were predicted and met, and how far off they are."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -28,9 +28,9 @@ class Tally:
         self.p90 = errors[math.ceil(0.9 * len(errors)) - 1] if errors else None
 
 
-def tally(rows: Sequence[Row], role: str) -> Tally:
+def tally(rows: Sequence[Row], role: str) -> ClaimSummary:
     """Counters of one role."""
-    return Tally([row for row in rows if row["role"] == role])
+    return ClaimSummary([row for row in rows if row["role"] == role])
 
 
 def shown(value: Any) -> str:

@@ -13,10 +13,10 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import parts, priority
 from app.shared.figures import kernels as kernel_charts
-from engine.host.measure import Bounds, Cancelled, MeasureError
+from engine.host.measure import Bounds, MeasureError, MeasurementCancelled
 from engine.host.measure.compare import Compared, fitting, summary
 from engine.host.measure.jobs import network
-from engine.host.measure.queue import Ticket, queued
+from engine.host.measure.queue import QueuedRun, queued
 from engine.kernels.threads.ranges import KernelError
 from model_zoo.catalog import default_zoo
 
@@ -39,7 +39,7 @@ def line(key: str) -> Iterator[Any]:
     place.empty()
 
 
-def _told(ticket: Ticket, said: Callable[[float], str]) -> str:
+def _told(ticket: QueuedRun, said: Callable[[float], str]) -> str:
     if ticket.ahead:
         return f"Waiting: {ticket.ahead} run{'s' if ticket.ahead > 1 else ''} before this one"
     return said(ticket.share) if ticket.share else "Compiling and preparing"
@@ -61,7 +61,7 @@ def followed(
         return ticket.result()
     except (MeasureError, KernelError) as error:
         return str(error)
-    except Cancelled:
+    except MeasurementCancelled:
         return _STOPPED
     finally:
         ticket.give_up()

@@ -122,7 +122,7 @@ def open_scenario(scenario: Scenario) -> None:
 
 @callback
 def commit(**changes: Any) -> None:
-    """Change fields of the scenario (a callback); a change that is not allowed leaves it as it was, with the reason."""
+    """Change fields of the scenario (a callback); a change that is not allowed leaves it was, with the reason."""
     try:
         open_scenario(read(encode(current().with_(**changes))))
     except ScenarioError as error:

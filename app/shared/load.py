@@ -1,7 +1,7 @@
 """A load on a scenario as plain settings, and the instant answers to it: closed forms, else a small simulation. Pure.
 
 A request is what the scenario prices: its batch, at its lengths. Everything here is an estimate as good as the cost
-model; `Point.kind` and `Answer.kind` say whether a queue's law or a simulation made it.
+model; `LoadPoint.kind` and `Answer.kind` say whether a queue's law or a simulation made it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from engine.traffic import (
     Arrivals,
     Bursty,
     Capacity,
-    Chain,
-    Decoder,
+    DecoderServer,
     Demand,
     Deterministic,
     Diurnal,
@@ -33,9 +32,10 @@ from engine.traffic import (
     LoadReport,
     LogNormal,
     Poisson,
+    RequestTimeline,
     SiteFacts,
     Sla,
-    Timeline,
+    TandemQueue,
     Trace,
     TrafficError,
     Uniform,
@@ -58,8 +58,8 @@ __all__ = [
     "Answer",
     "Group",
     "Load",
-    "Point",
-    "Spot",
+    "LoadDetail",
+    "LoadPoint",
     "answer",
     "demand_of",
     "log_edges",
@@ -173,13 +173,13 @@ class Load:
             self.stream,
         )
 
-    def system(self) -> tuple[Chain | Decoder, Any, Any]:
+    def system(self) -> tuple[TandemQueue | DecoderServer, Any, Any]:
         """The queue the scenario would be, and the sizes and output lengths of its requests."""
         return self.serving.of(self.scenario)
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class LoadPoint:
     """One load on the curve; `figure` is what the agreement is about, with its interval where simulated. [s]"""
 
     qps: float
@@ -196,17 +196,17 @@ class Answer:
 
     capacity: Capacity
     headline: Headline
-    curve: tuple[Point, ...]
+    curve: tuple[LoadPoint, ...]
     kind: str  # the law's name, or "simulation"
     requests: int
 
 
-def requests_of(system: Chain | Decoder) -> int:
+def requests_of(system: TandemQueue | DecoderServer) -> int:
     """Requests of an answer at slider speed. [-]"""
-    return _QUICK_TOKENS if isinstance(system, Decoder) else _QUICK
+    return _QUICK_TOKENS if isinstance(system, DecoderServer) else _QUICK
 
 
-def _law(load: Load, system: Chain | Decoder, qps: float) -> Law | None:
+def _law(load: Load, system: TandemQueue | DecoderServer, qps: float) -> Law | None:
     if load.arrivals in ("day", "trace"):
         return None
     return instant(system, load.at(qps))
@@ -216,11 +216,11 @@ def _law_figure(law: Law, sla: Sla) -> float:
     return law.mean if sla.metric == "mean" else law.quantile(float(sla.metric[1:]) / 100)
 
 
-def point_of(report: LoadReport, sla: Sla) -> Point:
+def point_of(report: LoadReport, sla: Sla) -> LoadPoint:
     """A simulated load as a point of the curve."""
     figure, low, high = (sla.figure(report, side) for side in ("value", "low", "high"))
     tail = getattr(report, sla.time)
-    return Point(report.qps, figure, low, high, None if tail is None else tail.p50.value, report.use)
+    return LoadPoint(report.qps, figure, low, high, None if tail is None else tail.p50.value, report.use)
 
 
 def answer(load: Load, sla: Sla) -> Answer:
@@ -235,7 +235,9 @@ def answer(load: Load, sla: Sla) -> Answer:
         for qps in loads:
             law = _law(load, system, float(qps))
             assert law is not None
-            curve.append(Point(float(qps), _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, float(qps))))
+            curve.append(
+                LoadPoint(float(qps), _law_figure(law, sla), None, None, law.quantile(0.5), _use(top, float(qps)))
+            )
         return Answer(top, best, tuple(curve), law.name, 0)
     reports = latency_curve(
         system, load.at(1.0), sizes=sizes, outputs=outputs, points=_POINTS, low=_LOWEST, high=_HIGHEST, requests=n
@@ -244,7 +246,7 @@ def answer(load: Load, sla: Sla) -> Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Spot:
+class LoadDetail:
     """One load in full: figures, its distribution, and how busy everything is."""
 
     message: str | None  # why there is no steady state
@@ -261,37 +263,37 @@ def _use(top: Capacity, qps: float) -> dict[str, float]:
     return {name: min(1.0, seconds * qps) for name, seconds in top.busy_s.items()}
 
 
-def point(load: Load, sla: Sla, qps: float, top: Capacity) -> Spot:
+def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
     """The system at one load: by its law where it has one, else by a small simulation."""
     system, sizes, outputs = load.system()
     use = _use(top, qps)
     nothing = np.empty(0)
     if qps >= top.breaks_qps:
-        return Spot("overload", {}, nothing, nothing, use, 0.0, "")
+        return LoadDetail("overload", {}, nothing, nothing, use, 0.0, "")
     law = _law(load, system, qps)
     if law is not None:
         figures = {"mean": law.mean} | {f"p{q}": law.quantile(q / 100) for q in (50, 95, 99)}
         edges = log_edges(0.9 * law.quantile(0.001), law.quantile(0.9999))
         above = np.array([law.tail(float(t)) for t in edges])
-        return Spot(None, figures, edges, above[:-1] - above[1:], use, law.blocked, law.name)
+        return LoadDetail(None, figures, edges, above[:-1] - above[1:], use, law.blocked, law.name)
     report = simulate(
         system, load.at(qps), sizes=sizes, outputs=outputs, requests=requests_of(system), ceiling=top, keep_samples=True
     )
     return spot_of(report, sla)
 
 
-def spot_of(report: LoadReport, sla: Sla) -> Spot:
+def spot_of(report: LoadReport, sla: Sla) -> LoadDetail:
     """A simulated load in full; its histogram is always of the whole latency."""
     tail = getattr(report, sla.time)
     if tail is None or report.samples is None or report.samples.size == 0:
-        return Spot(
+        return LoadDetail(
             report.message, {}, np.empty(0), np.empty(0), report.use, report.dropped.value, "simulation", report
         )
     samples = report.samples
     edges = log_edges(0.9 * float(samples.min()), 1.1 * float(samples.max()))
     shares = np.histogram(samples, edges)[0] / samples.size
     figures = {name: getattr(tail, name).value for name in ("mean", "p50", "p95", "p99")}
-    return Spot(None, figures, edges, shares, report.use, report.dropped.value, "simulation", report)
+    return LoadDetail(None, figures, edges, shares, report.use, report.dropped.value, "simulation", report)
 
 
 def demand_of(site: Site, batch: int = 1) -> Demand:
@@ -336,7 +338,7 @@ def log_edges(low: float, high: float) -> NDArray[np.float64]:
     return np.geomspace(low, high, bins + 1)
 
 
-def window(load: Load, qps: float) -> Timeline:
+def window(load: Load, qps: float) -> RequestTimeline:
     """Forty requests on their way, after the queue has settled."""
     system, sizes, outputs = load.system()
     return timeline(system, load.at(qps), sizes=sizes, outputs=outputs, after=_SETTLED, show=_SHOWN)

@@ -7,9 +7,9 @@ import streamlit as st
 from app.shared import cached, link, parts
 from app.shared import formats as fmt
 from app.shared.figures import machine as machine_charts
-from app.shared.figures.heat import Axis, heat
-from app.shared.figures.machine import Bar, Part
-from engine.analyses.machine import Machine, generations
+from app.shared.figures.heat import ObjectiveAxis, heat
+from app.shared.figures.machine import Bar, PeakOfPart
+from engine.analyses.machine import MachineReport, generations
 from engine.scenario import encode
 from hardware_specs.schema import Device
 
@@ -24,7 +24,7 @@ def precisions(device: Device) -> None:
     found = generations(device)
     if not found:
         return
-    listed = [Part(g.name, [(d.format, d.flops_per_s) for d in g.held], g.printed) for g in found]
+    listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.held], g.printed) for g in found]
     mine = found[0]
     low, high = mine.held[0], mine.held[-1]
     answer = (
@@ -34,7 +34,7 @@ def precisions(device: Device) -> None:
         parts.figure(machine_charts.peaks(listed, parts.dark()), f"Peak by precision: {answer}.", "precisions")
 
 
-def _tiles(machine: Machine) -> None:
+def _tiles(machine: MachineReport) -> None:
     found = machine.tiles
     if found is None:
         return
@@ -42,7 +42,7 @@ def _tiles(machine: Machine) -> None:
     time = found.seconds[found.rows.index(side)][found.columns.index(lanes)]
     answer = f"{side} × {lanes} is as fast as any within 0.5%, {fmt.seconds(time)}, with the fewest DSP slices"
     known = [v for row in found.seconds for v in row if v is not None]
-    axis = Axis("Latency", "s", fmt.scale(known, "s"), True)
+    axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
         fig = heat(
             [str(v) for v in found.columns], [str(v) for v in found.rows], found.seconds,
@@ -53,7 +53,7 @@ def _tiles(machine: Machine) -> None:
         parts.figure(fig, f"Latency over the tile's knobs: {answer}.", "inside.tiles")
 
 
-def _fabric(machine: Machine) -> None:
+def _fabric(machine: MachineReport) -> None:
     rows = [
         Bar(use.name, use.share, f"{fmt.count(use.used)} of {fmt.count(use.available)}, {use.basis}",
             use.basis.startswith("printed"))
@@ -69,7 +69,7 @@ def _fabric(machine: Machine) -> None:
         parts.figure(fig, f"Fabric of {machine.device}: {answer}.", "inside.fabric")
 
 
-def _units(machine: Machine) -> None:
+def _units(machine: MachineReport) -> None:
     if not machine.units:
         return
     rows = [
@@ -84,7 +84,7 @@ def _units(machine: Machine) -> None:
         parts.figure(fig, f"Units: {answer}.", "inside.units")
 
 
-def _parts(machine: Machine) -> None:
+def _parts(machine: MachineReport) -> None:
     rows = [Bar(p.name, p.share, fmt.seconds(p.time_s)) for p in machine.parts if p.share >= _PART]
     answer = ", ".join(f"{row.name} {fmt.percent(row.share)}" for row in rows[:3])
     with parts.card("Latency by part", answer):
@@ -92,7 +92,7 @@ def _parts(machine: Machine) -> None:
         parts.figure(fig, f"Latency by part: {answer}.", "inside.parts")
 
 
-def _arithmetic(machine: Machine) -> None:
+def _arithmetic(machine: MachineReport) -> None:
     worst = max(machine.errors, key=lambda row: row.relative)
     with parts.card("Arithmetic", f"a small drawn network, run: {fmt.percent(worst.relative)} off at most"):
         for row in machine.errors:

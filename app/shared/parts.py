@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.controlled import controlled
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
@@ -110,7 +110,7 @@ def presets() -> None:
             heads,
             format_func=lambda id: PRESETS[id].pill,
             label_visibility="collapsed",
-            **drawn("w.preset", head, picked),
+            **controlled("w.preset", head, picked),
         )
         with st.popover("More"), st.container(width=300 if mobile() else 460):
             st.selectbox(
@@ -119,7 +119,7 @@ def presets() -> None:
                 index=None,
                 format_func=lambda id: f"{DOCUMENTS[PRESETS[id].document]} · {PRESETS[id].title}",
                 placeholder="Choose a preset",
-                **drawn("w.more", one, picked),
+                **controlled("w.more", one, picked),
             )
             if near and not found:
                 st.button(

@@ -13,7 +13,7 @@ from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 from hardware_specs.quantity import Quantity, SpecError, parse
 
-__all__ = ["Number", "Row", "assumed_price", "at_present", "overridable", "overridden", "quantities", "written"]
+__all__ = ["Row", "SpecNumber", "assumed_price", "at_present", "overridable", "overridden", "quantities", "written"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Number(Row):
+class SpecNumber(Row):
     """One number of a spec in SI too: `$` for money, no unit where it is a plain count.
 
     A unit that the catalog does not read (`beat` of a model's parameter) is a word beside a plain number.
@@ -49,17 +49,17 @@ def _where(quantity: Quantity) -> str:
     return f"{said} ({quantity.source})" if quantity.source else said
 
 
-def quantities(spec: BaseModel) -> list[Number]:
+def quantities(spec: BaseModel) -> list[SpecNumber]:
     """Every quantity of a spec, in the order of its schema."""
     return [_row(path, _label(path), q) for path, q in _walk(spec, ())]
 
 
-def _row(path: str, label: str, q: Quantity) -> Number:
+def _row(path: str, label: str, q: Quantity) -> SpecNumber:
     unit = {"1": "", "USD": "$"}.get(q.dimension, q.dimension)
     printed = str(q.value)
     if not isinstance(q.value, str) and ("e" in printed or abs(q.value) >= 1e4):  # a year keeps its four digits
         printed = fmt.decimal(q.value)
-    return Number(path, label, printed, q.basis, _where(q), q.si, unit)
+    return SpecNumber(path, label, printed, q.basis, _where(q), q.si, unit)
 
 
 def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
@@ -77,7 +77,7 @@ def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
             yield from _walk(value, (*path, str(getattr(value, "name", at))))
 
 
-def overridable(scenario: Scenario) -> list[Number]:
+def overridable(scenario: Scenario) -> list[SpecNumber]:
     """What a scenario may override: its devices, host, links and the constants of its device family's model."""
     return _rows(bind(scenario.with_(overrides={})))
 
@@ -87,8 +87,8 @@ def at_present(scenario: Scenario, path: str) -> float:
     return next(row.si for row in _rows(bind(scenario)) if row.path == path)
 
 
-def _rows(bound: Bound) -> list[Number]:
-    rows: list[Number] = []
+def _rows(bound: Bound) -> list[SpecNumber]:
+    rows: list[SpecNumber] = []
     many = len(bound.devices) > 1
     for at, device in enumerate(bound.devices):
         rows += _named(device, f"devices.{at}.", f"{device.name}: " if many else "")
@@ -99,11 +99,11 @@ def _rows(bound: Bound) -> list[Number]:
     for p in bound.family.parameters:
         value, unit = bound.family.model(bound.device, bound.model)[p.name], "" if p.unit == "1" else p.unit
         text = _amount(value, unit, fmt.digits4)
-        rows.append(Number(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, value, unit))
+        rows.append(SpecNumber(f"model.{p.name}", f"model: {_label(p.name)}", text, p.basis, p.note, value, unit))
     return rows
 
 
-def _named(spec: BaseModel, path: str, label: str) -> list[Number]:
+def _named(spec: BaseModel, path: str, label: str) -> list[SpecNumber]:
     """Quantities of one part of a system that a scenario may override; the year it came out is none of them."""
     rows = (row for row in quantities(spec) if row.path != "launched")
     return [replace(row, path=path + row.path, label=label + row.label) for row in rows]
@@ -130,7 +130,7 @@ def _prefixed(unit: str) -> bool:
         return False
 
 
-def written(row: Number, value: Any) -> str:
+def written(row: SpecNumber, value: Any) -> str:
     """A what-if value as people write it: as it was typed, else in the unit of the catalog's printed one."""
     if isinstance(value, str):
         return value

@@ -20,8 +20,8 @@ from model_zoo.ops import Dim, Graph, Op, Phase, dim
 
 __all__ = [
     "ELEMENT",
-    "Chain",
-    "Comparison",
+    "DepthFirstComparison",
+    "FusedChain",
     "chains",
     "compare",
     "depth_first",
@@ -41,7 +41,7 @@ ELEMENT = 4.0  # bytes of an activation: frameworks of the document's year run F
 
 
 @dataclass(frozen=True)
-class Chain:
+class FusedChain:
     """A group of operators that run as one.
 
     Attributes
@@ -74,14 +74,14 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DepthFirstComparison:
     """Both executions of a network on a device."""
 
     breadth_s: float
     depth_s: float
     breadth_bytes: float  # activations of the grouped operators
     depth_bytes: float
-    chains: tuple[Chain, ...]
+    chains: tuple[FusedChain, ...]
 
     @property
     def speedup(self) -> float:
@@ -241,7 +241,7 @@ def _channels(ops: Sequence[Op]) -> dict[str, float]:
     return found
 
 
-def chains(phase: Phase, cache: float) -> tuple[Chain, ...]:
+def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
     """Groups of a phase that run depth first within `cache` bytes of one core.
 
     A group whose single-row tile is too large even for one channel is left to breadth-first execution.
@@ -249,7 +249,7 @@ def chains(phase: Phase, cache: float) -> tuple[Chain, ...]:
     return tuple(chain for _, chain in _found(phase, cache))
 
 
-def _found(phase: Phase, cache: float) -> list[tuple[list[Op], Chain]]:
+def _found(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
     at = {op.name: op for op in phase.ops}
     readers: dict[str, set[str]] = {op.name: set() for op in phase.ops}
     for op in phase.ops:
@@ -263,7 +263,9 @@ def _found(phase: Phase, cache: float) -> list[tuple[list[Op], Chain]]:
             continue
         rows, channels, size, halo = tile
         before, read, written = _traffic(group, at, readers)
-        chain = Chain(tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo)
+        chain = FusedChain(
+            tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo
+        )
         if chain.after.coef < before.coef:
             found.append((group, chain))
     return found
@@ -334,7 +336,7 @@ def _cores(device: Device) -> float:
     return 1.0
 
 
-def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> Comparison:
+def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> DepthFirstComparison:
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
     Both run the same library for dense products. Frameworks of the document's year had grouped convolutions from oneDNN
@@ -345,7 +347,7 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> C
     breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
     unfolded = eager(plain)
     depth, found = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
-    return Comparison(
+    return DepthFirstComparison(
         breadth_s=seconds(device, graph, breadth, batch, format),
         depth_s=seconds(device, graph, depth, batch, format),
         breadth_bytes=sum(c.moved_bytes(batch)[0] for c in found),

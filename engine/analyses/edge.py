@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.analyses.depth_first import Comparison, compare
+from engine.analyses.depth_first import DepthFirstComparison, compare
 from engine.analyses.split import SplitPoint, split_points
 from engine.devices.smartnic import family
 from engine.plan.schemes import second_executor
@@ -75,7 +75,7 @@ def forwarding(device: Device, executors: int, sizes: Sequence[int] = PACKETS) -
     )
 
 
-def depth_first_of(scenario: Scenario) -> Comparison:
+def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
     """The scenario's network on its first device, breadth first under an eager framework against depth first."""
     bound = bind(scenario)
     if bound.device.kind not in _RUNS:

@@ -28,9 +28,9 @@ from hardware_specs.schema import Device
 __all__ = [
     "Error",
     "Generation",
-    "Machine",
-    "Part",
-    "TileMap",
+    "LatencyPart",
+    "MachineReport",
+    "TileLatencies",
     "Unit",
     "Use",
     "errors",
@@ -71,7 +71,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Part:
+class LatencyPart:
     """A part of a request's latency: a group of operators, synchronisation, or wires and starts. [s]"""
 
     name: str
@@ -80,7 +80,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class TileMap:
+class TileLatencies:
     """Latency of the scenario's request at every tile; None where a tile does not fit the part. [s]
 
     `best` takes the fewest slices of those as fast as the fastest within half a percent.
@@ -114,16 +114,16 @@ class Error:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineReport:
     """Everything this module finds about a scenario's device."""
 
     device: str
     timeline_of: str
     units: tuple[Unit, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[LatencyPart, ...]
     uses: tuple[Use, ...]
     errors: tuple[Error, ...]
-    tiles: TileMap | None
+    tiles: TileLatencies | None
     densities: tuple[Density, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def units(scenario: Scenario) -> tuple[Unit, ...]:
     return tuple(Unit(name, time, end - time) for name, time in busy.items())
 
 
-def parts(scenario: Scenario) -> tuple[Part, ...]:
+def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
     """Where a request's latency goes by group of operators, largest first; it adds up to all of it. [s]"""
     _known(scenario)
     report = evaluate(scenario)
@@ -174,7 +174,7 @@ def parts(scenario: Scenario) -> tuple[Part, ...]:
         name = "synchronisation" if row.name.startswith("ring sync") else row.name
         times[name] = times.get(name, 0.0) + row.time_s
     ranked = sorted(times.items(), key=lambda item: -item[1])
-    return tuple(Part(name, time, time / report.latency_s) for name, time in ranked)
+    return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in ranked)
 
 
 def uses(scenario: Scenario) -> tuple[Use, ...]:
@@ -209,7 +209,7 @@ def uses(scenario: Scenario) -> tuple[Use, ...]:
 
 
 @lru_cache(maxsize=64)
-def _tiles(token: str) -> TileMap:
+def _tiles(token: str) -> TileLatencies:
     scenario = decode(token)
     bound = bind(scenario)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
@@ -222,7 +222,7 @@ def _tiles(token: str) -> TileMap:
             continue  # more slices than the part has
     best, slices = _best_of(bound, found)
     table = tuple(tuple(found.get((r, c)) for c in columns) for r in rows)
-    return TileMap(tuple(k.name for k in knobs), rows, columns, table, best, slices, _tile(scenario, bound))
+    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, _tile(scenario, bound))
 
 
 def _best_of(bound: Bound, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
@@ -242,7 +242,7 @@ def best_tile(scenario: Scenario, costs: Mapping[tuple[int, int], float]) -> tup
     return _best_of(bound, costs) if bound.device.dfx is not None and costs else None
 
 
-def tile_map(scenario: Scenario) -> TileMap | None:
+def tile_map(scenario: Scenario) -> TileLatencies | None:
     """Latency over the two knobs of the tile; None where the machine has none."""
     bound = _known(scenario)
     return _tiles(encode(scenario)) if bound.device.dfx is not None else None
@@ -300,11 +300,11 @@ def _logic(device: Device) -> float:
     return device.fpga.alm.si
 
 
-def machine(scenario: Scenario) -> Machine:
+def machine(scenario: Scenario) -> MachineReport:
     """All of it."""
     device = _known(scenario).device
     shown = evaluate(scenario).timeline_of
-    return Machine(
+    return MachineReport(
         device.name,
         shown,
         units(scenario),

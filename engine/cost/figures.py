@@ -24,8 +24,8 @@ __all__ = [
     "exchange_points",
     "exchange_s",
     "exchange_wait_s",
-    "settle_money",
-    "settle_times",
+    "money_figures",
+    "time_figures",
 ]
 
 N = len(RESOURCES)
@@ -116,7 +116,7 @@ class Layout:
         return self.metrics + COLUMNS
 
     def facts(self) -> tuple[np.ndarray, ...]:
-        """The fixed facts as arrays, in the order that `settle_times` takes them."""
+        """The fixed facts as arrays, in the order that `time_figures` takes them."""
         shape = (self.runs, len(self.copies), len(self.wire_of))
         where = (
             self.others, self.passes, self.fixed, self.hops, self.globals, self.scratch, self.metrics,
@@ -266,7 +266,7 @@ def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, c
 
 
 @kernel
-def settle_times(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden, shares):
+def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden, shares):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
@@ -341,7 +341,7 @@ def _costs(rate, power, price, years, utilisation, pue, kwh, per_million, n):
 
 
 @kernel
-def settle_money(rows, n, where):
+def money_figures(rows, n, where):
     """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published."""
     glob, metrics = where[4], where[6]
     rate, power, price = rows[metrics + RATE], rows[glob + POWER], rows[glob + PRICE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.cost.figures import POWER, settle_money
+from engine.cost.figures import POWER, money_figures
 from engine.cost.schedule import Schedule
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound
@@ -104,5 +104,5 @@ def account(bound: Bound, plan: Plan, times: Schedule) -> Account:
     rows, first = times.rows, times.layout.globals + POWER
     known = (math.nan if value is None else value for value in (power, price))
     rows[first : first + 6, 0] = (*known, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh)
-    settle_money(rows, 1, times.layout.facts()[1])
+    money_figures(rows, 1, times.layout.facts()[1])
     return Account(power, price, (*drawn, *bought))

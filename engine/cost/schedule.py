@@ -18,7 +18,7 @@ from engine.cost.figures import (
     column_sums,
     exchange_s,
     exchange_wait_s,
-    settle_times,
+    time_figures,
 )
 from engine.devices import family
 from engine.devices.common.column import largest
@@ -30,14 +30,30 @@ from engine.scenario.formats import activation_bytes
 from model_zoo.ops import Op, Phase
 
 __all__ = [
-    "Collective", "Priced", "Run", "Schedule", "by_resource", "collectives", "exchange", "exchange_issue",
-    "exchange_latency", "exchange_rate", "exchange_start", "exchange_wire", "globals_of", "hop_terms", "job_of",
-    "layout_of", "price_stage", "schedule", "wire_time",
+    "Collective",
+    "PhaseRun",
+    "Priced",
+    "Schedule",
+    "by_resource",
+    "collectives",
+    "exchange",
+    "exchange_issue",
+    "exchange_latency",
+    "exchange_rate",
+    "exchange_start",
+    "exchange_wire",
+    "globals_of",
+    "hop_terms",
+    "job_of",
+    "layout_of",
+    "price_stage",
+    "schedule",
+    "wire_time",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Run:
+class PhaseRun:
     """One phase of one stage: its job, the cost of a pass, and how many passes a request makes."""
 
     job: Job
@@ -51,7 +67,7 @@ class Priced:
 
     stage: Stage
     family: DeviceFamily
-    runs: tuple[Run, ...]
+    runs: tuple[PhaseRun, ...]
     fixed: tuple[tuple[str, str, float], ...]  # once a request
     fits: tuple[Fit, ...]
     time_s: float = 0.0  # within one request, set when the plan is settled
@@ -241,7 +257,7 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
         if not runs:
             fits = fam.place(job)
             fixed = fam.request(job) if fam.request else ()
-        runs.append(Run(job, cost, passes))
+        runs.append(PhaseRun(job, cost, passes))
     return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fits))
 
 
@@ -285,7 +301,7 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
         values = (hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop))
         rows[layout.hops + 5 * h : layout.hops + 5 * h + 5, 0] = values
     rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
-    settle_times(rows, 1, *layout.facts())
+    time_figures(rows, 1, *layout.facts())
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]
     return Schedule(
         tuple(replace(stage, time_s=float(t)) for stage, t in zip(priced, stage_s, strict=True)),

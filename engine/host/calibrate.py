@@ -20,10 +20,10 @@ import yaml
 
 from engine.host.files import beside
 from engine.host.measure.cases import MeasureError
-from engine.host.profile import Habits, habits
+from engine.host.profile import HostProfile, habits
 from engine.kernels.ir.conv import BLOCK_VECTORS, tile_rows
 from engine.kernels.ir.microkernel import NC
-from engine.kernels.probe import Prober, Roofline
+from engine.kernels.probe import MeasuredRoofline, Prober
 from engine.scenario.token import ScenarioError
 from hardware_specs.catalog import user_root
 from hardware_specs.schema import Device
@@ -50,7 +50,7 @@ def _memory_bytes() -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def device_of(roofline: Roofline, found: Habits) -> Device:
+def device_of(roofline: MeasuredRoofline, found: HostProfile) -> Device:
     """The host as a spec: every figure measured by the probe, or said to be an assumption."""
     cores = roofline.threads
 
@@ -194,7 +194,7 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
     return path
 
 
-def seen() -> tuple[Roofline, Habits]:
+def seen() -> tuple[MeasuredRoofline, HostProfile]:
     """Roofs and habits of this host, about two seconds once compiled. A measurement.
 
     The roofs are taken before and after the habits and of the two each figure keeps the better one: others share the
@@ -206,7 +206,7 @@ def seen() -> tuple[Roofline, Habits]:
     return _better(first, prober.roofline(2)), found
 
 
-def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]:
+def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, HostProfile]:
     """Probe the host and write it into a catalog folder. A measurement."""
     _folder(root)
     roofline, found = seen()
@@ -215,12 +215,12 @@ def calibrate(root: Path | None = None) -> tuple[Device, Path, Roofline, Habits]
 
 
 @cache
-def host() -> tuple[Roofline, Habits]:
+def host() -> tuple[MeasuredRoofline, HostProfile]:
     """Roofs and habits of this host, taken once a process; nothing is written. A measurement."""
     return seen()
 
 
-def _better(a: Roofline, b: Roofline) -> Roofline:
+def _better(a: MeasuredRoofline, b: MeasuredRoofline) -> MeasuredRoofline:
     """Higher rates and shorter times of two probes."""
     rates = ("fp32", "int8", "l1", "l2", "l3", "dram", "dram_all", "triad", "gather")
     kept: dict[str, Any] = {name: max(getattr(a, name), getattr(b, name)) for name in rates}

@@ -13,10 +13,10 @@ from engine.host.measure.movement import hash_fields
 from engine.host.measure.operators import binary, convolve, lookup, normalise, pointwise, pool, recurrent, soft
 from engine.kernels.jit import kernel
 from engine.kernels.operators.gemv import gemv
-from engine.kernels.probe import Prober, Roofline, compute_peak, stream_read
+from engine.kernels.probe import MeasuredRoofline, Prober, compute_peak, stream_read
 from engine.kernels.timing import sample
 
-__all__ = ["Habits", "habits"]
+__all__ = ["HostProfile", "habits"]
 
 _SPIN_STEPS = 200_000
 _STRAND = 0.012  # seconds spent on each small operator
@@ -33,7 +33,7 @@ def _spin(steps, seed):
 
 
 @dataclass(frozen=True)
-class Habits:
+class HostProfile:
     """What this host's operators make of its roofs; one thread. A measurement.
 
     Attributes
@@ -74,7 +74,7 @@ class Habits:
     far_stream: float
 
 
-def _last_level(roofline: Roofline) -> float:
+def _last_level(roofline: MeasuredRoofline) -> float:
     """Largest eighth of the last-level cache that reads nearer its rate than DRAM's. [B]"""
     middle = (roofline.l3 * roofline.dram) ** 0.5
     for eighths in (8, 6, 4, 3, 2):
@@ -113,7 +113,7 @@ def _calls() -> tuple[float, float, float]:
     return call, window, step
 
 
-def _streams(roofline: Roofline, prober: Prober) -> tuple[float, float]:
+def _streams(roofline: MeasuredRoofline, prober: Prober) -> tuple[float, float]:
     """Weights past one vector: their rate from the last-level cache over that of reading [-], and from DRAM [B/s]."""
     near = (product(1, 2048, 1024, "fp32", 1), recurrent("lstm", 1, 400, 600, 1))
     x = noise(4096)
@@ -124,7 +124,7 @@ def _streams(roofline: Roofline, prober: Prober) -> tuple[float, float]:
     return min(1.0, rate / prober.near("l3", 3)), min(far.nbytes / spent, roofline.dram)
 
 
-def _exposed(spent: float, roofline: Roofline) -> float:
+def _exposed(spent: float, roofline: MeasuredRoofline) -> float:
     """Time a convolution waits for rows from the last-level cache, over the time they take to be read. [-]
 
     Sixteen times the pixels of one that lies in L2 take more than sixteen times as long, but for ``spent``, a call.
@@ -134,7 +134,7 @@ def _exposed(spent: float, roofline: Roofline) -> float:
     return min(2.0, max(0.0, (far - 16.0 * near) * roofline.l3 / moved))
 
 
-def habits(roofline: Roofline, prober: Prober) -> Habits:
+def habits(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
     """Time a few small operators: about a second once they are compiled."""
     clock = 4.0 * _SPIN_STEPS / sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
     gemm = min(1.0, max(_share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))
@@ -163,7 +163,7 @@ def habits(roofline: Roofline, prober: Prober) -> Habits:
     )
     bits = binary(16, 4096, 4096, 1)
     near, far = _streams(roofline, prober)
-    return Habits(
+    return HostProfile(
         clock=clock,
         gemm=gemm,
         short_row=short,

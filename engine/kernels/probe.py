@@ -25,8 +25,16 @@ from engine.kernels.operators.gemm import aligned, gemm_s32, pack_s8
 from engine.kernels.threads.ranges import require
 
 __all__ = [
-    "CacheSizes", "Prober", "Roofline", "cache_sizes", "compute_peak", "copy_once", "peak_call",
-    "probe", "read_once", "stream_read",
+    "CacheSizes",
+    "MeasuredRoofline",
+    "Prober",
+    "cache_sizes",
+    "compute_peak",
+    "copy_once",
+    "peak_call",
+    "probe",
+    "read_once",
+    "stream_read",
 ]  # fmt: skip
 
 _ROUNDS = 5
@@ -44,7 +52,7 @@ class CacheSizes:
 
 
 @dataclass(frozen=True)
-class Roofline:
+class MeasuredRoofline:
     """What this host was seen to do; rates of one thread, ``*_all`` of the whole pool.
 
     ``flops`` counts a multiply and an add as two. ``triad`` counts 12 B per element (two reads, one write, no
@@ -291,7 +299,7 @@ class Prober:
         size = {"l1": self.caches.l1 // 2, "l2": self.caches.l2 // 2}.get(level)
         return stream_read(size or min(self.caches.l3 // 2, 4 * self.caches.l2), 0.02 if size else 0.01, 1, rounds)
 
-    def roofline(self, rounds: int = _ROUNDS) -> Roofline:
+    def roofline(self, rounds: int = _ROUNDS) -> MeasuredRoofline:
         """Every figure, the best of ``rounds`` rounds of about 10 ms each. A measurement."""
         threads = jit.pool_size()
         a, b, c = np.array_split(self.words.view(np.float32)[: self.words.size // 3 * 3], 3)
@@ -301,7 +309,7 @@ class Prober:
         def all_threads() -> None:
             deque(jit.run_chunks(lambda pair: _nothing(*pair, empty, empty, empty), edges), maxlen=0)
 
-        return Roofline(
+        return MeasuredRoofline(
             isa=jit.isa(),
             threads=threads,
             caches=self.caches,
@@ -321,6 +329,6 @@ class Prober:
         )
 
 
-def probe() -> Roofline:
+def probe() -> MeasuredRoofline:
     """Probe this host once: under a second once the probes are compiled. A measurement."""
     return Prober().roofline()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Cancelled", "Clock", "Progress", "Spread", "clock_for", "sample"]
+__all__ = ["Clock", "MeasurementCancelled", "Progress", "Spread", "clock_for", "sample"]
 
 Clock = Callable[[], float]
 Progress = Callable[[int, int], bool | None]
@@ -17,7 +17,7 @@ Progress = Callable[[int, int], bool | None]
 _SHORT_S = 2e-4  # a sample shorter than this repeats the call: the clock itself costs about a microsecond
 
 
-class Cancelled(Exception):
+class MeasurementCancelled(Exception):
     """The caller asked to stop; nothing was measured."""
 
 
@@ -74,5 +74,5 @@ def sample(
             action()
         found.append((clock() - started) / count)
         if progress is not None and progress(len(found), repeats) is False:
-            raise Cancelled
+            raise MeasurementCancelled
     return Spread(tuple(found))

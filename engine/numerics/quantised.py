@@ -17,14 +17,14 @@ from engine.kernels.operators.halfprec import NarrowWeights, gemm_bf16, gemm_hal
 from engine.kernels.operators.quantise import quantise
 from engine.numerics.formats import NumericsError
 
-__all__ = ["LAYER_FORMATS", "TABLE_FORMATS", "Layer", "Tables"]
+__all__ = ["LAYER_FORMATS", "TABLE_FORMATS", "QuantisedLayer", "QuantisedTables"]
 
 LAYER_FORMATS = ("int8", "bf16", "fp16", "fp32")
 TABLE_FORMATS = ("int4", "int8", "fp16", "fp32")
 _CODES = 255
 
 
-class Layer:
+class QuantisedLayer:
     """A product with stored weights ``[inputs, outputs]`` and a bias, runnable in every format of `LAYER_FORMATS`."""
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
@@ -76,7 +76,7 @@ class Layer:
         return sums * (step * scale) + self.bias
 
 
-class Tables:
+class QuantisedTables:
     """Embedding tables ``[tables, rows, width]`` whose looked-up rows are summed, each in one of `TABLE_FORMATS`."""
 
     def __init__(self, values: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.numerics.quantised import Layer, Tables
+from engine.numerics.quantised import QuantisedLayer, QuantisedTables
 
 __all__ = ["Classifier", "Data", "Encoder", "Recommender", "classifier", "encoder", "recommender"]
 
@@ -37,7 +37,7 @@ class Recommender:
 
     bottom, top = ("bottom1", "bottom2", "bottom3"), ("top1", "top2", "top3", "top4")
 
-    def __init__(self, layers: dict[str, Layer], tables: Tables) -> None:
+    def __init__(self, layers: dict[str, QuantisedLayer], tables: QuantisedTables) -> None:
         self.layers, self.tables = layers, tables
         self.bags = tuple(f"table{t + 1}" for t in range(tables.values.shape[0]))
         self.names = (*self.bags, *self.bottom, *self.top)
@@ -73,7 +73,9 @@ class Encoder:
 
     names = ("query", "key", "value", "attention-out", "fc1", "fc2")
 
-    def __init__(self, stacks: list[dict[str, Layer]], vocabulary: np.ndarray, heads: int, gains: np.ndarray) -> None:
+    def __init__(
+        self, stacks: list[dict[str, QuantisedLayer]], vocabulary: np.ndarray, heads: int, gains: np.ndarray
+    ) -> None:
         self.stacks, self.vocabulary, self.heads, self.gains = stacks, vocabulary, heads, gains
 
     def _norm(self, x: np.ndarray) -> np.ndarray:
@@ -89,7 +91,7 @@ class Encoder:
 
         for stack in self.stacks:
 
-            def apply(name: str, value: np.ndarray, stack: dict[str, Layer] = stack) -> np.ndarray:
+            def apply(name: str, value: np.ndarray, stack: dict[str, QuantisedLayer] = stack) -> np.ndarray:
                 if seen is not None:
                     seen.setdefault(name, value)
                 return stack[name].run(value, plan.get(name, "fp32"))
@@ -112,7 +114,7 @@ class Classifier:
 
     names = ("fc1", "fc2", "fc3")
 
-    def __init__(self, layers: dict[str, Layer]) -> None:
+    def __init__(self, layers: dict[str, QuantisedLayer]) -> None:
         self.layers = layers
 
     def run(self, data: Data, plan: Plan, seen: dict[str, np.ndarray] | None = None) -> np.ndarray:
@@ -228,9 +230,9 @@ def recommender(items: int = 30_000, steps: int = 300, rows: int = 512) -> tuple
         vectors = (square + square.transpose(0, 2, 1)) @ joined
         _back(values, bottom, below, vectors[:, 0] + g[:, len(low[0]) :], True, gradients)
         adam.update(gradients | {"tables": _scattered(index, vectors[:, 1:])})
-    layers = {name: Layer(values[f"{name}.w"], values[f"{name}.b"]) for name in (*bottom, *top)}
+    layers = {name: QuantisedLayer(values[f"{name}.w"], values[f"{name}.b"]) for name in (*bottom, *top)}
     splits = {name: _clicks(rng, items, truth) for name in ("tuning", "held_out", "untouched")}
-    return Recommender(layers, Tables(values["tables"])), splits
+    return Recommender(layers, QuantisedTables(values["tables"])), splits
 
 
 @lru_cache(maxsize=1)
@@ -257,7 +259,7 @@ def classifier(items: int = 4_000, steps: int = 300, rows: int = 256) -> tuple[C
         gradients: dict[str, np.ndarray] = {}
         _back(values, names, seen, (g / rows).astype(np.float32), False, gradients)
         adam.update(gradients)
-    layers = {name: Layer(values[f"{name}.w"], values[f"{name}.b"]) for name in names}
+    layers = {name: QuantisedLayer(values[f"{name}.w"], values[f"{name}.b"]) for name in names}
     return Classifier(layers), {name: draw(items) for name in ("tuning", "held_out", "untouched")}
 
 
@@ -270,7 +272,7 @@ def encoder(sentences: int = 48) -> tuple[Encoder, dict[str, Data]]:
               "attention-out": (hidden, hidden), "fc1": (hidden, ffn), "fc2": (ffn, hidden)}  # fmt: skip
     stacks = [
         {
-            name: Layer(rng.standard_normal(shape) / np.sqrt(shape[0]), 0.02 * rng.standard_normal(shape[1]))
+            name: QuantisedLayer(rng.standard_normal(shape) / np.sqrt(shape[0]), 0.02 * rng.standard_normal(shape[1]))
             for name, shape in shapes.items()
         }
         for _ in range(depth)

@@ -16,7 +16,7 @@ from engine.numerics.formats import FORMATS, Format, Integer, NumericsError, Sha
 from engine.numerics.metrics import cosine, max_abs, sqnr_db
 from engine.numerics.mixed import DenseNetwork, MixedPlan, search
 
-__all__ = ["LADDERS", "TENSORS", "Point", "Stored", "network", "plan", "points", "stored", "tensor"]
+__all__ = ["LADDERS", "TENSORS", "FormatLoss", "Stored", "network", "plan", "points", "stored", "tensor"]
 
 TENSORS: dict[str, str] = {
     "normal": "Weights, bell-shaped",
@@ -38,7 +38,7 @@ _INPUTS = 128
 
 
 @dataclass(frozen=True)
-class Point:
+class FormatLoss:
     """A format on a tensor: stored bits of a value, scales included, and the error it leaves."""
 
     format: str
@@ -55,7 +55,7 @@ class Stored:
 
     before: np.ndarray
     after: np.ndarray
-    point: Point
+    point: FormatLoss
 
 
 @lru_cache(maxsize=16)
@@ -93,14 +93,14 @@ def _candidates() -> dict[str, tuple[str, Format]]:
     )
 
 
-def _point(label: str, family: str, format: Format, x: np.ndarray) -> Point:
+def _point(label: str, family: str, format: Format, x: np.ndarray) -> FormatLoss:
     after = format.apply(x)
     bits = format.storage_bits(x.shape) / x.size
-    return Point(label, family, bits, sqnr_db(x, after), cosine(x, after), max_abs(x, after))
+    return FormatLoss(label, family, bits, sqnr_db(x, after), cosine(x, after), max_abs(x, after))
 
 
 @lru_cache(maxsize=16)
-def points(name: str) -> tuple[Point, ...]:
+def points(name: str) -> tuple[FormatLoss, ...]:
     """Every candidate format on a tensor, fewest bits first."""
     x = tensor(name)
     found = [_point(label, family, format, x) for label, (family, format) in _candidates().items()]

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.kernels.timing import Cancelled, Progress, Spread, clock_for, sample
+from engine.kernels.timing import MeasurementCancelled, Progress, Spread, clock_for, sample
 from engine.numerics.binary_mlp import digits, float_classes, thermometer, train_binary, train_float
 from engine.numerics.criteo import clicks
 from engine.numerics.formats import NumericsError
@@ -85,7 +85,7 @@ def _model(rows: int) -> WideDeep:
 
 def _told(progress: Progress | None, done: int, of: int) -> None:
     if progress is not None and progress(done, of) is False:
-        raise Cancelled
+        raise MeasurementCancelled
 
 
 def wide_deep_study(

@@ -20,7 +20,7 @@ from engine.numerics.mixed import MixedPlan, profile, search
 from engine.numerics.small_models import Data, classifier, encoder, recommender
 from engine.scenario import Scenario
 
-__all__ = ["STUDIES", "Found", "Study", "in_scenario", "study"]
+__all__ = ["STUDIES", "Study", "WorkflowResult", "in_scenario", "study"]
 
 _ROWS = 2048  # rows of a timed product, items of timed lookups
 _TABLES = ("int4", "int8", "fp16")
@@ -70,7 +70,7 @@ STUDIES: dict[str, Study] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class WorkflowResult:
     """The plan a study ended with, and its loss on data that no step of the search has seen."""
 
     name: str
@@ -86,7 +86,7 @@ class Found:
         return self.plan.met and self.untouched_loss <= self.bound
 
 
-def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: int = 5) -> Found:
+def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: int = 5) -> WorkflowResult:
     """Run a study; NumericsError in one sentence for a name or a bound that is none.
 
     Parameters
@@ -129,7 +129,7 @@ def study(name: str, bound: float | None = None, wide: str = "fp16", repeats: in
     kept = {op: wide for op, format in plan.precision.items() if not op.startswith("table") and format != "int8"}
     bits = [_BITS[format] for op, format in plan.precision.items() if op.startswith("table")]
     mean = sum(bits) / len(bits) if bits else None
-    return Found(name, plan, bound, loss(plan.precision, "untouched"), kept, mean)
+    return WorkflowResult(name, plan, bound, loss(plan.precision, "untouched"), kept, mean)
 
 
 def _times(model: Any, op: str, x: np.ndarray, ladder: tuple[str, ...], repeats: int) -> dict[str, float]:
@@ -148,7 +148,7 @@ def _all(layers: list[Any], x: np.ndarray, format: str) -> None:
         layer.run(x, format)
 
 
-def in_scenario(found: Found, scenario: Scenario) -> Scenario:
+def in_scenario(found: WorkflowResult, scenario: Scenario) -> Scenario:
     """The scenario in INT8 with the layers and tables as the plan has them; ScenarioError where it has none of them."""
     changed = scenario.with_(precision="int8", layers=found.layers)
     if found.table_bits is None:

@@ -16,7 +16,7 @@ import numpy as np
 from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import Layer, core_record, time_program, vector_lanes
+from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
 from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.family import peak as core_peak
 from engine.devices.dfx.tiling import CANDIDATES, Choice, best, dsp_slices, ties
@@ -185,7 +185,7 @@ def tiles() -> tuple[Choice, ...]:
     """Multi-head attention of one layer of GPT-2 1.5B at full context, and DSP slices, for every tile of the knobs."""
     device, core = _core()
     model = family("dfx").model(device)
-    layer = Layer.of(default_zoo().graph("gpt2-1.5b").phases[0])
+    layer = LayerSizes.of(default_zoo().graph("gpt2-1.5b").phases[0])
     rows = [isa.ROLES.index(name) for name in ("scores", "softmax", "context")]
     found = []
     for tile in itertools.product(TILE_SIDES, TILE_SIDES):

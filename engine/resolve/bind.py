@@ -17,7 +17,7 @@ from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import Quantity, SpecError, parse
 from hardware_specs.schema import Device, Link, LinkUse, System
 from model_zoo.catalog import Zoo, default_zoo
-from model_zoo.families.family import Family
+from model_zoo.families.family import NetworkFamily
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
@@ -174,7 +174,7 @@ def _parameter(shown: str, name: str, value: str | float, device: Device) -> flo
     raise ScenarioError(f"{shown} = {value[:40]!r}: a model parameter is a plain number in SI{also}")
 
 
-def _params(scenario: Scenario, entry: Family) -> dict[str, Any]:
+def _params(scenario: Scenario, entry: NetworkFamily) -> dict[str, Any]:
     """Workload parameters the scenario turns, checked against what the family lets a user turn."""
     for name, value in scenario.params.items():
         if name not in entry.adjustable:

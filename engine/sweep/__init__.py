@@ -42,13 +42,36 @@ from engine.sweep.inverse import Inverse, inverse
 from engine.sweep.pricing.blocks import TABLE_LIMIT, figures_of, price, table_rows
 from engine.sweep.pricing.chunk import Mismatch
 from engine.sweep.result import Front, SweepResult, write_rows
-from engine.sweep.run import Cancelled, sweep
-from engine.sweep.sensitivity import Swing, knobs_of, sensitivity
+from engine.sweep.run import SweepCancelled, sweep
+from engine.sweep.sensitivity import Sensitivity, knobs_of, sensitivity
 from engine.sweep.space import Axis, Space, space_of
 from engine.sweep.tiles import TileTable, tile_table
 
 __all__ = [
-    "FIGURES", "TABLE_LIMIT", "Attribution", "Axis", "Cancelled", "Front", "Inverse", "Limit", "Mismatch",
-    "Objective", "Space", "SweepResult", "Swing", "TileTable", "attribute", "figures_of", "inverse", "knobs_of",
-    "objectives_of", "price", "sensitivity", "space_of", "sweep", "table_rows", "tile_table", "write_rows",
+    "FIGURES",
+    "TABLE_LIMIT",
+    "Attribution",
+    "Axis",
+    "Front",
+    "Inverse",
+    "Limit",
+    "Mismatch",
+    "Objective",
+    "Sensitivity",
+    "Space",
+    "SweepCancelled",
+    "SweepResult",
+    "TileTable",
+    "attribute",
+    "figures_of",
+    "inverse",
+    "knobs_of",
+    "objectives_of",
+    "price",
+    "sensitivity",
+    "space_of",
+    "sweep",
+    "table_rows",
+    "tile_table",
+    "write_rows",
 ]  # fmt: skip

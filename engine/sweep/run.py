@@ -19,15 +19,23 @@ from engine.kernels.jit import pool_size, run_chunks
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
 from engine.sweep.goals import FIGURES
-from engine.sweep.pricing.blocks import Block, Programs, figures_of
-from engine.sweep.pricing.chunk import Found, Known, Mismatch, Wish, killers_of, search, search_shared
+from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
+from engine.sweep.pricing.chunk import (
+    ChunkHints,
+    ChunkRequest,
+    ChunkResult,
+    Mismatch,
+    killers_of,
+    search,
+    search_shared,
+)
 from engine.sweep.result import BINS, Counts, Front, SweepResult
 from engine.sweep.space import Space, space_of
 from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["CLOUD", "Cancelled", "sweep"]
+__all__ = ["CLOUD", "SweepCancelled", "sweep"]
 
 CLOUD = 3000
 CHUNK = 1 << 17  # milliseconds of work: handing it out and taking it in costs a tenth of one
@@ -36,7 +44,7 @@ FRONT_LIMIT = 2_000_000
 _NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never reached; it can't run
 
 
-class Cancelled(RuntimeError):
+class SweepCancelled(RuntimeError):
     """The sweep was cancelled by its caller; `result` covers the designs that were done."""
 
     result: SweepResult | None = None
@@ -52,11 +60,11 @@ class _Archive:
         self.top = top
 
     @property
-    def known(self) -> Known:
+    def known(self) -> ChunkHints:
         """What spares the next chunk work."""
-        return Known(self.killers, self.top.limit)
+        return ChunkHints(self.killers, self.top.limit)
 
-    def take(self, found: Found) -> None:
+    def take(self, found: ChunkResult) -> None:
         """Adds a chunk's candidates."""
         self.top.take(found.top_number, found.top_values)
         if not len(found.number):
@@ -102,7 +110,7 @@ def sweep(
     progress : called with (designs done, designs in all) after each chunk, from the calling thread.
     preparing : called with (entries made, entries in all) of each table that the designs are priced from, as it is
         made, from the calling thread. Small tables come and go; one of a costly model takes longer than the designs.
-    cancelled : asked before each chunk and each entry; True ends the sweep with `Cancelled`.
+    cancelled : asked before each chunk and each entry; True ends the sweep with `SweepCancelled`.
     cloud : designs drawn evenly from the space, with all their figures.
     top : designs kept with the best first objective, of equal ones the lowest numbers.
     check : designs, the front's first among them, that are evaluated one by one and must give the same bits.
@@ -114,11 +122,11 @@ def sweep(
     began = time.perf_counter()
     space = space_of(space).within(catalog, zoo)
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
-    wish = Wish(space.objectives, space.limits, space.fits, wanted, bins, top)
+    wish = ChunkRequest(space.objectives, space.limits, space.fits, wanted, bins, top)
 
     def beat(at: int, of: int) -> None:
         if cancelled is not None and cancelled():
-            raise Cancelled
+            raise SweepCancelled
         if preparing is not None:
             preparing(at, of)
 
@@ -147,16 +155,16 @@ def sweep(
                 step = chunk if block.program is None else min(chunk, block.program.chunk)
                 for lo in range(0, block.size, step):
                     if cancelled is not None and cancelled():
-                        raise Cancelled
+                        raise SweepCancelled
                     hi = min(lo + step, block.size)
                     some = slice(*np.searchsorted(inside, (lo, hi)))
                     drawn.append(mine[some])
                     own = (token, block.digits) if remote and block.program is not None else (block,)
                     yield *own, lo, hi, inside[some]
-        except Cancelled:  # what was handed out is still waited for
+        except SweepCancelled:  # what was handed out is still waited for
             halted = True
 
-    def work(task: tuple[Any, ...]) -> Found:
+    def work(task: tuple[Any, ...]) -> ChunkResult:
         return search(*task, wish, archive.known)
 
     drawn: deque[np.ndarray] = deque()
@@ -177,9 +185,9 @@ def sweep(
             points[:, mine], state[mine] = values, np.where(bad, _REFUSED, unfit)
         if progress is not None:
             progress(counts.done, space.size)
-    stopped: Cancelled | None = None
+    stopped: SweepCancelled | None = None
     if halted:
-        stopped = Cancelled(f"cancelled after {counts.done} of {space.size} designs")
+        stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
         done = state != _NOT_DRAWN
         picks, points, state = picks[done], points[:, done], state[done]
     front = _front(space, archive, programs)
@@ -204,17 +212,17 @@ def _threads(executor: Executor) -> bool:
 class _Sender:
     """Submits a chunk to another process with the killers known by then."""
 
-    def __init__(self, executor: Executor, wish: Wish, archive: _Archive) -> None:
+    def __init__(self, executor: Executor, wish: ChunkRequest, archive: _Archive) -> None:
         self.executor, self.wish, self.archive = executor, wish, archive
 
     def submit(self, _: Any, task: tuple[Any, ...]) -> Any:
-        if isinstance(task[0], Block):  # refused as a whole
+        if isinstance(task[0], DesignBlock):  # refused as a whole
             bare = replace(task[0], sentences=())
             return self.executor.submit(search, bare, *task[1:], self.wish, self.archive.known)
         return self.executor.submit(search_shared, *task, self.wish, self.archive.known)
 
 
-def _remote(executor: Executor, tasks: Iterator[Any], wish: Wish, archive: _Archive) -> Iterator[Found]:
+def _remote(executor: Executor, tasks: Iterator[Any], wish: ChunkRequest, archive: _Archive) -> Iterator[ChunkResult]:
     sender: Any = _Sender(executor, wish, archive)
     return run_chunks(sender.submit, tasks, sender)
 
@@ -228,7 +236,7 @@ def _cloud_numbers(space: Space, most: int) -> np.ndarray:
     return np.array([draw.randrange(lo, hi) for lo, hi in pairwise(edges)], dtype=np.int64)
 
 
-def _picked(block: Block, space: Space, picks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _picked(block: DesignBlock, space: Space, picks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which of the cloud's designs lie in a block, and their numbers inside it, ascending."""
     mine = np.ones(len(picks), dtype=bool)
     for axis, digit in block.digits:

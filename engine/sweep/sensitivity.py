@@ -21,13 +21,13 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
 
-__all__ = ["Swing", "knobs_of", "sensitivity"]
+__all__ = ["Sensitivity", "knobs_of", "sensitivity"]
 
 _COSTS = ("energy_usd_per_kwh", "pue", "years", "utilisation")
 
 
 @dataclass(frozen=True)
-class Swing:
+class Sensitivity:
     """What a figure does when one number falls and rises by a share; None where the changed scenario is refused."""
 
     path: str
@@ -84,7 +84,7 @@ def sensitivity(
     share: float = 0.1,
     catalog: Catalog | None = None,
     zoo: Zoo | None = None,
-) -> dict[str, tuple[Swing, ...]]:
+) -> dict[str, tuple[Sensitivity, ...]]:
     """A tornado for each figure: numbers multiplied by 1 - share and 1 + share one at a time, widest swing first.
 
     Parameters
@@ -103,7 +103,7 @@ def sensitivity(
     for path in paths or ():
         if path not in known:
             raise ScenarioError(f"{path[:80]}: not a positive number of this scenario")
-    found: dict[str, list[Swing]] = {name: [] for name in figures}
+    found: dict[str, list[Sensitivity]] = {name: [] for name in figures}
     for path in paths or known:
         ends: list[Report | None] = []
         for factor in (1 - share, 1 + share):
@@ -119,7 +119,7 @@ def sensitivity(
             slope = None
             if low is not None and high is not None and low > 0 and high > 0:
                 slope = (log(high) - log(low)) / (log(1 + share) - log(1 - share))
-            swing = Swing(path, known[path], start, low, high, slope)
+            swing = Sensitivity(path, known[path], start, low, high, slope)
             if paths or swing.width > 0:
                 found[name].append(swing)
     return {name: tuple(sorted(swings, key=lambda s: (-s.width, s.path))) for name, swings in found.items()}

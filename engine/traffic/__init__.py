@@ -14,19 +14,19 @@ from engine.traffic.limits import Capacity, capacity
 from engine.traffic.plan import CapacityPlan, Demand, NodeFacts, SiteFacts, capacity_plan
 from engine.traffic.policies import (
     BucketedBatching,
-    Chain,
     ContinuousBatching,
-    Decoder,
+    DecoderServer,
     DynamicBatching,
     NoBatching,
     Station,
+    TandemQueue,
     on_path_nic,
     pool_behind_network,
     single,
     sparse_dense,
 )
 from engine.traffic.service import DecoderService, Resource, Service, TrafficError
-from engine.traffic.simulate import LoadReport, Timeline, latency_curve, simulate, timeline
+from engine.traffic.simulate import LoadReport, RequestTimeline, latency_curve, simulate, timeline
 from engine.traffic.sizes import Fixed, Listed, LogNormal, Mixed, Sizes, Uniform
 from engine.traffic.sla import Headline, Sla, max_qps
 
@@ -36,9 +36,8 @@ __all__ = [
     "Bursty",
     "Capacity",
     "CapacityPlan",
-    "Chain",
     "ContinuousBatching",
-    "Decoder",
+    "DecoderServer",
     "DecoderService",
     "Demand",
     "Deterministic",
@@ -56,6 +55,7 @@ __all__ = [
     "NoBatching",
     "NodeFacts",
     "Poisson",
+    "RequestTimeline",
     "Resource",
     "Service",
     "SiteFacts",
@@ -63,7 +63,7 @@ __all__ = [
     "Sla",
     "Station",
     "Tail",
-    "Timeline",
+    "TandemQueue",
     "Trace",
     "TrafficError",
     "Uniform",

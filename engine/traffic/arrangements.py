@@ -15,7 +15,7 @@ from engine.cost.schedule import Schedule
 from engine.devices.smartnic.family import PREAMBLE, executors_of, forwarding_rate
 from engine.plan.schemes import Plan
 from engine.scenario import Scenario
-from engine.traffic.policies import PLAIN, Chain, DynamicBatching, NoBatching, Policy, Station
+from engine.traffic.policies import PLAIN, DynamicBatching, NoBatching, Policy, Station, TandemQueue
 from engine.traffic.scenario_load import checked, ladder, priced, service_table, sized, sizes_of, usable_rate
 from engine.traffic.service import Resource, Service, TrafficError, whole
 from engine.traffic.sizes import Mixed
@@ -65,7 +65,7 @@ def _later(policy: Policy) -> Policy:
 
 def stages(
     scenario: Scenario, policy: Policy = PLAIN, sizes: Sequence[int] | None = None, sizes_are: str = "inputs"
-) -> Chain:
+) -> TandemQueue:
     """The stages of a pipelined scenario in a row, each with its queue: look-ups and the dense part over the cards,
     host and co-processor, two sockets; the wires between them are stations too.
 
@@ -100,10 +100,10 @@ def stages(
             first = row[0].service
             busy = Resource(np.broadcast_to(hold, first.hold_s.shape), copies)
             row[0] = replace(row[0], service=replace(first, resources={**first.resources, name: busy}))
-    return Chain((*before, *row, *behind))
+    return TandemQueue((*before, *row, *behind))
 
 
-def pool(scenario: Scenario, policy: Policy = PLAIN, services: int = 1) -> Chain:
+def pool(scenario: Scenario, policy: Policy = PLAIN, services: int = 1) -> TandemQueue:
     """``services`` copies of a scenario behind the network, shared by all clients: a hardware microservice.
 
     Requests queue for the ports (one a copy), then in one queue for all copies; a copy is free again when its devices
@@ -127,10 +127,10 @@ def pool(scenario: Scenario, policy: Policy = PLAIN, services: int = 1) -> Chain
     held, adds = ways.get("in", (0.0, 0.0))
     if held > 0 and adds > 0:
         row.insert(0, Station(Service(np.array([[held]]), np.array([[adds]]), servers=copies), name="NIC", wire=True))
-    return Chain(tuple(row), ways.get("out", (0.0, 0.0))[1])
+    return TandemQueue(tuple(row), ways.get("out", (0.0, 0.0))[1])
 
 
-def packets(scenario: Scenario, share: float, places: int | None = None) -> tuple[Chain, Mixed]:
+def packets(scenario: Scenario, share: float, places: int | None = None) -> tuple[TandemQueue, Mixed]:
     """A NIC that forwards every packet and runs the network on a ``share`` of them; requests are packets.
 
     The packet path is served at the rate its engines forward packets beside inference, in a buffer of ``places``; the
@@ -155,5 +155,5 @@ def packets(scenario: Scenario, share: float, places: int | None = None) -> tupl
     executors = replace(
         inference, hold_s=inference.hold_s * ask, latency_s=inference.latency_s * ask, sizes=(1, 2), resources={}
     )
-    chain = Chain((path, Station(executors, policy, name="executors")), judged=2)
+    chain = TandemQueue((path, Station(executors, policy, name="executors")), judged=2)
     return chain, Mixed((1, 2), (1.0 - share, share))

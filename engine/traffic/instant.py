@@ -5,18 +5,18 @@ from __future__ import annotations
 from engine.traffic import closed_forms
 from engine.traffic.arrivals import Arrivals, Bursty, Deterministic, Gamma, Poisson
 from engine.traffic.closed_forms import Law
-from engine.traffic.policies import Chain, Decoder, NoBatching
+from engine.traffic.policies import DecoderServer, NoBatching, TandemQueue
 
 __all__ = ["instant"]
 
 
-def instant(system: Chain | Decoder, arrivals: Arrivals) -> Law | None:
+def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | None:
     """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.
 
     Fits one station without batching, hops or pipelining (hold = latency) and one size of request. Overload raises
     `TrafficError` with the sentence a page shows.
     """
-    if isinstance(system, Decoder):
+    if isinstance(system, DecoderServer):
         return None
     station, *more = system.stations
     if more:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.traffic.policies import Chain, Decoder, Station
+from engine.traffic.policies import DecoderServer, Station, TandemQueue
 from engine.traffic.runs import saturated
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Fixed, Sizes
@@ -46,13 +46,15 @@ class Capacity:
     breaks: str
 
 
-def capacity(system: Chain | Decoder, sizes: Sizes = _ONE, outputs: Sizes = _ONE, seed: int = 0) -> Capacity:
+def capacity(
+    system: TandemQueue | DecoderServer, sizes: Sizes = _ONE, outputs: Sizes = _ONE, seed: int = 0
+) -> Capacity:
     """Highest load with a steady state, and what limits it.
 
     Exact where all requests have one row in the service table, or are not batched; else the throughput of a saturated
     run (an estimate, good to the sampling error of its requests). Batches are full there, as the policy has them.
     """
-    if isinstance(system, Decoder):
+    if isinstance(system, DecoderServer):
         n = max(_DECODER_REQUESTS, _DECODER_ROUNDS * system.service.replicas * system.policy.max_batch)
         rate, busy = saturated(system, sizes, outputs, n, seed)
         limit = _blame(busy, "server", system.service.bound, rate)
@@ -84,7 +86,7 @@ def _station(station: Station, sizes: Sizes, outputs: Sizes, seed: int) -> tuple
     batch, service = station.policy.max_batch, station.service
     if len(service.sizes) > 1 and batch > 1:
         n = max(_SATURATION_REQUESTS, _SATURATION_LAUNCHES * service.servers * batch)
-        return saturated(Chain((replace(station, hop_s=0.0),)), sizes, outputs, n, seed)
+        return saturated(TandemQueue((replace(station, hop_s=0.0),)), sizes, outputs, n, seed)
     shares = np.ones(1)
     if len(service.sizes) > 1:
         below = np.array([0.0, *(sizes.share(size) for size in service.sizes)])

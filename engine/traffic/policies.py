@@ -11,13 +11,13 @@ from engine.traffic.sizes import Mixed
 
 __all__ = [
     "BucketedBatching",
-    "Chain",
     "ContinuousBatching",
-    "Decoder",
+    "DecoderServer",
     "DynamicBatching",
     "NoBatching",
     "Policy",
     "Station",
+    "TandemQueue",
     "on_path_nic",
     "pool_behind_network",
     "single",
@@ -125,7 +125,7 @@ class Station:
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class TandemQueue:
     """Stations every request visits in order; the answer travels ``return_s`` [s] back.
 
     Requests below the size ``judged`` only pass: their times are reported apart from the others'.
@@ -153,7 +153,7 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class Decoder:
+class DecoderServer:
     """A token generator under continuous batching."""
 
     service: DecoderService
@@ -166,31 +166,33 @@ class Decoder:
             )
 
 
-def single(service: Service, policy: Policy = PLAIN) -> Chain:
+def single(service: Service, policy: Policy = PLAIN) -> TandemQueue:
     """One queue, no network."""
-    return Chain((Station(service, policy),))
+    return TandemQueue((Station(service, policy),))
 
 
 def sparse_dense(
     sparse: Service, dense: Service, sparse_policy: Policy, dense_policy: Policy, hop_s: float = 0.0
-) -> Chain:
+) -> TandemQueue:
     """A two-stage pipeline: embedding look-ups on their cards, then the dense part on its own, ``hop_s`` away."""
-    return Chain((Station(sparse, sparse_policy, name="sparse"), Station(dense, dense_policy, hop_s, "dense")))
+    return TandemQueue((Station(sparse, sparse_policy, name="sparse"), Station(dense, dense_policy, hop_s, "dense")))
 
 
 def pool_behind_network(
     service: Service, policy: Policy, hop_s: float, link_s: float | None = None, nics: int = 1
-) -> Chain:
+) -> TandemQueue:
     """Accelerators shared by clients: ``hop_s`` each way, ``link_s`` of wire time a request on ``nics`` [s]."""
     pool = Station(service, policy, hop_s, "pool")
     if link_s is None:
-        return Chain((pool,), hop_s)
+        return TandemQueue((pool,), hop_s)
     wire = Service.constant(link_s, nics)
     wire = replace(wire, resources={"NIC": Resource(wire.hold_s, nics)})
-    return Chain((Station(wire, PLAIN, name="NIC", wire=True), pool), hop_s)
+    return TandemQueue((Station(wire, PLAIN, name="NIC", wire=True), pool), hop_s)
 
 
-def on_path_nic(forward_s: float, inference_s: float, share: float, executors: int, places: int) -> tuple[Chain, Mixed]:
+def on_path_nic(
+    forward_s: float, inference_s: float, share: float, executors: int, places: int
+) -> tuple[TandemQueue, Mixed]:
     """A NIC that forwards every packet and runs an inference on a ``share`` of them, on the same executors.
 
     A packet holds one of ``executors`` for ``forward_s``, or ``forward_s + inference_s`` [s]; packets wait in a
@@ -202,4 +204,4 @@ def on_path_nic(forward_s: float, inference_s: float, share: float, executors: i
     forward = positive("forward_s", forward_s)
     table = np.array([[forward, forward + positive("inference_s", inference_s)]])
     service = Service(table, servers=executors, sizes=(1, 2), resources={"executors": Resource(table, executors)})
-    return Chain((Station(service, NoBatching(places), name="NIC"),)), Mixed((1, 2), (1.0 - share, share))
+    return TandemQueue((Station(service, NoBatching(places), name="NIC"),)), Mixed((1, 2), (1.0 - share, share))

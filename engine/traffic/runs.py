@@ -13,11 +13,20 @@ from engine.kernels.events.measure import measure
 from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_finite
 from engine.kernels.events.rng import fill_exponential, fill_gamma, stream_key
 from engine.traffic.arrivals import Arrivals
-from engine.traffic.policies import BucketedBatching, Chain, Decoder, DynamicBatching, NoBatching, Station
+from engine.traffic.policies import BucketedBatching, DecoderServer, DynamicBatching, NoBatching, Station, TandemQueue
 from engine.traffic.service import TrafficError
 from engine.traffic.sizes import Sizes
 
-__all__ = ["Raw", "Run", "launch_tables", "run", "run_decoder", "run_stations", "saturated", "service_factors"]
+__all__ = [
+    "RawRun",
+    "SimulatedRun",
+    "launch_tables",
+    "run",
+    "run_decoder",
+    "run_stations",
+    "saturated",
+    "service_factors",
+]
 
 SIZE_STREAM, OUTPUT_STREAM, SERVICE_STREAM = 2, 3, 16  # station s draws service times from SERVICE_STREAM + s
 _NO_ROWS = np.empty(0, np.int64)
@@ -25,7 +34,7 @@ _NO_SCALE = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
-class Raw:
+class RawRun:
     """What an engine returns: instants of first and last answer [s], busy seconds per resource [s], events [-]."""
 
     arrive: NDArray[np.float64]
@@ -39,7 +48,7 @@ class Raw:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SimulatedRun:
     """A measured run: latencies after warm-up [s] and what Little's law needs."""
 
     latency: NDArray[np.float64]
@@ -138,8 +147,12 @@ def _has_recursion(station: Station) -> bool:
 
 
 def _recursions(
-    chain: Chain, arrive: NDArray[np.float64], rows: NDArray[np.int64], columns: int, scales: list[NDArray[np.float64]]
-) -> Raw | None:
+    chain: TandemQueue,
+    arrive: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    columns: int,
+    scales: list[NDArray[np.float64]],
+) -> RawRun | None:
     """The chain station by station, each fed with the answers of the one before; None where requests overtake.
 
     Exact, and the event engine's bits: who leaves a station in order of arrival joins the next queue in that order.
@@ -155,11 +168,11 @@ def _recursions(
             busy[name] = busy.get(name, 0.0) + seconds
     if chain.return_s:
         came += chain.return_s
-    return Raw(arrive, None, came, busy, events, "recursion")
+    return RawRun(arrive, None, came, busy, events, "recursion")
 
 
 def run_stations(
-    chain: Chain,
+    chain: TandemQueue,
     arrive: NDArray[np.float64],
     sizes: NDArray[np.int64],
     *,
@@ -168,7 +181,7 @@ def run_stations(
     events_only: bool = False,
     varied: bool = True,
     traced: bool = False,
-) -> Raw:
+) -> RawRun:
     """Send requests of ``sizes`` [items] that arrive at ``arrive`` [s] through a chain.
 
     ``events_only`` forces the event engine where a recursion would do (both give the same bits); ``varied`` off
@@ -223,12 +236,12 @@ def run_stations(
     for i, station in enumerate(stations):
         for name, seconds in _busy(station, launches[i, : station.policy.max_batch]).items():
             busy[name] = busy.get(name, 0.0) + seconds
-    return Raw(arrive, None, done, busy, int(events), "events", start, came if traced else None)
+    return RawRun(arrive, None, done, busy, int(events), "events", start, came if traced else None)
 
 
 def run_decoder(
-    decoder: Decoder, arrive: NDArray[np.float64], inputs: NDArray[np.int64], outputs: NDArray[np.int64]
-) -> Raw:
+    decoder: DecoderServer, arrive: NDArray[np.float64], inputs: NDArray[np.int64], outputs: NDArray[np.int64]
+) -> RawRun:
     """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder."""
     service, policy = decoder.service, decoder.policy
     longest = int((inputs + outputs).max())
@@ -257,11 +270,11 @@ def run_decoder(
     for name, (prefill_busy, step_busy, copies) in service.resources.items():
         total = (prefills * np.asarray(prefill_busy)).sum()
         used[name] = float(total + (steps * np.asarray(step_busy)[: policy.max_batch]).sum()) / copies
-    return Raw(arrive, first, done, used, int(events), "events")
+    return RawRun(arrive, first, done, used, int(events), "events")
 
 
 def run(
-    system: Chain | Decoder,
+    system: TandemQueue | DecoderServer,
     arrivals: Arrivals,
     sizes: Sizes,
     outputs: Sizes,
@@ -270,12 +283,12 @@ def run(
     seed: int,
     replication: int,
     events_only: bool = False,
-) -> Run:
+) -> SimulatedRun:
     """Simulate ``n`` requests and measure those from ``skip`` on."""
     arrive = arrivals.times(n, seed, replication)
     size = sizes.draw(n, seed, SIZE_STREAM, replication)
-    want = outputs.draw(n, seed, OUTPUT_STREAM, replication) if isinstance(system, Decoder) else size
-    if isinstance(system, Decoder):
+    want = outputs.draw(n, seed, OUTPUT_STREAM, replication) if isinstance(system, DecoderServer) else size
+    if isinstance(system, DecoderServer):
         raw = run_decoder(system, arrive, size, want)
     else:
         raw = run_stations(system, arrive, size, seed=seed, replication=replication, events_only=events_only)
@@ -283,7 +296,7 @@ def run(
     answered, dropped, total, area, last = measure(arrive, raw.done, skip, latency)
     ttft = tpot = passed = None
     counted = latency[:answered]
-    if isinstance(system, Chain) and system.judged:
+    if isinstance(system, TandemQueue) and system.judged:
         asked = size[skip:][~np.isnan(raw.done[skip:])] >= system.judged
         counted, passed = counted[asked], counted[~asked]
     if raw.first is not None:
@@ -293,7 +306,7 @@ def run(
         several = kept & (want[served] > 1)
         tpot = ((raw.done[served] - raw.first[served]) / np.maximum(want[served] - 1, 1))[several]
     span = max(last - arrive[0], 1e-300)
-    return Run(
+    return SimulatedRun(
         latency=counted,
         ttft=ttft,
         tpot=tpot,
@@ -310,7 +323,7 @@ def run(
 
 
 def saturated(
-    system: Chain | Decoder, sizes: Sizes, outputs: Sizes, n: int, seed: int
+    system: TandemQueue | DecoderServer, sizes: Sizes, outputs: Sizes, n: int, seed: int
 ) -> tuple[float, dict[str, float]]:
     """Throughput [1/s] with everybody at the door at time 0, and busy seconds per request of each resource.
 
@@ -318,7 +331,7 @@ def saturated(
     """
     size = sizes.draw(n, seed, SIZE_STREAM, 0)
     arrive = np.zeros(n)
-    if isinstance(system, Decoder):
+    if isinstance(system, DecoderServer):
         open_door = replace(system, policy=replace(system.policy, places=None))
         raw = run_decoder(open_door, arrive, size, outputs.draw(n, seed, OUTPUT_STREAM, 0))
     else:

@@ -18,7 +18,7 @@ from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
 from engine.traffic.plan import NodeFacts
-from engine.traffic.policies import Chain, ContinuousBatching, Decoder, Policy, single
+from engine.traffic.policies import ContinuousBatching, DecoderServer, Policy, TandemQueue, single
 from engine.traffic.service import DecoderService, Service, TrafficError, whole
 from engine.traffic.sla import Headline
 from hardware_specs.schema import Link
@@ -228,10 +228,10 @@ def load_of(
     sizes: Sequence[int] | None = None,
     longest: int | None = None,
     sizes_are: str = "inputs",
-) -> Chain | Decoder:
+) -> TandemQueue | DecoderServer:
     """The system to simulate: a decoder under continuous batching, else one station under ``policy``."""
     if isinstance(policy, ContinuousBatching):
-        return Decoder(decoder_table(scenario, policy.max_batch, longest), policy)
+        return DecoderServer(decoder_table(scenario, policy.max_batch, longest), policy)
     if is_decoder(scenario) and policy.max_batch > 1:
         raise TrafficError("policy is one for whole requests; a decoder that batches does so continuously")
     return single(service_table(scenario, policy.max_batch, sizes, sizes_are), policy)

@@ -13,12 +13,12 @@ from engine.traffic.arrivals import Arrivals
 from engine.traffic.plan import CapacityPlan, Demand, FailureDomain, SiteFacts, capacity_plan
 from engine.traffic.policies import (
     BucketedBatching,
-    Chain,
     ContinuousBatching,
-    Decoder,
+    DecoderServer,
     DynamicBatching,
     NoBatching,
     Policy,
+    TandemQueue,
 )
 from engine.traffic.scenario_load import is_decoder, ladder, load_of, node_facts
 from engine.traffic.service import TrafficError, positive, whole
@@ -77,7 +77,7 @@ class Serving:
         if self.buckets > 1 and (self.sizes is None or self.max_batch == 1):
             raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
 
-    def of(self, scenario: Scenario) -> tuple[Chain | Decoder, Sizes, Sizes]:
+    def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
         """The system to simulate, and the sizes and outputs of its requests."""
         inputs = self.sizes or Fixed(scenario.inputs)
         outputs = self.outputs or Fixed(scenario.outputs)

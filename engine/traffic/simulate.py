@@ -15,12 +15,12 @@ from engine.scenario.sentences import amount
 from engine.traffic.arrivals import Arrivals, Bursty, Diurnal, Trace
 from engine.traffic.estimates import Estimate, Tail, student_t
 from engine.traffic.limits import Capacity, capacity
-from engine.traffic.policies import Chain, Decoder
-from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, Run, run, run_decoder, run_stations
+from engine.traffic.policies import DecoderServer, TandemQueue
+from engine.traffic.runs import OUTPUT_STREAM, SIZE_STREAM, SimulatedRun, run, run_decoder, run_stations
 from engine.traffic.service import TrafficError, overloaded, whole
 from engine.traffic.sizes import Fixed, Sizes
 
-__all__ = ["LoadReport", "Timeline", "latency_curve", "simulate", "timeline"]
+__all__ = ["LoadReport", "RequestTimeline", "latency_curve", "simulate", "timeline"]
 
 LEVEL = 0.99  # confidence of every interval
 TIGHT = 0.05  # an interval within ±5% of its value is called tight
@@ -89,7 +89,7 @@ class LoadReport:
 
 
 def simulate(
-    system: Chain | Decoder,
+    system: TandemQueue | DecoderServer,
     arrivals: Arrivals,
     *,
     sizes: Sizes = _ONE,
@@ -153,10 +153,10 @@ def simulate(
         else:
             length = skip + whole_days
 
-    def one(replication: int) -> Run:
+    def one(replication: int) -> SimulatedRun:
         return run(system, arrivals, sizes, outputs, length, skip, seed, replication, events_only)
 
-    runs: list[Run] = []
+    runs: list[SimulatedRun] = []
     limit = max(most or requests, requests)
     while True:
         wanted = range(len(runs), len(runs) + (1 if once else replications))
@@ -215,7 +215,8 @@ def _tail(parts: Iterable[NDArray[np.float64] | None], groups: int, once: bool) 
 
 
 def _report(
-    runs: list[Run], arrivals: Arrivals, rho: float, top: Capacity, groups: int, length: int, seed: int, once: bool,
+    runs: list[SimulatedRun], arrivals: Arrivals, rho: float, top: Capacity, groups: int, length: int, seed: int,
+    once: bool,
     keep_samples: bool, known: tuple[str, ...],
 ) -> LoadReport:  # fmt: skip
     samples = np.concatenate([r.latency for r in runs]) if keep_samples else None
@@ -291,7 +292,7 @@ def _notes(arrivals: Arrivals, top: Capacity, length: int) -> Iterable[str]:
 
 
 def latency_curve(
-    system: Chain | Decoder,
+    system: TandemQueue | DecoderServer,
     arrivals: Arrivals,
     *,
     sizes: Sizes = _ONE,
@@ -326,7 +327,7 @@ def latency_curve(
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class RequestTimeline:
     """A window of requests on their way. [s]
 
     ``came``, ``start`` and ``left`` are by station: when a request joined its queue, when its service began, when its
@@ -345,7 +346,7 @@ class Timeline:
 
 
 def timeline(
-    system: Chain | Decoder,
+    system: TandemQueue | DecoderServer,
     arrivals: Arrivals,
     *,
     sizes: Sizes = _ONE,
@@ -353,17 +354,17 @@ def timeline(
     after: int = 2_000,
     show: int = 200,
     seed: int = 0,
-) -> Timeline:
+) -> RequestTimeline:
     """The ``show`` requests that follow the first ``after``, from the event engine."""
     n = whole("after", after, 0) + whole("show", show)
     drain = n + 4 * show  # later requests share their batches and servers
     arrive = arrivals.times(drain, seed, 0)
     size = sizes.draw(drain, seed, SIZE_STREAM, 0)
     window = slice(after, n)
-    if isinstance(system, Decoder):
+    if isinstance(system, DecoderServer):
         raw = run_decoder(system, arrive, size, outputs.draw(drain, seed, OUTPUT_STREAM, 0))
         assert raw.first is not None
-        return Timeline(arrive[window], {}, {}, {}, raw.first[window], raw.done[window], size[window])
+        return RequestTimeline(arrive[window], {}, {}, {}, raw.first[window], raw.done[window], size[window])
     raw = run_stations(system, arrive, size, seed=seed, events_only=True, traced=True)
     assert raw.start is not None
     assert raw.came is not None
@@ -373,4 +374,4 @@ def timeline(
     ends = [*(came[name] for name in names[1:]), raw.done[window]]
     left = {name: end - hop for name, end, hop in zip(names, ends, hops, strict=True)}
     wires = frozenset(station.name for station in system.stations if station.wire)
-    return Timeline(arrive[window], came, start, left, None, raw.done[window], size[window], wires)
+    return RequestTimeline(arrive[window], came, start, left, None, raw.done[window], size[window], wires)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.scenario.token import brief
 from engine.traffic.arrivals import Arrivals
 from engine.traffic.limits import capacity
-from engine.traffic.policies import Chain, Decoder
+from engine.traffic.policies import DecoderServer, TandemQueue
 from engine.traffic.service import TrafficError, positive
 from engine.traffic.simulate import LoadReport, latency_curve, simulate
 from engine.traffic.sizes import Fixed, Sizes
@@ -98,7 +98,7 @@ class Headline:
 
 
 def max_qps(
-    system: Chain | Decoder,
+    system: TandemQueue | DecoderServer,
     sla: Sla,
     arrivals: Arrivals,
     *,
@@ -114,7 +114,7 @@ def max_qps(
     An estimate: ``qps`` goes by the estimates of the figures, and ``sure_qps``/``hopeless_qps`` say how far their
     intervals let it be off. All loads see the same random numbers. ``precision`` is relative to capacity.
     """
-    if sla.time != "latency" and not isinstance(system, Decoder):
+    if sla.time != "latency" and not isinstance(system, DecoderServer):
         raise TrafficError(f"time is {sla.time!r}; only a decoder has one, other systems have latency")
     positive("precision", precision)
     top = capacity(system, sizes, outputs, seed)

@@ -16,13 +16,13 @@ from model_zoo.families import (
     transformer_encoder,
     wide_and_deep,
 )
-from model_zoo.families.family import Family
+from model_zoo.families.family import NetworkFamily
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
-__all__ = ["FAMILIES", "Family", "build", "built"]
+__all__ = ["FAMILIES", "NetworkFamily", "build", "built"]
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, NetworkFamily] = {
     family.name: family
     for family in (
         binary_net.FAMILY,
@@ -43,7 +43,7 @@ def build(family: str, params: Mapping[str, Any]) -> Graph:
     return built(FAMILIES[family], params)
 
 
-def built(entry: Family, params: Mapping[str, Any]) -> Graph:
+def built(entry: NetworkFamily, params: Mapping[str, Any]) -> Graph:
     """Graph of a family for a full set of parameters; WorkloadError names the parameter that is wrong."""
     allowed = {*entry.required, *entry.defaults}
     for key in params:

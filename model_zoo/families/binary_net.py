@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from model_zoo.families.blocks import elementwise, linear
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 
 __all__ = ["FAMILY", "binary_layers"]
@@ -45,7 +45,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="binary-net",
     build=_build,
     required=("inputs", "neurons"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from model_zoo.families import mobile
 from model_zoo.families.binary_net import binary_layers
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
 
@@ -138,7 +138,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="cnn",
     build=_build,
     required=("architecture",),

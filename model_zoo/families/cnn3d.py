@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net
 from model_zoo.ops import Graph, Phase, dim
 
@@ -45,7 +45,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="cnn3d",
     build=_build,
     required=("depths", "widths", "inner"),

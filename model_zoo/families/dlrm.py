@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model_zoo.families.blocks import bag, gather, matmul, mlp_chain, move
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
@@ -70,7 +70,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="dlrm",
     build=_build,
     required=("tables", "rows", "width", "lookups", "bottom", "top"),

@@ -9,13 +9,13 @@ from typing import Any
 from model_zoo.ops import Graph
 from model_zoo.schema import WorkloadError
 
-__all__ = ["Family", "Params"]
+__all__ = ["NetworkFamily", "Params"]
 
 MAX_SIZE = 2**40
 
 
 @dataclass(frozen=True)
-class Family:
+class NetworkFamily:
     """How to build a network and which of its parameters a user may turn in a scenario.
 
     `defaults` lists every parameter that may be left out; a parameter that is neither there nor in `required` is

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model_zoo.families.blocks import mlp_chain
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Phase, dim
 
 __all__ = ["FAMILY"]
@@ -27,7 +27,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="mlp",
     build=_build,
     required=("widths",),

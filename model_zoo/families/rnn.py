@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from model_zoo.families.blocks import elementwise, gather, linear
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
 
 __all__ = ["FAMILY", "GATES", "Cell", "step_of"]
@@ -167,7 +167,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="rnn",
     build=_build,
     required=("cell", "input"),

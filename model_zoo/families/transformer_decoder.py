@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from model_zoo.families.blocks import elementwise, gather, linear, matmul
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Dim, Graph, Linear, Op, Phase, dim
 from model_zoo.schema import WorkloadError
 
@@ -265,7 +265,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="transformer-decoder",
     build=_build,
     required=("hidden", "layers", "heads", "vocab"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model_zoo.families.blocks import elementwise, gather, linear, mlp_chain, move
-from model_zoo.families.family import Family, Params
+from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.ops import Graph, Op, Phase, dim
 
 __all__ = ["FAMILY"]
@@ -66,7 +66,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     )
 
 
-FAMILY = Family(
+FAMILY = NetworkFamily(
     name="wide-and-deep",
     build=_build,
     required=("numeric", "categorical", "buckets", "width", "hidden"),

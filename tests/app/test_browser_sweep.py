@@ -9,8 +9,8 @@ import pytest
 from app.shared import comparison
 from app.shared.comparison import Comparison, Entry
 from app.views.sweep import background, objectives, spaces
-from app.views.sweep.axes import Span
-from app.views.sweep.spaces import Space
+from app.views.sweep.axes import AxisRange
+from app.views.sweep.spaces import PageSpace
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
@@ -18,21 +18,21 @@ from engine.scenario import decode, encode
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]
 GPU = PRESETS["v100-1.5b"].scenario
 NAMES = ("latency_per_unit_s", "throughput_per_s", "capex_usd")
-FEW = Space(
+FEW = PageSpace(
     (
         ("batch", (1, 2, 4, 8, 16)),
-        ("devices.0.memory.hbm.bandwidth", Span("450 GB/s", "1.8 TB/s", 5)),
-        ("devices.0.peak.fp16", Span("60 TFLOP/s", "250 TFLOP/s", 4)),
+        ("devices.0.memory.hbm.bandwidth", AxisRange("450 GB/s", "1.8 TB/s", 5)),
+        ("devices.0.peak.fp16", AxisRange("60 TFLOP/s", "250 TFLOP/s", 4)),
     ),
     NAMES[:2],
 )
-MANY = Space(
+MANY = PageSpace(
     (
         ("batch", (1, 2, 4, 8, 16, 32)),
-        ("devices.0.memory.hbm.bandwidth", Span("450 GB/s", "1.8 TB/s", 512)),
-        ("devices.0.peak.fp16", Span("60 TFLOP/s", "250 TFLOP/s", 512)),
-        ("links.peer.bandwidth", Span("75 GB/s", "300 GB/s", 64)),
-        ("links.peer.latency", Span("1 us", "4 us", 128)),
+        ("devices.0.memory.hbm.bandwidth", AxisRange("450 GB/s", "1.8 TB/s", 512)),
+        ("devices.0.peak.fp16", AxisRange("60 TFLOP/s", "250 TFLOP/s", 512)),
+        ("links.peer.bandwidth", AxisRange("75 GB/s", "300 GB/s", 64)),
+        ("links.peer.latency", AxisRange("1 us", "4 us", 128)),
     ),
     NAMES[:2],
 )  # 12.9 thousand million: nobody waits for the end of it
@@ -60,7 +60,7 @@ SPOT = """at => {
 }"""
 
 
-def sweep_page(space: Space | None) -> str:
+def sweep_page(space: PageSpace | None) -> str:
     return f"/sweep?s={encode(GPU)}" + (f"&x={spaces.write(space)}" if space else "")
 
 

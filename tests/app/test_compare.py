@@ -11,7 +11,7 @@ from app.shared import comparison
 from app.shared.comparison import LIMIT, MOST, Comparison, Entry
 from app.shared.formats import digits3
 from app.views.compare import charts, tables
-from app.views.compare.tables import METRICS, Column
+from app.views.compare.tables import METRICS, ComparedScenario
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
@@ -47,14 +47,14 @@ def compared(at: AppTest) -> Comparison:
     return found
 
 
-def columns(*entries: Entry) -> list[Column]:
+def columns(*entries: Entry) -> list[ComparedScenario]:
     found = []
     for at, entry in enumerate(entries):
         report = evaluate(entry.scenario)
         reason = "" if report.fits else report.problems[0]
         knobs = (entry.scenario.system, f"on {entry.scenario.devices}")
         kept = report if report.fits else None
-        found.append(Column(at, entry.scenario.system, entry.scenario, entry.note, knobs, kept, reason))
+        found.append(ComparedScenario(at, entry.scenario.system, entry.scenario, entry.note, knobs, kept, reason))
     return found
 
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import host_runs
 from app.shared.figures import kernels as kernel_charts
-from app.shared.figures.kernels import Spot
+from app.shared.figures.kernels import KernelPoint
 from app.shared.figures.roofs import Level
 from engine.host.measure import KERNELS
 from engine.host.measure.compare import Compared
@@ -78,7 +78,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
 def test_the_roofline_has_the_roofs_it_was_given():
     fig = kernel_charts.host_roofline(
         1e11, "FP32 peak", [Level("L3", 2e10, False), Level("DRAM", 1e10, True)], 50.0,
-        [Spot("measured", 8e10, "measured"), Spot("predicted", 9e10, "predicted")], dark=False,
+        [KernelPoint("measured", 8e10, "measured"), KernelPoint("predicted", 9e10, "predicted")], dark=False,
     )  # fmt: skip
     roofs = [trace for trace in fig.data if trace.mode == "lines"]
     assert len(roofs) == 2

@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared.figures import machine as machine_charts
-from app.shared.figures.machine import Bar, Part
+from app.shared.figures.machine import Bar, PeakOfPart
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
@@ -54,7 +54,9 @@ def test_the_catalog_shows_peak_against_precision():
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_are_valid_and_tell_parts_apart_without_colour(dark):
-    parts = [Part(name, [("int8", 1e12), ("ms-fp8", k * 1e13)], ("ms-fp8", 9e12)) for k, name in ((9, "A"), (4, "B"))]
+    parts = [
+        PeakOfPart(name, [("int8", 1e12), ("ms-fp8", k * 1e13)], ("ms-fp8", 9e12)) for k, name in ((9, "A"), (4, "B"))
+    ]
     fig = machine_charts.peaks(parts, dark)
     go.Figure(fig.to_dict())
     lines = [t for t in fig.data if t.mode.startswith("lines")]

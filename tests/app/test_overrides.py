@@ -54,7 +54,7 @@ def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
         if row.si <= 0:
             continue  # a range about nothing is none
         candidate = found[row.path]
-        space = spaces.read(spaces.write(spaces.Space(((row.path, candidate.first),), _OBJECTIVES)))
+        space = spaces.read(spaces.write(spaces.PageSpace(((row.path, candidate.first),), _OBJECTIVES)))
         low, *_, high = axes.values_of(dict(space.axes)[row.path])
         assert low < row.si < high, row.path
         assert math.isclose(low * high, row.si**2, rel_tol=1e-2), row.path

@@ -6,12 +6,12 @@ import plotly.graph_objects as go
 import pytest
 
 from app.shared import formats as fmt
-from app.shared.figures.heat import Axis, heat
+from app.shared.figures.heat import ObjectiveAxis, heat
 from app.views.sweep import charts as sweep_charts
-from app.views.sweep.charts import Column, Mark
+from app.views.sweep.charts import MarkedDesign, ParallelAxis
 
-LATENCY = Axis("Latency per token", "s", fmt.MILLISECOND, True, 20e-3)
-RATE = Axis("Throughput", "tok/s", fmt.Scale(1.0, "tok/s"), False)
+LATENCY = ObjectiveAxis("Latency per token", "s", fmt.MILLISECOND, True, 20e-3)
+RATE = ObjectiveAxis("Throughput", "tok/s", fmt.Scale(1.0, "tok/s"), False)
 FRONT = [(2e-3, 42.0, 7, "a"), (6e-3, 420.0, 8, "b"), (20e-3, 1200.0, 9, "c")]
 CLOUD = [(30e-3, 20.0, 1), (50e-3, 90.0, 2)]
 
@@ -25,11 +25,13 @@ def test_ticks_are_round_few_and_inside(low, high):
 
 FIGURES = {
     "pareto": lambda dark: sweep_charts.pareto(
-        CLOUD, FRONT, [Mark(6e-3, 420.0, "selected"), Mark(14e-3, 72.0, "current")], LATENCY, RATE, dark
+        CLOUD, FRONT, [MarkedDesign(6e-3, 420.0, "selected"), MarkedDesign(14e-3, 72.0, "current")], LATENCY, RATE, dark
     ),
-    "pareto-one": lambda dark: sweep_charts.pareto([], FRONT[:1], [Mark(2e-3, 42.0, "selected")], RATE, LATENCY, dark),
+    "pareto-one": lambda dark: sweep_charts.pareto([], FRONT[:1], [MarkedDesign(2e-3, 42.0, "selected")], RATE,
+    LATENCY, dark),
     "parallel": lambda dark: sweep_charts.parallel(
-        [Column("Latency (ms)", [1.0, 2.0]), Column("Precision", [0, 1], ["FP16", "INT8"]), Column("W", [3.0, 3.0])],
+        [ParallelAxis("Latency (ms)", [1.0, 2.0]), ParallelAxis("Precision", [0, 1], ["FP16", "INT8"]),
+        ParallelAxis("W", [3.0, 3.0])],
         1,
         dark,
     ),

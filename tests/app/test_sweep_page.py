@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import cached
 from app.views.sweep import axes, background, objectives, questions, spaces, tables
-from app.views.sweep.axes import Span
-from app.views.sweep.spaces import Space
+from app.views.sweep.axes import AxisRange
+from app.views.sweep.spaces import PageSpace
 from engine.devices.dfx.core import vector_lanes
 from engine.devices.dfx.tiling import SAME, dsp_slices
 from engine.resolve.bind import bind
@@ -25,11 +25,11 @@ from tests.app.keys import key_of
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 HOME = PRESETS["dfx-1.5b"].scenario
 GPU = PRESETS["v100-1.5b"].scenario
-SMALL = Space(
+SMALL = PageSpace(
     (
         ("batch", (1, 2, 4, 8)),
         ("precision", ("fp32", "fp16")),
-        ("devices.0.memory.hbm.bandwidth", Span("450 GB/s", "1.8 TB/s", 5)),
+        ("devices.0.memory.hbm.bandwidth", AxisRange("450 GB/s", "1.8 TB/s", 5)),
     ),
     ("latency_per_unit_s", "throughput_per_s"),
 )
@@ -54,13 +54,13 @@ def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allo
 
 
 def test_a_range_has_its_ends_exactly_and_even_steps():
-    log = axes.values_of(Span("115 GB/s", "1.84 TB/s", 5))
+    log = axes.values_of(AxisRange("115 GB/s", "1.84 TB/s", 5))
     assert (log[0], log[-1]) == (115e9, 1.84e12)
     assert [b / a for a, b in pairwise(log)] == pytest.approx([2.0] * 4)
-    linear = axes.values_of(Span("1", "5", 5, log=False))
+    linear = axes.values_of(AxisRange("1", "5", 5, log=False))
     assert linear == (1.0, 2.0, 3.0, 4.0, 5.0)
     with pytest.raises(SpecError, match="parsecs"):
-        axes.values_of(Span("1 parsecs", "2 parsecs", 2))
+        axes.values_of(AxisRange("1 parsecs", "2 parsecs", 2))
 
 
 def test_a_space_survives_its_token_and_damage_is_one_sentence():
@@ -86,7 +86,7 @@ def test_a_space_keeps_only_what_exists_beside_a_scenario():
     found, lost = spaces.fitting(spaces.usual(HOME, NAMES), rnn, NAMES)
     assert lost == ["tile.0", "tile.1", "devices.0.memory.hbm.bandwidth", "devices.0.dfx.clock"]
     assert dict(found.axes)["devices"] == (1, 2, 4)
-    odd = Space((("batch", (1, 3, 64)), ("switches.__class__", (True,))), ("throughput_per_s",))
+    odd = PageSpace((("batch", (1, 3, 64)), ("switches.__class__", (True,))), ("throughput_per_s",))
     found, lost = spaces.fitting(odd, HOME, NAMES)
     assert found.axes == (("batch", (1, 64)),)
     assert found.objectives == ("latency_per_unit_s", "throughput_per_s")
@@ -96,7 +96,7 @@ def test_a_space_keeps_only_what_exists_beside_a_scenario():
 def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     """What a small sweep finds."""
     report = cached.report(encode(scenario))
-    running = background.Running(report, space, objectives.metrics(report), "key")
+    running = background.RunningSweep(report, space, objectives.metrics(report), "key")
     shares = list(running)
     assert shares == sorted(shares)
     assert running.outcome is not None
@@ -134,9 +134,9 @@ def test_the_exported_front_reopens_to_its_numbers():
 def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
     report = cached.report(encode(GPU))
     metrics = objectives.metrics(report)
-    wide = Space((*SMALL.axes, ("links.peer.bandwidth", Span("1 GB/s", "1 TB/s", 256)),
-                  ("devices.0.power.max", Span("100 W", "400 W", 256))), SMALL.objectives)  # fmt: skip
-    running = background.Running(report, wide, metrics, "key")
+    wide = PageSpace((*SMALL.axes, ("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 256)),
+                  ("devices.0.power.max", AxisRange("100 W", "400 W", 256))), SMALL.objectives)  # fmt: skip
+    running = background.RunningSweep(report, wide, metrics, "key")
     began = time.monotonic()
     for share in running:
         if share > 0:
@@ -185,8 +185,8 @@ def test_the_page_says_what_it_would_try_and_then_what_it_found():
 
 
 def test_a_link_runs_what_its_sender_saw():
-    many = SMALL.with_axis("devices.0.power.max", Span("50 W", "500 W", 4096)).with_axis("streams", (1, 2, 4))
-    many = many.with_axis("links.peer.bandwidth", Span("1 GB/s", "100 GB/s", 4096))
+    many = SMALL.with_axis("devices.0.power.max", AxisRange("50 W", "500 W", 4096)).with_axis("streams", (1, 2, 4))
+    many = many.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "100 GB/s", 4096))
     assert axes.size(dict(many.axes)) > axes.DESIGNS
     assert "designs are ready" in said(opened(space=many))  # more than anybody waits for is offered only
     at = opened()
@@ -250,7 +250,7 @@ def test_a_pair_that_cannot_run_says_why():
 
 
 def test_the_map_of_tiles_is_what_evaluation_finds():
-    tiles = Space(
+    tiles = PageSpace(
         (("tile.0", (16, 64, 128)), ("tile.1", (8, 16)), ("devices", (2, 4))), ("latency_per_unit_s", "power_w")
     )
     found = outcome(HOME, tiles)
@@ -293,14 +293,14 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     metrics = objectives.metrics(report)
     found = questions.smallest_change(report, SMALL, metrics)
     assert found.met == (not cached.report(encode(found.scenario)).problems)
-    devices = Space(
+    devices = PageSpace(
         (("devices", (1, 2, 4)), ("scheme", ("single", "tensor")), ("precision", ("fp32", "fp16"))), SMALL.objectives
     )
     found = questions.smallest_change(report, devices, metrics)
     assert found.met
     assert 1 <= len(found.changes) <= 3
     assert not cached.report(encode(found.scenario)).problems
-    wide = SMALL.with_axis("links.peer.bandwidth", Span("1 GB/s", "1 TB/s", 4000))
-    wide = wide.with_axis("devices.0.power.max", Span("100 W", "400 W", 4000))
+    wide = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4000))
+    wide = wide.with_axis("devices.0.power.max", AxisRange("100 W", "400 W", 4000))
     with pytest.raises(ScenarioError, match="fewer steps"):
         questions.smallest_change(report, wide, metrics)

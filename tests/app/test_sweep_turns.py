@@ -90,9 +90,9 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
     report = cached.report(encode(PRESETS["dfx-1.5b"].scenario))
     paths = [path for path, one in axes.candidates(report.scenario).items() if one.ranged][:3]
     spans = tuple((p, replace(axes.candidates(report.scenario)[p].first, steps=axes.MOST_STEPS)) for p in paths)
-    space, metrics = spaces.Space(spans, ("latency_per_unit_s", "throughput_per_s")), objectives.metrics(report)
+    space, metrics = spaces.PageSpace(spans, ("latency_per_unit_s", "throughput_per_s")), objectives.metrics(report)
     assert axes.size(dict(space.axes)) == 4096**3
-    running = [background.Running(report, space, metrics, "key") for _ in range(3)]
+    running = [background.RunningSweep(report, space, metrics, "key") for _ in range(3)]
     loops = [iter(one) for one in running]
     for loop in loops:
         next(loop)

@@ -20,7 +20,7 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
-from engine.traffic import Sla, Timeline, capacity
+from engine.traffic import RequestTimeline, Sla, capacity
 from engine.traffic.closed_forms import md1
 from tests.app.keys import key_of
 
@@ -227,7 +227,7 @@ def test_figures_hold_the_numbers(gru):
     assert fig.data[0].x[0] == pytest.approx(np.log10(spot.edges[:2]).mean())
     came, done = np.array([0.0, 1.0]), np.array([2.0, 4.0])
     start = {"server": np.array([0.0, 2.0])}
-    seen = Timeline(came, {"server": came}, start, {"server": done}, None, done, np.ones(2, int))
+    seen = RequestTimeline(came, {"server": came}, start, {"server": done}, None, done, np.ones(2, int))
     assert tables.waits(seen) == pytest.approx((0.2, 2.5))
     fig = charts.window(seen, False)
     assert list(fig.data[1].x) == [2.0, 2.0]

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.kernels import jit, probe
 from engine.kernels.operators.attention import attention
-from engine.kernels.operators.decoder import Decoder, decode_step
+from engine.kernels.operators.decoder import DecoderWeights, decode_step
 from engine.kernels.operators.halfprec import rounded_bits
 from engine.kernels.operators.halftree import pack_tree, tree_matvec
 from engine.kernels.threads.ranges import over_range
@@ -49,14 +49,14 @@ def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: f
     }  # fmt: skip
 
 
-def _model(stored: Any) -> tuple[Decoder, np.ndarray, np.ndarray]:
+def _model(stored: Any) -> tuple[DecoderWeights, np.ndarray, np.ndarray]:
     block = (np.random.default_rng(3).random(1 << 20, np.float32) - np.float32(0.5)) * np.float32(0.06)
     values = block if stored == "f32" else rounded_bits(block, stored)
     shapes = (3 * WIDTH, WIDTH), (WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)
     qkv, project, up, down = (np.resize(values, (LAYERS, *shape)) for shape in shapes)
     bias, norms = np.zeros((LAYERS, 9 * WIDTH), np.float32), np.ones((LAYERS, 4, WIDTH), np.float32)
     keys, cached = (np.resize(values, (LAYERS, HEADS, LENGTH, WIDTH // HEADS)) for _ in range(2))
-    return Decoder(stored, HEADS, qkv, project, up, down, bias, norms), keys, cached
+    return DecoderWeights(stored, HEADS, qkv, project, up, down, bias, norms), keys, cached
 
 
 def _stream(arrays: list[np.ndarray], threads: int) -> None:

@@ -12,9 +12,8 @@ from engine.kernels.events.recursions import batched, fifo, fifo_constant, fifo_
 from engine.kernels.events.rng import fill_exponential, stream_key
 from engine.traffic import (
     BucketedBatching,
-    Chain,
     ContinuousBatching,
-    Decoder,
+    DecoderServer,
     DecoderService,
     DynamicBatching,
     Fixed,
@@ -23,6 +22,7 @@ from engine.traffic import (
     Poisson,
     Service,
     Station,
+    TandemQueue,
     capacity,
     latency_curve,
     pool_behind_network,
@@ -105,7 +105,7 @@ def _uneven(servers: int, places: int | None = None) -> float:
     return _best(lambda: fifo_finite(arrive, hold, hold, servers, places, done), time.thread_time)
 
 
-def _several() -> dict[str, tuple[Chain, object]]:
+def _several() -> dict[str, tuple[TandemQueue, object]]:
     """Systems of several queues, and the sizes of their requests."""
     table = np.outer(1 + 0.2 * np.arange(8), [1e-3, 2e-3, 4e-3])
     buckets = Station(Service(table, servers=2, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2e-3))
@@ -113,13 +113,13 @@ def _several() -> dict[str, tuple[Chain, object]]:
     stages = sparse_dense(Service.affine(1e-3, 1e-4, 8, 2), Service.affine(5e-4, 2e-4, 8, 6), rule, rule, 2e-5)
     pool = pool_behind_network(Service.constant(1e-3, 4, cv=1.0), NoBatching(), 3e-5, 1e-4)
     return {
-        "3 length buckets": (Chain((buckets,)), LogNormal(40, 1.0, 256)),
+        "3 length buckets": (TandemQueue((buckets,)), LogNormal(40, 1.0, 256)),
         "sparse and dense, both batched": (stages, Fixed(1)),
         "4 servers behind a NIC, exponential service": (pool, Fixed(1)),
     }
 
 
-def _chained(system: Chain, sizes: object) -> tuple[int, float]:
+def _chained(system: TandemQueue, sizes: object) -> tuple[int, float]:
     """Events of a chain at 80% of capacity, and the CPU seconds of a whole run: the tables and factors it needs too."""
     arrive = Poisson(0.8 * capacity(system, sizes).qps).times(_REQUESTS, 1, 0)
     drawn = sizes.draw(_REQUESTS, 1, 2, 0)
@@ -130,7 +130,7 @@ def _chained(system: Chain, sizes: object) -> tuple[int, float]:
 def _decoder() -> tuple[int, float]:
     """Events (iterations and arrivals) of a decoder at 80% of capacity, and the CPU seconds they take."""
     table = DecoderService((1, 512), np.array([1e-3, 2e-2]), np.outer(1 + 0.02 * np.arange(16), [1e-3, 2e-3]), 2)
-    system, sizes = Decoder(table, ContinuousBatching(16)), LogNormal(64, 0.5, 256)
+    system, sizes = DecoderServer(table, ContinuousBatching(16)), LogNormal(64, 0.5, 256)
     n = _REQUESTS // 20
     tokens = sizes.draw(n, 1, 2, 0), sizes.draw(n, 1, 3, 0)
     arrive = Poisson(0.8 * capacity(system, sizes, sizes).qps).times(n, 1, 0)

@@ -11,14 +11,14 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.style import PICK, style
 
-__all__ = ["Axis", "heat"]
+__all__ = ["ObjectiveAxis", "heat"]
 
 _SKIP = {"hoverinfo": "skip"}
 _MANY_CELLS = 150  # of a heat map: beyond, numbers in cells would overlap
 
 
 @dataclass(frozen=True)
-class Axis:
+class ObjectiveAxis:
     """One objective as an axis: what it is called, its prefix, and whether less is better."""
 
     label: str
@@ -35,7 +35,7 @@ def heat(
     best: tuple[int, int] | None,
     now: tuple[int, int] | None,
     titles: tuple[str, str],
-    axis: Axis,
+    axis: ObjectiveAxis,
     dark: bool,
 ) -> go.Figure:
     """One figure over two lists of values: the best cell ringed, the selected one starred; empty where nothing fits.

@@ -16,13 +16,13 @@ from app.shared.figures.style import INK, NEUTRAL, PICK, log_axis, style
 if TYPE_CHECKING:
     from engine.host.measure.compare import Compared
 
-__all__ = ["Spot", "host_roofline", "networks", "runs"]
+__all__ = ["KernelPoint", "host_roofline", "networks", "runs"]
 
 _LINE = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 
 
 @dataclass(frozen=True)
-class Spot:
+class KernelPoint:
     """A point to draw: its rate [FLOP/s] and whether it was measured, predicted or a library's."""
 
     label: str
@@ -34,7 +34,7 @@ _SYMBOL = {"measured": "circle", "predicted": "diamond-open", "library": "square
 
 
 def host_roofline(
-    peak: float, peak_name: str, levels: Sequence[Level], intensity: float, spots: Sequence[Spot], dark: bool,
+    peak: float, peak_name: str, levels: Sequence[Level], intensity: float, spots: Sequence[KernelPoint], dark: bool,
     width: float = 400.0,
 ) -> go.Figure:  # fmt: skip
     """Roofs of this host (a bound, measured) and one kernel under them: filled is measured, hollow is not ours.

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, track, two_lines
 
-__all__ = ["Bar", "Part", "peaks", "shares", "waits"]
+__all__ = ["Bar", "PeakOfPart", "peaks", "shares", "waits"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Part:
+class PeakOfPart:
     """Peaks of one part by format, as (format, FLOP/s), and the instance's own format and peak."""
 
     name: str
@@ -50,7 +50,7 @@ def shares(rows: Sequence[Bar], title: str, dark: bool) -> go.Figure:
     return style(data, x, rows_axis(labels), max(180, 56 + row_height(labels) * len(rows)), dark)
 
 
-def peaks(parts: Sequence[Part], dark: bool) -> go.Figure:
+def peaks(parts: Sequence[PeakOfPart], dark: bool) -> go.Figure:
     """Peak against precision: a line a part, told apart by marker and name; a star where its instance stands."""
     formats = [name for name, _ in parts[0].held]
     scale = fmt.scale([max(rate for part in parts for _, rate in part.held)], "FLOP/s")

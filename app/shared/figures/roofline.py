@@ -16,11 +16,11 @@ from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import RESOURCES
 from engine.scenario.formats import LABELS
 
-__all__ = ["Point", "points", "roofline"]
+__all__ = ["RooflinePoint", "points", "roofline"]
 
 
 @dataclass(frozen=True)
-class Point:
+class RooflinePoint:
     """One operator: intensity [FLOP/B] against the memory level it is drawn for, and achieved rate [FLOP/s]."""
 
     op: OpRow
@@ -29,7 +29,7 @@ class Point:
     level: str
 
     @classmethod
-    def of(cls, op: OpRow) -> Point | None:
+    def of(cls, op: OpRow) -> RooflinePoint | None:
         """None for an operator without arithmetic or without any traffic: a roofline has no place for it."""
         if op.flops <= 0 or op.time_s <= 0:
             return None
@@ -40,13 +40,13 @@ class Point:
         return None
 
 
-def points(report: Report) -> list[Point]:
+def points(report: Report) -> list[RooflinePoint]:
     """Operators of the device whose roofs are drawn: the one that spends most of the time."""
     spent: dict[str, float] = {}
     for op in report.ops:
         spent[op.device] = spent.get(op.device, 0.0) + op.time_s
     busiest = max(spent, key=lambda device: spent[device], default="")
-    return [p for p in map(Point.of, report.ops) if p and p.op.device == busiest]
+    return [p for p in map(RooflinePoint.of, report.ops) if p and p.op.device == busiest]
 
 
 def _roofs(plot: Plot, report: Report) -> None:
@@ -55,7 +55,7 @@ def _roofs(plot: Plot, report: Report) -> None:
     draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels)
 
 
-def _operators(drawn: list[Point], dark: bool) -> list[dict[str, Any]]:
+def _operators(drawn: list[RooflinePoint], dark: bool) -> list[dict[str, Any]]:
     slowest = max((p.op.time_s for p in drawn), default=1.0)
     traces = []
     for resource in RESOURCES:
@@ -117,7 +117,7 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
                 ],
             }
         )
-    named: dict[str, Point] = {}
+    named: dict[str, RooflinePoint] = {}
     for p in sorted(drawn, key=lambda p: -p.op.time_s):
         named.setdefault(p.op.name, p)  # the same operator of two phases is named once
     for name, p in list(named.items())[:3]:

@@ -16,12 +16,12 @@ from streamlit.errors import StreamlitAPIException
 
 from app.shared.widgets.choices import say, stray
 
-__all__ = ["heed"]
+__all__ = ["checked"]
 
 _OWNERS = "heeded"  # in the session: what each value was set for
 
 
-def heed(widget: Callable[..., Any], label: str, *args: Any, key: str, of: str | None = None, **more: Any) -> Any:
+def checked(widget: Callable[..., Any], label: str, *args: Any, key: str, of: str | None = None, **more: Any) -> Any:
     """``widget(label, ...)`` bound to parameter ``key`` of the address: a number within limits, or one of options.
 
     A value that is neither is said and leaves the address; Streamlit is not asked to read it, as an infinite one ends

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.controlled import controlled
 
 __all__ = ["choice", "choose", "kept", "said", "say", "stray", "switch", "unknown"]
 
@@ -70,7 +70,7 @@ def choice(label: str, options: Mapping[K, str], key: str, default: K | None = N
 
     value, put = kept(key, usual, read)
     shown = options.__getitem__
-    return value, {"format_func": shown, **drawn(f"w.{key}", value, put, tuple(options.items()))}
+    return value, {"format_func": shown, **controlled(f"w.{key}", value, put, tuple(options.items()))}
 
 
 def choose(label: str, options: Mapping[K, str], key: str, default: K | None = None, **more: Any) -> K:
@@ -87,7 +87,7 @@ def switch(label: str, key: str, **more: Any) -> bool:
         return text == "on", None if text in ("on", "off") else stray(label, ("on", "off"), text)
 
     value, put = kept(key, False, read, lambda on: "on" if on else "off")
-    st.toggle(label, **drawn(f"w.{key}", value, put), **more)
+    st.toggle(label, **controlled(f"w.{key}", value, put), **more)
     return value
 
 

@@ -17,7 +17,7 @@ import streamlit as st
 
 from app.shared.boundary import callback
 
-__all__ = ["drawn"]
+__all__ = ["controlled"]
 
 _KEPT = 4  # keys of a widget that a browser may still send
 
@@ -31,7 +31,7 @@ class _Widget:
     holds: dict[str, Any] = field(default_factory=dict)
 
 
-def drawn(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
+def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
     """Arguments of a widget that shows ``value`` and hands what its reader makes of it to ``turned`` (in a callback).
 
     ``looks`` is what else has to be the same for the same widget: the options whose labels the browser sends.

@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.controlled import controlled
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
 from hardware_specs.catalog import default_catalog
@@ -71,7 +71,7 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
         systems,
         format_func=system_label,
         help="Devices, their host and the wires between them.",
-        **drawn("w.system", scenario.system, lambda id: link.open_pair(id, link.current().workload)),
+        **controlled("w.system", scenario.system, lambda id: link.open_pair(id, link.current().workload)),
     )
     zoo = default_zoo()
     loads = sorted(
@@ -84,7 +84,7 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
         loads,
         format_func=labels.__getitem__,
         help="The network. `not here`: this system can't run it; picking it says why.",
-        **drawn(
+        **controlled(
             "w.workload",
             scenario.workload,
             lambda id: link.open_pair(link.current().system, id),
@@ -115,7 +115,11 @@ def _shape(scenario: Scenario, offered: Choices) -> None:
 
 def _number(field: str, label: str, value: int) -> None:
     st.number_input(
-        _label(field, label), min_value=1, max_value=1_048_576, step=1, **drawn(f"w.{field}", value, _commit(field))
+        _label(field, label),
+        min_value=1,
+        max_value=1_048_576,
+        step=1,
+        **controlled(f"w.{field}", value, _commit(field)),
     )
 
 
@@ -132,7 +136,7 @@ def _param(p: Any, scenario: Scenario) -> None:
     low, high = (min(p.low, value), max(p.high, value))
     st.number_input(
         _label("params", p.label), min_value=cast(low), max_value=cast(high), step=cast(1) if whole else None,
-        **drawn(f"w.params.{p.name}", value, turned),
+        **controlled(f"w.params.{p.name}", value, turned),
     )  # fmt: skip
 
 
@@ -142,7 +146,7 @@ def _slider(field: str, label: str, values: tuple[int, ...], now: int, help: str
         return
     st.select_slider(
         _label(field, label), options, help=help, format_func=lambda v: f"{v:,}",
-        **drawn(f"w.{field}", now, _commit(field), tuple(options)),
+        **controlled(f"w.{field}", now, _commit(field), tuple(options)),
     )  # fmt: skip
 
 
@@ -152,7 +156,7 @@ def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: C
     common: dict[str, Any] = {
         "format_func": shown,
         "help": help,
-        **drawn(f"w.{field}", now, _commit(field), tuple(values)),
+        **controlled(f"w.{field}", now, _commit(field), tuple(values)),
     }
     if len(values) <= 4 and sum(len(shown(v)) for v in values) <= _SEGMENTS:
         st.segmented_control(_label(field, label), values, required=True, width="stretch", **common)
@@ -178,7 +182,7 @@ def _tile(scenario: Scenario, offered: Choices) -> None:
             [_AUTO, *knob.values],
             format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
             help=glossary.HELP["tile"],
-            **drawn(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),
+            **controlled(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),
         )
 
 
@@ -223,7 +227,7 @@ def _switches(scenario: Scenario, offered: Choices) -> None:
     with st.expander(f"Optimisations · {sum(on.values())} of {len(on)} on", key="open.switches"):
         for switch in offered.switches:
             name = switch.name
-            st.toggle(switch.label, help=switch.help, **drawn(f"w.switch.{name}", on[name], partial(turned, name)))
+            st.toggle(switch.label, help=switch.help, **controlled(f"w.switch.{name}", on[name], partial(turned, name)))
 
 
 def _overrides(scenario: Scenario) -> None:
@@ -249,7 +253,7 @@ def _overrides(scenario: Scenario) -> None:
             list(dict.fromkeys([*known, *shown])),
             format_func=lambda p: known[p].label if p in known else p,
             help=glossary.HELP["overrides"],
-            **drawn("w.overrides", shown, picked, tuple(known)),
+            **controlled("w.overrides", shown, picked, tuple(known)),
         )
         for path in shown:
             row, value = known.get(path), scenario.overrides.get(path, "")
@@ -258,7 +262,7 @@ def _overrides(scenario: Scenario) -> None:
                 row.label if row else path,
                 placeholder=f"{row.printed} in the catalog" if row else None,
                 help=f"{row.basis}. {row.where}" if row else None,
-                **drawn(f"w.override.{path}", text, partial(typed, path)),
+                **controlled(f"w.override.{path}", text, partial(typed, path)),
             )
 
 
@@ -282,7 +286,7 @@ def set_costs(scenario: Scenario) -> None:
             for column, (name, label, step) in zip(columns, (left, right), strict=True):
                 column.number_input(
                     _label("costs", label), min_value=0.0, step=step,
-                    **drawn(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
+                    **controlled(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
                 )  # fmt: skip
         limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
 
@@ -298,7 +302,8 @@ def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) ->
         value = getattr(scenario.limits, name)
         st.number_input(
             f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none",
-            **drawn(f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name, unit.factor)),
+            **controlled(f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name,
+            unit.factor)),
         )  # fmt: skip
 
 

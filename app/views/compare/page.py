@@ -11,10 +11,10 @@ from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
 from app.shared.figures.style import RESOURCE_LABELS
-from app.shared.widgets.checked import heed
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.checked import checked
+from app.shared.widgets.controlled import controlled
 from app.views.compare import charts, tables
-from app.views.compare.tables import METRICS, Column
+from app.views.compare.tables import METRICS, ComparedScenario
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
@@ -22,7 +22,7 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 
-def column_of(at: int, entry: Entry) -> Column:
+def column_of(at: int, entry: Entry) -> ComparedScenario:
     """A scenario with its numbers, or with the reason why it has none."""
     scenario = entry.scenario
     system = default_catalog().system(scenario.system).name
@@ -36,7 +36,7 @@ def column_of(at: int, entry: Entry) -> Column:
             report, reason = None, report.problems[0]
     except (ScenarioError, Unsupported) as error:
         reason = str(error)
-    return Column(at, found.pill if found else system, scenario, entry.note, knobs, report, reason)
+    return ComparedScenario(at, found.pill if found else system, scenario, entry.note, knobs, report, reason)
 
 
 def _picked(id: str | None) -> None:
@@ -49,7 +49,7 @@ def _pasted(text: str) -> None:
         comparison.paste(text)
 
 
-def controls(now: Comparison, columns: list[Column]) -> None:
+def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
     """The sidebar: what is compared, with what, and notes."""
     with st.sidebar:
         st.selectbox(
@@ -58,13 +58,13 @@ def controls(now: Comparison, columns: list[Column]) -> None:
             index=None,
             format_func=lambda id: PRESETS[id].pill,
             placeholder="Choose a preset",
-            **drawn("c.preset", None, _picked),
+            **controlled("c.preset", None, _picked),
         )
         st.text_input(
             "Add from a link or a token",
             placeholder="Paste it here",
             help="A link of this app, a scenario's token, or the link of another comparison.",
-            **drawn("c.paste", "", _pasted),
+            **controlled("c.paste", "", _pasted),
         )
         here = any(e.scenario == link.current() for e in now.entries)
         st.button(
@@ -81,7 +81,7 @@ def controls(now: Comparison, columns: list[Column]) -> None:
             list(range(len(columns))),
             format_func=lambda at: f"{LETTERS[at]} · {columns[at].name}" if at < len(columns) else "",
             help=glossary.HELP["baseline"],
-            **drawn("c.baseline", now.baseline, comparison.rebase, tuple(c.name for c in columns)),
+            **controlled("c.baseline", now.baseline, comparison.rebase, tuple(c.name for c in columns)),
         )
         st.markdown(f":small[Scenarios · {len(columns)} of {MOST}]")
         for column in columns:
@@ -107,13 +107,13 @@ def controls(now: Comparison, columns: list[Column]) -> None:
                 st.text_input(
                     f"{column.letter} · {column.name}",
                     max_chars=comparison.NOTE_LIMIT,
-                    **drawn(
+                    **controlled(
                         f"c.note.{column.at}", column.note, partial(comparison.annotate, column.at), column.scenario
                     ),
                 )
 
 
-def side_by_side(columns: list[Column], base: Column) -> None:
+def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> None:
     """The delta table: rows metrics, columns scenarios."""
     common = tables.shared(columns)
     answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing is the same in all"
@@ -123,12 +123,12 @@ def side_by_side(columns: list[Column], base: Column) -> None:
             st.caption(f"Bold is the best of its row; coloured words are against {base.letter}.")
 
 
-def one_metric(columns: list[Column], base: Column) -> None:
+def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> None:
     """One metric at a time as bars."""
     offered = [k for k, m in METRICS.items() if any(tables.value(c, m) is not None for c in columns)]
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        key = heed(
+        key = checked(
             st.pills,
             "Metric",
             offered,
@@ -165,7 +165,7 @@ def one_metric(columns: list[Column], base: Column) -> None:
         st.caption(metric.help)
 
 
-def where_time(columns: list[Column]) -> None:
+def where_time(columns: list[ComparedScenario]) -> None:
     """Where each one's time goes."""
     rows = []
     for c in columns:
@@ -179,7 +179,7 @@ def where_time(columns: list[Column]) -> None:
             st.caption("Drawn as shares, because the times are far apart.")
 
 
-def _limits(columns: list[Column]) -> str:
+def _limits(columns: list[ComparedScenario]) -> str:
     by: dict[str, list[str]] = {}
     for c in columns:
         if c.report is not None:
@@ -187,14 +187,14 @@ def _limits(columns: list[Column]) -> str:
     return "; ".join(f"{', '.join(letters)} limited by {name}" for name, letters in by.items())
 
 
-def _pair(columns: list[Column], base: Column) -> Column | None:
+def _pair(columns: list[ComparedScenario], base: ComparedScenario) -> ComparedScenario | None:
     """The scenario whose gain over the baseline is explained."""
     others = [c for c in columns if c.report is not None and c.at != base.at]
     if base.report is None or not others:
         return None
     if len(others) == 1:
         return others[0]
-    letter = heed(
+    letter = checked(
         st.segmented_control,
         f"Explain against {base.letter}",
         [c.letter for c in others],
@@ -205,7 +205,7 @@ def _pair(columns: list[Column], base: Column) -> Column | None:
     return next((c for c in others if c.letter == letter), others[0])
 
 
-def where_gain(base: Column, other: Column) -> None:
+def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
     """The difference of one figure, dealt out to the kinds of change between two scenarios."""
     assert base.report is not None
     assert other.report is not None
@@ -242,7 +242,7 @@ def where_gain(base: Column, other: Column) -> None:
         )
 
 
-def by_operator(base: Column, other: Column) -> None:
+def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
     """Operators of two scenarios beside each other."""
     assert base.report is not None
     assert other.report is not None

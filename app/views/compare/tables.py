@@ -19,9 +19,9 @@ __all__ = [
     "HEADLINE",
     "METRICS",
     "MONEY_AND_POWER",
-    "Column",
+    "ComparedMetric",
+    "ComparedScenario",
     "Difference",
-    "Metric",
     "alike",
     "csv",
     "delta",
@@ -36,7 +36,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Column:
+class ComparedScenario:
     """One scenario of the comparison: its report where it can run and fits, else why it has no numbers."""
 
     at: int
@@ -54,7 +54,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Metric:
+class ComparedMetric:
     """One row of the table; `better` is the word for a better value, `worse` for a worse one."""
 
     key: str
@@ -68,24 +68,25 @@ class Metric:
     figure: str  # of a report, that a difference is attributed by
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, ComparedMetric] = {
     m.key: m
     for m in (
-        Metric("latency", "Latency", "s", lambda r: r.latency_s, "faster", "slower", False,
+        ComparedMetric("latency", "Latency", "s", lambda r: r.latency_s, "faster", "slower", False,
                glossary.HELP["latency"], "latency_s"),
-        Metric("ttft", "TTFT", "s", lambda r: r.ttft_s if r.tpot_s is not None else None, "faster", "slower", False,
+        ComparedMetric("ttft", "TTFT", "s", lambda r: r.ttft_s if r.tpot_s is not None else None, "faster", "slower",
+        False,
                glossary.HELP["ttft"], "ttft_s"),
-        Metric("tpot", "TPOT", "s", lambda r: r.tpot_s, "faster", "slower", False,
+        ComparedMetric("tpot", "TPOT", "s", lambda r: r.tpot_s, "faster", "slower", False,
                glossary.HELP["tpot"], "tpot_s"),
-        Metric("throughput", "Throughput", "{u}/s", lambda r: r.throughput_per_s, "more", "less", True,
+        ComparedMetric("throughput", "Throughput", "{u}/s", lambda r: r.throughput_per_s, "more", "less", True,
                glossary.HELP["throughput"], "throughput_per_s"),
-        Metric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
+        ComparedMetric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
                glossary.HELP["perf_per_watt"], "throughput_per_w"),
-        Metric("power", "Power", "W", lambda r: r.power_w, "less", "more", False,
+        ComparedMetric("power", "Power", "W", lambda r: r.power_w, "less", "more", False,
                "Wall power while it works.", "power_w"),
-        Metric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False,
+        ComparedMetric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False,
                glossary.HELP["capex"], "capex_usd"),
-        Metric("million", "Per million", "$", lambda r: r.usd_per_million, "less", "more", False,
+        ComparedMetric("million", "Per million", "$", lambda r: r.usd_per_million, "less", "more", False,
                "Hardware and energy for a million units of work, at the share of time busy set under Costs.",
                "usd_per_million"),
     )
@@ -94,21 +95,21 @@ MONEY_AND_POWER = ("power", "capex")  # the same quantity whatever work is done
 HEADLINE = ("latency", "throughput", "per_watt", "capex")
 
 
-def value(column: Column, metric: Metric) -> float | None:
+def value(column: ComparedScenario, metric: ComparedMetric) -> float | None:
     """The metric of a column; None where it has no report or the report no such number. [SI]"""
     return metric.of(column.report) if column.report is not None else None
 
 
-def _unit(column: Column, metric: Metric) -> str:
+def _unit(column: ComparedScenario, metric: ComparedMetric) -> str:
     return metric.unit.format(u=glossary.rate_unit(column.report.unit)) if column.report else metric.unit
 
 
-def alike(columns: Sequence[Column]) -> bool:
+def alike(columns: Sequence[ComparedScenario]) -> bool:
     """Whether all that run count the same thing, so that their rates may be divided."""
     return len({c.report.unit for c in columns if c.report}) <= 1
 
 
-def delta(column: Column, base: Column, metric: Metric) -> tuple[str, str] | None:
+def delta(column: ComparedScenario, base: ComparedScenario, metric: ComparedMetric) -> tuple[str, str] | None:
     """A value against the baseline's in words, and the colour that says whether it is better."""
     if column.at == base.at or column.report is None or base.report is None:
         return None
@@ -124,7 +125,7 @@ def delta(column: Column, base: Column, metric: Metric) -> tuple[str, str] | Non
     return said, "green" if (now > then) == metric.rising else "red"
 
 
-def _best(columns: Sequence[Column], metric: Metric) -> Column | None:
+def _best(columns: Sequence[ComparedScenario], metric: ComparedMetric) -> ComparedScenario | None:
     """The column with the best value; None where they can't be ranked."""
     known = [(value(c, metric), c) for c in columns]
     ranked = [(v, c) for v, c in known if v is not None]
@@ -134,13 +135,13 @@ def _best(columns: Sequence[Column], metric: Metric) -> Column | None:
     return best[1] if min(v for v, _ in ranked) < max(v for v, _ in ranked) else None
 
 
-def shared(columns: Sequence[Column]) -> list[str]:
+def shared(columns: Sequence[ComparedScenario]) -> list[str]:
     """Knobs that every scenario has alike."""
     first, *others = columns
     return [k for k in first.knobs if all(k in c.knobs for c in others)] if others else list(first.knobs)
 
 
-def frame(columns: Sequence[Column], base: Column) -> pd.DataFrame:
+def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.DataFrame:
     """Rows metrics, columns scenarios; cells are Markdown, the best of a row is bold, deltas stand beneath."""
     same = set(shared(columns))
     table: dict[str, list[str]] = {"": []}
@@ -183,11 +184,11 @@ def _headed(unit: str, scaled: str) -> str:
     return scaled if unit != "$" else f"\\${' ' + scaled if scaled else ''}"
 
 
-def _named(column: Column) -> str:
+def _named(column: ComparedScenario) -> str:
     return f"**{column.letter}, {fmt.plain(column.name)}**"
 
 
-def verdict(columns: Sequence[Column], base: Column) -> str:
+def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
     """Who is best at what, against the baseline; and where the error bands leave it open. Markdown."""
     running = [c for c in columns if c.report is not None]
     if not running:
@@ -217,7 +218,7 @@ def verdict(columns: Sequence[Column], base: Column) -> str:
     return f"{text} {_open(columns, base, columns[order[0]])} {_different(running)}".strip()
 
 
-def _different(running: Sequence[Column]) -> str:
+def _different(running: Sequence[ComparedScenario]) -> str:
     """Whether they do different work, which no ratio of theirs may hide."""
     units = list(dict.fromkeys(c.report.unit for c in running if c.report))
     if len(units) > 1:
@@ -229,7 +230,7 @@ def _different(running: Sequence[Column]) -> str:
     return ""
 
 
-def _figure(column: Column, metric: Metric) -> str:
+def _figure(column: ComparedScenario, metric: ComparedMetric) -> str:
     v = value(column, metric)
     return fmt.plain(fmt.usd(v) if metric.unit == "$" else fmt.si(v, _unit(column, metric)))
 
@@ -238,7 +239,7 @@ def _listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _open(columns: Sequence[Column], base: Column, best: Column) -> str:
+def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: ComparedScenario) -> str:
     """Whether the error bands of the winner and the baseline leave their order open."""
     if best.at == base.at or best.report is None or base.report is None or best.report.unit != base.report.unit:
         return ""
@@ -307,7 +308,9 @@ def operators(rows: Sequence[Difference], base: str, other: str) -> pd.DataFrame
     )
 
 
-def json_rows(columns: Sequence[Column], base: Column, versions: dict[str, str]) -> list[dict[str, Any]]:
+def json_rows(
+    columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]
+) -> list[dict[str, Any]]:
     """One flat row a scenario: identity and token first, SI units in the keys, versions last."""
     rows = []
     tail = {f"{name}_version": v for name, v in versions.items()}
@@ -331,6 +334,6 @@ def json_rows(columns: Sequence[Column], base: Column, versions: dict[str, str])
     return rows
 
 
-def csv(columns: Sequence[Column], base: Column, versions: dict[str, str]) -> str:
+def csv(columns: Sequence[ComparedScenario], base: ComparedScenario, versions: dict[str, str]) -> str:
     """The comparison as CSV, one row a scenario, safe to open in a spreadsheet."""
     return fmt.csv_text(json_rows(columns, base, versions))

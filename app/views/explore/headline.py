@@ -8,14 +8,14 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from engine.cost.report import Report
 
-__all__ = ["Card", "cards"]
+__all__ = ["HeadlineFigure", "cards"]
 
 _ROOM = 17  # characters of a value on a card of a wide window
 _ROOM_PHONE = 13  # on half of a 390 px phone
 
 
 @dataclass(frozen=True)
-class Card:
+class HeadlineFigure:
     """One metric; `delta` is words, `colour` is chosen here because Streamlit would read a minus as a sign."""
 
     label: str
@@ -26,15 +26,17 @@ class Card:
     colour: str = "gray"
 
 
-def _card(label: str, note: str, value: str, help: str, pair: tuple[float | None, float | None], sense: str) -> Card:
+def _card(
+    label: str, note: str, value: str, help: str, pair: tuple[float | None, float | None], sense: str
+) -> HeadlineFigure:
     """`sense` is "faster", "more" or "cheaper": what a better value is called."""
     up, down = {"faster": ("slower", "faster"), "more": ("more", "less"), "cheaper": ("more", "less")}[sense]
     now, base = pair
     delta = fmt.compared(now, base, up, down)
     if delta is None or now is None or base is None:
-        return Card(label, note, value, help)
+        return HeadlineFigure(label, note, value, help)
     better = (now > base) == (sense == "more")
-    return Card(label, note, value, help, delta, "gray" if delta == "same" else "green" if better else "red")
+    return HeadlineFigure(label, note, value, help, delta, "gray" if delta == "same" else "green" if better else "red")
 
 
 def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, str]:
@@ -45,10 +47,10 @@ def _rate(value: float | None, unit: str, over: str, room: int) -> tuple[str, st
     return f"{fmt.si(value)}/{over}", f"{unit}s, "
 
 
-def _times(report: Report, other: Report | None, band: str) -> list[Card]:
+def _times(report: Report, other: Report | None, band: str) -> list[HeadlineFigure]:
     """Latency; of a decoder its parts as well: to the first token, and each one after it."""
 
-    def card(label: str, name: str, help: str) -> Card:
+    def card(label: str, name: str, help: str) -> HeadlineFigure:
         value = getattr(report, name)
         return _card(label, band, fmt.seconds(value), help, (value, getattr(other, name) if other else None), "faster")
 
@@ -65,7 +67,7 @@ def _times(report: Report, other: Report | None, band: str) -> list[Card]:
     ]
 
 
-def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[Card]:
+def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[HeadlineFigure]:
     """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
     other = base if base is not None and base.unit == report.unit else None
     band = fmt.band(report.error_band.relative)

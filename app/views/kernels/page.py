@@ -12,14 +12,14 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import glossary, host_runs, parts
 from app.shared.figures import kernels as kernel_charts
-from app.shared.figures.kernels import Spot
+from app.shared.figures.kernels import KernelPoint
 from app.shared.figures.roofs import Level
-from app.shared.widgets.checked import heed
+from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from engine.host.measure import KERNELS, Bounds, KernelRun
 from engine.host.measure.jobs import KernelShown, kernel
 from engine.kernels import jit
-from engine.kernels.probe import Roofline
+from engine.kernels.probe import MeasuredRoofline
 
 _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
 _REPEATS = 15
@@ -27,7 +27,7 @@ _LABELS = {"M": "M, rows", "K": "K, inputs", "N": "N, outputs", "G": "G, product
 
 
 @dataclass(frozen=True)
-class Asked:
+class KernelChoice:
     """What the sidebar asks for."""
 
     kernel: str
@@ -36,7 +36,7 @@ class Asked:
     threads: int
 
 
-def controls() -> Asked:
+def controls() -> KernelChoice:
     """The sidebar: kernel, shape, precision, threads."""
     with st.sidebar:
         name = choose("Kernel", {id: entry.title for id, entry in KERNELS.items()}, "kernel",
@@ -46,7 +46,7 @@ def controls() -> Asked:
         for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
             most = 100_000_000 if label == "rows" else 65536
             with columns[at % 2]:
-                value = heed(
+                value = checked(
                     st.number_input, _LABELS.get(label, label.capitalize()), 1, most, usual, key=f"{name}-{label}"
                 )
             shape.append(int(value if value is not None else usual))
@@ -56,14 +56,14 @@ def controls() -> Asked:
             precision = choose("Precision", formats, f"{name}-in", help=glossary.HELP["precision"])
         threads = 1
         if jit.pool_size() > 1:
-            threads = heed(
+            threads = checked(
                 st.select_slider, "Threads", list(range(1, jit.pool_size() + 1)), key="threads",
                 help="One is timed by its CPU time, several by the clock.",
             )  # fmt: skip
-    return Asked(name, tuple(shape), precision, threads)
+    return KernelChoice(name, tuple(shape), precision, threads)
 
 
-def run(asked: Asked) -> None:
+def run(asked: KernelChoice) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
     job = (kernel, asked.kernel, asked.shape, asked.precision, asked.threads, _REPEATS, _BOUNDS)
     with host_runs.line("k") as bar:
@@ -124,11 +124,11 @@ def under_roofs(shown: KernelShown) -> None:
         if run.peak is None or not run.flops:
             st.caption("This kernel has no arithmetic that the probed roofs bound.")
             return
-        spots = [Spot("measured", run.rate, "measured")]
+        spots = [KernelPoint("measured", run.rate, "measured")]
         if shown.predicted:
-            spots.append(Spot("predicted", run.flops / shown.predicted, "predicted"))
+            spots.append(KernelPoint("predicted", run.flops / shown.predicted, "predicted"))
         if run.library:
-            spots.append(Spot("numpy FP32", run.flops / run.library.median, "library"))
+            spots.append(KernelPoint("numpy FP32", run.flops / run.library.median, "library"))
         many = run.threads
         dram = roofline.dram if many == 1 else max(roofline.dram, roofline.dram_all)
         near = {"L1": roofline.l1, "L2": roofline.l2}.get(run.level, roofline.l3)  # where its data comes from, else L3
@@ -152,7 +152,7 @@ def spread(shown: KernelShown) -> None:
         parts.figure(fig, f"Time of each run: {answer}.", "kernel-runs")
 
 
-def _optional(roofline: Roofline) -> list[tuple[str, str, str]]:
+def _optional(roofline: MeasuredRoofline) -> list[tuple[str, str, str]]:
     """Peaks of formats that only some processors multiply."""
     rows = []
     if roofline.bf16 is not None:
@@ -162,7 +162,7 @@ def _optional(roofline: Roofline) -> list[tuple[str, str, str]]:
     return rows
 
 
-def probed(roofline: Roofline) -> None:
+def probed(roofline: MeasuredRoofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
         rows = [

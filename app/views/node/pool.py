@@ -7,7 +7,7 @@ import streamlit as st
 from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.figures import machine
-from app.shared.widgets.checked import heed
+from app.shared.widgets.checked import checked
 from engine.analyses.microservice import Microservice
 from engine.cost.report import Report
 from engine.scenario import encode
@@ -35,10 +35,10 @@ def pool(report: Report) -> None:
     own = report.scenario.devices if report.scenario.scheme != "replicas" else 1
     with parts.card("Hardware microservice", "one pool, called by many CPU servers over the network", stretch=False):
         one, two, three, four = st.columns(4)
-        devices = heed(one.number_input, "Devices in the pool", own, 100_000, max(8, own), key="pool.devices")
-        clients = heed(two.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
-        cores = heed(three.number_input, "Cores of a client", 1, 1024, 16, key="pool.cores")
-        spent = heed(four.number_input, "Core time a query (ms)", 0.001, 100_000.0, 50.0, key="pool.ms",
+        devices = checked(one.number_input, "Devices in the pool", own, 100_000, max(8, own), key="pool.devices")
+        clients = checked(two.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
+        cores = checked(three.number_input, "Cores of a client", 1, 1024, 16, key="pool.cores")
+        spent = checked(four.number_input, "Core time a query (ms)", 0.001, 100_000.0, 50.0, key="pool.ms",
                      help="What a client's core spends on a query beside the call. Assumed.")  # fmt: skip
         found = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
         _figures(found)

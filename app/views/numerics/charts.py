@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
-from engine.numerics.study import Point
+from engine.numerics.study import FormatLoss
 from engine.numerics.trained import Quality
 
 __all__ = ["distribution", "error_curve", "layer_errors", "plan_bars"]
@@ -18,7 +18,7 @@ _SYMBOLS = ("circle", "circle-open", "diamond", "square", "x")
 _BINS = 81
 
 
-def error_curve(points: Sequence[Point], chosen: Point, wanted_db: float, dark: bool) -> go.Figure:
+def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: float, dark: bool) -> go.Figure:
     """Signal over noise of each format against the bits it stores a value in; the wanted ratio is dashed."""
     families = list(dict.fromkeys(p.family for p in points))
     finite = [p for p in points if np.isfinite(p.sqnr_db)]

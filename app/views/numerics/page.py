@@ -8,14 +8,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import boundary, cached, glossary, link, parts
 from app.shared import formats as fmt
-from app.shared.widgets.checked import heed
+from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
 from app.views.numerics import charts, trained
 from engine.devices.common.contract import Unsupported
 from engine.numerics.formats import by_name
 from engine.numerics.mixed import MixedPlan
-from engine.numerics.study import LADDERS, TENSORS, Point, network, plan, points, stored
-from engine.numerics.workflow import STUDIES, Found, in_scenario
+from engine.numerics.study import LADDERS, TENSORS, FormatLoss, network, plan, points, stored
+from engine.numerics.workflow import STUDIES, WorkflowResult, in_scenario
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from model_zoo.catalog import default_zoo
@@ -31,7 +31,7 @@ def controls() -> tuple[str, float, str, str, float]:
     """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
     with st.sidebar:
         name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
-        wanted = heed(st.slider, "Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted",
+        wanted = checked(st.slider, "Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted",
                       help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
         labels = {p.format: p.format for p in points(name)}
         format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
@@ -44,7 +44,7 @@ def controls() -> tuple[str, float, str, str, float]:
     return name, float(wanted), format, ladder, float(bound)
 
 
-def curve(name: str, wanted: float, chosen: Point) -> None:
+def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     """Error against bits."""
     found = points(name)
     enough = [p for p in found if p.sqnr_db >= wanted]
@@ -139,7 +139,7 @@ def measured() -> None:
         planned(found, title)
 
 
-def planned(found: Found, title: DeltaGenerator) -> None:
+def planned(found: WorkflowResult, title: DeltaGenerator) -> None:
     """What a measured search ended with, each of its moves, and the way into a scenario."""
     wide = len(found.layers)
     held = f"{100 * found.untouched_loss:.2g}% on data no move has seen"

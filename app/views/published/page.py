@@ -10,7 +10,7 @@ from app.shared import cached, claims, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
-from app.shared.widgets.checked import heed
+from app.shared.widgets.checked import checked
 from engine.scenario import ScenarioError, decode, encode
 
 _ALL = "All"
@@ -21,14 +21,14 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
     """The sidebar: which claims are listed."""
     with st.sidebar:
         documents = sorted({row["document"] for row in rows})
-        chosen = heed(
+        chosen = checked(
             st.selectbox,
             "Document",
             [_ALL, *documents],
             format_func=lambda d: d if d == _ALL else parts.DOCUMENTS[d],
             key="document",
         )
-        role = heed(
+        role = checked(
             st.segmented_control,
             "Role",
             [_ALL, "validation", "calibration"],
@@ -38,7 +38,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
             format_func=str.capitalize,
             help="Calibration claims fitted a constant; validation claims were only predicted.",
         )
-        status = heed(st.selectbox, "Status", [_ALL, *_STATUS], key="status", format_func=str.capitalize)
+        status = checked(st.selectbox, "Status", [_ALL, *_STATUS], key="status", format_func=str.capitalize)
         needle = st.text_input(
             "Search", key="claim", bind="query-params", placeholder="metric, system, id", max_chars=60
         )

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, two_lines
 from engine.analyses.camera import Placement
-from engine.analyses.depth_first import Comparison
+from engine.analyses.depth_first import DepthFirstComparison
 from engine.analyses.edge import Forwarding
 from engine.analyses.split import SplitPoint
 from engine.host.measure.fused import FusedRun
@@ -109,7 +109,7 @@ def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figur
     return fig
 
 
-def chains(found: Comparison, batch: int, dark: bool) -> go.Figure:
+def chains(found: DepthFirstComparison, batch: int, dark: bool) -> go.Figure:
     """Traffic of the largest chains breadth first (light) and depth first."""
     ranked = sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
     most = max(chain.moved_bytes(batch)[0] for chain in ranked)

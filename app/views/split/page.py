@@ -8,7 +8,7 @@ import streamlit as st
 from app.shared import cached, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets import sidebar
-from app.shared.widgets.checked import heed
+from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, fused
 from engine.analyses.camera import Camera, placements, refusals
@@ -106,8 +106,10 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
 def camera(scenario: Scenario) -> None:
     """The three execution points of a city and cuts between them, for a camera's frames."""
     one, two, three = st.columns(3)
-    frames = heed(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
-    size = heed(two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help="After the camera's encoder.")
+    frames = checked(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
+    size = checked(
+        two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help="After the camera's encoder."
+    )
     asked, args = choice("Longest answer", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
     three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if asked == "any" else float(asked)

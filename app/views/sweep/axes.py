@@ -1,7 +1,7 @@
 """What a sweep may turn, beside a scenario: lists of a scenario's own choices, ranges of its hardware's numbers. Pure.
 
-An axis of the page is either a choice (`values` picked out of `Candidate.options`) or a range (`Span`) in the unit the
-catalog prints. `values_of` turns both into the settings a sweep runs over.
+An axis of the page is either a choice (`values` picked out of `Candidate.options`) or a range (`AxisRange`) in the
+unit the catalog prints. `values_of` turns both into the settings a sweep runs over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from app.shared import cached, glossary, specs
 from app.shared import formats as fmt
-from app.shared.specs import Number
+from app.shared.specs import SpecNumber
 from engine.devices import family
 from engine.scenario import Scenario, encode
 from hardware_specs.catalog import default_catalog
@@ -22,8 +22,8 @@ from hardware_specs.quantity import SpecError, parse
 __all__ = [
     "DESIGNS",
     "MOST_STEPS",
+    "AxisRange",
     "Candidate",
-    "Span",
     "candidates",
     "room",
     "size",
@@ -43,7 +43,7 @@ _ON_OFF = (False, True)
 
 
 @dataclass(frozen=True)
-class Span:
+class AxisRange:
     """A range: ends as printed, how many values, and whether their ratio or their difference is constant."""
 
     low: str
@@ -52,7 +52,7 @@ class Span:
     log: bool = True
 
 
-Values = tuple[Any, ...] | Span
+Values = tuple[Any, ...] | AxisRange
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Candidate:
     now: Any = None  # the scenario's own
     shown: Callable[[Any], str] = field(default=str, compare=False)
     help: str = ""
-    row: Number | None = None  # of a range: the number that it turns
+    row: SpecNumber | None = None  # of a range: the number that it turns
 
     @property
     def ranged(self) -> bool:
@@ -145,7 +145,7 @@ def _mapping(scenario: Scenario) -> list[Candidate]:
     return found
 
 
-def _around(row: Number, reach: float) -> Span | None:
+def _around(row: SpecNumber, reach: float) -> AxisRange | None:
     """A range about a value, in its printed unit where the catalog reads that; None where it is not positive."""
     if not row.si > 0:
         return None
@@ -157,7 +157,7 @@ def _around(row: Number, reach: float) -> Span | None:
     middle = float(number.replace(",", "").rstrip("%")) if known else row.si
     tail = ("%" if number.endswith("%") else gap + unit) if known else ""
     low, high = (fmt.decimal(float(f"{v:.4g}" if v < 1e4 else f"{v:.0f}")) for v in (middle / reach, middle * reach))
-    return Span(low + tail, high + tail, _FIRST_STEPS)
+    return AxisRange(low + tail, high + tail, _FIRST_STEPS)
 
 
 def _hardware(scenario: Scenario) -> list[Candidate]:
@@ -212,11 +212,11 @@ def usual(scenario: Scenario) -> dict[str, Values]:
     ranged = _best_hardware(found, scenario)[: 3 if fast else 2]
     for at, path in enumerate(ranged):
         span = found[path].first
-        assert isinstance(span, Span)
+        assert isinstance(span, AxisRange)
         steps = int(left ** (1 / (len(ranged) - at)) + 1e-9)
         steps = min(64, 2 ** max(0, steps.bit_length() - 1))
         if steps >= 2:
-            chosen[path] = Span(span.low, span.high, steps, span.log)
+            chosen[path] = AxisRange(span.low, span.high, steps, span.log)
             left //= steps
     if "batch" not in chosen and left >= 2:
         chosen = {"batch": found["batch"].options[: min(8, left)]} | chosen
@@ -225,7 +225,7 @@ def usual(scenario: Scenario) -> dict[str, Values]:
 
 def values_of(values: Values) -> tuple[Any, ...]:
     """Values of an axis as settings: a list as it is, a range in SI; SpecError where an end can't be read."""
-    if not isinstance(values, Span):
+    if not isinstance(values, AxisRange):
         return values
     low, high = parse(_number(values.low))[0], parse(_number(values.high))[0]
     if values.steps == 1:
@@ -249,12 +249,12 @@ def _number(text: str) -> str | float:
 
 def size(axes: Mapping[str, Values]) -> int:
     """Designs of a space. [-]"""
-    return math.prod(v.steps if isinstance(v, Span) else len(v) for v in axes.values())
+    return math.prod(v.steps if isinstance(v, AxisRange) else len(v) for v in axes.values())
 
 
 def told(candidate: Candidate, values: Values) -> str:
     """An axis in a few words: `1 … 128 (8)`, `FP16, INT8`, `115 … 1840 GB/s, 8 steps`."""
-    if isinstance(values, Span):
+    if isinstance(values, AxisRange):
         low_unit, high_unit = values.low.partition(" ")[2], values.high.partition(" ")[2]
         low = values.low.partition(" ")[0] if low_unit == high_unit else values.low
         word = f" {candidate.row.unit}" if candidate.row and candidate.row.unit and not high_unit else ""

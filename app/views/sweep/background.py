@@ -1,6 +1,6 @@
 """A sweep on its own thread, watched by a page: progress, a way to stop, and what came out as plain designs.
 
-The thread never calls Streamlit. Whoever iterates a `Running` sees the share that is done; leaving the loop, by an
+The thread never calls Streamlit. Whoever iterates a `RunningSweep` sees the share that is done; leaving the loop, by an
 exception too, stops the sweep and keeps what it has.
 """
 
@@ -21,15 +21,15 @@ from app.shared.sweep_queue import TURNS
 from app.views.sweep import axes
 from app.views.sweep.axes import Candidate
 from app.views.sweep.objectives import Metric
-from app.views.sweep.spaces import Space
+from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.resolve.choices import choices
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.sweep import Axis, Cancelled, Limit, Objective, SweepResult, sweep
+from engine.sweep import Axis, Limit, Objective, SweepCancelled, SweepResult, sweep
 from engine.sweep import Space as Designs
 from hardware_specs.quantity import SpecError
 
-__all__ = ["Design", "Outcome", "Running", "designs_of", "limits_of"]
+__all__ = ["Outcome", "RunningSweep", "SweptDesign", "designs_of", "limits_of"]
 
 _POLL_S = 0.03
 _PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
@@ -40,7 +40,7 @@ _FRONT_DRAWN = 1500
 
 
 @dataclass(frozen=True)
-class Design:
+class SweptDesign:
     """One design: its number in the space, the figures that are known of it, and how many others reach the same."""
 
     number: int
@@ -64,7 +64,7 @@ def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:
     return min((scenario.with_(tile=t) for t in tiles), key=lambda s: cached.report(encode(s)).latency_s)
 
 
-def designs_of(scenario: Scenario, space: Space, metrics: Mapping[str, Metric]) -> Designs:
+def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]) -> Designs:
     """The engine's space of the page's; ScenarioError where a value is not allowed."""
     turned = {int(path.removeprefix("tile.")) for path, _ in space.axes if path.startswith("tile.")}
     try:
@@ -122,7 +122,7 @@ class Outcome:
         return tuple(o.figure for o in self.space.objectives)
 
     @cached_property
-    def front(self) -> tuple[Design, ...]:
+    def front(self) -> tuple[SweptDesign, ...]:
         """Designs that no other beats, best first in the first objective; equal ones count as one."""
         values, numbers = self.result.front.values, self.result.front.numbers
         if not len(numbers):
@@ -131,7 +131,7 @@ class Outcome:
         sign = self.space.objectives[0].sign
         order = np.argsort(sign * values[0, first], kind="stable")
         return tuple(
-            Design(
+            SweptDesign(
                 int(numbers[first[i]]),
                 dict(zip(self.objectives, map(float, values[:, first[i]]), strict=True)),
                 int(many[i]),
@@ -140,35 +140,37 @@ class Outcome:
         )
 
     @cached_property
-    def drawn(self) -> tuple[Design, ...]:
+    def drawn(self) -> tuple[SweptDesign, ...]:
         """The front, thinned evenly where it is too long to draw."""
         step = max(1, math.ceil(len(self.front) / _FRONT_DRAWN))
         return self.front[::step]
 
     @cached_property
-    def cloud(self) -> tuple[Design, ...]:
+    def cloud(self) -> tuple[SweptDesign, ...]:
         """Designs drawn evenly from the space that fit and have the objectives."""
         rows = [self.result.figures.index(name) for name in self.objectives]
         usable = (self.result.cloud_state == 0) & np.isfinite(self.result.cloud[rows]).all(axis=0)
         usable &= (self.result.cloud[rows] > 0).all(axis=0)
         at = np.flatnonzero(usable)[: _DRAWN - len(self.drawn)]
         names, columns = self.result.figures, self.result.cloud.T
-        return tuple(Design(int(self.result.cloud_numbers[i]), dict(zip(names, map(float, columns[i])))) for i in at)
+        return tuple(
+            SweptDesign(int(self.result.cloud_numbers[i]), dict(zip(names, map(float, columns[i])))) for i in at
+        )
 
-    def design(self, number: int | None) -> Design | None:
+    def design(self, number: int | None) -> SweptDesign | None:
         """A design of the front or the cloud by its number; the front's own where both reach the same."""
         known = self._known
         return known.get(number) if number is not None else None
 
     @cached_property
-    def _known(self) -> dict[int, Design]:
+    def _known(self) -> dict[int, SweptDesign]:
         names = self.objectives
         best = {tuple(d.figures[n] for n in names): d for d in self.front}  # a sampled twin of one of these is it
         twins = {d.number: best.get(tuple(d.figures[n] for n in names), d) for d in self.cloud}
         return twins | {d.number: d for d in self.front}
 
     @cached_property
-    def knee(self) -> Design:
+    def knee(self) -> SweptDesign:
         """The design of the front nearest to the best of both drawn objectives, each from best to worst on a log scale.
 
         A choice for a start, not an optimum.
@@ -180,7 +182,7 @@ class Outcome:
         away = (cost - low) / np.where(high > low, high - low, 1.0)
         return self.front[int(np.argmin((away**2).sum(axis=1)))]
 
-    def place(self, design: Design) -> int | None:
+    def place(self, design: SweptDesign) -> int | None:
         """Where a design stands on the front; None where it does not."""
         return next((i for i, d in enumerate(self.front) if d.number == design.number), None)
 
@@ -192,7 +194,7 @@ class Outcome:
         return {"refused": c.refused, "fits": c.unfit} | limits
 
     @cached_property
-    def closest(self) -> Design | None:
+    def closest(self) -> SweptDesign | None:
         """Of the sampled designs that run and fit, the one that misses its limits by least; None where none does."""
         limits = self.space.limits
         designs = self.cloud
@@ -201,10 +203,10 @@ class Outcome:
         return min(designs, key=lambda d: max(limit.excess(d.figures[limit.figure]) for limit in limits))
 
 
-class Running:
+class RunningSweep:
     """One sweep under way."""
 
-    def __init__(self, report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -> None:
+    def __init__(self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
         self._designs = designs_of(report.scenario, space, metrics)
         self._made = (key, report, metrics, axes.candidates(report.scenario))
         self._stop = threading.Event()
@@ -268,7 +270,7 @@ class Running:
                 executor=priority.background(),
             )
             stopped = False
-        except Cancelled as cancelled:
+        except SweepCancelled as cancelled:
             result, stopped = cancelled.result, True
         except Exception as error:  # handed to whoever waits: a thread of its own has nobody else to tell
             self._error = error

@@ -9,12 +9,12 @@ import streamlit as st
 from app.shared import comparison, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
-from app.shared.figures.heat import Axis, heat
+from app.shared.figures.heat import ObjectiveAxis, heat
 from app.views.sweep import background as sweep_run
 from app.views.sweep import charts, objectives, questions, spaces
-from app.views.sweep.background import Design, Outcome
+from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
-from app.views.sweep.spaces import Space
+from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx.tiling import SAME
@@ -35,7 +35,7 @@ def go(page: str, scenario: Scenario) -> None:
     st.switch_page("views/compare/page.py", query_params=link.address() | here)
 
 
-def tiles(outcome: Outcome, design: Design) -> None:
+def tiles(outcome: Outcome, design: SweptDesign) -> None:
     """The first objective over the two knobs of the tile, around a design."""
     found = questions.tile_map(outcome, design)
     if found is None:
@@ -60,7 +60,7 @@ def tiles(outcome: Outcome, design: Design) -> None:
             found.best,
             found.now,
             names,
-            Axis(metric.label, metric.unit, objectives.scale(metric, known), metric.less),
+            ObjectiveAxis(metric.label, metric.unit, objectives.scale(metric, known), metric.less),
             parts.dark(),
         )
         parts.figure(fig, f"{metric.label} over the tile's knobs: {answer}.", "tiles")
@@ -71,7 +71,7 @@ def tiles(outcome: Outcome, design: Design) -> None:
             )
 
 
-def moves(outcome: Outcome, design: Design) -> None:
+def moves(outcome: Outcome, design: SweptDesign) -> None:
     """What the first objective of the selected design depends on most."""
     metric = outcome.metrics[outcome.objectives[0]]
     opened = st.expander("What moves the first objective most", key="open.moves", on_change="rerun")
@@ -90,7 +90,7 @@ def moves(outcome: Outcome, design: Design) -> None:
         parts.figure(fig, f"Tornado of {metric.label}: {said}.", "moves")
 
 
-def change(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
+def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
     """The smallest change of the current scenario that keeps its limits."""
     opened = st.expander("What is the smallest change that meets my limits", key="open.change", on_change="rerun")
     with opened:

@@ -10,11 +10,11 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
-from app.shared.figures.heat import Axis
+from app.shared.figures.heat import ObjectiveAxis
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
 
-__all__ = ["Column", "Mark", "parallel", "pareto", "ticks", "tornado"]
+__all__ = ["MarkedDesign", "ParallelAxis", "parallel", "pareto", "ticks", "tornado"]
 
 _SKIP = {"hoverinfo": "skip"}
 _STEADY = {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"opacity": 1}}}
@@ -23,7 +23,7 @@ _PLOT = (640.0, 330.0)  # px of the plot area that labels are laid out for
 
 
 @dataclass(frozen=True)
-class Mark:
+class MarkedDesign:
     """A design to point out: where it lies, in SI, and which it is, `selected` (ringed) or `current` (a star)."""
 
     x: float
@@ -32,7 +32,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Column:
+class ParallelAxis:
     """One upright axis of the parallel coordinates; `names` where its values are positions in a list."""
 
     label: str
@@ -63,7 +63,7 @@ def _shown(value: float) -> str:
     return f"{value:,.10f}".rstrip("0").rstrip(".")
 
 
-def _log_axis(axis: Axis, values: Sequence[float]) -> tuple[dict[str, Any], float, float]:
+def _log_axis(axis: ObjectiveAxis, values: Sequence[float]) -> tuple[dict[str, Any], float, float]:
     """Axis over positive values with 5% to spare, and its ends as plotted."""
     low, high = min(values), max(values)
     spare = max((high / low) ** 0.06, 1.02)
@@ -99,8 +99,8 @@ def _apart(
     cloud: Sequence[tuple[float, float, int]],
     front: Sequence[tuple[float, float, int, str]],
     plot: Plot,
-    x: Axis,
-    y: Axis,
+    x: ObjectiveAxis,
+    y: ObjectiveAxis,
 ) -> list[tuple[float, float, int]]:
     """The cloud without what lies under the front's markers, where a click would take it for them."""
 
@@ -118,9 +118,9 @@ def _apart(
 def pareto(
     cloud: Sequence[tuple[float, float, int]],
     front: Sequence[tuple[float, float, int, str]],
-    marks: Sequence[Mark],
-    x: Axis,
-    y: Axis,
+    marks: Sequence[MarkedDesign],
+    x: ObjectiveAxis,
+    y: ObjectiveAxis,
     dark: bool,
     height: int = 420,
     drag: bool = False,
@@ -203,7 +203,7 @@ def pareto(
     return fig
 
 
-def parallel(columns: Sequence[Column], picked: int | None, dark: bool) -> go.Figure:
+def parallel(columns: Sequence[ParallelAxis], picked: int | None, dark: bool) -> go.Figure:
     """All axes at once: a line a design, the picked one in colour; an axis keeps the range dragged on it.
 
     `picked` is a position in the columns' values.

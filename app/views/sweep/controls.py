@@ -12,11 +12,11 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.controlled import controlled
 from app.views.sweep import axes, spaces
-from app.views.sweep.axes import Candidate, Span, Values
+from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.objectives import Metric
-from app.views.sweep.spaces import Space
+from app.views.sweep.spaces import PageSpace
 from engine.scenario import Scenario
 from hardware_specs.quantity import SpecError
 
@@ -52,18 +52,18 @@ def _list(candidate: Candidate, values: tuple[Any, ...], names: list[str]) -> No
         candidate.options,
         format_func=candidate.shown,
         help=candidate.help or None,
-        **drawn(f"x.{candidate.path}", list(values), picked, tuple(candidate.options)),
+        **controlled(f"x.{candidate.path}", list(values), picked, tuple(candidate.options)),
     )
 
 
-def _range(candidate: Candidate, span: Span, names: list[str]) -> None:
+def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
     def typed(name: str, value: Any) -> None:
         now = dict(spaces.shown(names).axes).get(candidate.path, span)
         fresh = value.strip() if isinstance(value, str) else value or getattr(span, name) if name == "steps" else value
-        _changed(candidate.path, replace(now if isinstance(now, Span) else span, **{name: fresh}), names)
+        _changed(candidate.path, replace(now if isinstance(now, AxisRange) else span, **{name: fresh}), names)
 
     def end(name: str) -> dict[str, Any]:
-        return drawn(f"x.{candidate.path}.{name}", getattr(span, name), partial(typed, name))
+        return controlled(f"x.{candidate.path}.{name}", getattr(span, name), partial(typed, name))
 
     left, right = st.columns(2)
     left.text_input("From", max_chars=40, **end("low"))
@@ -74,13 +74,13 @@ def _range(candidate: Candidate, span: Span, names: list[str]) -> None:
     st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
 
 
-def _axes(space: Space, found: Mapping[str, Candidate], names: list[str]) -> None:
+def _axes(space: PageSpace, found: Mapping[str, Candidate], names: list[str]) -> None:
     st.markdown(f"**Axes** :gray[· {fmt.count(axes.size(dict(space.axes)))} designs]")
     for path, values in space.axes:
         candidate = found[path]
         title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values))}]"
         with st.expander(title, key=f"open.x.{path}"):
-            if isinstance(values, Span):
+            if isinstance(values, AxisRange):
                 _range(candidate, values, names)
             else:
                 _list(candidate, values, names)
@@ -103,7 +103,7 @@ def _axes(space: Space, found: Mapping[str, Candidate], names: list[str]) -> Non
         index=None,
         placeholder="Batch, bandwidth, clock …",
         format_func=lambda p: f"{_GROUPS[found[p].group]} · {found[p].label}",
-        **drawn("x.add", None, added),
+        **controlled("x.add", None, added),
     )
 
 
@@ -113,7 +113,7 @@ def _constraints(scenario: Scenario) -> None:
     widgets.limits_inputs(scenario, "x", ("Latency of a request ≤", "Power ≤", "Budget ≤"))
 
 
-def _objectives(space: Space, found: Mapping[str, Metric], names: list[str]) -> None:
+def _objectives(space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> None:
     st.markdown("**Objectives**")
     known = dict(found)
     wanted = list(space.objectives)
@@ -139,11 +139,11 @@ def _objectives(space: Space, found: Mapping[str, Metric], names: list[str]) -> 
         now = wanted[at] if at < len(wanted) else _NONE
         st.selectbox(
             label, options, format_func=worded,
-            **drawn(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
+            **controlled(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
         )  # fmt: skip
 
 
-def controls(scenario: Scenario, space: Space, found: Mapping[str, Metric]) -> bool:
+def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric]) -> bool:
     """The sidebar; returns whether Run was pressed."""
     names = list(found)
     candidates = axes.candidates(scenario)

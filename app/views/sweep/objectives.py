@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.shared import formats as fmt
 from app.shared import glossary
-from app.shared.figures.heat import Axis
+from app.shared.figures.heat import ObjectiveAxis
 from engine.cost.report import Report
 
 __all__ = ["Metric", "axis", "known", "metrics", "scale"]
@@ -53,9 +53,9 @@ def known(found: dict[str, Metric], less: bool) -> list[str]:
     return [name for name, m in found.items() if m.less is less]
 
 
-def axis(metric: Metric, values: Iterable[float], limit: float | None = None) -> Axis:
+def axis(metric: Metric, values: Iterable[float], limit: float | None = None) -> ObjectiveAxis:
     """A metric as an axis with the prefix that suits the middle of its log range."""
-    return Axis(metric.label, metric.unit, scale(metric, values), metric.less, limit)
+    return ObjectiveAxis(metric.label, metric.unit, scale(metric, values), metric.less, limit)
 
 
 def scale(metric: Metric, values: Iterable[float]) -> fmt.Scale:

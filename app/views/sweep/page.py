@@ -10,17 +10,17 @@ import streamlit as st
 
 from app.shared import boundary, cached, fixes, link, parts
 from app.shared import formats as fmt
-from app.shared.figures.heat import Axis
+from app.shared.figures.heat import ObjectiveAxis
 from app.shared.widgets import sidebar
 from app.views.sweep import axes, below_front, objectives, spaces, tables
 from app.views.sweep import background as sweep_run
 from app.views.sweep import charts as sweep_charts
 from app.views.sweep import controls as space_controls
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Design, Outcome
-from app.views.sweep.charts import Mark
+from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.charts import MarkedDesign
 from app.views.sweep.objectives import Metric
-from app.views.sweep.spaces import Space
+from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
@@ -40,10 +40,10 @@ def _stop() -> None:
     """The rerun that a click causes ends the run, which keeps what it has (a callback)."""
 
 
-def run(report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -> None:
+def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
     """Sweep with progress and a way to stop; what is done is kept however it ends."""
     try:
-        running = sweep_run.Running(report, space, metrics, key)
+        running = sweep_run.RunningSweep(report, space, metrics, key)
     except (ScenarioError, Unsupported) as error:
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
         return
@@ -67,12 +67,12 @@ def run(report: Report, space: Space, metrics: Mapping[str, Metric], key: str) -
 
 def held() -> Outcome | None:
     """What the last sweep of this session found, stopped or not."""
-    running: sweep_run.Running | None = st.session_state.get("sweep_run")
+    running: sweep_run.RunningSweep | None = st.session_state.get("sweep_run")
     outcome = running.settled() if running else None
     return outcome if outcome is not None and outcome.done else None
 
 
-def chosen(outcome: Outcome) -> Design:
+def chosen(outcome: Outcome) -> SweptDesign:
     """The selected design: what was clicked, else the knee of the front."""
     number = st.session_state.get("sweep_design")
     return outcome.design(number) or outcome.knee
@@ -92,7 +92,7 @@ def _clicked() -> None:
         st.session_state.sweep_box = None
 
 
-def _axis(outcome: Outcome, metric: Metric) -> Axis:
+def _axis(outcome: Outcome, metric: Metric) -> ObjectiveAxis:
     """A metric as an axis over everything that is drawn, with its limit."""
     values = [d.figures[metric.name] for d in (*outcome.cloud, *outcome.drawn)]
     if outcome.report.fits:
@@ -100,7 +100,7 @@ def _axis(outcome: Outcome, metric: Metric) -> Axis:
     return objectives.axis(metric, values, sweep_run.limits_of(outcome.scenario).get(metric.name))
 
 
-def _within(outcome: Outcome, metrics: Mapping[str, Metric]) -> list[Design]:
+def _within(outcome: Outcome, metrics: Mapping[str, Metric]) -> list[SweptDesign]:
     """Designs of the front inside the drawn box, all of them where there is none."""
     box, shown, names = st.session_state.get("sweep_box"), outcome.front, outcome.objectives
     if not box:
@@ -136,9 +136,9 @@ def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found
         for d in outcome.drawn
     ]
     picked = chosen(outcome)
-    marks = [Mark(picked.figures[x.name], picked.figures[y.name], "selected")]
+    marks = [MarkedDesign(picked.figures[x.name], picked.figures[y.name], "selected")]
     if report.fits:
-        marks.append(Mark(getattr(report, x.name), getattr(report, y.name), "current"))
+        marks.append(MarkedDesign(getattr(report, x.name), getattr(report, y.name), "current"))
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
     answer = f"{len(outcome.front):,} of {fmt.count(outcome.feasible)} feasible designs; better is {better}"
     with parts.card("Pareto front", answer):
@@ -318,7 +318,7 @@ def answer(found: Outcome, key: str) -> None:
         nothing(found, found.metrics)
 
 
-def empty(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
+def empty(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
     """What would be swept, the button that does it, and where the current design stands."""
     count = fmt.count(axes.size(dict(space.axes)))
     found = axes.candidates(link.current())
@@ -333,7 +333,7 @@ def empty(report: Report, space: Space, metrics: Mapping[str, Metric]) -> None:
     with parts.card("Pareto front", answer):
         limits = sweep_run.limits_of(link.current())
         across, up = (objectives.axis(m, [v], limits.get(m.name)) for m, v in zip((x, y), at))
-        fig = sweep_charts.pareto([], [], [Mark(*at, "current")], across, up, parts.dark(), 300)
+        fig = sweep_charts.pareto([], [], [MarkedDesign(*at, "current")], across, up, parts.dark(), 300)
         parts.figure(fig, f"Pareto front: {answer}.", "front.none")
 
 

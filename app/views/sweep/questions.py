@@ -12,10 +12,10 @@ from typing import Any
 from app.shared import glossary
 from app.views.sweep import axes
 from app.views.sweep import background as sweep_run
-from app.views.sweep.axes import Candidate, Span
-from app.views.sweep.background import Design, Outcome
+from app.views.sweep.axes import AxisRange, Candidate
+from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
-from app.views.sweep.spaces import Space
+from app.views.sweep.spaces import PageSpace
 from app.views.sweep.tables import over, setting, start_of
 from engine.analyses.machine import best_tile
 from engine.cost.report import Report
@@ -23,7 +23,7 @@ from engine.scenario import Scenario, ScenarioError
 from engine.sweep import Axis, inverse, price, sensitivity
 from engine.sweep import Space as Designs
 
-__all__ = ["SHARE", "Change", "TileMap", "smallest_change", "swings", "tile_map"]
+__all__ = ["SHARE", "SmallestChange", "TileGrid", "smallest_change", "swings", "tile_map"]
 
 SHARE = 0.2  # by which a tornado lowers and raises each number
 _MOST_SWINGS = 10
@@ -31,7 +31,7 @@ _MOST_DESIGNS = 300_000  # of the grid on which the smallest change is looked fo
 
 
 @dataclass(frozen=True)
-class TileMap:
+class TileGrid:
     """A figure over the two knobs of a tile, all else as in one design; None where a tile does not run or fit."""
 
     rows: Axis
@@ -42,7 +42,7 @@ class TileMap:
     slices: float | None = None  # DSP slices of the best, where fewest decide among equally good ones
 
 
-def tile_map(outcome: Outcome, design: Design) -> TileMap | None:
+def tile_map(outcome: Outcome, design: SweptDesign) -> TileGrid | None:
     """The first objective over the two tile axes around a design; None where fewer than two are swept."""
     tiles = [axis for axis in outcome.space.axes if axis.path.startswith("tile.") and len(axis) > 1]
     if len(tiles) < 2:
@@ -66,7 +66,7 @@ def tile_map(outcome: Outcome, design: Design) -> TileMap | None:
         if choice is not None:
             best, slices = tiles[choice[0]], choice[1]
     digits = dict(zip((axis.path for axis in outcome.space.axes), outcome.space.digits(design.number), strict=True))
-    return TileMap(
+    return TileGrid(
         rows,
         columns,
         [found[i : i + width] for i in range(0, len(found), width)],
@@ -95,7 +95,7 @@ def swings(scenario: Scenario, metric: Metric) -> list[tuple[str, float, float]]
 
 
 @dataclass(frozen=True)
-class Change:
+class SmallestChange:
     """The smallest change that keeps every limit, or the design that misses by least."""
 
     met: bool
@@ -104,7 +104,7 @@ class Change:
     sentence: str  # what the nearest design misses, where none meets
 
 
-def smallest_change(report: Report, space: Space, metrics: Mapping[str, Metric]) -> Change:
+def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> SmallestChange:
     """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
 
     ScenarioError where the grid is too large or nothing of it runs.
@@ -113,7 +113,7 @@ def smallest_change(report: Report, space: Space, metrics: Mapping[str, Metric])
     found = axes.candidates(scenario)
     size = 1
     for _, values in space.axes:
-        size *= 1 + (values.steps if isinstance(values, Span) else len(values))
+        size *= 1 + (values.steps if isinstance(values, AxisRange) else len(values))
     if size > _MOST_DESIGNS:
         raise ScenarioError(
             f"{size:,} designs would be looked through; at most {_MOST_DESIGNS:,} are allowed here: "
@@ -132,7 +132,7 @@ def smallest_change(report: Report, space: Space, metrics: Mapping[str, Metric])
         (found[path].label, setting(found[path], a), setting(found[path], b)) for path, (a, b) in answer.changes.items()
     ]
     missed = over(answer.figures, sweep_run.limits_of(scenario)) or "the nearest does not fit in memory"
-    return Change(answer.met, answer.scenario, changes, f"No design on these axes keeps every limit: {missed}.")
+    return SmallestChange(answer.met, answer.scenario, changes, f"No design on these axes keeps every limit: {missed}.")
 
 
 def _now(base: Scenario, candidate: Candidate) -> Any:

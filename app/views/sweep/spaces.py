@@ -14,12 +14,12 @@ import streamlit as st
 
 from app.shared import link
 from app.views.sweep import axes
-from app.views.sweep.axes import Span, Values
+from app.views.sweep.axes import AxisRange, Values
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.token import boundary, deflated, pack, unpack
 from hardware_specs.quantity import SpecError
 
-__all__ = ["LIMIT", "PARAM", "Space", "choose", "fitting", "read", "reset", "shown", "sync", "usual", "write"]
+__all__ = ["LIMIT", "PARAM", "PageSpace", "choose", "fitting", "read", "reset", "shown", "sync", "usual", "write"]
 
 PARAM = "x"
 VERSION = 1
@@ -30,32 +30,32 @@ _VALUES_MAX = axes.MOST_STEPS
 
 
 @dataclass(frozen=True)
-class Space:
+class PageSpace:
     """Axes in order and up to three objectives, the first two of which are drawn against each other."""
 
     axes: tuple[tuple[str, Values], ...]
     objectives: tuple[str, ...]
 
-    def with_axis(self, path: str, values: Values) -> Space:
+    def with_axis(self, path: str, values: Values) -> PageSpace:
         """A copy with one axis set, at its place or at the end."""
         return replace(self, axes=tuple((dict(self.axes) | {path: values}).items()))
 
-    def without(self, path: str) -> Space:
+    def without(self, path: str) -> PageSpace:
         """A copy that leaves one axis at the scenario's own value."""
         return replace(self, axes=tuple((p, v) for p, v in self.axes if p != path))
 
 
-def write(space: Space) -> str:
+def write(space: PageSpace) -> str:
     """Token of a space, e.g. ``1z...``."""
     plain = [
-        [path, {"from": v.low, "to": v.high, "steps": v.steps, "log": v.log} if isinstance(v, Span) else list(v)]
+        [path, {"from": v.low, "to": v.high, "steps": v.steps, "log": v.log} if isinstance(v, AxisRange) else list(v)]
         for path, v in space.axes
     ]
     text = json.dumps({"axes": plain, "objectives": list(space.objectives)}, separators=(",", ":")).encode()
     return f"{VERSION}z" + pack(text, deflated(text))
 
 
-def read(token: str) -> Space:
+def read(token: str) -> PageSpace:
     """Space of a token; ScenarioError in one sentence for anything that is not one."""
     if len(token) > LIMIT:
         raise ScenarioError(f"This space has {len(token):,} characters; at most {LIMIT:,} are allowed")
@@ -68,7 +68,7 @@ def read(token: str) -> Space:
         return _space(plain)
 
 
-def _space(plain: Any) -> Space:
+def _space(plain: Any) -> PageSpace:
     """Space of plain fields; ValueError, TypeError or KeyError where they are not one."""
     rows = [(str(path), _values(v)) for path, v in plain["axes"]]
     if len(rows) > _AXES_MAX or len(dict(rows)) < len(rows):
@@ -76,12 +76,12 @@ def _space(plain: Any) -> Space:
     objectives = tuple(str(name) for name in plain["objectives"])
     if not 1 <= len(objectives) <= 3:
         raise ScenarioError(f"This space has {len(objectives)} objectives; 1 to 3 are allowed")
-    return Space(tuple(rows), objectives)
+    return PageSpace(tuple(rows), objectives)
 
 
 def _values(plain: Any) -> Values:
     if isinstance(plain, dict):
-        span = Span(str(plain["from"]), str(plain["to"]), int(plain["steps"]), bool(plain["log"]))
+        span = AxisRange(str(plain["from"]), str(plain["to"]), int(plain["steps"]), bool(plain["log"]))
         if not 1 <= span.steps <= _VALUES_MAX:
             raise ScenarioError(f"An axis of this space has {span.steps} steps; 1 to {_VALUES_MAX:,} are allowed")
         try:
@@ -95,16 +95,16 @@ def _values(plain: Any) -> Values:
     return values
 
 
-def fitting(space: Space, scenario: Scenario, names: list[str]) -> tuple[Space, list[str]]:
+def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[PageSpace, list[str]]:
     """The space as it is beside a scenario: axes and objectives that exist there, and the paths that were left out."""
     found = axes.candidates(scenario)
     kept: list[tuple[str, Values]] = []
     lost = []
     for path, values in space.axes:
         candidate = found.get(path)
-        if candidate is None or candidate.ranged != isinstance(values, Span):
+        if candidate is None or candidate.ranged != isinstance(values, AxisRange):
             lost.append(path)
-        elif isinstance(values, Span):
+        elif isinstance(values, AxisRange):
             kept.append((path, values))
         else:
             allowed = tuple(v for v in candidate.options if v in values)
@@ -115,7 +115,7 @@ def fitting(space: Space, scenario: Scenario, names: list[str]) -> tuple[Space, 
     objectives = tuple(o for o in space.objectives if o in names)
     if len(objectives) < 2:
         objectives = _usual_objectives(names)
-    return Space(tuple(kept), objectives), lost
+    return PageSpace(tuple(kept), objectives), lost
 
 
 def _usual_objectives(names: list[str]) -> tuple[str, ...]:
@@ -124,15 +124,15 @@ def _usual_objectives(names: list[str]) -> tuple[str, ...]:
     return tuple(first) if len(first) >= 2 else tuple(names[:2])
 
 
-def usual(scenario: Scenario, names: list[str]) -> Space:
+def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
-    return Space(tuple(axes.usual(scenario).items()), _usual_objectives(names))
+    return PageSpace(tuple(axes.usual(scenario).items()), _usual_objectives(names))
 
 
-def shown(names: list[str]) -> Space:
+def shown(names: list[str]) -> PageSpace:
     """The space of this session beside its scenario, whose known figures are `names`."""
     scenario = link.current()
-    kept: Space | None = st.session_state.get("space")
+    kept: PageSpace | None = st.session_state.get("space")
     pair = (scenario.system, scenario.workload)
     if kept is None or st.session_state.get("space_pair") != pair:
         return usual(scenario, names)
@@ -163,7 +163,7 @@ def sync(names: list[str]) -> str | None:
     return message
 
 
-def _take(space: Space) -> None:
+def _take(space: PageSpace) -> None:
     scenario = link.current()
     st.session_state.space = space
     st.session_state.space_pair = (scenario.system, scenario.workload)
@@ -175,7 +175,7 @@ def _mirror(names: list[str]) -> None:
         st.query_params[PARAM] = token
 
 
-def choose(space: Space, names: list[str]) -> None:
+def choose(space: PageSpace, names: list[str]) -> None:
     """Make a space the session's (a callback)."""
     _take(space)
     _mirror(names)

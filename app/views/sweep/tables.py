@@ -12,8 +12,8 @@ from app.shared import specs
 from app.shared.figures.style import RESOURCE_LABELS
 from app.views.sweep import objectives
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Design, Outcome
-from app.views.sweep.charts import Column
+from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.charts import ParallelAxis
 from app.views.sweep.objectives import Metric
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
@@ -43,7 +43,7 @@ def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
 
 
 def frame(
-    outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
+    outcome: Outcome, shown: Sequence[SweptDesign], metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
 ) -> pd.DataFrame:
     """Designs as rows: objectives first, then every axis; one prefix a column."""
     data: dict[str, Any] = {}
@@ -71,25 +71,29 @@ def frame(
 
 
 def columns(
-    outcome: Outcome, shown: Sequence[Design], metrics: Mapping[str, Metric], found: Mapping[str, Candidate], most: int
-) -> list[Column]:
+    outcome: Outcome,
+    shown: Sequence[SweptDesign],
+    metrics: Mapping[str, Metric],
+    found: Mapping[str, Candidate],
+    most: int,
+) -> list[ParallelAxis]:
     """Upright axes of the parallel coordinates: objectives, then the axes along which the front varies."""
     made = []
     for name in outcome.objectives:
         values = [d.figures[name] for d in shown]
         scale = objectives.scale(metrics[name], values)
-        made.append(Column(f"{metrics[name].label} ({scale.unit})", [scale(v) for v in values]))
+        made.append(ParallelAxis(f"{metrics[name].label} ({scale.unit})", [scale(v) for v in values]))
     for at, axis in enumerate(outcome.space.axes):
         digits = [outcome.space.digits(d.number)[at] for d in shown]
         if len(set(digits)) < 2:
             continue
         candidate = found[axis.path]
         label = candidate.label[:1].upper() + candidate.label[1:]
-        made.append(Column(label, digits, [setting(candidate, v) for v in axis.values]))
+        made.append(ParallelAxis(label, digits, [setting(candidate, v) for v in axis.values]))
     return made[:most]
 
 
-def pair(outcome: Outcome, design: Design, chosen: Report) -> list[tuple[str, str, str]]:
+def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:
     """Current and selected design side by side, as (name, current, selected): settings, then figures."""
     report, found, rows = outcome.report, outcome.found, []
     for path, value in outcome.space.values(design.number).items():
@@ -115,7 +119,7 @@ def _held(report: Report) -> str:
     return f"{RESOURCE_LABELS[report.bound].lower()} {fmt.percent(report.breakdown[report.bound] / report.latency_s)}"
 
 
-def start_of(scenario: Scenario, row: specs.Number) -> float:
+def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
     """The value a ranged axis has in a scenario: the what-if's, else the catalog's. [SI]"""
     return specs.at_present(scenario, row.path) if row.path in scenario.overrides else row.si
 

@@ -25,8 +25,8 @@ from app.shared.figures.style import (
     track,
     two_lines,
 )
-from app.shared.load import Point, Spot
-from engine.traffic import Timeline
+from app.shared.load import LoadDetail, LoadPoint
+from engine.traffic import RequestTimeline
 
 __all__ = ["along", "curve", "distribution", "use", "use_height", "window"]
 
@@ -37,7 +37,7 @@ _OVER = 3.0  # times the agreement to which a curve is drawn
 
 
 def curve(
-    points: Sequence[Point],
+    points: Sequence[LoadPoint],
     name: str,
     sla_s: float,
     limit_qps: float,
@@ -138,7 +138,7 @@ def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     return inside, [f"{v:.12f}".rstrip("0").rstrip(".") for v in inside]
 
 
-def distribution(spot: Spot, sla_s: float, sla_name: str | None, dark: bool, height: int = 300) -> go.Figure:
+def distribution(spot: LoadDetail, sla_s: float, sla_name: str | None, dark: bool, height: int = 300) -> go.Figure:
     """Shares of requests by latency, in bins that are equally wide on the log axis, with p50, p99 and the agreement.
 
     Drawn over log10 of the time, so that a bin's width is the same everywhere. `sla_name` is None where the agreement
@@ -220,7 +220,7 @@ def use_height(shares: dict[str, float], least: int = 140) -> int:
 
 
 def along(
-    points: Sequence[Point], qps: float, dark: bool, height: int = 300, *, narrow: bool = False, named: int = 4
+    points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300, *, narrow: bool = False, named: int = 4
 ) -> go.Figure:
     """Share of time each resource is busy along the load; the ``named`` busiest are named, ``qps`` is now. [1/s]"""
     last = points[-1]
@@ -263,7 +263,7 @@ def along(
     )
 
 
-def _segments(seen: Timeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
+def _segments(seen: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
     """What requests spend their time on, as (kind, name, begin, end) [s]; kind: wait, wire or serve."""
     if seen.first is not None:
         first = seen.first[:most]
@@ -279,7 +279,7 @@ def _segments(seen: Timeline, most: int) -> list[tuple[str, str, np.ndarray, np.
     return found
 
 
-def window(seen: Timeline, dark: bool, most: int = 40) -> go.Figure:
+def window(seen: RequestTimeline, dark: bool, most: int = 40) -> go.Figure:
     """A window of requests on their way through the resources: one row each.
 
     Grey while it waits, narrow and violet on a wire, ink while it is served, the second and further stations hatched.

@@ -11,7 +11,7 @@ from app.shared import cached
 from app.shared import formats as fmt
 from app.shared.load import ARRIVALS, Load
 from app.shared.site import Site
-from app.shared.widgets.checked import heed
+from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from engine.cost.report import Report
 from engine.traffic import Sla, TrafficError
@@ -41,7 +41,7 @@ def nice(value: float) -> float:
 
 
 def _number(label: str, value: float, low: float, high: float, key: str, **more: Any) -> float:
-    return heed(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
+    return checked(st.number_input, label, min_value=low, max_value=high, value=value, key=key, **more)
 
 
 def _pair(report: Report) -> str:
@@ -67,14 +67,14 @@ def _opening(report: Report) -> tuple[Load, Sla]:
 def _agreement(report: Report) -> Sla:
     """The figure that is promised."""
     one, two = st.columns(2)
-    metric = heed(
+    metric = checked(
         one.selectbox,
         "Promise",
         _METRICS,
         key="sla-of",
         help="p99: 99% of requests stay under the limit.",
     )
-    limit = heed(
+    limit = checked(
         two.number_input,
         f"at most ({fmt.MILLISECOND.unit})",
         min_value=1e-6,
@@ -130,7 +130,7 @@ def _arrangement(report: Report) -> dict[str, Any]:
     found: dict[str, Any] = {"arrangement": name}
     if name == "pool":
         found["services"] = int(
-            heed(
+            checked(
                 st.number_input, "Copies in the pool", 1, 4096, 4, key="copies",
                 help="Each holds the whole model; clients share one queue for all.",
             )
@@ -147,7 +147,7 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     decoder = report.tpot_s is not None
     if not packets:
-        found["max_batch"] = heed(
+        found["max_batch"] = checked(
             st.select_slider,
             "Requests launched together",
             _BATCHES,
@@ -161,7 +161,7 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
             wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
             found["timeout_s"] = wait / fmt.MILLISECOND.factor
-    places = heed(
+    places = checked(
         st.number_input, "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places",
         placeholder="no limit", help="Admission control: who finds them all taken is turned away.", of=_pair(report),
     )  # fmt: skip
@@ -199,7 +199,7 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
     if spread == "lognormal":
         found["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
     if batched and not decoder:
-        found["buckets"] = heed(
+        found["buckets"] = checked(
             st.select_slider, "Size buckets", (1, 2, 4), key="buckets",
             help="A batch holds one bucket's requests only, so it pads less.",
         )  # fmt: skip
@@ -219,7 +219,7 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
 
 
 def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
-    return heed(
+    return checked(
         st.number_input, label, min_value=0.0, max_value=high, value=None, key=key, format="%.6g",
         placeholder=placeholder, of=of,
     )  # fmt: skip
@@ -233,8 +233,8 @@ def site(report: Report) -> Site:
         given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}", of)
         mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
-        survives = heed(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
-        slots = heed(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
+        survives = checked(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
+        slots = checked(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
         rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
         price = _asked("Price of a node ($)", "node-usd", listed, of)

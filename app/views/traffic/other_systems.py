@@ -14,7 +14,7 @@ from app.shared.load import Group, Load
 from app.shared.site import Site
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import kept
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.controlled import controlled
 from app.views.traffic import tables
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -103,7 +103,7 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
             able,
             format_func=sidebar.system_label,
             placeholder="Choose systems that run this workload",
-            **drawn("t.also", picked, pick, tuple(able)),
+            **controlled("t.also", picked, pick, tuple(able)),
             help="Each at the same batch and lengths, in the same format where it has that, with the number of devices "
             "that carries the demand for least. The baseline and the scenarios on Compare are here by themselves.",
         )

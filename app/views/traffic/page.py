@@ -12,9 +12,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.shared import cached, link, parts
 from app.shared import formats as fmt
-from app.shared.load import Answer, Load, Point, Spot, point_of, spot_of
+from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
 from app.shared.widgets.choices import choose, say
-from app.shared.widgets.controlled import drawn
+from app.shared.widgets.controlled import controlled
 from app.views.traffic import charts, other_systems, tables
 from app.views.traffic.controls import load_and_sla, nice, site
 from app.views.traffic.simulation import Simulation
@@ -71,7 +71,7 @@ def rate(answer: Answer) -> float:
         step=round(step, decimals),
         format=f"%.{decimals}f",
         help="Requests a second offered to one node. A request is the scenario's batch at its lengths.",
-        **drawn("w.qps", now, moved, (step, count)),
+        **controlled("w.qps", now, moved, (step, count)),
     )
 
 
@@ -84,7 +84,7 @@ def side_by_side(left: Callable[[], None], right: Callable[[], None]) -> None:
         right()
 
 
-def along_the_load(answer: Answer, points: list[Point], sla: Sla, qps: float, spot: Spot, made: str) -> None:
+def along_the_load(answer: Answer, points: list[LoadPoint], sla: Sla, qps: float, spot: LoadDetail, made: str) -> None:
     """Latency along the load."""
     title = f"{sla.metric} along the load"
     said = tables.knee(points, sla)
@@ -95,7 +95,7 @@ def along_the_load(answer: Answer, points: list[Point], sla: Sla, qps: float, sp
         st.caption(made)
 
 
-def spread(spot: Spot, sla: Sla) -> None:
+def spread(spot: LoadDetail, sla: Sla) -> None:
     """The distribution at this load; how busy everything is where there is none."""
     if not spot.shares.size:
         busy(spot)
@@ -110,7 +110,7 @@ def spread(spot: Spot, sla: Sla) -> None:
             st.caption(fmt.plain(note))
 
 
-def busy(spot: Spot, least: int = 140) -> None:
+def busy(spot: LoadDetail, least: int = 140) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
@@ -120,7 +120,7 @@ def busy(spot: Spot, least: int = 140) -> None:
             st.caption("Server: the whole system at work on a request, whichever of its parts that takes.")
 
 
-def busy_along(points: list[Point], qps: float, height: int) -> None:
+def busy_along(points: list[LoadPoint], qps: float, height: int) -> None:
     """How busy each resource is along the load."""
     last = points[-1]
     if not last.use:

@@ -11,11 +11,11 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared.glossary import format_label
-from app.shared.load import Answer, Load, Point, Spot, demand_of, site_facts
+from app.shared.load import Answer, Load, LoadDetail, LoadPoint, demand_of, site_facts
 from app.shared.site import Site
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
-from engine.traffic import Capacity, CapacityPlan, Headline, Sla, Timeline, TrafficError, capacity_plan
+from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
 from engine.traffic.plan import DOMAINS
 from engine.traffic.scenario_load import node_facts
 from engine.traffic.serving import Offer
@@ -75,7 +75,7 @@ def _range(low: float, high: float) -> str:
     return f"between {both.text(low)} and {both.text(high)} {both.unit}"
 
 
-def overload(qps: float, top: Capacity, spot: Spot | None = None) -> str:
+def overload(qps: float, top: Capacity, spot: LoadDetail | None = None) -> str:
     """Why there is no tail at this load."""
     if spot is not None and spot.report is not None:  # a mean load that is below capacity, with a peak that is not
         return spot.report.message
@@ -86,7 +86,7 @@ def overload(qps: float, top: Capacity, spot: Spot | None = None) -> str:
     )
 
 
-def at_this_load(qps: float, spot: Spot, sla: Sla, top: Capacity) -> str:
+def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
     """One load in a sentence: the figure, whether it keeps the agreement, and the median. Markdown."""
     figure = spot.figures.get(sla.metric)
     if figure is None:
@@ -99,7 +99,7 @@ def at_this_load(qps: float, spot: Spot, sla: Sla, top: Capacity) -> str:
     return text + (f" {fmt.percent(spot.dropped)} are turned away." if spot.dropped > 0 else "")
 
 
-def knee(points: Sequence[Point], sla: Sla) -> str:
+def knee(points: Sequence[LoadPoint], sla: Sla) -> str:
     """How the figure grows along the load, in numbers."""
     known = [p for p in points if p.figure is not None and np.isfinite(p.figure)]
     if len(known) < 2:
@@ -141,7 +141,7 @@ def job_said(job: Simulation | None, qps: float) -> str:
     return text if job.qps == qps else f"{text} The distribution is of the quick answer: it was not simulated here."
 
 
-def waits(seen: Timeline) -> tuple[float, float]:
+def waits(seen: RequestTimeline) -> tuple[float, float]:
     """Share of their time the requests of a window wait (to the first token where known), and their mean stay. [s]"""
     stay = seen.done - seen.arrive
     if seen.first is not None:
@@ -155,7 +155,7 @@ def waits(seen: Timeline) -> tuple[float, float]:
     return (float(waited[served].mean()) / mean if mean > 0 else 0.0), mean
 
 
-def window_key(seen: Timeline) -> str:
+def window_key(seen: RequestTimeline) -> str:
     """What the colours of a window mean."""
     if seen.first is not None:
         return "Grey until the first token, ink to the last."
@@ -291,7 +291,7 @@ def _settings(load: Load, sla: Sla) -> dict[str, Any]:
     }
 
 
-def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[Point]) -> list[dict[str, Any]]:
+def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]) -> list[dict[str, Any]]:
     """One flat row a load, SI units in the keys."""
     rows = []
     for p in points:
@@ -306,7 +306,7 @@ def curve_rows(report: Report, load: Load, sla: Sla, points: Sequence[Point]) ->
     return rows
 
 
-def curve_csv(report: Report, load: Load, sla: Sla, points: Sequence[Point]) -> str:
+def curve_csv(report: Report, load: Load, sla: Sla, points: Sequence[LoadPoint]) -> str:
     """The curve as CSV, one row a load."""
     return fmt.csv_text(curve_rows(report, load, sla, points))
 
@@ -329,8 +329,8 @@ def everything(
     sla: Sla,
     qps: float,
     headline: Headline,
-    spot: Spot,
-    points: Sequence[Point],
+    spot: LoadDetail,
+    points: Sequence[LoadPoint],
     frame: pd.DataFrame | None,
 ) -> dict[str, Any]:
     """Settings and results as plain data."""

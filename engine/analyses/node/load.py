@@ -14,7 +14,7 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
-from engine.traffic import Chain, NoBatching, Poisson, TrafficError, capacity, instant, latency_curve
+from engine.traffic import NoBatching, Poisson, TandemQueue, TrafficError, capacity, instant, latency_curve
 from engine.traffic.scenario_load import load_of
 from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import Zoo, default_zoo
@@ -76,7 +76,7 @@ def curve(scenario: Scenario, limit_s: float | None = None) -> LoadCurve:
                 qps.append(report.qps)
                 p50.append(report.latency.p50.value)
                 p99.append(report.latency.p99.value)
-    assert isinstance(system, Chain)  # whole requests, not tokens
+    assert isinstance(system, TandemQueue)  # whole requests, not tokens
     alone = system.stations[0].service.latency_s
     assert alone is not None
     idle = float(alone[0, 0])

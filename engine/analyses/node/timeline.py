@@ -20,7 +20,7 @@ from engine.plan.schemes import Hop
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 
-__all__ = ["Timeline", "timeline"]
+__all__ = ["NodeTimeline", "timeline"]
 
 FINE = 600  # bars of a stage on the shown card; more are joined
 _JOIN = 0.004  # of the stage: gaps that joined bars may hide
@@ -28,7 +28,7 @@ _LINKS = {"network": "network", "host": "host link", "switch": "host link"}
 
 
 @dataclass(frozen=True)
-class Timeline:
+class NodeTimeline:
     """Bars of requests in flight. Times from the first request's arrival. [s]"""
 
     bars: tuple[Span, ...]
@@ -155,7 +155,7 @@ class _Stage:
         return [Span(unit, name, at, self.priced.time_s, resource)]
 
 
-def timeline(scenario: Scenario, requests: int = 8, shown: int = 1) -> Timeline:
+def timeline(scenario: Scenario, requests: int = 8, shown: int = 1) -> NodeTimeline:
     """Bars for so many requests; card number `shown` is drawn core by core, 0 for none."""
     bound = bind(scenario)
     plan = make_plan(bound)
@@ -182,7 +182,7 @@ def timeline(scenario: Scenario, requests: int = 8, shown: int = 1) -> Timeline:
                 bars += stage.bars(unit, r, clock, shown)
             clock += stage.priced.time_s
         waited = max(waited, clock - r * interval - times.latency_s)
-    return Timeline(tuple(bars), interval, times.latency_s, max(0.0, waited), cards, shown)
+    return NodeTimeline(tuple(bars), interval, times.latency_s, max(0.0, waited), cards, shown)
 
 
 def _cross(

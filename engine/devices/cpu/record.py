@@ -143,7 +143,7 @@ def sizes_of(job: Job) -> tuple[float, float]:
     return known[1], known[2]
 
 
-class Seen:
+class StreamView:
     """What a stream sees, each quantity worked out when first asked for. SI."""
 
     def __init__(self, job: Job) -> None:
@@ -262,15 +262,15 @@ class Seen:
         return np.inf if self.job.switches["cold"] else sizes_of(self.job)[which]
 
 
-def _constant(name: str) -> Callable[[Seen], float]:
+def _constant(name: str) -> Callable[[StreamView], float]:
     return lambda seen: seen.model[name]
 
 
-def _switch(name: str) -> Callable[[Seen], float]:
+def _switch(name: str) -> Callable[[StreamView], float]:
     return lambda seen: float(seen.job.switches[name])
 
 
-FIELD_OF: dict[str, Callable[[Seen], float]] = {
+FIELD_OF: dict[str, Callable[[StreamView], float]] = {
     "threads": lambda seen: seen.threads,
     "low_peak": lambda seen: seen.share_of_peak(seen.low),
     "wide_peak": lambda seen: seen.share_of_peak(seen.wide),
@@ -313,12 +313,12 @@ _FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.FIELDS)
 
 def record(job: Job) -> np.ndarray:
     """Flat record of a stream's share of the device, SI, in the order of `cpu_model.FIELDS`."""
-    seen = Seen(job)
+    seen = StreamView(job)
     return np.array([field(seen) for field in _FIELDS])
 
 
-def _apart(field: Callable[[Seen], float]) -> Callable[[Job], float]:
-    return lambda job: field(Seen(job))
+def _apart(field: Callable[[StreamView], float]) -> Callable[[Job], float]:
+    return lambda job: field(StreamView(job))
 
 
 SUPPLY_OF: tuple[Callable[[Job], float], ...] = (

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.devices.dfx.machine import Machine
+from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import generate, random_decoder, reference_logits
 
 __all__ = ["Accuracy", "accuracy"]
@@ -39,7 +39,7 @@ def accuracy(record: tuple[float, ...], tokens: int = 16, layers: int = 2, heads
     Rounding may turn a token whose lead is smaller than the deviation; the default seed's leads are larger.
     """
     model = random_decoder(heads=heads, layers=layers, seed=seed)
-    machine = Machine(model, record)
+    machine = DfxMachine(model, record)
     made = machine.generate(list(PROMPT), tokens)
     wanted = generate(model, list(PROMPT), tokens)
     exact = reference_logits(model, [*PROMPT, *made[:-1]])[-1]

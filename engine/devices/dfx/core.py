@@ -21,7 +21,7 @@ from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
 from hardware_specs.schema import Device, Dfx, Link
 from model_zoo.ops import Phase
 
-__all__ = ["BYTES", "DEPTHS", "Layer", "Timed", "core_record", "role_cycles", "time_program", "vector_lanes"]
+__all__ = ["BYTES", "DEPTHS", "LayerSizes", "Timed", "core_record", "role_cycles", "time_program", "vector_lanes"]
 
 BYTES = 2.0
 DEPTHS: dict[str, float] = {
@@ -34,7 +34,7 @@ _TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.HANDOFF)  # what of an instru
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSizes:
     """Sizes of the decoder a core runs."""
 
     width: float
@@ -45,7 +45,7 @@ class Layer:
     vocab: float
 
     @classmethod
-    def of(cls, phase: Phase) -> Layer:
+    def of(cls, phase: Phase) -> LayerSizes:
         """Sizes read off the ops of a phase."""
         ops = {op.name: op for op in phase.ops}
         return cls(
@@ -123,7 +123,7 @@ def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
     return Timed(cycles, roles, hbm, float(code[:, isa.SENT].sum()), busy, code, start, done)
 
 
-def _program(part: str, record: Sequence[Any], layer: Layer, context: Any) -> np.ndarray:
+def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> np.ndarray:
     """Code of one layer, of the LM head or of the embedding of one token."""
     if part == "layer":
         heads = math.ceil(layer.heads / record[isa.CARDS])
@@ -134,12 +134,12 @@ def _program(part: str, record: Sequence[Any], layer: Layer, context: Any) -> np
 
 
 @lru_cache(maxsize=4096)
-def time_program(part: str, record: tuple[float, ...], layer: Layer, context: float, chaining: bool) -> Timed:
+def time_program(part: str, record: tuple[float, ...], layer: LayerSizes, context: float, chaining: bool) -> Timed:
     """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
     return _summarise(_program(part, record, layer, context), chaining, record[isa.FILL])
 
 
-def role_cycles(part: str, record: tuple[Any, ...], layer: Layer, context: Any, chaining: bool) -> np.ndarray:
+def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: Any, chaining: bool) -> np.ndarray:
     """`Timed.by_role` of a program; of a record or a context with columns in it, an array of columns. [cycle]
 
     One program is written for all cores, its numbers columns, and run for each.

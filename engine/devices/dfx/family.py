@@ -16,14 +16,23 @@ import numpy as np
 from engine.devices.common.column import larger, numbers, settled, smaller
 from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import BYTES, DEPTHS, Layer, Timed, core_record, role_cycles, time_program, vector_lanes
+from engine.devices.dfx.core import (
+    BYTES,
+    DEPTHS,
+    LayerSizes,
+    Timed,
+    core_record,
+    role_cycles,
+    time_program,
+    vector_lanes,
+)
 from engine.devices.dfx.scoreboard import N_UNITS
 from engine.devices.dfx.tiling import dsp_slices
 from engine.scenario.sentences import level_name
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph, Op
 
-__all__ = ["FAMILY", "Layer", "core_record", "time_program"]
+__all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
 
 FORMAT = "fp16"
 TILE_SIDES = (8, 16, 32, 64, 128)
@@ -74,7 +83,7 @@ def _weight_memory(device: Device) -> MemoryLevel:
 
 def place(job: Job) -> tuple[Fit, ...]:
     """Weights and KV in HBM, embeddings and biases in DDR, vectors of one token on chip."""
-    layer = Layer.of(job.phase)
+    layer = LayerSizes.of(job.phase)
     hbm = _weight_memory(job.device)
     ways = job.ways
     heads, part = math.ceil(layer.heads / ways), math.ceil(layer.width / ways)
@@ -101,7 +110,7 @@ class _Pass:
     """One pass of a job: how often which program runs, on which core."""
 
     record: tuple[float, ...]
-    layer: Layer
+    layer: LayerSizes
     context: float  # of the middle token
     heads_run: float  # tokens the LM head runs for
     parts: tuple[tuple[str, float, float], ...]  # (program, context, times)
@@ -111,7 +120,7 @@ class _Pass:
     def of(cls, job: Job) -> _Pass:
         """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
         _slices(job)
-        layer, chaining = Layer.of(job.phase), job.switches["chaining"]
+        layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]
         record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model)
         tokens = job.batch * job.length
         heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0))
@@ -221,7 +230,9 @@ def _notes(job: Job) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=512)
-def _spans(record: tuple[float, ...], layer: Layer, context: float, chaining: bool, clock: float) -> tuple[Span, ...]:
+def _spans(
+    record: tuple[float, ...], layer: LayerSizes, context: float, chaining: bool, clock: float
+) -> tuple[Span, ...]:
     """One layer as bars: a unit is busy with an instruction; bars of one role without a gap are joined."""
     resource = ("offchip", "compute", "links", "offchip", "offchip")
     timed = time_program("layer", record, layer, context, chaining)

@@ -13,10 +13,10 @@ import numpy as np
 
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.arithmetic import HALF, accumulate, gelu_table, product
-from engine.devices.dfx.model import EPSILON, Decoder
+from engine.devices.dfx.model import EPSILON, Gpt2
 from engine.kernels.operators.halftree import TreeWeights, pack_tree
 
-__all__ = ["Machine"]
+__all__ = ["DfxMachine"]
 
 
 def _half(x: np.ndarray) -> np.ndarray:
@@ -47,14 +47,14 @@ def _columns(total: int, cards: int, card: int) -> slice:
     return slice(min(total, card * part), min(total, (card + 1) * part))
 
 
-class Machine:
+class DfxMachine:
     """N cores that run a decoder's program token by token.
 
-    ``Machine(model, record).generate(prompt, count)``; the record is `dfx.core_record`'s, its number of cards decides
-    how the model is split.
+    ``DfxMachine(model, record).generate(prompt, count)``; the record is `dfx.core_record`'s, its number of cards
+    decides how the model is split.
     """
 
-    def __init__(self, model: Decoder, record: tuple[float, ...]) -> None:
+    def __init__(self, model: Gpt2, record: tuple[float, ...]) -> None:
         self.model, self.record = model, record
         self.cards = int(self.record[isa.CARDS])
         self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
@@ -149,80 +149,80 @@ def _set(core: _Core, row: np.ndarray, value: np.ndarray) -> None:
     core.vector[int(row[isa.DST])] = np.asarray(value, HALF)
 
 
-def _scale_of(machine: Machine, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scale_of(machine: DfxMachine, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     role = int(row[isa.ROLE])
     return machine.final if role == isa.FINAL_NORM else machine.norms[machine._layer][role]
 
 
-def _load_token(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _load_token(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, machine.tokens[machine._token])
 
 
-def _load_position(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _load_position(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, machine.positions[machine._position])
 
 
-def _nothing(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _nothing(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     """The token goes back to the host."""
 
 
-def _add(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _add(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) + _b(core, row))
 
 
-def _sub_scalar(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _sub_scalar(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) - _b(core, row))
 
 
-def _mul(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _mul(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) * _b(core, row))
 
 
-def _mul_gamma(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _mul_gamma(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) * _scale_of(machine, row)[0])
 
 
-def _add_beta(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _add_beta(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) + _scale_of(machine, row)[1])
 
 
-def _exp(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _exp(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, np.exp(_a(core, row).astype(np.float32)))
 
 
-def _accumulate(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _accumulate(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, np.asarray(accumulate(_a(core, row), machine.lanes, machine.stages)))
 
 
-def _divide_by_width(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _divide_by_width(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) * HALF(1 / machine.model.width))
 
 
-def _inverse_deviation(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _inverse_deviation(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     variance = _a(core, row) * HALF(1 / machine.model.width) + HALF(EPSILON)
     _set(core, row, 1 / np.sqrt(variance.astype(np.float32)))
 
 
-def _reciprocal(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _reciprocal(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, 1 / _a(core, row).astype(np.float32))
 
 
-def _conv1d(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _conv1d(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
     _set(core, row, product(packed, _a(core, row), machine.d) + bias)
 
 
-def _conv1d_gelu(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _conv1d_gelu(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _conv1d(machine, core, row)
     _set(core, row, gelu_table(core.vector[int(row[isa.DST])]))
 
 
-def _head(machine: Machine, vectors: list[np.ndarray], head: int) -> np.ndarray:
+def _head(machine: DfxMachine, vectors: list[np.ndarray], head: int) -> np.ndarray:
     """Keys or values of one head, [context, head]."""
     return np.stack([v[head * machine.head : (head + 1) * machine.head] for v in vectors])
 
 
-def _masked_mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     head = int(row[isa.ARG])
     if head >= core.heads:  # another core holds more heads than this one
         return
@@ -232,13 +232,13 @@ def _masked_mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
     core.scores[head] = found * HALF(1 / np.sqrt(machine.head))
 
 
-def _sub_maximum(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _sub_maximum(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     head = int(row[isa.ARG])
     scores = core.scores[head] if head < core.heads else np.zeros(1, HALF)
     _set(core, row, scores - scores.max())
 
 
-def _mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     head = int(row[isa.ARG])
     before = core.vector[isa.MIXED] if head else np.zeros(0, HALF)
     if head >= core.heads:
@@ -249,22 +249,22 @@ def _mm(machine: Machine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, np.concatenate([before, mixed]))
 
 
-def _mm_argmax(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _mm_argmax(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     logits = product(core.head_weights, _a(core, row), machine.d)
     best = int(logits.argmax())
     pair = (float(logits[best]), float(core.first_token + best))
     core.vector[int(row[isa.DST])] = np.array([*pair, *logits.astype(np.float64)])
 
 
-def _store_key(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _store_key(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     core.keys[machine._layer].append(_a(core, row))
 
 
-def _store_value(machine: Machine, core: _Core, row: np.ndarray) -> None:
+def _store_value(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     core.values[machine._layer].append(_a(core, row))
 
 
-_EXECUTE: dict[int, Callable[[Machine, _Core, np.ndarray], None]] = {
+_EXECUTE: dict[int, Callable[[DfxMachine, _Core, np.ndarray], None]] = {
     isa.LOAD_TOKEN: _load_token,
     isa.LOAD_POSITION: _load_position,
     isa.STORE_TOKEN: _nothing,

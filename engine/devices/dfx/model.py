@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Decoder", "DecoderLayer", "generate", "random_decoder", "reference_logits"]
+__all__ = ["DecoderLayer", "Gpt2", "generate", "random_decoder", "reference_logits"]
 
 EPSILON = 1e-5
 
@@ -28,7 +28,7 @@ class DecoderLayer:
 
 
 @dataclass(frozen=True)
-class Decoder:
+class Gpt2:
     """GPT-2 with tied embeddings, float32."""
 
     heads: int
@@ -46,7 +46,7 @@ class Decoder:
 
 def random_decoder(
     heads: int = 4, layers: int = 2, vocab: int = 512, positions: int = 64, head: int = 64, seed: int = 0
-) -> Decoder:
+) -> Gpt2:
     """A decoder with drawn weights, scaled so that the layers and not the tied embedding decide the next token."""
     rng = np.random.default_rng(seed)
     width = heads * head
@@ -68,7 +68,7 @@ def random_decoder(
     gamma, beta = scale()
     tokens = rng.normal(0, 0.125, (vocab, width)).astype(np.float32)
     places = rng.normal(0, 0.25, (positions, width)).astype(np.float32)
-    return Decoder(heads, tokens, places, tuple(blocks), gamma, beta)
+    return Gpt2(heads, tokens, places, tuple(blocks), gamma, beta)
 
 
 def _norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def reference_logits(model: Decoder, tokens: list[int]) -> np.ndarray:
+def reference_logits(model: Gpt2, tokens: list[int]) -> np.ndarray:
     """Logits [tokens, vocab] of every position, in float32 with its own summation order."""
     n, heads = len(tokens), model.heads
     x = model.tokens[tokens] + model.positions[:n]
@@ -99,7 +99,7 @@ def reference_logits(model: Decoder, tokens: list[int]) -> np.ndarray:
     return _norm(x, model.gamma, model.beta) @ model.tokens.T
 
 
-def generate(model: Decoder, prompt: list[int], count: int) -> list[int]:
+def generate(model: Gpt2, prompt: list[int], count: int) -> list[int]:
     """The `count` likeliest tokens after a prompt, in float32."""
     tokens = list(prompt)
     for _ in range(count):

@@ -18,7 +18,18 @@ from functools import lru_cache
 
 from engine.devices.common.column import larger, one_by_one
 
-__all__ = ["CELLS", "DEPTHS", "Chain", "Passes", "Pipeline", "VectorOp", "cut", "finish", "floor_cycles", "pass_cycles"]
+__all__ = [
+    "CELLS",
+    "DEPTHS",
+    "InstructionChain",
+    "Passes",
+    "Pipeline",
+    "VectorOp",
+    "cut",
+    "finish",
+    "floor_cycles",
+    "pass_cycles",
+]
 
 DEPTHS: dict[str, float] = {
     "dispatch": 8, "vrf-read": 10, "vrf-write": 10, "mvu-convert": 40, "mvu-distribute": 200, "mvu-dot-level": 15,
@@ -45,7 +56,7 @@ class VectorOp:
 
 
 @dataclass(frozen=True)
-class Chain:
+class InstructionChain:
     """One instruction chain. A source or operand that ends in ``@`` is the value of the step before."""
 
     source: str
@@ -105,51 +116,53 @@ def _v(text: str) -> tuple[VectorOp, ...]:
 
 
 GRU = (
-    Chain("x", _v("add:br"), "xr", "Wr"),
-    Chain("x", _v("add:bz"), "xz", "Wz"),
-    Chain("x", _v("add:bn"), "xn", "Wn"),
-    Chain("h@", _v("add:xr sigmoid"), "r", "Ur"),
-    Chain("h@", _v("add:xz sigmoid>y mul:h@ rsub:h@"), "t", "Uz"),  # y = 1 - z, t = h - y h
-    Chain("h@", _v("add:cn mul:r add:xn tanh mul:y add:t"), "h", "Un"),
+    InstructionChain("x", _v("add:br"), "xr", "Wr"),
+    InstructionChain("x", _v("add:bz"), "xz", "Wz"),
+    InstructionChain("x", _v("add:bn"), "xn", "Wn"),
+    InstructionChain("h@", _v("add:xr sigmoid"), "r", "Ur"),
+    InstructionChain("h@", _v("add:xz sigmoid>y mul:h@ rsub:h@"), "t", "Uz"),  # y = 1 - z, t = h - y h
+    InstructionChain("h@", _v("add:cn mul:r add:xn tanh mul:y add:t"), "h", "Un"),
 )
 """One GRU step, reset gate behind the recurrent product; the update gate's weights are stored negated, so its chain
 yields y = 1 - z and the step is h' = y n + (h - y h). The recurrent bias `cn` is only there where a model has one."""
 
 GRU_RESET_FIRST = (
     *GRU[:3],
-    Chain("h@", _v("add:xr sigmoid mul:h@"), "rh", "Ur"),
+    InstructionChain("h@", _v("add:xr sigmoid mul:h@"), "rh", "Ur"),
     GRU[4],
-    Chain("rh", _v("add:xn tanh mul:y add:t"), "h", "Un"),
+    InstructionChain("rh", _v("add:xn tanh mul:y add:t"), "h", "Un"),
 )
 """One GRU step, reset gate before the recurrent product: the candidate's product waits for the state it resets."""
 
-RNN = (Chain("x", _v("add:b"), "xh", "W"), Chain("h@", _v("add:xh tanh"), "h", "U"))
+RNN = (InstructionChain("x", _v("add:b"), "xh", "W"), InstructionChain("h@", _v("add:xh tanh"), "h", "U"))
 """One step of a plain recurrent layer."""
 
 LSTM = (
-    Chain("x", _v("add:bf"), "xf", "Wf"),
-    Chain("x", _v("add:bi"), "xi", "Wi"),
-    Chain("x", _v("add:bg"), "xg", "Wg"),
-    Chain("x", _v("add:bo"), "xo", "Wo"),
-    Chain("h@", _v("add:xf sigmoid mul:c@"), "fc", "Uf"),
-    Chain("h@", _v("add:xi sigmoid"), "i", "Ui"),
-    Chain("h@", _v("add:xo sigmoid"), "o", "Uo"),
-    Chain("h@", _v("add:xg tanh mul:i add:fc"), "c", "Ug"),
-    Chain("c", _v("tanh mul:o"), "h"),
+    InstructionChain("x", _v("add:bf"), "xf", "Wf"),
+    InstructionChain("x", _v("add:bi"), "xi", "Wi"),
+    InstructionChain("x", _v("add:bg"), "xg", "Wg"),
+    InstructionChain("x", _v("add:bo"), "xo", "Wo"),
+    InstructionChain("h@", _v("add:xf sigmoid mul:c@"), "fc", "Uf"),
+    InstructionChain("h@", _v("add:xi sigmoid"), "i", "Ui"),
+    InstructionChain("h@", _v("add:xo sigmoid"), "o", "Uo"),
+    InstructionChain("h@", _v("add:xg tanh mul:i add:fc"), "c", "Ug"),
+    InstructionChain("c", _v("tanh mul:o"), "h"),
 )
 """One LSTM step."""
 
-CELLS: dict[str, tuple[Chain, ...]] = {
-    "gru": tuple(Chain(c.source, tuple(v for v in c.ops if v.operand != "cn"), c.target, c.matrix) for c in GRU),
+CELLS: dict[str, tuple[InstructionChain, ...]] = {
+    "gru": tuple(
+        InstructionChain(c.source, tuple(v for v in c.ops if v.operand != "cn"), c.target, c.matrix) for c in GRU
+    ),
     "gru-reset-first": GRU_RESET_FIRST,
     "lstm": LSTM,
     "rnn": RNN,
 }
 
 
-def cut(chain: Chain, mfus: int) -> tuple[tuple[Chain, tuple[int, ...]], ...]:
+def cut(chain: InstructionChain, mfus: int) -> tuple[tuple[InstructionChain, tuple[int, ...]], ...]:
     """The chain as chains that fit `mfus` MFUs, each with the MFU that runs each of its operations."""
-    pieces: list[tuple[Chain, tuple[int, ...]]] = []
+    pieces: list[tuple[InstructionChain, tuple[int, ...]]] = []
     source, matrix = chain.source, chain.matrix
     ops: list[VectorOp] = []
     places: list[int] = []
@@ -160,12 +173,12 @@ def cut(chain: Chain, mfus: int) -> tuple[tuple[Chain, tuple[int, ...]], ...]:
             at, used = at + 1, set()
         if at >= mfus:
             held = f"{chain.target}.{len(pieces)}"
-            pieces.append((Chain(source, tuple(ops), held, matrix), tuple(places)))
+            pieces.append((InstructionChain(source, tuple(ops), held, matrix), tuple(places)))
             source, matrix, ops, places, at, used = held, "", [], [], 0, set()
         used.add(unit)
         ops.append(op)
         places.append(at)
-    pieces.append((Chain(source, tuple(ops), chain.target, matrix), tuple(places)))
+    pieces.append((InstructionChain(source, tuple(ops), chain.target, matrix), tuple(places)))
     return tuple(pieces)
 
 
@@ -186,7 +199,7 @@ class Passes:
     def add(self, ops: Sequence[str], cycles: float) -> float:
         """Cycles of the whole chain once vectors that take ``cycles`` a pass also go through ``ops``. [cycle]"""
         self._ops += tuple(map(VectorOp, ops))
-        pieces = len(cut(Chain("x", self._ops, "y"), self.mfus))
+        pieces = len(cut(InstructionChain("x", self._ops, "y"), self.mfus))
         if pieces > self._pieces:
             self._before += self._last + (pieces - self._pieces - 1) * cycles
             self._pieces, self._last = pieces, cycles
@@ -194,7 +207,9 @@ class Passes:
         return self._before + self._last
 
 
-def finish(chain: Chain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]) -> dict[str, float]:
+def finish(
+    chain: InstructionChain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]
+) -> dict[str, float]:
     """Cycles at which the registers a chain writes are valid, given when those it reads are."""
     t = ready[chain.source] + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else pipe.bypass)
     written = {}

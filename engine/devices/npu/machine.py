@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.devices.npu.chains import Chain
-from engine.devices.npu.programs import Host, Instruction, MatrixWrite
+from engine.devices.npu.chains import InstructionChain
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 from engine.numerics.formats import Format, SharedExponent, by_name
 
 __all__ = ["Processor", "arithmetic", "relative_error"]
@@ -56,7 +56,7 @@ class Processor:
     def run(self, program: Sequence[Instruction]) -> dict[str, np.ndarray]:
         """Registers after the program, float16."""
         for instruction in program:
-            if isinstance(instruction, Chain):
+            if isinstance(instruction, InstructionChain):
                 self._chain(instruction)
             elif isinstance(instruction, MatrixWrite):
                 matrix = np.stack([self.registers[name] for name in instruction.rows]).astype(np.float32)
@@ -69,7 +69,7 @@ class Processor:
         parts = [self.registers[part] for part in name.split("+")]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _chain(self, chain: Chain) -> None:
+    def _chain(self, chain: InstructionChain) -> None:
         value = self._read(chain.source)
         if chain.matrix:
             narrow = self.format.apply(value.astype(np.float32)).astype(np.float64)
@@ -81,7 +81,7 @@ class Processor:
                 self.registers[step.tap] = value
         self.registers[chain.target] = value
 
-    def _host(self, call: Host) -> None:
+    def _host(self, call: HostOperator) -> None:
         if call.op != "softmax":
             raise ValueError(f"host operator is {call.op!r}; allowed: softmax")
         scores = self._read(call.source).astype(np.float32)

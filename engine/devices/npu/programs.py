@@ -10,9 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from engine.devices.npu.chains import CELLS, Chain, VectorOp, cut
+from engine.devices.npu.chains import CELLS, InstructionChain, VectorOp, cut
 
-__all__ = ["Host", "Instruction", "MatrixWrite", "attention", "convolution", "mlp", "recurrent", "split_to_units"]
+__all__ = [
+    "HostOperator",
+    "Instruction",
+    "MatrixWrite",
+    "attention",
+    "convolution",
+    "mlp",
+    "recurrent",
+    "split_to_units",
+]
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class MatrixWrite:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostOperator:
     """An operator on the host's CPU."""
 
     op: str
@@ -33,7 +42,7 @@ class Host:
     target: str
 
 
-Instruction = Chain | MatrixWrite | Host
+Instruction = InstructionChain | MatrixWrite | HostOperator
 
 
 def mlp(layers: int, activation: str = "relu") -> tuple[Instruction, ...]:
@@ -42,11 +51,11 @@ def mlp(layers: int, activation: str = "relu") -> tuple[Instruction, ...]:
     for i in range(1, layers + 1):
         last = i == layers
         ops = (VectorOp("add", f"b{i}"), *(() if last else (VectorOp(activation),)))
-        chains.append(Chain("x" if i == 1 else f"a{i - 1}", ops, "y" if last else f"a{i}", f"W{i}"))
+        chains.append(InstructionChain("x" if i == 1 else f"a{i - 1}", ops, "y" if last else f"a{i}", f"W{i}"))
     return tuple(chains)
 
 
-def _renamed(chain: Chain, names: dict[str, str], prefix: str) -> Chain:
+def _renamed(chain: InstructionChain, names: dict[str, str], prefix: str) -> InstructionChain:
     """The chain with registers renamed; weights and biases get the prefix."""
 
     def name(register: str) -> str:
@@ -56,7 +65,7 @@ def _renamed(chain: Chain, names: dict[str, str], prefix: str) -> Chain:
         return base if base != register else prefix + register
 
     ops = tuple(VectorOp(v.op, name(v.operand), name(v.tap)) for v in chain.ops)
-    return Chain(name(chain.source), ops, name(chain.target), prefix + chain.matrix if chain.matrix else "")
+    return InstructionChain(name(chain.source), ops, name(chain.target), prefix + chain.matrix if chain.matrix else "")
 
 
 def recurrent(cell: str, steps: int, layers: int = 1, directions: int = 1) -> tuple[Instruction, ...]:
@@ -78,7 +87,7 @@ def recurrent(cell: str, steps: int, layers: int = 1, directions: int = 1) -> tu
                 before = {"h@": now["h"], "c@": now["c"]}
             outputs.append([f"{prefix}h{t}" for t in range(steps)])
         inputs = ["+".join(names) for names in zip(*outputs, strict=True)]
-    program += [Chain(source, (), f"y{t}") for t, source in enumerate(inputs)]
+    program += [InstructionChain(source, (), f"y{t}") for t, source in enumerate(inputs)]
     return tuple(program)
 
 
@@ -99,7 +108,7 @@ def convolution(size: tuple[int, ...], window: tuple[int, ...], activation: str 
     for at, place in enumerate(product(*map(range, size))):
         taps = product(*map(range, window))
         seen = [register(tuple(p + t - w // 2 for p, t, w in zip(place, tap, window, strict=True))) for tap in taps]
-        program.append(Chain("+".join(seen), (VectorOp("add", "b"), VectorOp(activation)), f"y{at}", "W"))
+        program.append(InstructionChain("+".join(seen), (VectorOp("add", "b"), VectorOp(activation)), f"y{at}", "W"))
     return tuple(program)
 
 
@@ -107,13 +116,13 @@ def attention(steps: int) -> tuple[Instruction, ...]:
     """Single-head attention of every step to all steps: projections ``Wq Wk Wv``, softmax on the host, ``y0..``."""
     program: list[Instruction] = []
     for t in range(steps):
-        program += [Chain(f"x{t}", (), f"{n}{t}", f"W{n}") for n in "qkv"]
+        program += [InstructionChain(f"x{t}", (), f"{n}{t}", f"W{n}") for n in "qkv"]
     program.append(MatrixWrite("K", tuple(f"k{t}" for t in range(steps))))
     program.append(MatrixWrite("V", tuple(f"v{t}" for t in range(steps)), transposed=True))
     for t in range(steps):
-        program.append(Chain(f"q{t}", (VectorOp("mul", "scale"),), f"s{t}", "K"))
-        program.append(Host("softmax", f"s{t}", f"p{t}"))
-        program.append(Chain(f"p{t}", (), f"y{t}", "V"))
+        program.append(InstructionChain(f"q{t}", (VectorOp("mul", "scale"),), f"s{t}", "K"))
+        program.append(HostOperator("softmax", f"s{t}", f"p{t}"))
+        program.append(InstructionChain(f"p{t}", (), f"y{t}", "V"))
     return tuple(program)
 
 
@@ -121,6 +130,6 @@ def split_to_units(program: tuple[Instruction, ...], mfus: int) -> tuple[Instruc
     """The program with every chain cut to the MFUs of an instance."""
     done: list[Instruction] = []
     for instruction in program:
-        pieces = cut(instruction, mfus) if isinstance(instruction, Chain) else ((instruction, ()),)
+        pieces = cut(instruction, mfus) if isinstance(instruction, InstructionChain) else ((instruction, ()),)
         done += [piece for piece, _ in pieces]
     return tuple(done)

@@ -15,7 +15,7 @@ import numpy as np
 from engine.devices.common.column import larger, numbers, settled, smaller
 from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
 from engine.devices.common.footprint import footprint
-from engine.devices.smartnic.memory import Home, answer_cycles, capacity_of, home_of, input_cycles
+from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, capacity_of, home_of, input_cycles
 from engine.devices.smartnic.memory import nic_of as _nic
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph
@@ -71,7 +71,7 @@ def chain_s(device: Device, executors: float, model) -> float:
     return 2.0 * executors * model["hop_cycles"] / _nic(device).clock.si
 
 
-def layer_s(device: Device, k: float, n: float, executors: float, home: Home, model) -> tuple[float, float]:
+def layer_s(device: Device, k: float, n: float, executors: float, home: WeightPlacement, model) -> tuple[float, float]:
     """One binary layer of n neurons over k inputs, without its notifications: (arithmetic, waits none hides). [s]
 
     The slowest engine sets the time. Its threads take turns, so it needs the larger of all their issue cycles and one
@@ -218,7 +218,7 @@ def price(job: Job) -> PhaseCost:
     )
 
 
-def _told(home: Home) -> tuple[str, ...]:
+def _told(home: WeightPlacement) -> tuple[str, ...]:
     """What packets give up for weights kept near."""
     return tuple(f"Weights lie in the {name.upper()}, which packets then lack" for name in home.shares if name in _NEAR)
 
@@ -235,7 +235,7 @@ class _Layer:
     bits: float = 0.0
 
 
-def _priced(job: Job) -> tuple[Home, list[_Layer]]:
+def _priced(job: Job) -> tuple[WeightPlacement, list[_Layer]]:
     """Where the weights lie, and a pass operator by operator."""
     device, model, executors, dram = job.device, job.model, executors_of(job), _dram(job.device)
     weights = sum(op.stored * op.layers for op in job.ops if op.kind == "BinaryGemm") / 8.0
@@ -256,7 +256,7 @@ def _priced(job: Job) -> tuple[Home, list[_Layer]]:
     return home, found
 
 
-def _seconds(home: Home, layers: list[_Layer]) -> np.ndarray:
+def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:
     """Seconds of a pass by operator and resource. [s]"""
     seconds = numbers((len(layers), 6))
     for row, one in zip(seconds, layers, strict=True):

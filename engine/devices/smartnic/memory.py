@@ -15,7 +15,7 @@ import numpy as np
 from engine.devices.common.column import exceeds, larger, smaller
 from hardware_specs.schema import Device, NicMemory, SmartNic
 
-__all__ = ["Home", "answer_cycles", "capacity_of", "home_of", "input_cycles", "nic_of", "read_cycles"]
+__all__ = ["WeightPlacement", "answer_cycles", "capacity_of", "home_of", "input_cycles", "nic_of", "read_cycles"]
 
 
 def nic_of(device: Device) -> SmartNic:
@@ -25,7 +25,7 @@ def nic_of(device: Device) -> SmartNic:
 
 
 @dataclass(frozen=True)
-class Home:
+class WeightPlacement:
     """Memories that weights are read from, and the share that comes from each."""
 
     shares: Mapping[str, float]
@@ -61,7 +61,7 @@ def capacity_of(device: Device, memory: NicMemory) -> float:
     return memory.capacity.si * (islands.si if memory.per == "island" and islands is not None else 1.0)
 
 
-def home_of(device: Device, size: float, near: bool = False) -> Home:
+def home_of(device: Device, size: float, near: bool = False) -> WeightPlacement:
     """Where so many bytes of weights [B] lie.
 
     The cache before the DRAM holds all of what fits; what is read in turn and is larger leaves less, and nothing from
@@ -72,10 +72,10 @@ def home_of(device: Device, size: float, near: bool = False) -> Home:
         for name in ("cls", "ctm", "imem"):
             memory = nic.memory(name)
             if memory is not None and size <= capacity_of(device, memory):
-                return Home({name: 1.0})
+                return WeightPlacement({name: 1.0})
     cache = nic.memory("emem-cache")
     held = smaller(1.0, larger(0.0, 2.0 - size / cache.capacity.si)) if cache is not None else 0.0
-    return Home({name: share for name, share in (("emem-cache", held), ("emem", 1.0 - held)) if share > 0.0})
+    return WeightPlacement({name: share for name, share in (("emem-cache", held), ("emem", 1.0 - held)) if share > 0.0})
 
 
 def input_cycles(device: Device, inputs: float, threads: float) -> tuple[float, float]:

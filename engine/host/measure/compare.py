@@ -24,8 +24,8 @@ from engine.host.calibrate import HOST, device_of, write_spec
 from engine.host.measure.cases import MeasureError
 from engine.host.measure.network import WorkloadRun, measure_workload
 from engine.host.measure.run import Bounds
-from engine.host.profile import Habits
-from engine.kernels.probe import Prober, Roofline, compute_peak
+from engine.host.profile import HostProfile
+from engine.kernels.probe import MeasuredRoofline, Prober, compute_peak
 from engine.kernels.timing import Progress
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
@@ -35,7 +35,7 @@ from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.ops import Graph, Op, Phase
 
 __all__ = [
-    "GOAL", "MOST", "MOST_FLOPS", "Compared", "Host", "Share", "compare", "fitting", "predict", "predict_op",
+    "GOAL", "MOST", "MOST_FLOPS", "Compared", "MeasuredHost", "Share", "compare", "fitting", "predict", "predict_op",
     "predict_ops", "summary",
 ]  # fmt: skip
 
@@ -181,14 +181,14 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
     return family.price(job).total_s
 
 
-class Host:
+class MeasuredHost:
     """This host, to hold networks against: its habits, and its roofs as they are now."""
 
-    def __init__(self, roofline: Roofline, found: Habits) -> None:
+    def __init__(self, roofline: MeasuredRoofline, found: HostProfile) -> None:
         self._roofline, self._found = roofline, found
         self._prober = Prober()
 
-    def now(self) -> Roofline:
+    def now(self) -> MeasuredRoofline:
         """The roofline with the rates that change while others use the machine, taken anew."""
         known, prober = self._roofline, self._prober
         return replace(
@@ -227,8 +227,8 @@ class Host:
 
 
 def compare(
-    roofline: Roofline,
-    found: Habits,
+    roofline: MeasuredRoofline,
+    found: HostProfile,
     workloads: Sequence[str] | None = None,
     precision: str = "fp32",
     threads: int = 1,
@@ -243,7 +243,7 @@ def compare(
     wanted = dict.fromkeys(workloads, "") if workloads else fitting(zoo, bounds, most_flops)
     for id in wanted:
         zoo.workload(id)  # an unknown name is the caller's to hear of, before anything is measured
-    host = Host(roofline, found)
+    host = MeasuredHost(roofline, found)
     rows: list[Compared] = []
     for at, (id, reason) in enumerate(wanted.items()):
         if progress:
@@ -256,7 +256,7 @@ def compare(
     return rows
 
 
-def _mean(a: Roofline, b: Roofline) -> Roofline:
+def _mean(a: MeasuredRoofline, b: MeasuredRoofline) -> MeasuredRoofline:
     """Rates halfway between two probes."""
     names = ("fp32", "int8", "l2", "l3", "dram", "dram_all", *(("bf16",) if a.bf16 is not None else ()))
     return replace(a, **{name: (getattr(a, name) * getattr(b, name)) ** 0.5 for name in names})

@@ -24,17 +24,17 @@ from engine.kernels.operators import fused
 from engine.kernels.operators.conv import conv, pack_conv
 from engine.kernels.probe import copy_once, read_once
 from engine.kernels.threads.ranges import fresh
-from engine.kernels.timing import Cancelled, Progress, Spread
+from engine.kernels.timing import MeasurementCancelled, Progress, Spread
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.families.images import Net
 from model_zoo.ops import ZERO, Graph, Op, Phase, dim
 
-__all__ = ["BLOCKS", "Block", "FusedRun", "Rates", "measure_block", "predicted_times", "tile_rows"]
+__all__ = ["BLOCKS", "FusedBlock", "FusedRun", "Rates", "measure_block", "predicted_times", "tile_rows"]
 
 
 @dataclass(frozen=True)
-class Block:
+class FusedBlock:
     """Images of a batch, their side and channels; what comes first; window and stride of the pool that ends it.
 
     `conv` holds filters, kernel, stride and padding of a convolution before the ReLU, or is empty.
@@ -51,16 +51,22 @@ class Block:
     stride: int
 
 
-BLOCKS: dict[str, Block] = {
-    "alexnet-conv1": Block("alexnet", "AlexNet conv1, ReLU, pool1", 1, 227, 3, (96, 11, 4, 0), False, 3, 2),
-    "vgg16-conv2": Block("vgg16", "VGG16 conv1-2, ReLU, pool1", 1, 224, 64, (64, 3, 1, 1), False, 2, 2),
-    "resnet152-conv1": Block("resnet152", "ResNet-152 conv1, ReLU, max pool", 1, 224, 3, (64, 7, 2, 3), False, 3, 2),
-    "densenet161-conv0": Block("densenet161", "DenseNet-161 conv0, ReLU, pool0", 1, 224, 3, (96, 7, 2, 3), False, 3, 2),
-    "vgg16-pool1": Block("vgg16", "VGG16 ReLU, pool1", 1, 224, 64, (), False, 2, 2),
-    "resnet152-pool": Block("resnet152", "ResNet-152 norm, ReLU, max pool", 1, 112, 64, (), True, 3, 2),
-    "densenet161-pool0": Block("densenet161", "DenseNet-161 norm, ReLU, pool0", 1, 112, 96, (), True, 3, 2),
-    "densenet161-pool0-8": Block("densenet161", "DenseNet-161 norm, ReLU, pool0, batch 8", 8, 112, 96, (), True, 3, 2),
-    "alexnet-pool5": Block("alexnet", "AlexNet ReLU, pool5, batch 64", 64, 13, 256, (), False, 3, 2),
+BLOCKS: dict[str, FusedBlock] = {
+    "alexnet-conv1": FusedBlock("alexnet", "AlexNet conv1, ReLU, pool1", 1, 227, 3, (96, 11, 4, 0), False, 3, 2),
+    "vgg16-conv2": FusedBlock("vgg16", "VGG16 conv1-2, ReLU, pool1", 1, 224, 64, (64, 3, 1, 1), False, 2, 2),
+    "resnet152-conv1": FusedBlock(
+        "resnet152", "ResNet-152 conv1, ReLU, max pool", 1, 224, 3, (64, 7, 2, 3), False, 3, 2
+    ),
+    "densenet161-conv0": FusedBlock(
+        "densenet161", "DenseNet-161 conv0, ReLU, pool0", 1, 224, 3, (96, 7, 2, 3), False, 3, 2
+    ),
+    "vgg16-pool1": FusedBlock("vgg16", "VGG16 ReLU, pool1", 1, 224, 64, (), False, 2, 2),
+    "resnet152-pool": FusedBlock("resnet152", "ResNet-152 norm, ReLU, max pool", 1, 112, 64, (), True, 3, 2),
+    "densenet161-pool0": FusedBlock("densenet161", "DenseNet-161 norm, ReLU, pool0", 1, 112, 96, (), True, 3, 2),
+    "densenet161-pool0-8": FusedBlock(
+        "densenet161", "DenseNet-161 norm, ReLU, pool0, batch 8", 8, 112, 96, (), True, 3, 2
+    ),
+    "alexnet-pool5": FusedBlock("alexnet", "AlexNet ReLU, pool5, batch 64", 64, 13, 256, (), False, 3, 2),
 }
 """Blocks by name. Those of AlexNet are of its variant without local response normalisation."""
 
@@ -100,7 +106,7 @@ class FusedRun:
         return self.predicted_breadth_s / self.predicted_depth_s
 
 
-def _ops(block: Block) -> tuple[Op, ...]:
+def _ops(block: FusedBlock) -> tuple[Op, ...]:
     """The block's operators, counted for one image."""
     net = Net(block.channels, block.side, block.side)
     if block.conv:
@@ -126,7 +132,7 @@ def tile_rows(ops: tuple[Op, ...], cache: float) -> int:
     return max(1, int((cache / 2 / row - window) // stride) + 1)
 
 
-def predicted_times(device: Device, block: Block, rates: Rates) -> tuple[float, float]:
+def predicted_times(device: Device, block: FusedBlock, rates: Rates) -> tuple[float, float]:
     """Breadth-first and depth-first time of a block on one core of a CPU. [s] Estimates.
 
     An operator that passes over an array in order hides its arithmetic behind the transfer, or the other way round; a
@@ -165,7 +171,7 @@ def _product(device: Device, op: Op, batch: int) -> float:
     return seconds(device, Graph(phases=(phase,), unit="image"), phase, batch, tile=(1,))
 
 
-def _calls(block: Block, device: Device) -> tuple[tuple[Callable[[], Any], ...], int]:
+def _calls(block: FusedBlock, device: Device) -> tuple[tuple[Callable[[], Any], ...], int]:
     """Breadth first, depth first, a reading and a copy of what lies between; and the elements of that.
 
     Buffers are kept, as a framework's allocator would.
@@ -223,7 +229,7 @@ def measure_block(
             call()
             times.append(thread_time() - start)
         if progress is not None and progress(len(found[0]), rounds) is False:
-            raise Cancelled
+            raise MeasurementCancelled
     read, copied = (float(np.median(times)) / size for times in found[2:])
     rates = Rates(read, max(copied - read, 0.0))
     wide, deep = predicted_times(device, block, rates)

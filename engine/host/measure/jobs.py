@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from engine.host.calibrate import device_of, host
-from engine.host.measure.compare import Compared, Host, predict_op
+from engine.host.measure.compare import Compared, MeasuredHost, predict_op
 from engine.host.measure.fused import FusedRun, measure_block
 from engine.host.measure.kernels import kernel_named
 from engine.host.measure.run import Bounds, KernelRun, measure_kernel
-from engine.kernels.probe import Roofline
+from engine.kernels.probe import MeasuredRoofline
 from engine.kernels.timing import Progress
 from engine.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
 
@@ -23,13 +23,13 @@ class KernelShown:
     """A run, this host's roofs, and the time the cost model expected; None where it prices no such operator. [s]"""
 
     run: KernelRun
-    roofline: Roofline
+    roofline: MeasuredRoofline
     predicted: float | None
 
 
 @cache
-def _host() -> Host:
-    return Host(*host())
+def _host() -> MeasuredHost:
+    return MeasuredHost(*host())
 
 
 def kernel(

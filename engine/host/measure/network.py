@@ -12,7 +12,7 @@ from engine.host.measure.cases import Case, MeasureError, relative_error, shared
 from engine.host.measure.lowering import Piece, lower
 from engine.host.measure.run import Bounds, allowed_threads
 from engine.kernels import jit
-from engine.kernels.timing import Cancelled, Progress, Spread, clock_for
+from engine.kernels.timing import MeasurementCancelled, Progress, Spread, clock_for
 from model_zoo.catalog import Zoo, default_zoo
 
 __all__ = ["OpRun", "WorkloadRun", "measure_workload"]
@@ -221,6 +221,6 @@ def _timed(
         if turn >= 0:  # the first pass compiled and touched the buffers
             passes.append([s * e.factor for s, e in zip(spent, loaded, strict=True)])
         if progress(max(turn, 0) + 1, repeats) is False:
-            raise Cancelled
+            raise MeasurementCancelled
     medians = [float(sorted(p[i] for p in passes)[len(passes) // 2]) for i in range(len(loaded))]
     return medians, [sum(p) for p in passes]

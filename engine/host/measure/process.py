@@ -18,16 +18,16 @@ from time import monotonic
 from typing import Any
 
 from engine.host.measure.cases import MeasureError
-from engine.kernels.timing import Cancelled, Progress
+from engine.kernels.timing import MeasurementCancelled, Progress
 
-__all__ = ["Apart", "serve"]
+__all__ = ["MeasuringProcess", "serve"]
 
 _LOOK_S = 0.1  # between two looks at whether the run was given up
 _LAST_S = 2.0  # that a process which closed its link may take to end
 _NICE = 5  # the server's own threads go first
 
 
-class Apart:
+class MeasuringProcess:
     """One measuring process, started when first asked for and again after it was stopped. For one caller at a time."""
 
     def __init__(self, limit_s: float = 240.0) -> None:
@@ -38,8 +38,8 @@ class Apart:
     def run(self, job: Callable[..., Any], *args: Any, progress: Progress) -> Any:
         """What ``job(*args, progress=...)`` returns there; raises what it raises.
 
-        ``job`` is a function of a module. The process is ended when ``progress`` returns False (`Cancelled`), and
-        after the limit, compiling included (`MeasureError`).
+        ``job`` is a function of a module. The process is ended when ``progress`` returns False
+        (`MeasurementCancelled`), and after the limit, compiling included (`MeasureError`).
         """
         link = self._started()
         until, told = monotonic() + self._limit_s, (0, 1)
@@ -55,7 +55,7 @@ class Apart:
                     told = content
                 if progress is not None and progress(*told) is False:
                     self.stop()
-                    raise Cancelled
+                    raise MeasurementCancelled
                 if monotonic() > until:
                     self.stop()
                     raise MeasureError(f"the run took longer than {self._limit_s:.0f} s, the most allowed")

@@ -12,18 +12,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from engine.host.measure.cases import MeasureError
-from engine.host.measure.process import Apart
+from engine.host.measure.process import MeasuringProcess
 from engine.kernels.timing import Progress
 
-__all__ = ["Ticket", "Turns", "queued"]
+__all__ = ["QueuedRun", "RunQueue", "queued"]
 
 _MOST = 16  # runs waiting or under way: beyond, a reader would wait for minutes
 
 
-class Ticket:
+class QueuedRun:
     """A run that waits, goes on or is done."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: RunQueue) -> None:
         self._turns = turns
         self._stop = threading.Event()
         self.share = 0.0  # of the run that is done
@@ -56,17 +56,17 @@ class Ticket:
         return not self._stop.is_set()
 
 
-class Turns:
+class RunQueue:
     """A queue with one worker."""
 
     def __init__(self) -> None:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="measure")
         self._lock = threading.Lock()
-        self._waiting: list[Ticket] = []
+        self._waiting: list[QueuedRun] = []
 
-    def submit(self, run: Callable[[Progress], Any]) -> Ticket:
+    def submit(self, run: Callable[[Progress], Any]) -> QueuedRun:
         """Queue ``run``, which gets the progress function to call; MeasureError where too many wait already."""
-        ticket = Ticket(self)
+        ticket = QueuedRun(self)
         with self._lock:
             if len(self._waiting) >= _MOST:
                 raise MeasureError(f"runs waiting are {len(self._waiting)}; allowed: {_MOST}, try again in a minute")
@@ -75,20 +75,20 @@ class Turns:
         ticket.future.add_done_callback(lambda _: self._leave(ticket))
         return ticket
 
-    def _leave(self, ticket: Ticket) -> None:
+    def _leave(self, ticket: QueuedRun) -> None:
         with self._lock:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
 
-    def ahead(self, ticket: Ticket) -> int:
+    def ahead(self, ticket: QueuedRun) -> int:
         """Runs before a ticket. [-]"""
         with self._lock:
             return self._waiting.index(ticket) if ticket in self._waiting else 0
 
 
-_TURNS, _APART = Turns(), Apart()  # of this process: every session of a server shares them
+_TURNS, _APART = RunQueue(), MeasuringProcess()  # of this process: every session of a server shares them
 
 
-def queued(job: Callable[..., Any], *args: Any) -> Ticket:
+def queued(job: Callable[..., Any], *args: Any) -> QueuedRun:
     """Queue ``job(*args, progress=...)``, a module's function, for the server's measuring process."""
     return _TURNS.submit(lambda told: _APART.run(job, *args, progress=told))

@@ -13,7 +13,7 @@ from typing import Any
 from engine.host.measure.cases import MeasureError, relative_error
 from engine.host.measure.kernels import NamedKernel, kernel_named
 from engine.kernels import jit
-from engine.kernels.probe import Roofline, probe
+from engine.kernels.probe import MeasuredRoofline, probe
 from engine.kernels.timing import Progress, Spread, clock_for, sample
 
 __all__ = [
@@ -31,12 +31,12 @@ class Bounds:
 
 
 @cache
-def host_roofline() -> Roofline:
+def host_roofline() -> MeasuredRoofline:
     """The roofline of this host, probed once a process (a few seconds)."""
     return probe()
 
 
-def roofs(roofline: Roofline, precision: str, threads: int, touched: float) -> tuple[float, str, float]:
+def roofs(roofline: MeasuredRoofline, precision: str, threads: int, touched: float) -> tuple[float, str, float]:
     """Compute roof of a format on some threads, and the level and bandwidth that ``touched`` bytes come from.
 
     Formats without arithmetic of their own are widened and multiplied as FP32, hence its peak. [FLOP/s], [B/s]
@@ -129,7 +129,7 @@ def measure_kernel(
     *,
     repeats: int = 15,
     bounds: Bounds | None = None,
-    roofline: Roofline | None = None,
+    roofline: MeasuredRoofline | None = None,
     progress: Progress | None = None,
 ) -> KernelRun:
     """Time one kernel. A measurement.

@@ -25,7 +25,7 @@ from engine.kernels.operators.pointwise import gelu_tanh32
 from engine.kernels.operators.softmax import row_sum
 from engine.kernels.threads.ranges import fresh, over_range, require, whole
 
-__all__ = ["Decoder", "decode_step"]
+__all__ = ["DecoderWeights", "decode_step"]
 
 _PIECE_BYTES = 256 * 1024  # weights of one job: long enough a stream, short enough to share out evenly
 _PHASES = 5
@@ -34,7 +34,7 @@ _dot = dot_tile(1)
 
 
 @dataclass(frozen=True, eq=False)
-class Decoder:
+class DecoderWeights:
     """Weights of the layers, matrices ``[layers, outputs, inputs]`` float32 or uint16 patterns as ``stored``.
 
     ``qkv`` has 3 D outputs (queries, keys, values), ``project`` D, ``up`` F, ``down`` D; ``bias`` float32
@@ -189,7 +189,7 @@ def decode_worker(
 
 
 def decode_step(
-    x: np.ndarray, model: Decoder, keys: np.ndarray, values: np.ndarray, length: int, threads: int | None = None
+    x: np.ndarray, model: DecoderWeights, keys: np.ndarray, values: np.ndarray, length: int, threads: int | None = None
 ) -> np.ndarray:
     """Residual stream of one token after every layer; its keys and values are written behind ``length`` cached rows.
 

@@ -15,7 +15,7 @@ from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, encode
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import Beat, Family, Structural
+from engine.sweep.pricing.design import Beat, DesignFamily, Structural
 from engine.sweep.pricing.entries import Refused
 from engine.sweep.pricing.program import Program
 from engine.sweep.pricing.setting import numeric_axes
@@ -25,13 +25,13 @@ from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["TABLE_LIMIT", "Block", "Programs", "families", "figures_of", "price", "table_rows"]
+__all__ = ["TABLE_LIMIT", "DesignBlock", "Programs", "families", "figures_of", "price", "table_rows"]
 
 TABLE_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True)
-class Block:
+class DesignBlock:
     """Designs that share a program: which digits are fixed, and where their numbers lie."""
 
     digits: tuple[tuple[int, int], ...]  # (axis, digit) of the structural axes
@@ -61,14 +61,14 @@ class Programs:
         self.space, self.beat = space.within(catalog, zoo), beat
         self.known: dict[Any, Any] = {}
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[DesignBlock]:
         """All blocks, first to last; an axis that turns out to change a plan's structure is split on the way."""
         numeric = set(numeric_axes(self.space))
         fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
         for digits in product(*(range(len(self.space.axes[i])) for i in fixed)):
             yield from self._split(dict(zip(fixed, digits, strict=True)), numeric)
 
-    def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[Block]:
+    def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[DesignBlock]:
         try:
             yield self.block(tuple(sorted(digits.items())))
         except Structural as found:
@@ -76,7 +76,7 @@ class Programs:
             for more in product(*(range(len(self.space.axes[i])) for i in axes)):
                 yield from self._split(digits | dict(zip(axes, more, strict=True)), numeric - set(axes))
 
-    def block(self, digits: tuple[tuple[int, int], ...]) -> Block:
+    def block(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
         """The block with those digits; Structural where they leave a plan's structure open."""
         space, fixed = self.space, dict(digits)
         rest = [i for i in range(len(space.axes)) if i not in fixed]
@@ -84,11 +84,13 @@ class Programs:
         size = prod(len(space.axes[i]) for i in rest)
         try:
             numeric = [i for i in rest if i in set(numeric_axes(space))]
-            program = compile_family(Family(space, fixed, numeric, space.catalog, space.zoo, self.known, self.beat))
+            program = compile_family(
+                DesignFamily(space, fixed, numeric, space.catalog, space.zoo, self.known, self.beat)
+            )
         except (Refused, ScenarioError, Unsupported) as refusal:
-            return Block(digits, first, (), size, None, (str(refusal),))
+            return DesignBlock(digits, first, (), size, None, (str(refusal),))
         strides = tuple(space.strides[axis] for axis in program.order) or (0,)
-        return Block(digits, first, strides, size, program, program.sentences)
+        return DesignBlock(digits, first, strides, size, program, program.sentences)
 
 
 def families(

@@ -11,12 +11,12 @@ import numpy as np
 from engine.kernels.search.pareto import front_mask
 from engine.kernels.search.sift import sift
 from engine.sweep.goals import FIGURES, Objective
-from engine.sweep.pricing.blocks import Block, Programs
+from engine.sweep.pricing.blocks import DesignBlock, Programs
 from engine.sweep.result import BINS
 from engine.sweep.space import space_of
 from engine.sweep.top import Top, best_of
 
-__all__ = ["PIECE", "Found", "Known", "Mismatch", "Wish", "killers_of", "search", "search_shared"]
+__all__ = ["PIECE", "ChunkHints", "ChunkRequest", "ChunkResult", "Mismatch", "killers_of", "search", "search_shared"]
 
 PIECE = 1 << 15
 """Designs that are priced and thinned together: their figures stay in a core's cache."""
@@ -35,12 +35,12 @@ def _shared(token: str) -> Programs:
 
 
 @lru_cache(maxsize=16)
-def _shared_block(token: str, digits: tuple[tuple[int, int], ...]) -> Block:
+def _shared_block(token: str, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
     return _shared(token).block(digits)
 
 
 @dataclass(frozen=True)
-class Wish:
+class ChunkRequest:
     """What a chunk is asked for."""
 
     objectives: tuple[Objective, ...]
@@ -52,7 +52,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Known:
+class ChunkHints:
     """What is known when a chunk is handed out: it only spares work, and changes no result."""
 
     killers: np.ndarray  # (objectives, n) values of designs on the front
@@ -60,7 +60,7 @@ class Known:
 
 
 @dataclass
-class Found:
+class ChunkResult:
     """What a chunk found: designs that may be on the front, counts and bins."""
 
     number: np.ndarray
@@ -79,7 +79,7 @@ class Found:
 class _Sieve:
     """What is left of a chunk's designs, piece after piece: those that may be on the front, and the best."""
 
-    def __init__(self, wish: Wish, known: Known) -> None:
+    def __init__(self, wish: ChunkRequest, known: ChunkHints) -> None:
         self.wish, self.killers, self.limit = wish, known.killers, known.limit
         k = len(wish.objectives)
         self.counts, self.missed = np.zeros(3, dtype=np.int64), np.zeros(len(wish.limits), dtype=np.int64)
@@ -125,11 +125,11 @@ class _Sieve:
         mask = front_mask(values)
         return np.concatenate([at for at, _ in self.front])[mask], np.ascontiguousarray(values[:, mask])
 
-    def found(self, block: Block, designs: int) -> Found:
+    def found(self, block: DesignBlock, designs: int) -> ChunkResult:
         """All of it."""
         at, values = self.thin()
         refused, unfit, kept = map(int, self.counts)
-        found = Found(block.numbers(at), values, designs, refused, unfit, self.missed, kept)
+        found = ChunkResult(block.numbers(at), values, designs, refused, unfit, self.missed, kept)
         found.bins = self.bins if self.wish.bins else None
         if self.best:
             top = np.concatenate([values for _, values in self.best], axis=1)
@@ -140,7 +140,9 @@ class _Sieve:
         return found
 
 
-def search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: Wish, known: Known) -> Found:
+def search(
+    block: DesignBlock, lo: int, hi: int, picks: np.ndarray, wish: ChunkRequest, known: ChunkHints
+) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
 
     It goes through in pieces that stay in the caches, and Python is asked for a few calls a piece.
@@ -148,7 +150,9 @@ def search(block: Block, lo: int, hi: int, picks: np.ndarray, wish: Wish, known:
     k = len(wish.objectives)
     if block.program is None:
         none = np.zeros(0, dtype=np.int64)
-        return Found(none, np.zeros((k, 0)), hi - lo, refused=hi - lo, missed=np.zeros(len(wish.limits), np.int64))
+        return ChunkResult(
+            none, np.zeros((k, 0)), hi - lo, refused=hi - lo, missed=np.zeros(len(wish.limits), np.int64)
+        )
     sieve = _Sieve(wish, known)
     drawn = block.program.fill_at(picks, FIGURES) if len(picks) else None
     for start in range(lo, hi, PIECE):
@@ -177,7 +181,13 @@ def killers_of(values: np.ndarray) -> np.ndarray:
 
 
 def search_shared(
-    token: str, digits: tuple[tuple[int, int], ...], lo: int, hi: int, picks: np.ndarray, wish: Wish, known: Known
-) -> Found:
+    token: str,
+    digits: tuple[tuple[int, int], ...],
+    lo: int,
+    hi: int,
+    picks: np.ndarray,
+    wish: ChunkRequest,
+    known: ChunkHints,
+) -> ChunkResult:
     """`search` in another process, which makes the program itself."""
     return search(_shared_block(token, digits), lo, hi, picks, wish, known)

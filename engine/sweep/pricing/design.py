@@ -1,6 +1,6 @@
 """Designs that share their structure: same system, network, mapping; numbers of the scenario and of specs vary.
 
-A `Family` of designs is bound and planned through the same functions as a single scenario; what the axes set is
+A `DesignFamily` of designs is bound and planned through the same functions as a single scenario; what the axes set is
 watched (`engine.sweep.pricing.watch`), so that each piece of the model is computed once for the values it reads.
 """
 
@@ -37,7 +37,7 @@ from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 from model_zoo.ops import Graph, Linear
 
-__all__ = ["Beat", "Design", "Family", "Structural"]
+__all__ = ["Beat", "Design", "DesignFamily", "Structural"]
 
 Beat = Callable[[int, int], None]
 """Called with (entries made, entries of this table) while tables are made; what it raises ends that."""
@@ -63,7 +63,7 @@ def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
     return spec.model_copy(update={key: _put(getattr(spec, key), rest, value)})
 
 
-class Family:
+class DesignFamily:
     """Designs of a space that agree in every axis but the numeric ones.
 
     `values` harvests what each value of each axis sets, validated by the same functions as a scenario's own; a value
@@ -228,7 +228,7 @@ class Design:
     """One design of a family, watched. Its plan is made once; pieces of the model are functions of it."""
 
     def __init__(
-        self, family_: Family, settings: Sequence[tuple[str, Any, Any]], digits: Mapping[int, int] | None = None
+        self, family_: DesignFamily, settings: Sequence[tuple[str, Any, Any]], digits: Mapping[int, int] | None = None
     ) -> None:
         self.family, self.digits = family_, digits
         self.bound = self._bound(settings)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.column import NotAlike, rows_of
-from engine.sweep.pricing.design import Design, Family, Structural
+from engine.sweep.pricing.design import Design, DesignFamily, Structural
 from engine.sweep.pricing.program import Table
 from engine.sweep.pricing.watch import note, watching
 
-__all__ = ["Refused", "Tables"]
+__all__ = ["Refused", "TableMaker"]
 
 _TABLE_BYTES = 256 << 20
 _FEW = 3  # entries that are made one by one: columns that turn out to be none cost more
@@ -26,10 +26,10 @@ class Refused(ValueError):
     """Every design of a family is refused: the sentence why."""
 
 
-class Tables:
+class TableMaker:
     """Makes the tables of one family."""
 
-    def __init__(self, fam: Family) -> None:
+    def __init__(self, fam: DesignFamily) -> None:
         self.family = fam
         self.radix = [len(fam.space.axes[i]) for i in fam.numeric]
         allowed = [[d for d in range(n) if (i, d) not in fam.refused] for i, n in zip(fam.numeric, self.radix)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.cost.figures import N, settle_money, settle_times
+from engine.cost.figures import N, money_figures, time_figures
 from engine.devices.gpu import model
 from engine.kernels.jit import kernel
 
@@ -155,8 +155,8 @@ def _fill(
             source = given[g, column : column + n]
             for q in range(n):
                 target[q] = source[q]
-        settle_times(rows, n, *facts)
-        settle_money(rows, n, facts[1])
+        time_figures(rows, n, *facts)
+        money_figures(rows, n, facts[1])
         for k in range(wanted.shape[0]):
             source = mem[wanted[k] * WIDTH : wanted[k] * WIDTH + n]
             target = out[k, column : column + n]

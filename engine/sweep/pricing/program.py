@@ -13,7 +13,7 @@ import numpy as np
 from engine.cost.figures import METRICS, Layout, N
 from engine.sweep.pricing.points import HALVES_ROWS, demand_at, fill_points, fill_scattered, gather_range, gather_rows
 
-__all__ = ["Assembly", "Pieces", "Program", "Run", "Table", "assemble", "price_run"]
+__all__ = ["Assembly", "HalvedRun", "Pieces", "Program", "Table", "assemble", "price_run"]
 
 _AT_ONCE = 4096  # designs whose rates lie in memory together
 _WORK = 1 << 21  # operators priced in a chunk, so that one takes a fraction of a second
@@ -34,7 +34,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Run:
+class HalvedRun:
     """Seconds that come in halves: the six rows they go to, their demand and their rates as tables."""
 
     rows: range
@@ -185,7 +185,7 @@ class Pieces:
     sizes: Sequence[int]
     layout: Layout
     put: Assembly
-    runs: Sequence[Run]
+    runs: Sequence[HalvedRun]
     extra: int  # first memory row that is free
     bad_rows: tuple[int, ...]
     unfit_rows: tuple[int, ...]
@@ -221,7 +221,7 @@ def _laid(
     return strides, first, width, offset, row, np.concatenate(values) if values else np.zeros(0)
 
 
-def _beforehand(run: Run, sizes: Sequence[int], order: Sequence[int]) -> _Priced:
+def _beforehand(run: HalvedRun, sizes: Sequence[int], order: Sequence[int]) -> _Priced:
     step = run.demand.strides(sizes)
     rates = [(Table(t.axes, t.values.reshape(len(t.bad), -1), t.bad), [r]) for r, t in enumerate(run.supply)]
     strides, _, _, offset, _, values = _laid(rates, sizes, order)
@@ -229,7 +229,9 @@ def _beforehand(run: Run, sizes: Sequence[int], order: Sequence[int]) -> _Priced
     return _Priced(run.points, run.demand.values, demand_strides, _whole(strides), _whole(offset), values)
 
 
-def price_run(run: Run, sizes: Sequence[int], order: Sequence[int], beat: Callable[[int, int], None]) -> np.ndarray:
+def price_run(
+    run: HalvedRun, sizes: Sequence[int], order: Sequence[int], beat: Callable[[int, int], None]
+) -> np.ndarray:
     """Seconds by resource of a run at every point of some axes, slowest first, shape (entries, 6). [s]"""
     radix = _whole([sizes[a] for a in order] or [1])
     entries = prod(sizes[a] for a in order)

@@ -15,8 +15,8 @@ from engine.devices import family
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import Design, Family, Structural
-from engine.sweep.pricing.entries import Tables
+from engine.sweep.pricing.design import Design, DesignFamily, Structural
+from engine.sweep.pricing.entries import TableMaker
 from engine.sweep.pricing.pieces import (
     collectives_of,
     demand_of,
@@ -29,7 +29,7 @@ from engine.sweep.pricing.pieces import (
     whole_runs,
     wire_rates,
 )
-from engine.sweep.pricing.program import Assembly, Pieces, Program, Run, Table, assemble, price_run
+from engine.sweep.pricing.program import Assembly, HalvedRun, Pieces, Program, Table, assemble, price_run
 from engine.sweep.pricing.watch import note, watching
 
 __all__ = ["compile_family"]
@@ -70,7 +70,7 @@ def _planner() -> Callable[[Design], list[float]]:
     return piece
 
 
-def _tabulated(made: Tables, run: Run, size: int) -> Table | None:
+def _tabulated(made: TableMaker, run: HalvedRun, size: int) -> Table | None:
     """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
     axes = sorted({a for t in (run.demand, *run.supply) for a in t.axes})
     radix = [made.radix[a] for a in axes]
@@ -82,9 +82,9 @@ def _tabulated(made: Tables, run: Run, size: int) -> Table | None:
     return Table(tuple(axes), np.ascontiguousarray(out).reshape(-1, N), np.zeros(prod(radix), dtype=bool))
 
 
-def compile_family(fam: Family) -> Program | Choice:
+def compile_family(fam: DesignFamily) -> Program | Choice:
     """The program of a family of designs; Structural or Refused where there is none."""
-    made = Tables(fam)
+    made = TableMaker(fam)
     checks = [made.make(_check)]
     fam.design(made.reference).lower()
     options = fam.design(made.reference).open_plan().options
@@ -97,7 +97,7 @@ def compile_family(fam: Family) -> Program | Choice:
     return Choice(programs) if options else programs[0]
 
 
-def _pieces(made: Tables, checks: list[Table]) -> Pieces:
+def _pieces(made: TableMaker, checks: list[Table]) -> Pieces:
     """Everything a program is made of."""
     fam = made.family
     plans = made.make(_planner())
@@ -116,7 +116,7 @@ def _pieces(made: Tables, checks: list[Table]) -> Pieces:
     size = prod(made.radix)
     put = Assembly()
     every = [plans]
-    runs: list[Run] = []
+    runs: list[HalvedRun] = []
     for i, (s, p) in enumerate(kept):
         fam_of, halves = families[s], families[s].halves
         put.put(made.make(lambda d, p=p: (d.passes(p),)), [layout.passes + i])
@@ -139,7 +139,7 @@ def _pieces(made: Tables, checks: list[Table]) -> Pieces:
                 continue
             supply = tuple(made.make(rate_of(s, p, rate)) for rate in rates)
             every += [demand, *supply]
-            run = Run(rows, points, fused, demand, supply)
+            run = HalvedRun(rows, points, fused, demand, supply)
             priced = _tabulated(made, run, size)
             if priced is not None:
                 put.put(priced, list(rows))
@@ -180,7 +180,7 @@ def _pieces(made: Tables, checks: list[Table]) -> Pieces:
     return Pieces(made.radix, layout, put, runs, extra, tuple(bad_rows), tuple(unfit_rows), sentences)
 
 
-def _refusals(made: Tables, at: int) -> Table:
+def _refusals(made: TableMaker, at: int) -> Table:
     """Values of an axis that are refused on their own."""
     bad = np.array([d not in made.allowed[at] for d in range(made.radix[at])])
     return Table((at,), np.zeros((len(bad), 0)), bad)

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from model_zoo.families.family import Family
+from model_zoo.families.family import NetworkFamily
 from model_zoo.importers.onnx.file import MISSING
 from model_zoo.schema import Workload, WorkloadError
 
@@ -35,7 +35,7 @@ class Apart:
         self.seconds, self.memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
 
-    def read(self, path: Path) -> tuple[Workload, Family]:
+    def read(self, path: Path) -> tuple[Workload, NetworkFamily]:
         """What `read_onnx_workload` returns or raises; WorkloadError also where the file takes too much."""
         if find_spec("onnx") is None:
             raise WorkloadError(MISSING)
@@ -66,7 +66,7 @@ class Apart:
         workload, graph, label, refusal = pickle.loads(answer)  # of our own process
         if refusal is not None:
             raise WorkloadError(refusal)
-        return workload, Family("onnx", lambda _: graph, (), {}, {}, input_label=label)
+        return workload, NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=label)
 
     def close(self) -> None:
         """End the process, if there is one."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from model_zoo.families.family import Family
+from model_zoo.families.family import NetworkFamily
 from model_zoo.importers.onnx.file import MAX_BYTES
 from model_zoo.importers.onnx.model import read_onnx
 from model_zoo.ops import Dim, Graph, Op
@@ -16,7 +16,7 @@ from model_zoo.schema import Id, Workload, WorkloadError
 __all__ = ["read_onnx_workload"]
 
 
-def read_onnx_workload(path: Path) -> tuple[Workload, Family]:
+def read_onnx_workload(path: Path) -> tuple[Workload, NetworkFamily]:
     """The network of a file and its family, which turns nothing; WorkloadError in one sentence where it can't be read.
 
     Counts are exact as far as `read_onnx` says. A request is a batch of 1 and, where the network has a length, one
@@ -44,7 +44,7 @@ def read_onnx_workload(path: Path) -> tuple[Workload, Family]:
         sources={},
         params={},
     )
-    return workload, Family("onnx", lambda _: graph, (), {}, {}, input_label=label)
+    return workload, NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=label)
 
 
 def _grows(op: Op) -> bool:

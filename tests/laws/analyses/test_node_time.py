@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from engine.analyses.node.load import curve, limit_of, on_host
-from engine.analyses.node.timeline import Timeline, timeline
+from engine.analyses.node.timeline import NodeTimeline, timeline
 from engine.cost.best_plan import make_plan
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
@@ -56,7 +56,7 @@ def _request(bar) -> int:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_is_used_twice_at_once_and_the_first_request_lasts_the_latency(name):
-    found: Timeline = timeline(SCENARIOS[name], requests=9)
+    found: NodeTimeline = timeline(SCENARIOS[name], requests=9)
     report = evaluate(SCENARIOS[name])
     for unit, spans in _ends(found.bars, lambda bar: bar.unit).items():
         for (_, end), (start, _) in pairwise(spans):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import Layer, core_record, time_program
+from engine.devices.dfx.core import LayerSizes, core_record, time_program
 from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.tiling import CANDIDATES, dsp_slices
 from engine.evaluate import evaluate
@@ -26,7 +26,7 @@ LINK = default_catalog().link("qsfp-100g-aurora")
 MODEL = family("dfx").model(DEVICE)
 
 LAYERS = st.builds(
-    lambda heads, ffn, layers: Layer(64.0 * heads, heads, 64, 64.0 * ffn, layers, 50257),
+    lambda heads, ffn, layers: LayerSizes(64.0 * heads, heads, 64, 64.0 * ffn, layers, 50257),
     st.integers(2, 24), st.integers(4, 96), st.integers(1, 48),
 )  # fmt: skip
 CARDS = st.sampled_from([1, 2, 4])
@@ -34,7 +34,7 @@ TILES = st.sampled_from(CANDIDATES)
 
 
 def timed(part="layer", layer=None, cards=4, tile=(64, 16), context=64.0, chaining=True, **model):
-    layer = layer or Layer(1536, 24, 64, 6144, 48, 50257)
+    layer = layer or LayerSizes(1536, 24, 64, 6144, 48, 50257)
     record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | model)
     return time_program(part, record, layer, context, chaining)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.devices.common.contract import Job
 from engine.devices.smartnic import family
-from engine.devices.smartnic.memory import Home, answer_cycles, home_of, input_cycles
+from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, home_of, input_cycles
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -81,9 +81,11 @@ def test_weights_lie_in_the_smallest_memory_asked_for_and_spill_to_the_dram_by_s
 
 def test_a_burst_takes_what_its_memory_s_latency_and_width_say():
     spec = default_catalog().device(NIC)
-    bursts = {name: Home({name: 1.0}).cycles(spec, 64) for name in ("cls", "ctm", "imem", "emem-cache", "emem")}
+    bursts = {
+        name: WeightPlacement({name: 1.0}).cycles(spec, 64) for name in ("cls", "ctm", "imem", "emem-cache", "emem")
+    }
     assert bursts == {"cls": 8 * 20, "ctm": 50, "imem": 200, "emem-cache": 200, "emem": 375}
-    assert Home({"emem-cache": 0.5, "emem": 0.5}).cycles(spec, 64) == pytest.approx((200 + 375) / 2)
+    assert WeightPlacement({"emem-cache": 0.5, "emem": 0.5}).cycles(spec, 64) == pytest.approx((200 + 375) / 2)
 
 
 def test_a_layer_past_the_cache_slows_by_what_its_threads_do_not_hide():
@@ -120,7 +122,7 @@ def test_an_input_beyond_the_registers_is_read_again_for_every_neuron():
 
 def test_waits_for_weights_show_only_without_other_threads():
     spec = default_catalog().device(NIC)
-    homes = [Home({name: 1.0}) for name in ("ctm", "emem-cache", "emem")]
+    homes = [WeightPlacement({name: 1.0}) for name in ("ctm", "emem-cache", "emem")]
     alone = [family.layer_s(spec, 4096, 1, 1, home, MODEL)[1] for home in homes]
     full = [family.layer_s(spec, 4096, 256, 256, home, MODEL)[1] for home in homes]
     assert alone == sorted(alone)

@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from engine.host.calibrate import device_of
-from engine.host.measure import Cancelled, MeasureError
+from engine.host.measure import MeasureError, MeasurementCancelled
 from engine.host.measure.fused import BLOCKS, Rates, measure_block, predicted_times, tile_rows
-from engine.host.profile import Habits
+from engine.host.profile import HostProfile
 from engine.kernels.jit import JIT_ENABLED
-from engine.kernels.probe import CacheSizes, Roofline
+from engine.kernels.probe import CacheSizes, MeasuredRoofline
 from model_zoo.families.images import Net
 
-SEEN = Roofline(
+SEEN = MeasuredRoofline(
     isa="avx512vnni", threads=2, caches=CacheSizes(l1=32768, l2=2**20, l3=32 * 2**20), fp32=150e9, int8=600e9,
     bf16=None, l1=400e9, l2=120e9, l3=30e9, dram=12e9, dram_all=20e9, triad=12e9, gather=80e6, launch=1e-6,
     dispatch=1e-5,
 )  # fmt: skip
-HABITS = Habits(
+HABITS = HostProfile(
     clock=3e9, gemm=0.95, short_row=0.5, thin_input=0.9, narrow_group=0.4, lone_vector=1.0, exposed=0.2, call=3e-6,
     window_call=1e-5, step_call=8e-6, special=11.0, pool=2.0, row=34.0, hash=0.7, popcount=1e12, kept=2.5e7,
     near_stream=0.9, far_stream=1.2e10,
@@ -78,5 +78,5 @@ def test_a_measured_block_brings_rates_and_both_times():
     assert len(run.breadth.samples) == len(run.depth.samples) == 5
     assert run.gain > 1  # a third of the traffic and the same work
     assert run.predicted == pytest.approx(run.predicted_breadth_s / run.predicted_depth_s)
-    with pytest.raises(Cancelled):
+    with pytest.raises(MeasurementCancelled):
         measure_block("resnet152-pool", DEVICE, rounds=5, progress=lambda done, of: False)

@@ -15,7 +15,7 @@ from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode
-from engine.sweep import FIGURES, Cancelled, figures_of, price, space_of, sweep, table_rows, write_rows
+from engine.sweep import FIGURES, SweepCancelled, figures_of, price, space_of, sweep, table_rows, write_rows
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog
 
@@ -217,7 +217,7 @@ def test_cancel_and_progress() -> None:
     sweep(GRID, chunk=300, progress=lambda done, size: seen.append((done, size)))
     assert [d for d, _ in seen] == sorted(d for d, _ in seen)
     assert seen[-1] == (space_of(GRID).size,) * 2
-    with pytest.raises(Cancelled):
+    with pytest.raises(SweepCancelled):
         sweep(GRID, chunk=300, cancelled=lambda: len(seen) > 0)
 
 

@@ -24,7 +24,7 @@ from engine.devices.common.column import (  # fmt: skip
 from engine.resolve.choices import default_scenario
 from engine.sweep import price, space_of
 from engine.sweep.pricing.blocks import Programs
-from engine.sweep.pricing.entries import Tables
+from engine.sweep.pricing.entries import TableMaker
 from engine.sweep.sensitivity import knobs_of
 from tests.laws.sweep.test_sweep import PAIRS
 
@@ -36,7 +36,7 @@ def test_columns_change_no_bit(system: str, workload: str, monkeypatch: pytest.M
     known = knobs_of(default_scenario(system, workload))
     draw = random.Random(f"{system} {workload}")
     filled = []
-    by_column = Tables._columns
+    by_column = TableMaker._columns
 
     def spied(self, piece, order):
         table = by_column(self, piece, order)
@@ -50,9 +50,9 @@ def test_columns_change_no_bit(system: str, workload: str, monkeypatch: pytest.M
             "scenario": {"system": system, "workload": workload},
             "axes": axes | {"costs.years": [1, 2, 3, 30], "costs.pue": [1.1, 1.2, 1.3]}, "constraints": [],
         })  # fmt: skip
-        monkeypatch.setattr(Tables, "_columns", spied)
+        monkeypatch.setattr(TableMaker, "_columns", spied)
         columns = price(space)
-        monkeypatch.setattr(Tables, "_columns", lambda *_: None)
+        monkeypatch.setattr(TableMaker, "_columns", lambda *_: None)
         entries = price(space)
         for a, b in zip(columns, entries, strict=True):
             assert a.tobytes() == b.tobytes()

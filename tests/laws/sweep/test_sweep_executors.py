@@ -20,7 +20,7 @@ from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode
-from engine.sweep import Cancelled, price, space_of, sweep, write_rows
+from engine.sweep import SweepCancelled, price, space_of, sweep, write_rows
 from engine.sweep.pricing.blocks import Programs
 from engine.sweep.pricing.choice import Choice
 from engine.sweep.pricing.program import Program
@@ -184,7 +184,7 @@ def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
 
     given = CORES | {"axes": {"devices.0.npu.clock": {"from": 2e8, "to": 6e8, "steps": 400}}}
     given |= {"scenario": {"system": "brainwave-s10-isca18", "workload": "deepbench-gru-512"}}
-    with pytest.raises(Cancelled) as stopped:
+    with pytest.raises(SweepCancelled) as stopped:
         sweep(given, preparing=preparing, cancelled=lambda: (99, 400) in asked)
     assert asked[-1] == (99, 400)
     assert stopped.value.result.counts.done == 0
@@ -192,7 +192,7 @@ def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
 
 def test_a_cancelled_sweep_keeps_what_was_done_and_its_cloud_covers_that() -> None:
     seen: list[int] = []
-    with pytest.raises(Cancelled, match=r"cancelled after \d+ of") as stopped:
+    with pytest.raises(SweepCancelled, match=r"cancelled after \d+ of") as stopped:
         sweep(CORES, chunk=16, progress=lambda done, _: seen.append(done), cancelled=lambda: len(seen) >= 2)
     result = stopped.value.result
     assert 32 <= result.counts.done == seen[-1] < space_of(CORES).size

@@ -13,7 +13,7 @@ from engine.traffic import (
     BucketedBatching,
     Bursty,
     ContinuousBatching,
-    Decoder,
+    DecoderServer,
     DecoderService,
     Deterministic,
     DynamicBatching,
@@ -53,7 +53,7 @@ QUEUES = {
 BATCHING = single(Service.affine(2 * MS, 0.4 * MS, 16, servers=4), DynamicBatching(16, 5 * MS))
 BY_SIZE = np.outer(1 + 0.2 * np.arange(8), [1 * MS, 2 * MS, 4 * MS])
 BUCKETED = single(Service(BY_SIZE, sizes=(16, 64, 256)), BucketedBatching((16, 64), 8, 2 * MS))
-DECODER = Decoder(
+DECODER = DecoderServer(
     DecoderService((1, 512), np.array([1 * MS, 10 * MS]), np.outer(1 + 0.02 * np.arange(16), [1 * MS, 2 * MS])),
     ContinuousBatching(16),
 )

@@ -13,8 +13,8 @@ from engine.devices import family
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.accuracy import accuracy
 from engine.devices.dfx.arithmetic import accumulate, gelu_table
-from engine.devices.dfx.core import Layer, core_record, time_program
-from engine.devices.dfx.machine import Machine
+from engine.devices.dfx.core import LayerSizes, core_record, time_program
+from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import generate, random_decoder, reference_logits
 from engine.devices.dfx.tiling import CANDIDATES
 from engine.evaluate import evaluate
@@ -30,7 +30,7 @@ PROMPT = [1, 5, 9, 200]
 
 
 def machine(model, cards=1, tile=(64, 16)):
-    return Machine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL))
+    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL))
 
 
 @cache
@@ -94,7 +94,7 @@ def test_gelu_table_is_as_close_as_half_precision_allows():
 )  # fmt: skip
 def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, tile, context, chaining, gap, handoff):
     record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | {"burst_gap": gap, "handoff": float(handoff)})
-    layer = Layer(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)
+    layer = LayerSizes(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)
     for part in ("layer", "head", "token"):
         timed = time_program(part, record, layer, float(context), chaining)
         cycles, busy = naive_dfx.run(timed.code, len(timed.code), chaining)
@@ -106,7 +106,7 @@ def test_a_pass_is_its_programs():
     report = evaluate(default_scenario("dfx-u280", "gpt2-345m", devices=2, inputs=1, outputs=1))
     graph = default_zoo().graph("gpt2-345m")
     record = core_record(DEVICE, LINK, 1, 2, (), MODEL)
-    layer = Layer.of(graph.phases[0])
+    layer = LayerSizes.of(graph.phases[0])
     cycles = sum(
         times * naive_dfx.run(t.code, len(t.code), True)[0]
         for t, times in (
@@ -126,7 +126,7 @@ def test_functional_and_timed_runs_share_one_program():
     whole = run._run
     run._run = lambda code: (seen.append(code.copy()), whole(code))[1]
     run.step(1, 0)
-    layer = Layer(128.0, 2, 64.0, 512.0, 1, 64.0)
+    layer = LayerSizes(128.0, 2, 64.0, 512.0, 1, 64.0)
     record = core_record(DEVICE, LINK, 1, 1, (64, 16), MODEL)
     for part, code in zip(("token", "layer", "head"), seen, strict=True):
         assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()

@@ -173,11 +173,11 @@ def test_a_shared_exponent_costs_accuracy_and_the_more_the_longer_its_block():
 
 
 def test_unknown_operators_are_refused_in_one_sentence():
-    from engine.devices.npu.programs import Host
+    from engine.devices.npu.programs import HostOperator
 
     run = Processor(arithmetic("fp32"), {}, {"s": draw(4)})
     with pytest.raises(ValueError, match="allowed: softmax"):
-        run.run([Host("sort", "s", "t")])
+        run.run([HostOperator("sort", "s", "t")])
 
 
 @pytest.fixture(scope="module")

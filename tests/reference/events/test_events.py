@@ -11,9 +11,8 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.traffic import (
     BucketedBatching,
     Bursty,
-    Chain,
     ContinuousBatching,
-    Decoder,
+    DecoderServer,
     DecoderService,
     DynamicBatching,
     Gamma,
@@ -22,6 +21,7 @@ from engine.traffic import (
     Poisson,
     Service,
     Station,
+    TandemQueue,
     on_path_nic,
     pool_behind_network,
     single,
@@ -72,7 +72,7 @@ SYSTEMS = {
         2500.0,
     ),
     "a buffer behind a wire": (
-        Chain(
+        TandemQueue(
             (Station(Service.constant(2e-4), name="wire"), Station(Service.constant(1e-3, 2, cv=1.0), NoBatching(3)))
         ),
         2300.0,
@@ -80,7 +80,7 @@ SYSTEMS = {
     "pool behind network": (pool_behind_network(Service.constant(1e-3, 4, cv=0.5), NoBatching(), 3e-5, 1e-4), 3000.0),
     "on-path NIC": (NIC, 7e5),
     "packets, a share classified": (
-        Chain(
+        TandemQueue(
             (
                 Station(Service(np.array([[1e-6, 1e-6]]), sizes=(16, 64), cv=0.5), NoBatching(8), name="packets"),
                 Station(Service(np.array([[0.0, 3e-5]]), servers=24, sizes=(16, 64)), NoBatching(4), 1e-7, "inference"),
@@ -90,7 +90,7 @@ SYSTEMS = {
         7e5,
     ),
     "three stations": (
-        Chain(
+        TandemQueue(
             (
                 Station(Service.constant(1e-4, 1, cv=1.0), NoBatching(5), name="host"),
                 Station(JITTERY, BucketedBatching((64,), 4, 1e-3, places=12), 1e-5, "cards"),
@@ -109,7 +109,7 @@ RECURSIVE = {
 }  # fmt: skip
 
 
-def twin_of(chain: Chain) -> list[TwinStation]:
+def twin_of(chain: TandemQueue) -> list[TwinStation]:
     columns = len(chain.sizes)
     out = []
     for s in chain.stations:
@@ -164,7 +164,7 @@ def test_continuous_batching_equals_simpy_twin(replicas, batch, cache, places, q
     inputs = LogNormal(40, 0.8, 200).draw(n, 3, 2, 0)
     outputs = LogNormal(20, 0.8, 100).draw(n, 3, 3, 0)
     service = DecoderService(CONTEXTS, DECODER.prefill_s, DECODER.step_s, replicas, cache)
-    ours = run_decoder(Decoder(service, ContinuousBatching(batch, places)), arrive, inputs, outputs)
+    ours = run_decoder(DecoderServer(service, ContinuousBatching(batch, places)), arrive, inputs, outputs)
     args = (CONTEXTS, DECODER.prefill_s, DECODER.step_s)
     first, done = simpy_continuous(arrive, inputs, outputs, replicas, batch, cache, places, *args)
     assert np.isnan(done).any() == (places is not None or bool((inputs + outputs > (cache or np.inf)).any()))

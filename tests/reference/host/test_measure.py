@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from engine.host.measure import (
     KERNELS,
     Bounds,
-    Cancelled,
     MeasureError,
+    MeasurementCancelled,
     jobs,
     measure_kernel,
     measure_workload,
@@ -25,8 +25,8 @@ from engine.host.measure import (
 )
 from engine.host.measure.cases import relative_error, shared_activations
 from engine.host.measure.lowering import lower
-from engine.host.measure.process import Apart
-from engine.host.measure.queue import Turns, queued
+from engine.host.measure.process import MeasuringProcess
+from engine.host.measure.queue import RunQueue, queued
 from engine.kernels.operators.combine import COMBINED, combine
 from engine.kernels.threads.ranges import KernelError
 from engine.kernels.timing import Spread, sample
@@ -216,7 +216,7 @@ def test_a_large_network_is_scaled_and_says_so():
 
 
 def test_runs_take_turns_and_know_their_place():
-    turns, gate, order = Turns(), threading.Event(), []
+    turns, gate, order = RunQueue(), threading.Event(), []
 
     def first(progress):
         gate.wait(20)
@@ -235,7 +235,7 @@ def test_runs_take_turns_and_know_their_place():
 
 
 def test_too_many_waiting_runs_are_refused():
-    turns, gate = Turns(), threading.Event()
+    turns, gate = RunQueue(), threading.Event()
     tickets = [turns.submit(lambda p: gate.wait(20)) for _ in range(16)]
     with pytest.raises(MeasureError, match="runs waiting are 16; allowed: 16"):
         turns.submit(lambda p: None)
@@ -245,7 +245,7 @@ def test_too_many_waiting_runs_are_refused():
 
 
 def test_a_run_given_up_stops_at_its_next_sample():
-    turns = Turns()
+    turns = RunQueue()
     started = threading.Event()
 
     def run(progress):
@@ -259,7 +259,7 @@ def test_a_run_given_up_stops_at_its_next_sample():
     ticket = turns.submit(run)
     assert started.wait(240)
     ticket.give_up()
-    with pytest.raises(Cancelled):
+    with pytest.raises(MeasurementCancelled):
         ticket.result()
 
 
@@ -280,7 +280,7 @@ def _dying(progress) -> None:
 
 
 def test_a_run_apart_answers_refuses_dies_and_goes_on():
-    apart, told = Apart(), []
+    apart, told = MeasuringProcess(), []
     try:
         first = apart.run(_napping, 0.2, progress=lambda done, of: told.append((done, of)))
         assert first.startswith("napped in process ")
@@ -297,10 +297,10 @@ def test_a_run_apart_answers_refuses_dies_and_goes_on():
 
 
 def test_a_run_apart_ends_when_it_is_given_up_or_takes_too_long():
-    apart = Apart(limit_s=1.0)
+    apart = MeasuringProcess(limit_s=1.0)
     try:
         started = time.perf_counter()
-        with pytest.raises(Cancelled):
+        with pytest.raises(MeasurementCancelled):
             apart.run(_napping, 600.0, progress=lambda *_: False)
         assert time.perf_counter() - started < 10
         with pytest.raises(MeasureError, match="longer than 1 s"):

@@ -6,7 +6,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.kernels.jit import JIT_ENABLED
-from engine.kernels.timing import Cancelled
+from engine.kernels.timing import MeasurementCancelled
 from engine.numerics import trained
 from engine.numerics.formats import NumericsError
 from engine.numerics.trained import digits_study, wide_deep_study
@@ -28,7 +28,7 @@ def test_wide_deep_is_judged_in_each_precision():
     assert steps == [(i, 7) for i in range(1, 8)]
     rate = {s.precision: s.rate for s in found.speed}
     assert found.gain(32) == rate["INT8 as published"] / rate["FP32"] > 1
-    with pytest.raises(Cancelled):
+    with pytest.raises(MeasurementCancelled):
         wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: False)
 
 

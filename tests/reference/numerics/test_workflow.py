@@ -12,7 +12,7 @@ from engine.cli.main import main
 from engine.evaluate import evaluate
 from engine.numerics.formats import Integer, NumericsError, by_name
 from engine.numerics.metrics import normalised_entropy, top1
-from engine.numerics.quantised import LAYER_FORMATS, Layer, Tables
+from engine.numerics.quantised import LAYER_FORMATS, QuantisedLayer, QuantisedTables
 from engine.numerics.small_models import classifier, encoder, recommender
 from engine.numerics.workflow import STUDIES, in_scenario, study
 from engine.resolve.choices import default_scenario
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(600)  # the first run compiles kernels and trai
 def test_a_layer_on_kernels_is_its_definition(format):
     x, w = RNG.standard_normal((33, 70)).astype(np.float32), RNG.standard_normal((70, 41)).astype(np.float32)
     b = RNG.standard_normal(41).astype(np.float32)
-    found = Layer(w, b).run(x, format)
+    found = QuantisedLayer(w, b).run(x, format)
     if format == "int8":
         x = Integer(8, symmetric=False).apply(x)
         w = Integer(8, granularity="channel").apply(w)
@@ -39,7 +39,7 @@ def test_a_layer_on_kernels_is_its_definition(format):
 
 
 def test_a_static_range_clips_what_was_not_seen():
-    layer = Layer(np.eye(4, dtype=np.float32), np.zeros(4, np.float32))
+    layer = QuantisedLayer(np.eye(4, dtype=np.float32), np.zeros(4, np.float32))
     layer.observe(np.array([[0.0, 1.0, -1.0, 0.5]], np.float32))
     far = layer.run(np.array([[9.0, 0.5, -9.0, 0.0]], np.float32), "int8")
     assert far == pytest.approx(np.array([[1, 0.5, -1, 0]]), abs=0.01)
@@ -49,14 +49,14 @@ def test_a_static_range_clips_what_was_not_seen():
 def test_tables_sum_the_rows_they_store(format):
     values = RNG.standard_normal((2, 50, 16)).astype(np.float32)
     index = RNG.integers(0, 50, (7, 3))
-    found = Tables(values).one(1, index, format)
+    found = QuantisedTables(values).one(1, index, format)
     bound = {"int4": 0.4, "int8": 0.03, "fp16": 2e-3, "fp32": 1e-6}[format] * 3
     assert np.abs(found - values[1][index].sum(1)).max() <= bound
 
 
 def test_unknown_formats_studies_and_bounds_are_refused():
     with pytest.raises(NumericsError, match="int8, bf16, fp16, fp32"):
-        Layer(np.eye(2, dtype=np.float32), np.zeros(2)).run(np.eye(2, dtype=np.float32), "int3")
+        QuantisedLayer(np.eye(2, dtype=np.float32), np.zeros(2)).run(np.eye(2, dtype=np.float32), "int3")
     for arguments in (("speech",), ("text", 2.0), ("text", 0.02, "fp32")):
         with pytest.raises(NumericsError, match="allowed"):
             study(*arguments)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.kernels.ir.attention import CACHED
 from engine.kernels.jit import JIT_ENABLED
 from engine.kernels.operators.attention import append, attention
-from engine.kernels.operators.decoder import Decoder, decode_step
+from engine.kernels.operators.decoder import DecoderWeights, decode_step
 from engine.kernels.operators.halfprec import rounded_bits
 from engine.kernels.threads.ranges import KernelError
 from tests.reference import naive_gemm as naive
@@ -81,7 +81,7 @@ def draw_decoder(stored, layers, heads, depth, inside, seed=0):
     shapes = (3 * width, width), (width, width), (inside, width), (width, inside)
     norms = rng.standard_normal((layers, 4, width)).astype(np.float32)
     bias = rng.standard_normal((layers, 5 * width + inside)).astype(np.float32)
-    return Decoder(stored, heads, *(matrix(*shape) for shape in shapes), bias, norms)
+    return DecoderWeights(stored, heads, *(matrix(*shape) for shape in shapes), bias, norms)
 
 
 def check_decoder(stored, layers, heads, depth, inside, tokens):
