@@ -22,6 +22,7 @@ from engine.cli.traffic import add_traffic
 from engine.devices.common.contract import Unsupported
 from engine.host.files import beside, writable
 from engine.scenario import Scenario, ScenarioError, decode, make, token_in
+from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from hardware_specs.plain import read_plain
@@ -131,13 +132,8 @@ def _list(args: argparse.Namespace) -> int:
 def _changed(args: argparse.Namespace) -> Scenario:
     """The scenario meant by the arguments of `_add_scenario`."""
     scenario = scenario_of(args.scenario, args.system, args.workload, None if args.scheme else args.devices)
-    fields = {
-        k: getattr(args, k)
-        for k in ("batch", "streams", "inputs", "outputs", "precision", "scheme", "devices", "split")
-    }
-    changes = [f"{k}={v}" for k, v in fields.items() if v is not None]
-    if args.tile:
-        changes.append(f"tile={args.tile}")
+    flags = {f.path: getattr(args, f.path) for f in FIELDS if f.flag and f.kind != "id"}
+    changes = [f"{path}={value}" for path, value in flags.items() if value]
     return apply_all(scenario, changes + args.set)
 
 
@@ -211,10 +207,9 @@ def _bench(args: argparse.Namespace) -> int:
 
 def _add_scenario(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="?", help="token, URL, preset:ID, or a YAML/JSON file")
-    parser.add_argument("--system")
-    parser.add_argument("--workload")
-    for name in ("batch", "streams", "inputs", "outputs", "devices", "split", "precision", "scheme", "tile"):
-        parser.add_argument(f"--{name}")
+    for f in FIELDS:
+        if f.flag:
+            parser.add_argument(f"--{f.path.replace('_', '-')}", help=f.help)
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting; may repeat")
 
 

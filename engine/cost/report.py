@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.devices.common.contract import RESOURCES, Span
 from engine.scenario import Scenario
+from engine.scenario.fields import FIELDS, Field
 
 __all__ = [
     "RESOURCE_NAMES",
@@ -175,22 +176,20 @@ class Report:
         out["breakdown"] = {f"{name}_s": self.breakdown[name] for name in RESOURCES}
         return out
 
+    def _exported(self, field: Field) -> Any:
+        """A field as exported rows hold it: a tile as it was settled, what is not set as the field calls that."""
+        if field.kind == "tile":
+            return " x ".join(str(v) for _, v in self.tile)
+        value = getattr(self.scenario, field.path)
+        return field.none if value in ((), None) else value
+
     def csv_row(self) -> dict[str, Any]:
         """One flat row: identity first, then headline metrics, then versions."""
         s = self.scenario
         return {
             "id": f"{s.system}/{s.workload}",
             "token": self.token,
-            "system": s.system,
-            "workload": s.workload,
-            "batch": s.batch,
-            "streams": s.streams,
-            "inputs": s.inputs,
-            "outputs": s.outputs,
-            "precision": s.precision,
-            "tile": " x ".join(str(v) for _, v in self.tile),
-            "scheme": s.scheme,
-            "devices": s.devices,
+            **{f.path: self._exported(f) for f in FIELDS if f.column},
             "latency_s": self.latency_s,
             "ttft_s": self.ttft_s,
             "tpot_s": self.tpot_s,

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario.fields import of_kind
 from engine.scenario.token import brief
 
 __all__ = ["HARDWARE", "apply", "apply_all", "parse_setting"]
 
-_PLAIN = {"system", "workload", "precision", "scheme"}
-_WHOLE = {"batch", "streams", "inputs", "outputs", "devices", "split"}
+_PLAIN, _WHOLE, _RECORDS = frozenset(of_kind("id", "choice")), frozenset(of_kind("count")), of_kind("record")
 HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specification or the cost model
 _ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
 
@@ -72,7 +72,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
         fields["switches"] = fields["switches"] | {rest: on}
     elif head == "layers" and rest:
         fields["layers"] = fields["layers"] | {rest: str(value)}
-    elif head in ("costs", "limits") and rest:
+    elif head in _RECORDS and rest:
         if rest not in fields[head]:
             raise ScenarioError(f"{path}: {head} has {', '.join(fields[head])}")
         fields[head] = fields[head] | {rest: _number(path, value)}

@@ -12,23 +12,13 @@ from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario.fields import GROUPS
 from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
 __all__ = ["GROUPS", "Attribution", "attribute"]
 
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "workload": ("workload", "params", "inputs", "outputs"),
-    "hardware": ("system", "overrides"),
-    "batching": ("batch", "streams"),
-    "precision": ("precision", "layers"),
-    "tiling": ("tile",),
-    "partition": ("scheme", "devices", "split"),
-    "optimisations": ("switches",),
-    "costs": ("costs",),
-}
-"""Fields of a scenario by what kind of change they are: all that move a figure."""
 _BOTH = "workload and hardware"  # one change where neither system runs the other's workload
 
 

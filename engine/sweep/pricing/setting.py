@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from engine.devices import family
 from engine.resolve.bind import Bound, named, set_path
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE, apply
 from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
@@ -17,7 +18,7 @@ from model_zoo.catalog import Zoo
 
 __all__ = ["head_of", "numeric_axes", "read_setting"]
 
-_SIZES = ("batch", "streams", "inputs", "outputs")
+_SIZES = tuple(field.path for field in FIELDS if field.plain)
 
 
 def head_of(path: str) -> tuple[str, str]:

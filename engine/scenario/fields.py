@@ -1,0 +1,101 @@
+"""The knobs of a scenario, each declared once: what it is called, what it takes, and who offers it.
+
+The sidebar, the axes of a sweep, the flags of the command line, the columns of exported rows, settings by path, the
+attribution of a gain and docs/SCENARIO.md all read this table; `Scenario` holds the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["FIELDS", "GROUPS", "Field", "field", "of_kind"]
+
+Kind = Literal["id", "choice", "count", "tile", "map", "record"]
+"""An id of a catalog, one of a list of formats or schemes, a whole number, a tile, values by name, or fixed numbers by
+name."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of `engine.scenario.Scenario`; a `map` or `record` holds settings by name below its path."""
+
+    path: str
+    label: str
+    help: str
+    kind: Kind
+    group: str  # the kind of change that a gain is attributed to; empty: it moves no figure
+    offered: str = ""  # attribute of `resolve.choices.Choices` that lists its values; empty: any the schema allows
+    none: str | None = None  # what it is called when nothing is set; None: it is always set
+    unit: str = ""  # of its numbers, SI; empty: a count or a name
+    plain: bool = False  # it sets one number and nothing else, so a sweep varies it inside a compiled loop
+    flag: bool = True  # `--NAME` of the command line
+    column: bool = True  # a column of exported rows
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("system", "System", "Devices, their host and the wires between them.", "id", "hardware"),
+    Field("workload", "Workload", "The network.", "id", "workload", "workloads"),
+    Field(
+        "batch", "Batch", "Requests processed together; larger batches reuse each weight read.", "count", "batching",
+        "batches", plain=True,
+    ),
+    Field(
+        "streams", "Streams", "Batches in flight at once on one device.", "count", "batching", "stream_counts",
+        plain=True,
+    ),
+    Field("inputs", "Inputs", "Tokens, steps or items of a request.", "count", "workload", plain=True),
+    Field("outputs", "Outputs", "Tokens that a decoder generates for a request.", "count", "workload", plain=True),
+    Field("params", "Network parameters", "Sizes of the network.", "map", "workload", flag=False, column=False),
+    Field(
+        "precision", "Precision",
+        "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
+        "choice", "precision", "formats",
+    ),
+    Field(
+        "layers", "Layers in another format", "Operators that stay in a wider format.", "map", "precision",
+        flag=False, column=False,
+    ),
+    Field("tile", "Tile", "Block of the operand kept on chip at once.", "tile", "tiling", "knobs", none="auto"),
+    Field(
+        "scheme", "Partition", "How the model lies on the devices: copies, shards, or layer ranges.", "choice",
+        "partition", "schemes",
+    ),
+    Field("devices", "Devices", "Devices of the system in use.", "count", "partition", "device_counts"),
+    Field(
+        "split", "Cut before operator", "Operators before the cut run on the first executor, the rest on the second.",
+        "count", "partition", "splits", column=False,
+    ),
+    Field(
+        "switches", "Optimisations", "What the compiler and the runtime do.", "map", "optimisations", "switches",
+        flag=False, column=False,
+    ),
+    Field(
+        "overrides", "Hardware overrides",
+        "A hardware value changed by you from the catalog's; it carries its unit, as in 460 GB/s.", "map", "hardware",
+        none="none", flag=False, column=False,
+    ),
+    Field("costs", "Costs", "Prices and lifetime that turn power and hardware into money.", "record", "costs",
+          flag=False, column=False),
+    Field("limits", "Limits", "What will be accepted: latency [s], power [W], capex [USD].", "record", "",
+          none="none", flag=False, column=False),
+)  # fmt: skip
+"""In the order in which a design is thought of, which is the order of the sidebar."""
+
+_BY_PATH = {field.path: field for field in FIELDS}
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    group: tuple(field.path for field in FIELDS if field.group == group)
+    for group in ("workload", "hardware", "batching", "precision", "tiling", "partition", "optimisations", "costs")
+}
+"""Fields by what kind of change they are: all that move a figure."""
+
+
+def field(path: str) -> Field:
+    """The field of a path, ``batch`` or ``switches.fuse``; KeyError where none has that name."""
+    return _BY_PATH[path.partition(".")[0]]
+
+
+def of_kind(*kinds: Kind) -> tuple[str, ...]:
+    """Paths of the fields of some kinds, in order."""
+    return tuple(field.path for field in FIELDS if field.kind in kinds)
