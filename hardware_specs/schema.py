@@ -9,8 +9,19 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from hardware_specs.quantity import Quantity, SpecError, within
 
 FORMATS: tuple[str, ...] = (
-    "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4", "ms-fp9", "ms-fp8", "binary",
-)  # fmt: skip
+    "fp64",
+    "fp32",
+    "tf32",
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp4",
+    "int8",
+    "int4",
+    "ms-fp9",
+    "ms-fp8",
+    "binary",
+)
 
 
 def _format(name: str) -> str:

@@ -12,9 +12,20 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = [
-    "CONTRACTIONS", "KINDS", "LOOKUPS", "ONE", "ZERO", "Dim", "Graph", "Linear", "Op", "Phase", "Shard", "dim",
+    "CONTRACTIONS",
+    "KINDS",
+    "LOOKUPS",
+    "ONE",
+    "ZERO",
+    "Dim",
+    "Graph",
+    "Linear",
+    "Op",
+    "Phase",
+    "Shard",
+    "dim",
     "recurrence",
-]  # fmt: skip
+]
 
 KINDS: tuple[str, ...] = (
     # contractions: G independent products of (M x K) by (K x N)

@@ -18,8 +18,19 @@ CODES: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
 SHARDS: tuple[str, ...] = ("none", "n", "g", "k", "elements")
 
 _COUNTS = (
-    "steps", "g", "m", "n", "k", "flops", "weights", "reads", "writes", "state_reads", "state_writes", "gather_rows",
-)  # fmt: skip
+    "steps",
+    "g",
+    "m",
+    "n",
+    "k",
+    "flops",
+    "weights",
+    "reads",
+    "writes",
+    "state_reads",
+    "state_writes",
+    "gather_rows",
+)
 STEPS, G, M, N, K, FLOPS, WEIGHTS, READS, WRITES, STATE_READS, STATE_WRITES, GATHER_ROWS = (4 * i for i in range(12))
 KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS = range(48, 56)
 COLUMNS = 56

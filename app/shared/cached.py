@@ -35,8 +35,10 @@ __all__ = [
 
 # frozen dataclasses: their repr says all of them
 _BY_REPR: dict[str | type[Any], Callable[[Any], Any]] = {
-    "app.shared.load.Load": repr, "app.shared.site.Site": repr, "engine.traffic.sla.Sla": repr
-}  # fmt: skip
+    "app.shared.load.Load": repr,
+    "app.shared.site.Site": repr,
+    "engine.traffic.sla.Sla": repr,
+}
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)

@@ -16,9 +16,11 @@ __all__ = ["Fix", "fixes", "neighbours"]
 
 
 _BINDS = {
-    "fits": "no longer fit in memory", "latency_s": "miss the latency limit", "power_w": "miss the power limit",
+    "fits": "no longer fit in memory",
+    "latency_s": "miss the latency limit",
+    "power_w": "miss the power limit",
     "capex_usd": "miss the budget",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

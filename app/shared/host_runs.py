@@ -85,9 +85,11 @@ def one_by_one(
     with line(key) as bar:
         for at, name in enumerate(left, known):
             row = followed(
-                job(name), bar, lambda _, at=at, name=name: f"{at + 1} of {len(wanted)}: {words(name)}",
+                job(name),
+                bar,
+                lambda _, at=at, name=name: f"{at + 1} of {len(wanted)}: {words(name)}",
                 lambda done, at=at: (at + done) / len(wanted),
-            )  # fmt: skip
+            )
             if isinstance(row, str):
                 return row
             found[name] = row
@@ -101,8 +103,12 @@ def networks() -> None:
     slot = st.container()
     done = len([id for id in wanted if id in found])
     label = "Measure networks" if done in (0, len(wanted)) else "Go on"
-    if st.button(label, icon=":material/table_chart:", key="k.networks.run", help="FP32, one thread, as requested in "
-                 "the model catalog. About a minute; other readers' runs come between."):  # fmt: skip
+    if st.button(
+        label,
+        icon=":material/table_chart:",
+        key="k.networks.run",
+        help="FP32, one thread, as requested in the model catalog. About a minute; other readers' runs come between.",
+    ):
         kept = st.session_state.setdefault("network_rows", {})
         st.session_state.network_problem = one_by_one(
             "k.networks", wanted, kept, lambda id: (network, id, "fp32", 1, _NETWORKS), str
@@ -141,13 +147,19 @@ def _shown(every: list[Compared], rows: list[Compared]) -> None:
         )
         text = st.column_config.TextColumn
         st.dataframe(
-            frame, hide_index=True, height="content" if len(frame) <= 8 else 318, key="k.networks.table",
-            column_config={"Network": text(pinned=True), "Measured": text(alignment="right"),
-                           "Predicted": text(alignment="right"),
-                           "Error (%)": st.column_config.NumberColumn(format="%+.0f"),
-                           "Furthest off": text("Furthest off", help="Operator with the largest difference in time")},
+            frame,
+            hide_index=True,
+            height="content" if len(frame) <= 8 else 318,
+            key="k.networks.table",
+            column_config={
+                "Network": text(pinned=True),
+                "Measured": text(alignment="right"),
+                "Predicted": text(alignment="right"),
+                "Error (%)": st.column_config.NumberColumn(format="%+.0f"),
+                "Furthest off": text("Furthest off", help="Operator with the largest difference in time"),
+            },
             alt="Measured and predicted time of every network that ran",
-        )  # fmt: skip
+        )
         left = [row for row in every if row.ratio is None]
         if left:
             st.caption(fmt.plain("Not measured: " + "; ".join(f"{row.workload} ({row.reason})" for row in left)))

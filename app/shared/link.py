@@ -139,10 +139,18 @@ def open_pair(system: str, workload: str) -> None:
         offered = cached.options(encode(now.with_(system=system, workload=workload)))
         open_scenario(
             now.with_(
-                system=system, workload=workload, scheme=offered.schemes[0], devices=offered.device_counts[0],
-                tile=(), split=0, streams=1, switches={}, overrides={}, params={},
+                system=system,
+                workload=workload,
+                scheme=offered.schemes[0],
+                devices=offered.device_counts[0],
+                tile=(),
+                split=0,
+                streams=1,
+                switches={},
+                overrides={},
+                params={},
             )
-        )  # fmt: skip
+        )
         return
     fits = cached.report(encode(scenario)).fits
     for change in _kept(now, scenario):

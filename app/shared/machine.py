@@ -45,20 +45,29 @@ def _tiles(machine: MachineReport) -> None:
     axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
         fig = heat(
-            [str(v) for v in found.columns], [str(v) for v in found.rows], found.seconds,
+            [str(v) for v in found.columns],
+            [str(v) for v in found.rows],
+            found.seconds,
             (found.rows.index(side), found.columns.index(lanes)),
             (found.rows.index(found.now[0]), found.columns.index(found.now[1])),
-            ("Lanes l", "Tile dimension d"), axis, parts.dark(),
-        )  # fmt: skip
+            ("Lanes l", "Tile dimension d"),
+            axis,
+            parts.dark(),
+        )
         parts.figure(fig, f"Latency over the tile's knobs: {answer}.", "inside.tiles")
 
 
 def _fabric(machine: MachineReport) -> None:
     rows = [
-        Bar(use.name, use.share, f"{fmt.count(use.used)} of {fmt.count(use.available)}, {use.basis}",
-            use.basis.startswith("printed"))
-        for use in machine.uses if use.share is not None and use.share >= _SLIVER
-    ]  # fmt: skip
+        Bar(
+            use.name,
+            use.share,
+            f"{fmt.count(use.used)} of {fmt.count(use.available)}, {use.basis}",
+            use.basis.startswith("printed"),
+        )
+        for use in machine.uses
+        if use.share is not None and use.share >= _SLIVER
+    ]
     if not rows:
         return
     full = max(rows, key=lambda row: row.share)
@@ -73,10 +82,13 @@ def _units(machine: MachineReport) -> None:
     if not machine.units:
         return
     rows = [
-        Bar(unit.name, unit.busy_s / (unit.busy_s + unit.stall_s),
-            f"{fmt.seconds(unit.busy_s)} busy, {fmt.seconds(unit.stall_s)} stalled")
+        Bar(
+            unit.name,
+            unit.busy_s / (unit.busy_s + unit.stall_s),
+            f"{fmt.seconds(unit.busy_s)} busy, {fmt.seconds(unit.stall_s)} stalled",
+        )
         for unit in machine.units
-    ]  # fmt: skip
+    ]
     most = max(rows, key=lambda row: row.share)
     answer = f"{most.name} is busy {fmt.percent(most.share)} of {machine.timeline_of}"
     with parts.card("Units", answer):

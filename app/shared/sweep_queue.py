@@ -32,9 +32,12 @@ class SweepTurns:
     """Who works and who waits, by any object that stands for a sweep."""
 
     def __init__(
-        self, at_once: int = _AT_ONCE, share_s: float = _SHARE_S, room: float = _ROOM,
+        self,
+        at_once: int = _AT_ONCE,
+        share_s: float = _SHARE_S,
+        room: float = _ROOM,
         memory: Callable[[], float] = resident,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._at_once, self._share_s, self._room, self._memory = at_once, share_s, room, memory
         self._changed = threading.Condition()
         self._waiting: list[object] = []

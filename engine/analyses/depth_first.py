@@ -114,18 +114,32 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
         if products_per_channel and depthwise(op):
             window, name = op.k.at(), _free(f"{op.name}-im2col", taken)
             found.append(
-                Op(name=name, kind="Pad", group=op.group, inputs=inputs, reads=op.reads,
-                   writes=op.writes * window, shard="elements")
-            )  # fmt: skip
+                Op(
+                    name=name,
+                    kind="Pad",
+                    group=op.group,
+                    inputs=inputs,
+                    reads=op.reads,
+                    writes=op.writes * window,
+                    shard="elements",
+                )
+            )
             inputs, run = (name,), _one_product_a_channel(op)
         found.append(replace(run, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
             name = _free(f"{op.name}-norm", taken)
             channels = op.attribute("filters")
             found.append(
-                elementwise(name, "BatchNormalization", op.writes, group=op.group, inputs=(op.name,),
-                            layers=op.layers, stored=2.0 * channels)
-            )  # fmt: skip
+                elementwise(
+                    name,
+                    "BatchNormalization",
+                    op.writes,
+                    group=op.group,
+                    inputs=(op.name,),
+                    layers=op.layers,
+                    stored=2.0 * channels,
+                )
+            )
             renamed[op.name] = name
     return replace(phase, ops=tuple(found))
 
@@ -142,10 +156,16 @@ def _one_product_a_channel(op: Op) -> Op:
     """A depthwise convolution as an operator for each channel, each a product of its copied windows with one filter."""
     part = 1.0 / op.g.coef
     return replace(
-        op, kind="Gemm", layers=op.layers * int(op.g.coef), g=Dim(1.0), flops=op.flops * part,
-        reads=op.writes * (op.k.at() * part), writes=op.writes * part, stored=op.stored * part,
+        op,
+        kind="Gemm",
+        layers=op.layers * int(op.g.coef),
+        g=Dim(1.0),
+        flops=op.flops * part,
+        reads=op.writes * (op.k.at() * part),
+        writes=op.writes * part,
+        stored=op.stored * part,
         weights=op.weights * part,
-    )  # fmt: skip
+    )
 
 
 def _levels(ops: Sequence[Op]) -> dict[str, int]:
@@ -281,11 +301,18 @@ def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
         inside = set(chain.ops)
         sources = dict.fromkeys(name for op in group for name in op.inputs if name not in inside)
         whole = Op(
-            name="+".join((group[0].name, group[-1].name)), kind="BatchNormalization", group=group[0].group,
-            inputs=tuple(sources), layers=group[0].layers, flops=_work(group, pool_cycles),
-            stored=sum(op.stored for op in group), weights=Dim(sum(op.weights.at() for op in group)),
-            reads=chain.read, writes=chain.written, shard="elements",
-        )  # fmt: skip
+            name="+".join((group[0].name, group[-1].name)),
+            kind="BatchNormalization",
+            group=group[0].group,
+            inputs=tuple(sources),
+            layers=group[0].layers,
+            flops=_work(group, pool_cycles),
+            stored=sum(op.stored for op in group),
+            weights=Dim(sum(op.weights.at() for op in group)),
+            reads=chain.read,
+            writes=chain.written,
+            shard="elements",
+        )
         for op in group:
             member[op.name] = whole
     return replace(phase, ops=tuple(_replaced(phase.ops, member)))
@@ -372,8 +399,19 @@ def seconds(
     eagerly = {"fuse": False, "graph": False, "fit-threads": False}
     switches = {s.name: eagerly.get(s.name, s.default) for s in fam.switches}
     job = Job(
-        device=device, phase=phase, ops=phase.ops, graph=replace(graph, phases=(phase,)), batch=batch, length=1.0,
-        context=1.0, max_context=1.0, ways=1, streams=1, format=format, tile=tile, switches=switches,
+        device=device,
+        phase=phase,
+        ops=phase.ops,
+        graph=replace(graph, phases=(phase,)),
+        batch=batch,
+        length=1.0,
+        context=1.0,
+        max_context=1.0,
+        ways=1,
+        streams=1,
+        format=format,
+        tile=tile,
+        switches=switches,
         model=fam.model(device),
-    )  # fmt: skip
+    )
     return fam.price(job).total_s

@@ -143,7 +143,21 @@ def microservice(
         f"{rate / drives:.3g} clients fill an instance"
     )
     return Microservice(
-        devices, instances, devices % pool.own, pool.latency_s, rate, instances * rate, pool.limit, drives,
-        rate / drives, client.cores / rate, clients, offered, offered / (instances * rate),
-        None if now is None else now.mean + pool.latency_s - pool.hold_s, pool.p95(offered), low, message,
-    )  # fmt: skip
+        devices,
+        instances,
+        devices % pool.own,
+        pool.latency_s,
+        rate,
+        instances * rate,
+        pool.limit,
+        drives,
+        rate / drives,
+        client.cores / rate,
+        clients,
+        offered,
+        offered / (instances * rate),
+        None if now is None else now.mean + pool.latency_s - pool.hold_s,
+        pool.p95(offered),
+        low,
+        message,
+    )

@@ -49,10 +49,16 @@ def _split(args: argparse.Namespace, scenario: Scenario) -> int:
 
     scenario, points = cuts(scenario, args.first_precision)
     best = best_split(points, args.goal)
-    data = {"scenario": scenario.with_(split=best.at).model_dump(mode="json"), "goal": args.goal, "best": asdict(best),
-            "points": [asdict(p) | {"latency_s": p.latency_s, "interval_s": p.interval_s} for p in points]}  # fmt: skip
-    lines = [f"best for {args.goal}: {best.place} ({best.at} of {best.at + best.rest} operators on the first), "
-             f"{amount(best.latency_s, 's')}"]  # fmt: skip
+    data = {
+        "scenario": scenario.with_(split=best.at).model_dump(mode="json"),
+        "goal": args.goal,
+        "best": asdict(best),
+        "points": [asdict(p) | {"latency_s": p.latency_s, "interval_s": p.interval_s} for p in points],
+    }
+    lines = [
+        f"best for {args.goal}: {best.place} ({best.at} of {best.at + best.rest} operators on the first), "
+        f"{amount(best.latency_s, 's')}"
+    ]
     lines.append(
         f"{'after':26} {'latency':>10} {'first':>10} {'wire':>10} {'handover':>10} {'second':>10} {'crosses':>10}"
     )
@@ -117,8 +123,14 @@ def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
     for chain in sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:12]:
         tile = f"{chain.rows} rows x {chain.channels} channels, {amount(chain.tile_bytes, 'B')}"
         lines.append(f"  {' '.join(chain.ops)[:60]:60} {tile}")
-    data = {"breadth_s": found.breadth_s, "depth_s": found.depth_s, "breadth_bytes": found.breadth_bytes,
-            "depth_bytes": found.depth_bytes, "chains": [
-                {"ops": c.ops, "rows": c.rows, "channels": c.channels, "tile_bytes": c.tile_bytes, "halo": c.halo}
-                for c in found.chains]}  # fmt: skip
+    data = {
+        "breadth_s": found.breadth_s,
+        "depth_s": found.depth_s,
+        "breadth_bytes": found.breadth_bytes,
+        "depth_bytes": found.depth_bytes,
+        "chains": [
+            {"ops": c.ops, "rows": c.rows, "channels": c.channels, "tile_bytes": c.tile_bytes, "halo": c.halo}
+            for c in found.chains
+        ],
+    }
     return emit(data, args.json, lines)

@@ -58,8 +58,10 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
         )
     if found.densities:
         lines.append("peak by precision, what the part holds")
-        lines += [f"  {d.format:8} {d.hard + d.soft:>10,.0f} units  {amount(d.flops_per_s, 'FLOP/s')}"
-                  for d in found.densities]  # fmt: skip
+        lines += [
+            f"  {d.format:8} {d.hard + d.soft:>10,.0f} units  {amount(d.flops_per_s, 'FLOP/s')}"
+            for d in found.densities
+        ]
     return emit(found.as_dict(), args.json, lines)
 
 

@@ -106,9 +106,16 @@ def _list(args: argparse.Namespace) -> int:
     data: list[dict[str, Any]]
     if args.what == "presets":
         data = [
-            {"id": p.id, "name": p.title, "document": p.document, "headline": p.headline, "system": p.system,
-             "workload": p.workload} for p in PRESETS.values()
-        ]  # fmt: skip
+            {
+                "id": p.id,
+                "name": p.title,
+                "document": p.document,
+                "headline": p.headline,
+                "system": p.system,
+                "workload": p.workload,
+            }
+            for p in PRESETS.values()
+        ]
     elif args.what == "workloads":
         found = [zoo.workload(id) for id in zoo.ids()]
         data = [{"id": w.id, "name": w.name, "family": w.family, "document": w.document} for w in found]

@@ -52,8 +52,11 @@ def _said(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Na
 def _measure(args: argparse.Namespace) -> int:
     from engine.host.measure import KERNELS, Bounds, MeasureError, host_roofline, kernel_named, measure_kernel, shape_of
 
-    for name, value, most in (("repeats", args.repeats, 1000), ("seconds", args.seconds, 600),
-                              ("memory-gb", args.memory_gb, 1024)):  # fmt: skip
+    for name, value, most in (
+        ("repeats", args.repeats, 1000),
+        ("seconds", args.seconds, 600),
+        ("memory-gb", args.memory_gb, 1024),
+    ):
         if not 0 < value <= most:
             raise MeasureError(f"{name} is {value}; allowed: above 0, at most {most}")
     bounds = Bounds(bytes=args.memory_gb * 1e9, seconds=args.seconds)
@@ -65,8 +68,10 @@ def _measure(args: argparse.Namespace) -> int:
         data, lines = study(args)
         return emit(data, args.json, lines)
     if args.kernel == "list":
-        rows = [{"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
-                for k in KERNELS.values()]  # fmt: skip
+        rows = [
+            {"kernel": k.name, "name": k.title, "shape": "x".join(k.labels), "precisions": list(k.precisions)}
+            for k in KERNELS.values()
+        ]
         told = [f"{r['kernel']:14} {r['shape']:28} {', '.join(r['precisions'])}" for r in rows]
         return emit(rows, args.json, told + [f"{name:14} {title}" for name, title in STUDIES.items()])
     if args.batch is not None:
@@ -76,9 +81,14 @@ def _measure(args: argparse.Namespace) -> int:
     entry = kernel_named(args.kernel)
     shape = shape_of(entry, args.shape)
     found = measure_kernel(
-        entry.name, shape, args.precision or entry.precisions[0], args.threads, repeats=args.repeats, bounds=bounds,
+        entry.name,
+        shape,
+        args.precision or entry.precisions[0],
+        args.threads,
+        repeats=args.repeats,
+        bounds=bounds,
         roofline=host_roofline(),
-    )  # fmt: skip
+    )
     low, high = found.time.quartiles
     lines = [
         f"{entry.title}, {' x '.join(map(str, shape))}, {found.precision}, {found.threads} thread(s), {found.isa}",
@@ -87,8 +97,10 @@ def _measure(args: argparse.Namespace) -> int:
         f"achieved    {amount(found.rate, 'FLOP/s')}, {amount(found.traffic, 'B/s')}",
     ]
     if found.peak is not None and found.bandwidth is not None and found.roof_share is not None:
-        lines.append(f"roofs       {amount(found.peak, 'FLOP/s')}, {found.level} {amount(found.bandwidth, 'B/s')}: "
-                     f"{percent(found.roof_share)} of what they allow")  # fmt: skip
+        lines.append(
+            f"roofs       {amount(found.peak, 'FLOP/s')}, {found.level} {amount(found.bandwidth, 'B/s')}: "
+            f"{percent(found.roof_share)} of what they allow"
+        )
     if found.error is not None:
         lines.append(f"error       {found.error:.2g} of the signal, against float64")
     if found.library is not None:

@@ -71,9 +71,14 @@ def _one(args: argparse.Namespace) -> int:
         raise RowsError(found.reasons[found.why[0]])
     seconds, bound, low, high = (float(column[0]) for column in (found.seconds, found.bound, found.low, found.high))
     data = {
-        "kind": kind.name, **row, "predicted_us": seconds * 1e6, "bound_us": bound * 1e6,
-        "bound_by": str(found.bound_by[0]), "band_low_us": _known(low), "band_high_us": _known(high),
-    }  # fmt: skip
+        "kind": kind.name,
+        **row,
+        "predicted_us": seconds * 1e6,
+        "bound_us": bound * 1e6,
+        "bound_by": str(found.bound_by[0]),
+        "band_low_us": _known(low),
+        "band_high_us": _known(high),
+    }
     lines = [
         f"{kind.title} on {args.device}: {args.shape}, {row[kind.format]}",
         f"predicted   {amount(seconds, 's')}",
@@ -128,6 +133,8 @@ def _errors(found: Any, measured: np.ndarray, done: np.ndarray) -> dict[str, flo
     error = found.seconds[use] / measured[use] - 1.0
     held = (found.low[use] <= measured[use]) & (measured[use] <= found.high[use])
     return {
-        "error_median": float(np.median(np.abs(error))), "error_p90": float(np.quantile(np.abs(error), 0.9)),
-        "bias": float(np.median(error)), "in_band": float(held.mean()),
-    }  # fmt: skip
+        "error_median": float(np.median(np.abs(error))),
+        "error_p90": float(np.quantile(np.abs(error), 0.9)),
+        "bias": float(np.median(error)),
+        "in_band": float(held.mean()),
+    }

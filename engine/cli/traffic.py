@@ -60,9 +60,11 @@ def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     p.add_argument("--most", type=int, help="go on to at most so many requests until intervals are within 5%%")
     p.set_defaults(run=lambda args: _simulate(args, scenario(args)))
     p = commands.add_parser(
-        "capacity", help="load inside an SLA, and the nodes, power and money a demand needs", epilog=_CAPACITY,
+        "capacity",
+        help="load inside an SLA, and the nodes, power and money a demand needs",
+        epilog=_CAPACITY,
         formatter_class=raw,
-    )  # fmt: skip
+    )
     add_scenario(p)
     _add_load(p)
     p.add_argument("--demand", required=True, help="peak requests a second, or a day as equal steps: 100,400,250")
@@ -75,8 +77,13 @@ def add_traffic(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     p.add_argument("--idle-w", type=float, help="power of an idle node where none is published")
     p.add_argument("--rack-slots", type=int, default=20, help="nodes a rack takes (default 20)")
     p.add_argument("--rack-w", type=float, default=15_000.0, help="power a rack takes (default 15000)")
-    p.add_argument("--against", action="append", default=[], metavar="SCENARIO",
-                   help="another system at the same SLA and inferences a second; may be repeated")  # fmt: skip
+    p.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="SCENARIO",
+        help="another system at the same SLA and inferences a second; may be repeated",
+    )
     p.set_defaults(run=lambda args: _capacity(args, scenario(args)))
 
 
@@ -87,8 +94,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sizes-are", default="inputs", help="what a size is: inputs, items or lookups")
     group.add_argument("--output-sizes", help="tokens wanted, as --sizes")
     group = parser.add_argument_group("serving")
-    group.add_argument("--arrangement", default="whole",
-                       help="whole, stages (each with a queue), pool (behind the network) or packets")  # fmt: skip
+    group.add_argument(
+        "--arrangement", default="whole", help="whole, stages (each with a queue), pool (behind the network) or packets"
+    )
     group.add_argument("--max-batch", type=int, default=1, help="requests in a launch, or in a decoder's batch")
     group.add_argument("--timeout", type=float, default=0.0, help="longest a request waits for its batch [s]")
     group.add_argument("--buckets", type=int, default=1, help="queues by size; a batch is of one")
@@ -107,9 +115,18 @@ def _loaded(args: argparse.Namespace, qps: float) -> tuple[Serving, Arrivals]:
     arrivals, sizes, outputs = _arrivals(args.arrivals, qps)
     given = _law("sizes", args.sizes), _law("output-sizes", args.output_sizes)
     serving = Serving(
-        args.arrangement, args.max_batch, args.timeout, args.places, args.buckets, args.services, args.share,
-        given[0] or sizes, given[1] or outputs, args.sizes_are, True,
-    )  # fmt: skip
+        args.arrangement,
+        args.max_batch,
+        args.timeout,
+        args.places,
+        args.buckets,
+        args.services,
+        args.share,
+        given[0] or sizes,
+        given[1] or outputs,
+        args.sizes_are,
+        True,
+    )
     return serving, arrivals
 
 
@@ -203,10 +220,19 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     site = SiteFacts(args.rack_slots, args.rack_w, 0.0, costs.pue, costs.energy_usd_per_kwh, costs.years)
     asked = {"this": scenario} | {target: scenario_of(target) for target in args.against}
     first, *others = compare(
-        asked, serving, sla, Demand(tuple(q * scenario.batch for q in demand.qps)), arrivals, site=site,
-        headroom=args.headroom, survives=args.survives, idle_w=args.idle_w, node_usd=args.node_usd,
-        requests=args.requests, seed=args.seed,
-    )  # fmt: skip
+        asked,
+        serving,
+        sla,
+        Demand(tuple(q * scenario.batch for q in demand.qps)),
+        arrivals,
+        site=site,
+        headroom=args.headroom,
+        survives=args.survives,
+        idle_w=args.idle_w,
+        node_usd=args.node_usd,
+        requests=args.requests,
+        seed=args.seed,
+    )
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     if args.json:

@@ -42,13 +42,22 @@ def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
     lines.append(f"INT8 over FP32: {found.gain(batch):.2f} x; accuracy lost {100 * found.accuracy_lost:.3f} %")
     lines.append("The rows are synthetic: this is no evidence about Criteo's data.")
     data = {
-        "rows": found.rows, "held_out": found.held_out, "base_accuracy": found.base, "gain": found.gain(batch),
+        "rows": found.rows,
+        "held_out": found.held_out,
+        "base_accuracy": found.base,
+        "gain": found.gain(batch),
         "quality": [asdict(q) for q in found.quality],
         "speed": [
-            {"precision": s.precision, "batch": s.batch, "threads": s.threads, "time_s": s.time.median,
-             "samples_per_s": s.rate} for s in found.speed
+            {
+                "precision": s.precision,
+                "batch": s.batch,
+                "threads": s.threads,
+                "time_s": s.time.median,
+                "samples_per_s": s.rate,
+            }
+            for s in found.speed
         ],
-    }  # fmt: skip
+    }
     return data, lines
 
 

@@ -66,11 +66,17 @@ def _memory(bound: Bound, times: Schedule) -> tuple[MemoryRow, ...]:
     return tuple(
         MemoryRow(
             f"{p.stage.device.name}" + (f" ({p.stage.name})" if len(times.priced) > 1 else ""),
-            fit.level, fit.role, fit.need_bytes, fit.capacity_bytes, fit.holds, fit.required, fit.fits,
+            fit.level,
+            fit.role,
+            fit.need_bytes,
+            fit.capacity_bytes,
+            fit.holds,
+            fit.required,
+            fit.fits,
         )
         for p in times.priced
         for fit in p.fits
-    )  # fmt: skip
+    )
 
 
 def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow, ...]:
@@ -99,11 +105,15 @@ def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow,
     per_wire = requests_per_s / max(plan.replicas, 1)
     return tuple(
         LinkRow(
-            name, role, moved[name, role], rate, spent[name, role],
+            name,
+            role,
+            moved[name, role],
+            rate,
+            spent[name, role],
             min(1.0, max(load[name, role].values(), default=0.0) * per_wire / rate),
         )
         for (name, role), rate in rates.items()
-    )  # fmt: skip
+    )
 
 
 def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:

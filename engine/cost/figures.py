@@ -34,14 +34,36 @@ HOP = ("messages", "bytes", "pieces", "start_s", "rate")
 GLOBALS = ("units", "units_batch", "streams", "power", "price", "years", "utilisation", "pue", "kwh")
 UNITS, UNITS_BATCH, STREAMS, POWER, PRICE, YEARS, UTILISATION, PUE, KWH = range(9)
 METRICS = (
-    "latency_s", "interval_s", "ttft_s", "tpot_s", "latency_per_unit_s", "throughput_per_s", "power_w",
-    "energy_per_unit_j", "throughput_per_w", "capex_usd", "throughput_per_usd", "usd_per_million",
+    "latency_s",
+    "interval_s",
+    "ttft_s",
+    "tpot_s",
+    "latency_per_unit_s",
+    "throughput_per_s",
+    "power_w",
+    "energy_per_unit_j",
+    "throughput_per_w",
+    "capex_usd",
+    "throughput_per_usd",
+    "usd_per_million",
     *(f"{name}_s" for name in RESOURCES),
-)  # fmt: skip
+)
 """Rows of figures, in order; a figure that does not apply or rests on something unpublished is NaN."""
 (
-    LATENCY, INTERVAL, TTFT, TPOT, PER_UNIT, RATE, POWER_W, ENERGY, PER_WATT, CAPEX, PER_USD, PER_MILLION, BREAKDOWN,
-) = range(13)  # fmt: skip
+    LATENCY,
+    INTERVAL,
+    TTFT,
+    TPOT,
+    PER_UNIT,
+    RATE,
+    POWER_W,
+    ENERGY,
+    PER_WATT,
+    CAPEX,
+    PER_USD,
+    PER_MILLION,
+    BREAKDOWN,
+) = range(13)
 COLUMNS = len(METRICS)
 _YEAR_S = 365.25 * 86400.0
 _J_PER_KWH = 3.6e6
@@ -119,9 +141,17 @@ class Layout:
         """The fixed facts as arrays, in the order that `time_figures` takes them."""
         shape = (self.runs, len(self.copies), len(self.wire_of))
         where = (
-            self.others, self.passes, self.fixed, self.hops, self.globals, self.scratch, self.metrics,
-            int(self.pipelined), int(self.causal), self.replicas,
-        )  # fmt: skip
+            self.others,
+            self.passes,
+            self.fixed,
+            self.hops,
+            self.globals,
+            self.scratch,
+            self.metrics,
+            int(self.pipelined),
+            int(self.causal),
+            self.replicas,
+        )
         alike = self.alike or (1,) * len(self.wire_of)
         hidden = self.hidden or (False,) * len(self.wire_of)
         shares = self.shares or (False,) * len(self.wire_of)
@@ -275,8 +305,14 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
-        where[0], where[1], where[2], where[3], where[4], where[5], where[6]
-    )  # fmt: skip
+        where[0],
+        where[1],
+        where[2],
+        where[3],
+        where[4],
+        where[5],
+        where[6],
+    )
     pipelined, causal, replicas = where[7] != 0, where[8] != 0, float(where[9])
     busy, decode_s, pass_s = rows[scratch], rows[scratch + 1], rows[scratch + 2]
     spent = scratch + 3  # of each stage by resource, then whole stages, hops, wires
@@ -320,9 +356,19 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     else:
         _add(interval, latency, n)
     _rates(
-        interval, rows[glob + UNITS], rows[glob + UNITS_BATCH], rows[glob + STREAMS], latency, decode_s, replicas,
-        causal, rows[metrics + RATE], rows[metrics + TTFT], rows[metrics + PER_UNIT], n,
-    )  # fmt: skip
+        interval,
+        rows[glob + UNITS],
+        rows[glob + UNITS_BATCH],
+        rows[glob + STREAMS],
+        latency,
+        decode_s,
+        replicas,
+        causal,
+        rows[metrics + RATE],
+        rows[metrics + TTFT],
+        rows[metrics + PER_UNIT],
+        n,
+    )
 
 
 @kernel
@@ -351,6 +397,13 @@ def money_figures(rows, n, where):
     _add(rows[metrics + CAPEX], price, n)
     _money(rate, power, price, rows[metrics + ENERGY], rows[metrics + PER_WATT], rows[metrics + PER_USD], n)
     _costs(
-        rate, power, price, rows[glob + YEARS], rows[glob + UTILISATION], rows[glob + PUE], rows[glob + KWH],
-        rows[metrics + PER_MILLION], n,
-    )  # fmt: skip
+        rate,
+        power,
+        price,
+        rows[glob + YEARS],
+        rows[glob + UTILISATION],
+        rows[glob + PUE],
+        rows[glob + KWH],
+        rows[metrics + PER_MILLION],
+        n,
+    )

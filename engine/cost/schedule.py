@@ -49,7 +49,7 @@ __all__ = [
     "price_stage",
     "schedule",
     "wire_time",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,10 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     inputs = compiled_length(bound)
-    longest = largest(p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
-                      for p in bound.graph.phases)  # fmt: skip
+    longest = largest(
+        p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
+        for p in bound.graph.phases
+    )
     return Job(
         device=stage.device,
         phase=phase,

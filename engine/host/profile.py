@@ -104,8 +104,14 @@ def _square(side: int, channels: int, filters: int, window: int, stride: int = 1
 
 def _calls() -> tuple[float, float, float]:
     """An operator on a handful of numbers, and what sliding a window or a step of a recurrence adds to it. [s]"""
-    small = [product(1, 16, 16, "fp32", 1), product(8, 16, 16, "fp32", 1), pointwise("relu", 64, 1),
-             pointwise("add", 64, 1), soft(1, 16, 1), normalise("LayerNormalization", 1, 64, 1)]  # fmt: skip
+    small = [
+        product(1, 16, 16, "fp32", 1),
+        product(8, 16, 16, "fp32", 1),
+        pointwise("relu", 64, 1),
+        pointwise("add", 64, 1),
+        soft(1, 16, 1),
+        normalise("LayerNormalization", 1, 64, 1),
+    ]
     call = median(_timed(case) for case in small)
     sliding = [_square(3, 16, 16, 3), _square(4, 16, 16, 1, 2), pool("MaxPool", 1, (4, 4), 16, 2, 2, 0, 1)]
     steps = [recurrent(cell, 1, 16, 16, 1) for cell in ("lstm", "gru")]

@@ -35,7 +35,7 @@ __all__ = [
     "probe",
     "read_once",
     "stream_read",
-]  # fmt: skip
+]
 
 _ROUNDS = 5
 _SHARED = {"f32": 1, "u8s8": 4, "bf16": 2, "xnor": 32}  # products to a 32-bit word

@@ -119,9 +119,15 @@ def _checked(x: np.ndarray, labels: np.ndarray, hidden: Sequence[int], epochs: i
 
 
 def train_binary(
-    bits: np.ndarray, labels: np.ndarray, hidden: Sequence[int] = (512, 512), *, epochs: int = 40, batch: int = 64,
-    rate: float = 2e-3, seed: int = 0,
-) -> BinaryMlp:  # fmt: skip
+    bits: np.ndarray,
+    labels: np.ndarray,
+    hidden: Sequence[int] = (512, 512),
+    *,
+    epochs: int = 40,
+    batch: int = 64,
+    rate: float = 2e-3,
+    seed: int = 0,
+) -> BinaryMlp:
     """Fit a binary network to inputs of 0 or 1 ``[n, inputs]`` (a multiple of 8) and classes ``[n]``. Reproducible."""
     _checked(bits, labels, (bits.shape[1], *hidden), epochs)
     rng, signs = np.random.default_rng(seed), (2.0 * bits - 1).astype(np.float32)
@@ -178,9 +184,15 @@ def _folded(
 
 
 def train_float(
-    values: np.ndarray, labels: np.ndarray, hidden: Sequence[int] = (512, 512), *, epochs: int = 40, batch: int = 64,
-    rate: float = 1e-3, seed: int = 0,
-) -> _Layers:  # fmt: skip
+    values: np.ndarray,
+    labels: np.ndarray,
+    hidden: Sequence[int] = (512, 512),
+    *,
+    epochs: int = 40,
+    batch: int = 64,
+    rate: float = 1e-3,
+    seed: int = 0,
+) -> _Layers:
     """The same perceptron in FP32 with ReLU, for comparison: (weights, biases) of every layer; see `float_classes`."""
     _checked(values, labels, hidden, epochs)
     rng, sizes = np.random.default_rng(seed), (values.shape[1], *hidden, int(labels.max()) + 1)

@@ -165,9 +165,13 @@ def _chain(values: dict[str, np.ndarray], names: list[str], x: np.ndarray, last:
 
 
 def _back(
-    values: dict[str, np.ndarray], names: list[str], seen: list[np.ndarray], g: np.ndarray, last: bool,
+    values: dict[str, np.ndarray],
+    names: list[str],
+    seen: list[np.ndarray],
+    g: np.ndarray,
+    last: bool,
     gradients: dict[str, np.ndarray],
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Gradient at the input of a chain; fills those of its layers."""
     for at in range(len(names) - 1, -1, -1):
         if last or at + 1 < len(names):
@@ -208,7 +212,7 @@ def recommender(items: int = 30_000, steps: int = 300, rows: int = 512) -> tuple
         (rng.standard_normal(DENSE) / 12).astype(np.float32),
         (rng.standard_normal((TABLES, ROWS)) / 2).astype(np.float32),
         rng.standard_normal(TABLES - 1).astype(np.float32),
-    )  # fmt: skip
+    )
     values = _start(rng, _BOTTOM, "bottom") | _start(rng, _TOP, "top")
     values["tables"] = (0.15 * rng.standard_normal((TABLES, ROWS, WIDTH))).astype(np.float32)
     bottom, top = [f"bottom{i}" for i in (1, 2, 3)], [f"top{i}" for i in (1, 2, 3, 4)]
@@ -268,8 +272,14 @@ def encoder(sentences: int = 48) -> tuple[Encoder, dict[str, Data]]:
     """A seeded encoder of three layers and splits of random sentences of 32 tokens."""
     rng = np.random.default_rng(24)
     hidden, ffn, heads, vocabulary, depth, tokens = 256, 1024, 8, 1_000, 3, 32
-    shapes = {"query": (hidden, hidden), "key": (hidden, hidden), "value": (hidden, hidden),
-              "attention-out": (hidden, hidden), "fc1": (hidden, ffn), "fc2": (ffn, hidden)}  # fmt: skip
+    shapes = {
+        "query": (hidden, hidden),
+        "key": (hidden, hidden),
+        "value": (hidden, hidden),
+        "attention-out": (hidden, hidden),
+        "fc1": (hidden, ffn),
+        "fc2": (ffn, hidden),
+    }
     stacks = [
         {
             name: QuantisedLayer(rng.standard_normal(shape) / np.sqrt(shape[0]), 0.02 * rng.standard_normal(shape[1]))

@@ -89,9 +89,12 @@ def _told(progress: Progress | None, done: int, of: int) -> None:
 
 
 def wide_deep_study(
-    rows: int = 100_000, batches: tuple[int, ...] = (64, 512), threads: int = 1, held_out: int = 50_000,
+    rows: int = 100_000,
+    batches: tuple[int, ...] = (64, 512),
+    threads: int = 1,
+    held_out: int = 50_000,
     progress: Progress | None = None,
-) -> WideDeepStudy:  # fmt: skip
+) -> WideDeepStudy:
     """Train, judge on held-out rows and time each precision; a model of the same rows is trained once a process."""
     for name, value, least, most in (("rows", rows, 1024, MOST_ROWS), ("held_out", held_out, 100, MOST_ROWS)):
         if not least <= value <= most:

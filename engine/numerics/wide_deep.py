@@ -128,9 +128,17 @@ def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndar
 
 
 def train(
-    rows: Clicks, hidden: tuple[int, ...] = HIDDEN, *, epochs: int = 1, batch: int = 512, rate: float = 1e-3,
-    table_rate: float = 0.02, buckets: int = BUCKETS, width: int = WIDTH, seed: int = 0,
-) -> WideDeep:  # fmt: skip
+    rows: Clicks,
+    hidden: tuple[int, ...] = HIDDEN,
+    *,
+    epochs: int = 1,
+    batch: int = 512,
+    rate: float = 1e-3,
+    table_rate: float = 0.02,
+    buckets: int = BUCKETS,
+    width: int = WIDTH,
+    seed: int = 0,
+) -> WideDeep:
     """Fit the network to rows: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
 
     Reproducible for a seed on one machine; another matrix library may round differently.

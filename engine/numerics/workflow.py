@@ -56,16 +56,16 @@ def _top1_loss(data: Data, exact: np.ndarray, found: np.ndarray) -> float:
 
 STUDIES: dict[str, Study] = {
     "recommendation": Study(
-        "Recommendation model, trained", "rise of the normalised entropy", 0.0005, recommender, _entropy_loss,
+        "Recommendation model, trained",
+        "rise of the normalised entropy",
+        0.0005,
+        recommender,
+        _entropy_loss,
         ("dlrm-more-complex", "dlrm-less-complex"),
     ),
-    "text": Study(
-        "Text encoder, seeded", "1 - cosine of the embedding", 0.02, encoder, _cosine_loss, ("xlm-r-large",)
-    ),
-    "classification": Study(
-        "Classifier, trained", "top-1 accuracy lost", 0.01, classifier, _top1_loss, ("mlp-mnist",)
-    ),
-}  # fmt: skip
+    "text": Study("Text encoder, seeded", "1 - cosine of the embedding", 0.02, encoder, _cosine_loss, ("xlm-r-large",)),
+    "classification": Study("Classifier, trained", "top-1 accuracy lost", 0.01, classifier, _top1_loss, ("mlp-mnist",)),
+}
 """Studies by name; their bounds are those of document 000, section V-A."""
 
 

@@ -88,9 +88,18 @@ def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
         away = moved.pooled * (cards - 1) / cards
         count = max(1.0, moved.returns * (cards - 1) / cards)
         hops.append(
-            Hop("pooled embeddings", card, away / count, count, alike=cards, hidden=True, way="out", after=1,
-                shares=True)
-        )  # fmt: skip
+            Hop(
+                "pooled embeddings",
+                card,
+                away / count,
+                count,
+                alike=cards,
+                hidden=True,
+                way="out",
+                after=1,
+                shares=True,
+            )
+        )
         hops.append(Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=1))
     elif cards > 1:
         both("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", 1)
@@ -123,9 +132,13 @@ def shard_tables(bound: Bound) -> Plan:
     sharded = on.get("shard-fc", False) and s.devices > 1
     first = Stage("sparse", bound.device, s.devices, sparse, s.precision)
     second = Stage(
-        "dense", bound.device, s.devices if sharded else 1, every_op(graph) - sparse, s.precision,
+        "dense",
+        bound.device,
+        s.devices if sharded else 1,
+        every_op(graph) - sparse,
+        s.precision,
         copies=1 if sharded else s.devices,
-    )  # fmt: skip
+    )
     card = bound.wire("peer") or bound.wire("switch")
     if card is None or bound.wire("host") is None:
         hops = host_hops(bound, 2)

@@ -146,9 +146,18 @@ def terms(wire: Wire) -> tuple[float, float]:
 
 
 def through_switch(
-    name: str, host: Wire, card: Wire, size: float, cards: int, way: str, after: int, *, count: float = 1.0,
-    spread: int = 1, command: float = 0.0,
-) -> tuple[Hop, Hop]:  # fmt: skip
+    name: str,
+    host: Wire,
+    card: Wire,
+    size: float,
+    cards: int,
+    way: str,
+    after: int,
+    *,
+    count: float = 1.0,
+    spread: int = 1,
+    command: float = 0.0,
+) -> tuple[Hop, Hop]:
     """`size` bytes in `count` messages between the host and `spread` of the cards; the slower side is waited for.
 
     The host gives a command for each message and its link carries all of them; each card's link carries its part. What
@@ -159,9 +168,19 @@ def through_switch(
     wait = count * (command + far_s + each / far) >= count / spread * (command + near_s + each / near)
     return (
         Hop(name, host, each, count, hidden=not wait, way=way, command_s=command, after=after),
-        Hop(name, card, each, count, alike=cards, hidden=wait, way=way, command_s=command, after=after,
-            shares=spread > 1),
-    )  # fmt: skip
+        Hop(
+            name,
+            card,
+            each,
+            count,
+            alike=cards,
+            hidden=wait,
+            way=way,
+            command_s=command,
+            after=after,
+            shares=spread > 1,
+        ),
+    )
 
 
 def leaving(op: Op, batch: float, length: float) -> float:

@@ -23,8 +23,12 @@ from model_zoo.catalog import default_zoo
 __all__ = ["DOCUMENTS", "claims", "judge", "predictions", "residuals", "summary", "validate", "write_residuals"]
 
 DOCUMENTS = {
-    "facebook-node": "000", "brainwave": "001", "wide-deep": "002", "smartnic-edge": "003", "dfx": "004",
-}  # fmt: skip
+    "facebook-node": "000",
+    "brainwave": "001",
+    "wide-deep": "002",
+    "smartnic-edge": "003",
+    "dfx": "004",
+}
 """Documents by name, with the number that exported rows know each by."""
 _FOLDER = Path(__file__).resolve().parent / "claims"
 

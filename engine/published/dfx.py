@@ -49,9 +49,15 @@ def dfx(model: str, cards: int, inputs: int = 64, outputs: int = 64) -> Scenario
 def v100(model: str, cards: int, inputs: int = 64, outputs: int = 64) -> Scenario:
     """GPT-2 on V100s as Megatron-LM runs it: operators issued one by one."""
     return default_scenario(
-        "v100-appliance", f"gpt2-{model}", scheme="tensor", devices=cards, inputs=inputs, outputs=outputs,
-        precision="fp16", switches=_EAGER,
-    )  # fmt: skip
+        "v100-appliance",
+        f"gpt2-{model}",
+        scheme="tensor",
+        devices=cards,
+        inputs=inputs,
+        outputs=outputs,
+        precision="fp16",
+        switches=_EAGER,
+    )
 
 
 def tpu(inputs: int = 64, outputs: int = 64) -> Scenario:

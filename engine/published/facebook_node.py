@@ -214,19 +214,39 @@ def _resident_gain() -> float:
 
 # --- shares of Table II ----------------------------------------------------------------------------------------------
 
-_CNN = {"Conv": "ChannelwiseQuantizedConv", "Cast": "ConvertTo", "QuantizeLinear": "Quantize", "Add": "Add",
-        "GlobalAveragePool": "AdaptiveAvgPool", "Tile": "Tile", "Mul": "Mul", "RoiAlign": "ROIAlign"}  # fmt: skip
+_CNN = {
+    "Conv": "ChannelwiseQuantizedConv",
+    "Cast": "ConvertTo",
+    "QuantizeLinear": "Quantize",
+    "Add": "Add",
+    "GlobalAveragePool": "AdaptiveAvgPool",
+    "Tile": "Tile",
+    "Mul": "Mul",
+    "RoiAlign": "ROIAlign",
+}
 _LABELS: dict[str, dict[str, str]] = {
-    MORE: {"Gemm": "FC", "EmbeddingBag": "SLS", "MatMul": "BatchMatMul", "Transpose": "Transpose",
-           "QuantizeLinear": "Quantize", "DequantizeLinear": "Dequantize"},
+    MORE: {
+        "Gemm": "FC",
+        "EmbeddingBag": "SLS",
+        "MatMul": "BatchMatMul",
+        "Transpose": "Transpose",
+        "QuantizeLinear": "Quantize",
+        "DequantizeLinear": "Dequantize",
+    },
     RESNEXT: {k: v for k, v in _CNN.items() if k not in ("Tile", "Mul")},
     REGNET: {k: v for k, v in _CNN.items() if k not in ("Cast", "QuantizeLinear")},
     FBNET: {k: v for k, v in _CNN.items() if k not in ("GlobalAveragePool", "Tile", "Mul")},
-    RESNEXT3D: {"Conv": "Convolution", "Gemm": "MatMul", "Add": "Add", "Transpose": "Transpose",
-                "MaxPool": "MaxPool"},
-    XLMR: {"Gemm": "MatMul", "MatMul": "MatMul", "Add": "Add", "Concat": "Concat", "Transpose": "Transpose",
-           "Gelu": "Gelu", "Softmax": "Softmax"},
-}  # fmt: skip
+    RESNEXT3D: {"Conv": "Convolution", "Gemm": "MatMul", "Add": "Add", "Transpose": "Transpose", "MaxPool": "MaxPool"},
+    XLMR: {
+        "Gemm": "MatMul",
+        "MatMul": "MatMul",
+        "Add": "Add",
+        "Concat": "Concat",
+        "Transpose": "Transpose",
+        "Gelu": "Gelu",
+        "Softmax": "Softmax",
+    },
+}
 
 
 @cache

@@ -242,21 +242,29 @@ PREDICTIONS: dict[str, Prediction] = {
     "5G-018": Prediction(_order, lambda: ALEXNET, "cpu"),
     "5G-019": Prediction(_fc_ms, lambda: ALEXNET, "cpu"),
     "5G-020": Prediction(
-        lambda: _ms(ALEXNET), lambda: ALEXNET, "cpu",
+        lambda: _ms(ALEXNET),
+        lambda: ALEXNET,
+        "cpu",
         "Three convolutions longer than fc6's 12 ms, as its figure 3 orders them, leave less than the derived total "
         "allows: order and total can't both be met closely.",
     ),
     "5G-021": Prediction(lambda: _largest_overhead(QPI), lambda: _split(QPI)),
     "5G-022": Prediction(
-        lambda: _largest_overhead(QPI, below=_written("pool1")), lambda: _split(QPI), None,
+        lambda: _largest_overhead(QPI, below=_written("pool1")),
+        lambda: _split(QPI),
+        None,
         "Smaller inputs: fewer elements than the first pool's output.",
     ),
     "5G-023": Prediction(
-        lambda: _largest_overhead(TCP), lambda: _split(TCP), None,
+        lambda: _largest_overhead(TCP),
+        lambda: _split(TCP),
+        None,
         "The largest overhead; splits between fully connected layers stay below the printed 2 %.",
     ),
     "5G-026": Prediction(
-        lambda: _ipc(MLP), lambda: MLP, None,
+        lambda: _ipc(MLP),
+        lambda: MLP,
+        None,
         "The text says less than 0.5, which holds, and 0.5 beside the batch's 2.7. The time is DRAM's: 19 cycles for a "
         "line of 16 weights at 12.2 GB/s and 3.7 GHz. How many instructions a library spends on a line belongs to no "
         "model of time: 3 for a matrix-vector "
@@ -270,17 +278,21 @@ PREDICTIONS: dict[str, Prediction] = {
     "5G-042": Prediction(lambda: _nic_us(2048), lambda: _tonic(2048), "smartnic"),
     "5G-043": Prediction(lambda: _nic_us(16384), lambda: _tonic(16384), "smartnic"),
     "5G-044": Prediction(
-        lambda: tuple(1e6 * round(4096 * n / 1e6) for n in (2048, 16384)), lambda: TONIC,
+        lambda: tuple(1e6 * round(4096 * n / 1e6) for n in (2048, 16384)),
+        lambda: TONIC,
         note="Printed in whole millions and compared so; exactly 8,388,608 and 67,108,864.",
     ),
     "5G-045": Prediction(_latency_ratio, lambda: BNN_EXEC.with_(batch=1, streams=1, tile=(1,)), "cpu"),
     "5G-051": Prediction(lambda: _nic_rate() / _cpu_rate(), lambda: TONIC, "smartnic"),
     "5G-052": Prediction(
-        lambda: min(_forwarded(size) for size in (512, 1024, 1518)), lambda: TONIC, None,
+        lambda: min(_forwarded(size) for size in (512, 1024, 1518)),
+        lambda: TONIC,
+        None,
         "Cycles of a packet are assumed, from the range this figure leaves.",
     ),
     "5G-054": Prediction(
-        lambda: _power(BNN_EXEC), lambda: BNN_EXEC,
+        lambda: _power(BNN_EXEC),
+        lambda: BNN_EXEC,
         note="Read from the catalog. The increment printed beside it, +75.5 W, is a misprint: 145.9 - 69.4 = 76.5, and "
         "only 76.5 gives the printed 386 FC/W.",
     ),
@@ -297,16 +309,18 @@ PREDICTIONS: dict[str, Prediction] = {
     "5G-063": Prediction(lambda: _both("power"), lambda: TONIC),
     "5G-064": Prediction(lambda: _both("efficiency"), lambda: TONIC, "smartnic"),
     "5G-070": Prediction(
-        _sol_on_gpu, note="The GPU is not named: a V100. Gains are computed for AlexNet, VGG-16, ResNet-152, "
+        _sol_on_gpu,
+        note="The GPU is not named: a V100. Gains are computed for AlexNet, VGG-16, ResNet-152, "
         "DenseNet-161 and MobileNet.",
     ),
     "5G-071": Prediction(
-        _sol_on_arm, note="The ARM part is not named: a Cortex-A72 class stands for it. Without a library for grouped "
+        _sol_on_arm,
+        note="The ARM part is not named: a Cortex-A72 class stands for it. Without a library for grouped "
         "convolutions the framework calls one for each channel, which is where MobileNet's gain comes from.",
     ),
     "5G-065": Prediction(lambda: _ms(MNIST_NIC), lambda: MNIST_NIC, "smartnic", _MNIST),
     "5G-066": Prediction(lambda: _ms(MNIST_CPU), lambda: MNIST_CPU, "cpu", _MNIST),
-}  # fmt: skip
+}
 
 REASONS: dict[str, str] = {
     "5G-002": "Quoted from another paper (a K80 running that paper's MLP0): the document describes neither the part "

@@ -73,12 +73,14 @@ PREDICTIONS: dict[str, Prediction] = {
     "WD-014": _fitted_speedup("Follows from the two figures the model was fitted on."),
     "WD-015": _speedup("mxnet", _ONE_BATCH),
     "WD-017": Prediction(
-        lambda: SAMPLES / rate("tensorflow", "int8"), lambda: scenario("tensorflow", "int8"), None,
+        lambda: SAMPLES / rate("tensorflow", "int8"),
+        lambda: scenario("tensorflow", "int8"),
+        None,
         "Two million samples at the predicted rate; the rate is one the model was fitted on.",
     ),
     "WD-021": Prediction(lambda: model_bytes("fp32"), note="Biases and the wide part included."),
     "WD-022": Prediction(lambda: model_bytes("int8"), note="Lookups and the wide part stay in FP32."),
-}  # fmt: skip
+}
 
 REASONS: dict[str, str] = {
     "WD-009": "The loss belongs to the trained network and the Criteo data, which the document's model file "

@@ -74,4 +74,4 @@ __all__ = [
     "table_rows",
     "tile_table",
     "write_rows",
-]  # fmt: skip
+]

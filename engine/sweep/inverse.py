@@ -129,9 +129,15 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
 
 
 def _answer(
-    space: Space, number: int, met: bool, changes: Any, figures: Mapping[str, np.ndarray], binding: str, gap: float,
+    space: Space,
+    number: int,
+    met: bool,
+    changes: Any,
+    figures: Mapping[str, np.ndarray],
+    binding: str,
+    gap: float,
     sentence: str,
-) -> Inverse:  # fmt: skip
+) -> Inverse:
     shown = {name: float(row[number]) for name, row in figures.items()}
     return Inverse(met, space.scenario(number), number, changes, shown, binding, gap, sentence)
 
@@ -165,9 +171,15 @@ def _binding(space: Space, at: list[int], number: int, worst: np.ndarray, which:
 
 
 def _missed(
-    space: Space, at: list[int], figures: Mapping[str, np.ndarray], worst: np.ndarray, which: np.ndarray,
-    moved: np.ndarray, far: np.ndarray, bad: np.ndarray,
-) -> Inverse:  # fmt: skip
+    space: Space,
+    at: list[int],
+    figures: Mapping[str, np.ndarray],
+    worst: np.ndarray,
+    which: np.ndarray,
+    moved: np.ndarray,
+    far: np.ndarray,
+    bad: np.ndarray,
+) -> Inverse:
     """Nothing on the grid keeps every limit: the design that misses by least, and what it misses."""
     able = np.flatnonzero(~bad)
     number = int(able[np.lexsort((able, far[able], moved[able], worst[able]))[0]])

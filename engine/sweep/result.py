@@ -106,12 +106,18 @@ class SweepResult:
         """Plain data for the command line."""
         c = self.counts
         return {
-            "designs": c.size, "refused": c.refused, "unfit": c.unfit, "kept": c.kept,
+            "designs": c.size,
+            "refused": c.refused,
+            "unfit": c.unfit,
+            "kept": c.kept,
             "missed": {str(limit): int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)},
-            "refusals": list(c.sentences), "seconds": self.seconds, "designs_per_s": c.size / self.seconds,
-            "objectives": [str(o) for o in self.space.objectives], "front": list(self.front.rows()),
+            "refusals": list(c.sentences),
+            "seconds": self.seconds,
+            "designs_per_s": c.size / self.seconds,
+            "objectives": [str(o) for o in self.space.objectives],
+            "front": list(self.front.rows()),
             "top": list(self.top.rows()),
-        }  # fmt: skip
+        }
 
 
 def shown(value: Any) -> Any:

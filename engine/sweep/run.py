@@ -193,10 +193,16 @@ def sweep(
     front = _front(space, archive, programs)
     _check(space, front, picks, points, state, check, catalog, zoo)
     result = SweepResult(
-        space=space, front=front, top=_best(space, archive.top), cloud_numbers=picks, cloud=points,
-        cloud_state=state, bins=histogram, counts=counts,
+        space=space,
+        front=front,
+        top=_best(space, archive.top),
+        cloud_numbers=picks,
+        cloud=points,
+        cloud_state=state,
+        bins=histogram,
+        counts=counts,
         seconds=time.perf_counter() - began,
-    )  # fmt: skip
+    )
     if stopped is not None:
         stopped.result = result
         raise stopped
@@ -264,9 +270,15 @@ def _best(space: Space, top: Top) -> Front:
 
 
 def _check(
-    space: Space, front: Front, picks: np.ndarray, points: np.ndarray, state: np.ndarray, most: int,
-    catalog: Catalog | None, zoo: Zoo | None,
-) -> None:  # fmt: skip
+    space: Space,
+    front: Front,
+    picks: np.ndarray,
+    points: np.ndarray,
+    state: np.ndarray,
+    most: int,
+    catalog: Catalog | None,
+    zoo: Zoo | None,
+) -> None:
     """Evaluates a few designs one by one; raises where a sweep and an evaluation differ in a bit."""
     spread = np.unique(np.linspace(0, len(picks) - 1, min(most, len(picks))).astype(np.int64))
     for i in spread:

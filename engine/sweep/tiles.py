@@ -84,9 +84,11 @@ def tile_table(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | No
     for job, _ in jobs:
         at = (job.batch, job.length, job.context)
         names = [
-            f"{op.kind} {'x'.join(f'{d.at(*at):g}' for d in (op.g, op.m, op.n, op.k))}" if op.contraction
-            else f"{op.kind} of {op.writes.at(*at):g}" for op in job.ops
-        ]  # fmt: skip
+            f"{op.kind} {'x'.join(f'{d.at(*at):g}' for d in (op.g, op.m, op.n, op.k))}"
+            if op.contraction
+            else f"{op.kind} of {op.writes.at(*at):g}"
+            for op in job.ops
+        ]
         of.append([rows.setdefault(name, len(rows)) for name in names])
     seconds, whole = np.zeros((len(tiles), len(rows))), np.zeros(len(tiles))
     for t, tile in enumerate(tiles):
@@ -103,6 +105,12 @@ def tile_table(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | No
     if first < 0:
         raise Unsupported(f"{stage.device.name} can use none of its tiles for {bound.workload.name}")
     return TileTable(
-        tuple(k.name for k in knobs), tiles, tuple(rows), seconds, whole, tuple(tiles[b] for b in best), tiles[first],
+        tuple(k.name for k in knobs),
+        tiles,
+        tuple(rows),
+        seconds,
+        whole,
+        tuple(tiles[b] for b in best),
+        tiles[first],
         scenario.tile or None,
-    )  # fmt: skip
+    )

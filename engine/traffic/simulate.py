@@ -196,10 +196,28 @@ def _overload(qps: float, rho: float, top: Capacity, seed: int, text: str) -> Lo
     nothing = Estimate(0.0, 0.0, 0.0)
     use = {name: min(1.0, seconds * top.qps) for name, seconds in top.busy_s.items()}
     return LoadReport(
-        qps=qps, rho=rho, capacity=top, stable=False, latency=None, ttft=None, tpot=None, dropped=nothing,
-        served_qps=top.qps, use=use, in_system=math.inf, little_error=math.nan, little_ok=False, tight=False,
-        requests=0, replications=0, level=LEVEL, events=0, engine="none", seed=seed, message=text,
-    )  # fmt: skip
+        qps=qps,
+        rho=rho,
+        capacity=top,
+        stable=False,
+        latency=None,
+        ttft=None,
+        tpot=None,
+        dropped=nothing,
+        served_qps=top.qps,
+        use=use,
+        in_system=math.inf,
+        little_error=math.nan,
+        little_ok=False,
+        tight=False,
+        requests=0,
+        replications=0,
+        level=LEVEL,
+        events=0,
+        engine="none",
+        seed=seed,
+        message=text,
+    )
 
 
 def _batches(sample: NDArray[np.float64], count: int) -> list[NDArray[np.float64]]:
@@ -215,10 +233,17 @@ def _tail(parts: Iterable[NDArray[np.float64] | None], groups: int, once: bool) 
 
 
 def _report(
-    runs: list[SimulatedRun], arrivals: Arrivals, rho: float, top: Capacity, groups: int, length: int, seed: int,
+    runs: list[SimulatedRun],
+    arrivals: Arrivals,
+    rho: float,
+    top: Capacity,
+    groups: int,
+    length: int,
+    seed: int,
     once: bool,
-    keep_samples: bool, known: tuple[str, ...],
-) -> LoadReport:  # fmt: skip
+    keep_samples: bool,
+    known: tuple[str, ...],
+) -> LoadReport:
     samples = np.concatenate([r.latency for r in runs]) if keep_samples else None
     latency, passed = (_tail(parts, groups, once) for parts in ((r.latency for r in runs), (r.passed for r in runs)))
     answered, dropped = sum(r.answered for r in runs), sum(r.dropped for r in runs)

@@ -39,8 +39,20 @@ OPERATIONS: dict[str, float] = {
     "ArgMax": 1,
     "TopK": 1,
 }
-_WIDE = frozenset({"Softmax", "LayerNormalization", "RMSNormalization", "Gelu", "Silu", "Swish", "Sigmoid", "Tanh",
-                   "RotaryEmbedding", "LRN"})  # fmt: skip
+_WIDE = frozenset(
+    {
+        "Softmax",
+        "LayerNormalization",
+        "RMSNormalization",
+        "Gelu",
+        "Silu",
+        "Swish",
+        "Sigmoid",
+        "Tanh",
+        "RotaryEmbedding",
+        "LRN",
+    }
+)
 
 
 def linear(
@@ -219,9 +231,16 @@ def gather(
 
 
 def bag(
-    name: str, bags: Dim, lookups: float, table_rows: float, width: float, *, group: str, inputs: Sequence[str] = (),
+    name: str,
+    bags: Dim,
+    lookups: float,
+    table_rows: float,
+    width: float,
+    *,
+    group: str,
+    inputs: Sequence[str] = (),
     layers: int = 1,
-) -> Op:  # fmt: skip
+) -> Op:
     """`lookups` rows summed into each bag (SparseLengthsSum); `layers` tables of `table_rows` rows exist.
 
     Devices that share the tables get whole tables, each an equal number of the lookups.

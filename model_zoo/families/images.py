@@ -42,9 +42,19 @@ class Net:
         return tuple(tensor.name for tensor in tensors if tensor.name)
 
     def conv(
-        self, name: str, x: Tensor, filters: int, kernel: int, stride: int = 1, *, pad: int | None = None,
-        groups: int = 1, act: str | None = "Relu", frames: tuple[int, int] = (1, 1), normalised: bool = True,
-    ) -> Tensor:  # fmt: skip
+        self,
+        name: str,
+        x: Tensor,
+        filters: int,
+        kernel: int,
+        stride: int = 1,
+        *,
+        pad: int | None = None,
+        groups: int = 1,
+        act: str | None = "Relu",
+        frames: tuple[int, int] = (1, 1),
+        normalised: bool = True,
+    ) -> Tensor:
         """Convolution with a bias (a folded normalisation or its own) and an activation op after it.
 
         `pad` defaults to kernel // 2; `frames` is (kernel, stride) along time, padded likewise.
@@ -65,18 +75,36 @@ class Net:
         stored = float(window * filters + filters)
         self.ops.append(
             Op(
-                name=name, kind="Conv", group=self.stage, inputs=self._inputs(x), g=Dim(groups),
-                m=dim(out.pixels, "b"), n=Dim(filters // groups), k=Dim(window),
-                flops=dim(2.0 * out.pixels * window * filters, "b"), stored=stored, weights=Dim(stored),
-                reads=dim(x.elements, "b"), writes=dim(out.elements, "b"), shard="n",
+                name=name,
+                kind="Conv",
+                group=self.stage,
+                inputs=self._inputs(x),
+                g=Dim(groups),
+                m=dim(out.pixels, "b"),
+                n=Dim(filters // groups),
+                k=Dim(window),
+                flops=dim(2.0 * out.pixels * window * filters, "b"),
+                stored=stored,
+                weights=Dim(stored),
+                reads=dim(x.elements, "b"),
+                writes=dim(out.elements, "b"),
+                shard="n",
                 attributes=(
-                    ("kernel", float(kernel)), ("stride", float(stride)), ("groups", float(groups)),
-                    ("pad", float(pad)), ("channels", float(x.channels)), ("height", float(x.height)),
-                    ("width", float(x.width)), ("filters", float(filters)), ("frames", float(x.frames)),
-                    ("kernel_t", float(frames[0])), ("stride_t", float(frames[1])), ("normalised", float(normalised)),
+                    ("kernel", float(kernel)),
+                    ("stride", float(stride)),
+                    ("groups", float(groups)),
+                    ("pad", float(pad)),
+                    ("channels", float(x.channels)),
+                    ("height", float(x.height)),
+                    ("width", float(x.width)),
+                    ("filters", float(filters)),
+                    ("frames", float(x.frames)),
+                    ("kernel_t", float(frames[0])),
+                    ("stride_t", float(frames[1])),
+                    ("normalised", float(normalised)),
                 ),
             )
-        )  # fmt: skip
+        )
         return self.apply(act, out) if act else out
 
     def apply(self, kind: str, x: Tensor) -> Tensor:
@@ -88,16 +116,30 @@ class Net:
     def normalise(self, name: str, x: Tensor, act: str | None = "Relu") -> Tensor:
         """A batch normalisation that can't be folded (it follows a concatenation)."""
         self.ops.append(
-            elementwise(name, "BatchNormalization", dim(x.elements, "b"), group=self.stage, inputs=self._inputs(x),
-                        stored=2.0 * x.channels)
-        )  # fmt: skip
+            elementwise(
+                name,
+                "BatchNormalization",
+                dim(x.elements, "b"),
+                group=self.stage,
+                inputs=self._inputs(x),
+                stored=2.0 * x.channels,
+            )
+        )
         out = Tensor(name, x.channels, x.height, x.width, x.frames)
         return self.apply(act, out) if act else out
 
     def pool(
-        self, name: str, x: Tensor, kernel: int, stride: int, *, pad: int = 0, kind: str = "MaxPool",
-        ceil: bool = False, frames: tuple[int, int] = (1, 1),
-    ) -> Tensor:  # fmt: skip
+        self,
+        name: str,
+        x: Tensor,
+        kernel: int,
+        stride: int,
+        *,
+        pad: int = 0,
+        kind: str = "MaxPool",
+        ceil: bool = False,
+        frames: tuple[int, int] = (1, 1),
+    ) -> Tensor:
         """Maximum or average over a window; `ceil` rounds the extent up, as Caffe does."""
 
         def extent(size: int) -> int:
@@ -105,19 +147,28 @@ class Net:
             return (-(-span // stride) if ceil else span // stride) + 1
 
         out = Tensor(
-            name, x.channels, extent(x.height), extent(x.width),
+            name,
+            x.channels,
+            extent(x.height),
+            extent(x.width),
             (x.frames + 2 * (frames[0] // 2) - frames[0]) // frames[1] + 1,
-        )  # fmt: skip
+        )
         if out.height < 1 or out.width < 1 or out.frames < 1:
             raise WorkloadError(f"layer {name!r}: an input of {x.height} x {x.width} is too small for its window")
         window = kernel * kernel * frames[0]
         self.ops.append(
             Op(
-                name=name, kind=kind, group=self.stage, inputs=self._inputs(x),
-                flops=dim(out.elements * window, "b"), reads=dim(x.elements, "b"), writes=dim(out.elements, "b"),
-                shard="elements", attributes=(("kernel", float(kernel)), ("stride", float(stride))),
+                name=name,
+                kind=kind,
+                group=self.stage,
+                inputs=self._inputs(x),
+                flops=dim(out.elements * window, "b"),
+                reads=dim(x.elements, "b"),
+                writes=dim(out.elements, "b"),
+                shard="elements",
+                attributes=(("kernel", float(kernel)), ("stride", float(stride))),
             )
-        )  # fmt: skip
+        )
         return out
 
     def global_pool(self, name: str, x: Tensor) -> Tensor:
@@ -125,11 +176,17 @@ class Net:
         out = Tensor(name, x.channels, 1, 1, 1)
         self.ops.append(
             Op(
-                name=name, kind="GlobalAveragePool", group=self.stage, inputs=self._inputs(x),
-                flops=dim(x.elements, "b"), reads=dim(x.elements, "b"), writes=dim(out.elements, "b"), shard="elements",
+                name=name,
+                kind="GlobalAveragePool",
+                group=self.stage,
+                inputs=self._inputs(x),
+                flops=dim(x.elements, "b"),
+                reads=dim(x.elements, "b"),
+                writes=dim(out.elements, "b"),
+                shard="elements",
                 attributes=(("height", float(x.height)), ("width", float(x.width))),
             )
-        )  # fmt: skip
+        )
         return out
 
     def add(self, name: str, x: Tensor, y: Tensor, act: str | None = None) -> Tensor:
@@ -149,9 +206,10 @@ class Net:
         gate = self.dense(f"{name}-expand", low, x.channels, act=outer, kind="Conv")
         tiled = f"{name}-tile"
         self.ops.append(
-            move(tiled, "Tile", dim(x.channels, "b"), group=self.stage, inputs=(gate.name,),
-                 written=dim(x.elements, "b"))
-        )  # fmt: skip
+            move(
+                tiled, "Tile", dim(x.channels, "b"), group=self.stage, inputs=(gate.name,), written=dim(x.elements, "b")
+            )
+        )
         self.ops.append(
             elementwise(
                 f"{name}-scale", "Mul", dim(x.elements, "b"), group=self.stage, inputs=(x.name, tiled), operands=2
@@ -161,12 +219,27 @@ class Net:
 
     def dense(self, name: str, x: Tensor, width: int, *, act: str | None = None, kind: str = "Gemm") -> Tensor:
         """Fully connected layer on the flattened tensor."""
-        attributes = (("kernel", 1.0), ("stride", 1.0), ("groups", 1.0), ("channels", float(x.elements)),
-                      ("height", 1.0), ("width", 1.0), ("filters", float(width)))  # fmt: skip
+        attributes = (
+            ("kernel", 1.0),
+            ("stride", 1.0),
+            ("groups", 1.0),
+            ("channels", float(x.elements)),
+            ("height", 1.0),
+            ("width", 1.0),
+            ("filters", float(width)),
+        )
         self.ops.append(
-            linear(name, dim(1, "b"), x.elements, width, group=self.stage, inputs=self._inputs(x), kind=kind,
-                   attributes=attributes if kind == "Conv" else ())
-        )  # fmt: skip
+            linear(
+                name,
+                dim(1, "b"),
+                x.elements,
+                width,
+                group=self.stage,
+                inputs=self._inputs(x),
+                kind=kind,
+                attributes=attributes if kind == "Conv" else (),
+            )
+        )
         out = Tensor(name, width, 1, 1)
         return self.apply(act, out) if act else out
 
@@ -179,15 +252,29 @@ class Net:
     def lrn(self, name: str, x: Tensor, size: int = 5) -> Tensor:
         """Local response normalisation across channels."""
         self.ops.append(
-            elementwise(name, "LRN", dim(x.elements, "b"), group=self.stage, inputs=self._inputs(x),
-                        operations=size + 5.0, attributes=(("size", float(size)),))
-        )  # fmt: skip
+            elementwise(
+                name,
+                "LRN",
+                dim(x.elements, "b"),
+                group=self.stage,
+                inputs=self._inputs(x),
+                operations=size + 5.0,
+                attributes=(("size", float(size)),),
+            )
+        )
         return Tensor(name, x.channels, x.height, x.width, x.frames)
 
     def softmax(self, name: str, x: Tensor) -> Tensor:
         """Softmax of the scores."""
         self.ops.append(
-            elementwise(name, "Softmax", dim(x.elements, "b"), group=self.stage, inputs=self._inputs(x),
-                        operations=OPERATIONS["Softmax"], shard="none")
-        )  # fmt: skip
+            elementwise(
+                name,
+                "Softmax",
+                dim(x.elements, "b"),
+                group=self.stage,
+                inputs=self._inputs(x),
+                operations=OPERATIONS["Softmax"],
+                shard="none",
+            )
+        )
         return Tensor(name, x.channels, 1, 1)

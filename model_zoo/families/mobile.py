@@ -115,21 +115,33 @@ def fbnet_detection(params: Params) -> Net:
     boxes = anchors * x.pixels
     net.ops.append(
         Op(
-            name="rpn-nms", kind="NonMaxSuppression", group=net.stage, inputs=(score.name, delta.name),
-            flops=dim(boxes * 10.0, "b"), reads=dim(5.0 * boxes, "b"), writes=dim(4.0 * proposals, "b"),
-            quantisable=False, attributes=(("boxes", float(boxes)), ("kept", float(proposals))),
+            name="rpn-nms",
+            kind="NonMaxSuppression",
+            group=net.stage,
+            inputs=(score.name, delta.name),
+            flops=dim(boxes * 10.0, "b"),
+            reads=dim(5.0 * boxes, "b"),
+            writes=dim(4.0 * proposals, "b"),
+            quantisable=False,
+            attributes=(("boxes", float(boxes)), ("kept", float(proposals))),
         )
-    )  # fmt: skip
+    )
     side, samples = 14, 4
     cells = proposals * side * side * x.channels
     net.stage = "box-head"
     net.ops.append(
         Op(
-            name="roi-align", kind="RoiAlign", group=net.stage, inputs=(x.name, "rpn-nms"),
-            flops=dim(8.0 * samples * cells, "b"), reads=dim(4.0 * samples * cells, "b"), writes=dim(cells, "b"),
-            shard="elements", attributes=(("regions", float(proposals)), ("side", float(side))),
+            name="roi-align",
+            kind="RoiAlign",
+            group=net.stage,
+            inputs=(x.name, "rpn-nms"),
+            flops=dim(8.0 * samples * cells, "b"),
+            reads=dim(4.0 * samples * cells, "b"),
+            writes=dim(cells, "b"),
+            shard="elements",
+            attributes=(("regions", float(proposals)), ("side", float(side))),
         )
-    )  # fmt: skip
+    )
     # Regions are a batch of small images: one above the other has the same pixels and, without padding between
     # them, the same work.
     start = len(net.ops)

@@ -35,25 +35,47 @@ class Cell:
     def product(self, label: str, width: int, inputs: tuple[str, ...], gates: int, *, recurrent: bool) -> str:
         """Gates times an input (independent of the steps before) or times the state (waits for the step before)."""
         op = linear(
-            f"{self.name}-{label}", self.row, width, gates * self.hidden, group=self.group, inputs=inputs,
-            layers=self.layers, steps=self.steps, sequential=recurrent,
+            f"{self.name}-{label}",
+            self.row,
+            width,
+            gates * self.hidden,
+            group=self.group,
+            inputs=inputs,
+            layers=self.layers,
+            steps=self.steps,
+            sequential=recurrent,
             state_reads=self.row * width if recurrent else Dim(0.0),
             attributes=(("parallel", float(self.parallel)),),
-        )  # fmt: skip
+        )
         self.ops.append(op)
         return op.name
 
     def pointwise(
-        self, label: str, kind: str, vectors: int, inputs: tuple[str, ...], operands: int = 1, *, reads: int = 0,
+        self,
+        label: str,
+        kind: str,
+        vectors: int,
+        inputs: tuple[str, ...],
+        operands: int = 1,
+        *,
+        reads: int = 0,
         writes: int = 0,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """An element-wise op over `vectors` vectors; `reads` and `writes` of them are kept state."""
         op = elementwise(
-            f"{self.name}-{label}", kind, self.row * (vectors * self.hidden), group=self.group, inputs=inputs,
-            operands=operands - reads / vectors, layers=self.layers, steps=self.steps, sequential=True,
-            state_reads=self.row * (reads * self.hidden), state_writes=self.row * (writes * self.hidden),
+            f"{self.name}-{label}",
+            kind,
+            self.row * (vectors * self.hidden),
+            group=self.group,
+            inputs=inputs,
+            operands=operands - reads / vectors,
+            layers=self.layers,
+            steps=self.steps,
+            sequential=True,
+            state_reads=self.row * (reads * self.hidden),
+            state_writes=self.row * (writes * self.hidden),
             shard="elements",
-        )  # fmt: skip
+        )
         self.ops.append(op)
         return op.name
 
@@ -126,9 +148,15 @@ def _front(params: Params, width: int) -> tuple[list[Op], int, tuple[str, ...]]:
     for index, (channels, kernel) in enumerate(params.rows("convolutions", 2), 1):
         name = f"conv{index}"
         op = linear(
-            name, steps, width * kernel, channels, group="convolution", inputs=source, kind="Conv",
+            name,
+            steps,
+            width * kernel,
+            channels,
+            group="convolution",
+            inputs=source,
+            kind="Conv",
             attributes=(("kernel", float(kernel)), ("stride", 1.0), ("groups", 1.0), ("channels", float(width))),
-        )  # fmt: skip
+        )
         ops += [
             replace(op, reads=steps * width),
             elementwise(f"{name}-relu", "Relu", steps * channels, group="convolution", inputs=(name,)),

@@ -113,10 +113,17 @@ def _attention(shape: Shape, source: str) -> list[Op]:
     if shape.head_norm:  # one scale for the queries' heads and one for the keys'
         ops.append(
             elementwise(
-                "qk-norm", "RMSNormalization", TOKENS * (q + kv), group=group, inputs=(ready,), layers=layers,
-                stored=2.0 * head, shard="g", parts=products,
+                "qk-norm",
+                "RMSNormalization",
+                TOKENS * (q + kv),
+                group=group,
+                inputs=(ready,),
+                layers=layers,
+                stored=2.0 * head,
+                shard="g",
+                parts=products,
             )
-        )  # fmt: skip
+        )
         ready = "qk-norm"
     if shape.rotary:
         ops.append(
@@ -134,28 +141,68 @@ def _attention(shape: Shape, source: str) -> list[Op]:
         ready = "rotary"
     ops.append(
         Op(
-            name="kv-append", kind="Concat", group=group, inputs=(ready,), layers=layers,
-            reads=TOKENS * (2 * kv), state_writes=TOKENS * (2 * kv), g=products, shard="g",
+            name="kv-append",
+            kind="Concat",
+            group=group,
+            inputs=(ready,),
+            layers=layers,
+            reads=TOKENS * (2 * kv),
+            state_writes=TOKENS * (2 * kv),
+            g=products,
+            shard="g",
         )
-    )  # fmt: skip
+    )
     # The query heads that share a key head are rows of one product, so a cached element is read once.
     rows = dim(shape.heads // shape.kv_heads, "s")
     cached = dim(kv, "bc")
     scores = dim(shape.heads, "bs") * dim(1, "c")
     ops += [
         matmul(
-            "scores", products, rows, dim(1, "c"), Dim(head), group=group, reads=TOKENS * q, state_reads=cached,
-            inputs=(ready, "kv-append"), layers=layers,
+            "scores",
+            products,
+            rows,
+            dim(1, "c"),
+            Dim(head),
+            group=group,
+            reads=TOKENS * q,
+            state_reads=cached,
+            inputs=(ready, "kv-append"),
+            layers=layers,
         ),
-        elementwise("softmax", "Softmax", scores, group=group, inputs=("scores",), layers=layers, shard="g",
-                    parts=dim(shape.heads, "b")),
+        elementwise(
+            "softmax",
+            "Softmax",
+            scores,
+            group=group,
+            inputs=("scores",),
+            layers=layers,
+            shard="g",
+            parts=dim(shape.heads, "b"),
+        ),
         matmul(
-            "context", products, rows, Dim(head), dim(1, "c"), group=group, reads=scores, state_reads=cached,
-            inputs=("softmax", "kv-append"), layers=layers,
+            "context",
+            products,
+            rows,
+            Dim(head),
+            dim(1, "c"),
+            group=group,
+            reads=scores,
+            state_reads=cached,
+            inputs=("softmax", "kv-append"),
+            layers=layers,
         ),
-        linear("attention-out", TOKENS, q, shape.hidden, group=group, inputs=("context",), layers=layers, bias=bias,
-               shard="k"),
-    ]  # fmt: skip
+        linear(
+            "attention-out",
+            TOKENS,
+            q,
+            shape.hidden,
+            group=group,
+            inputs=("context",),
+            layers=layers,
+            bias=bias,
+            shard="k",
+        ),
+    ]
     return ops
 
 
@@ -166,20 +213,49 @@ def _feed_forward(shape: Shape, source: str) -> list[Op]:
     rows, copies, attributes = TOKENS, 1, ()
     if shape.experts:
         ops.append(
-            linear("router", TOKENS, shape.hidden, shape.experts, group=group, inputs=(source,), layers=layers,
-                   bias=False, shard="none", quantisable=False)
-        )  # fmt: skip
+            linear(
+                "router",
+                TOKENS,
+                shape.hidden,
+                shape.experts,
+                group=group,
+                inputs=(source,),
+                layers=layers,
+                bias=False,
+                shard="none",
+                quantisable=False,
+            )
+        )
         ops.append(
-            elementwise("top-k", "TopK", TOKENS * shape.experts, group=group, inputs=("router",), layers=layers,
-                        written=TOKENS * (2 * shape.top_k), shard="none")
-        )  # fmt: skip
+            elementwise(
+                "top-k",
+                "TopK",
+                TOKENS * shape.experts,
+                group=group,
+                inputs=("router",),
+                layers=layers,
+                written=TOKENS * (2 * shape.top_k),
+                shard="none",
+            )
+        )
         rows, copies = TOKENS * shape.top_k, shape.experts
         attributes = (("experts", float(shape.experts)), ("top_k", float(shape.top_k)))
 
     def expert(name: str, k: int, n: int, inputs: tuple[str, ...], shard: str) -> Op:
         own = k * n + (n if bias else 0)
-        op = linear(name, rows, k, n, group=group, inputs=inputs, layers=layers, bias=bias, stored=float(copies * own),
-                    shard="k" if shard == "k" else "n", attributes=attributes)  # fmt: skip
+        op = linear(
+            name,
+            rows,
+            k,
+            n,
+            group=group,
+            inputs=inputs,
+            layers=layers,
+            bias=bias,
+            stored=float(copies * own),
+            shard="k" if shard == "k" else "n",
+            attributes=attributes,
+        )
         return replace(op, weights=rows * own) if shape.experts else op
 
     inputs = (source, "top-k") if shape.experts else (source,)
@@ -200,17 +276,33 @@ def _feed_forward(shape: Shape, source: str) -> list[Op]:
     if shape.experts:
         combined = TOKENS * shape.hidden
         ops.append(
-            elementwise("combine", "ReduceSum", combined, group=group, inputs=(ops[-1].name, "top-k"), layers=layers,
-                        operands=shape.top_k, operations=2.0 * shape.top_k, shard="none")
-        )  # fmt: skip
+            elementwise(
+                "combine",
+                "ReduceSum",
+                combined,
+                group=group,
+                inputs=(ops[-1].name, "top-k"),
+                layers=layers,
+                operands=shape.top_k,
+                operations=2.0 * shape.top_k,
+                shard="none",
+            )
+        )
     return ops
 
 
 def _residual(shape: Shape, name: str, inputs: tuple[str, ...]) -> Op:
     return elementwise(
-        name, "Add", TOKENS * shape.hidden, group=NORM, inputs=inputs, operands=len(inputs),
-        operations=len(inputs) - 1, layers=shape.layers, shard="none",
-    )  # fmt: skip
+        name,
+        "Add",
+        TOKENS * shape.hidden,
+        group=NORM,
+        inputs=inputs,
+        operands=len(inputs),
+        operations=len(inputs) - 1,
+        layers=shape.layers,
+        shard="none",
+    )
 
 
 def _ops(shape: Shape) -> tuple[Op, ...]:
@@ -232,10 +324,18 @@ def _ops(shape: Shape) -> tuple[Op, ...]:
     ops.append(_norm(shape, "final-norm", LAST, (ops[-1].name,)))
     stored = 0.0 if shape.lm_head == "tied" else None
     ops += [
-        linear("lm-head", LAST, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",),
-               bias=shape.lm_head == "own-bias", stored=stored),
+        linear(
+            "lm-head",
+            LAST,
+            shape.hidden,
+            shape.vocab,
+            group="lm-head",
+            inputs=("final-norm",),
+            bias=shape.lm_head == "own-bias",
+            stored=stored,
+        ),
         elementwise("argmax", "ArgMax", LAST * shape.vocab, group="lm-head", inputs=("lm-head",), written=LAST),
-    ]  # fmt: skip
+    ]
     return tuple(ops)
 
 

@@ -34,9 +34,15 @@ class _Shape:
 
 def _norm(shape: _Shape, name: str, source: str, layers: int, group: str = NORM) -> Op:
     return elementwise(
-        name, "LayerNormalization", shape.tokens * shape.hidden, group=group, inputs=(source,), layers=layers,
-        stored=2.0 * shape.hidden, shard="none",
-    )  # fmt: skip
+        name,
+        "LayerNormalization",
+        shape.tokens * shape.hidden,
+        group=group,
+        inputs=(source,),
+        layers=layers,
+        stored=2.0 * shape.hidden,
+        shard="none",
+    )
 
 
 def _attention(shape: _Shape, source: str) -> list[Op]:
@@ -60,23 +66,49 @@ def _attention(shape: _Shape, source: str) -> list[Op]:
             )
         )
     ops += [
-        matmul("scores", products, shape.rows, shape.keys, Dim(shape.head), group=group, reads=tokens * (2 * h),
-               inputs=("query-transpose", "key-transpose"), layers=layers),
-        elementwise("scale", "Mul", scores, group=group, inputs=("scores",), layers=layers, shard="g",
-                    parts=products),
-        elementwise("mask", "Add", scores, group=group, inputs=("scale",), layers=layers, shard="g",
-                    parts=products),
-        elementwise("softmax", "Softmax", scores, group=group, inputs=("mask",), layers=layers, shard="g",
-                    parts=products),
-        Op(
-            name="context", kind="MatMul", group=group, inputs=("softmax", "value-transpose"), layers=layers,
-            g=products, m=shape.rows, n=Dim(shape.head), k=shape.keys, flops=scores * (2.0 * shape.head),
-            reads=scores, writes=tokens * h, shard="g",
+        matmul(
+            "scores",
+            products,
+            shape.rows,
+            shape.keys,
+            Dim(shape.head),
+            group=group,
+            reads=tokens * (2 * h),
+            inputs=("query-transpose", "key-transpose"),
+            layers=layers,
         ),
-        move("heads-concat", "Concat", tokens * h, group=group, inputs=("context",), layers=layers, shard="g",
-                    parts=products),
+        elementwise("scale", "Mul", scores, group=group, inputs=("scores",), layers=layers, shard="g", parts=products),
+        elementwise("mask", "Add", scores, group=group, inputs=("scale",), layers=layers, shard="g", parts=products),
+        elementwise(
+            "softmax", "Softmax", scores, group=group, inputs=("mask",), layers=layers, shard="g", parts=products
+        ),
+        Op(
+            name="context",
+            kind="MatMul",
+            group=group,
+            inputs=("softmax", "value-transpose"),
+            layers=layers,
+            g=products,
+            m=shape.rows,
+            n=Dim(shape.head),
+            k=shape.keys,
+            flops=scores * (2.0 * shape.head),
+            reads=scores,
+            writes=tokens * h,
+            shard="g",
+        ),
+        move(
+            "heads-concat",
+            "Concat",
+            tokens * h,
+            group=group,
+            inputs=("context",),
+            layers=layers,
+            shard="g",
+            parts=products,
+        ),
         linear("attention-out", tokens, h, h, group=group, inputs=("heads-concat",), layers=layers, shard="k"),
-    ]  # fmt: skip
+    ]
     return ops
 
 
@@ -91,9 +123,15 @@ def _feed_forward(shape: _Shape, source: str) -> list[Op]:
 
 def _residual(shape: _Shape, name: str, inputs: tuple[str, str]) -> Op:
     return elementwise(
-        name, "Add", shape.tokens * shape.hidden, group=NORM, inputs=inputs, operands=2, layers=shape.layers,
+        name,
+        "Add",
+        shape.tokens * shape.hidden,
+        group=NORM,
+        inputs=inputs,
+        operands=2,
+        layers=shape.layers,
         shard="none",
-    )  # fmt: skip
+    )
 
 
 def _layers(shape: _Shape, entry: str, *, first: bool) -> list[Op]:
@@ -120,9 +158,15 @@ def _text(params: Params, shape: _Shape) -> list[Op]:
     ops = [gather(name, tokens, rows, h, group="embedding") for name, rows in tables]
     names = tuple(name for name, _ in tables)
     added = elementwise(
-        "add-embedding", "Add", tokens * h, group="embedding", inputs=names, operands=len(names),
-        operations=len(names) - 1, shard="none",
-    )  # fmt: skip
+        "add-embedding",
+        "Add",
+        tokens * h,
+        group="embedding",
+        inputs=names,
+        operands=len(names),
+        operations=len(names) - 1,
+        shard="none",
+    )
     return [*ops, added, _norm(shape, "norm-embedding", "add-embedding", 1, "embedding")]
 
 
@@ -132,19 +176,41 @@ def _patches(shape: _Shape, image: int, patch: int) -> list[Op]:
     pixels = dim(side * side, "b")
     window = 3 * patch * patch
     conv = Op(
-        name="patch", kind="Conv", group="embedding", m=pixels, n=Dim(h), k=Dim(window),
-        flops=pixels * (2.0 * window * h), stored=float(window * h + h), weights=Dim(window * h + h),
-        reads=dim(3 * image * image, "b"), writes=pixels * h, shard="n",
-        attributes=(("kernel", float(patch)), ("stride", float(patch)), ("groups", 1.0), ("channels", 3.0),
-                    ("height", float(image)), ("width", float(image))),
-    )  # fmt: skip
+        name="patch",
+        kind="Conv",
+        group="embedding",
+        m=pixels,
+        n=Dim(h),
+        k=Dim(window),
+        flops=pixels * (2.0 * window * h),
+        stored=float(window * h + h),
+        weights=Dim(window * h + h),
+        reads=dim(3 * image * image, "b"),
+        writes=pixels * h,
+        shard="n",
+        attributes=(
+            ("kernel", float(patch)),
+            ("stride", float(patch)),
+            ("groups", 1.0),
+            ("channels", 3.0),
+            ("height", float(image)),
+            ("width", float(image)),
+        ),
+    )
     rows = side * side + 1
     return [
         conv,
         move("class-token", "Concat", shape.tokens * h, group="embedding", inputs=("patch",), shard="none"),
-        elementwise("add-position", "Add", shape.tokens * h, group="embedding", inputs=("class-token",),
-                    stored=float((rows + 1) * h), shard="none"),
-    ]  # fmt: skip
+        elementwise(
+            "add-position",
+            "Add",
+            shape.tokens * h,
+            group="embedding",
+            inputs=("class-token",),
+            stored=float((rows + 1) * h),
+            shard="none",
+        ),
+    ]
 
 
 def _head(params: Params, shape: _Shape, source: str) -> list[Op]:

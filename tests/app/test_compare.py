@@ -88,9 +88,22 @@ def test_a_lost_baseline_and_a_ninth_scenario_are_said_in_the_same_sentence():
 
 @pytest.mark.parametrize(
     "token",
-    ["", "x", "10", "10~", "hello~there", "１0~1zA", "20~" + encode(DFX), "00~" + encode(DFX), "10~" + "A" * LIMIT,
-     "10~" + bomb(), "10~" + forged({"a": 1}), "10~~~~~~", "10~" + encode(DFX.model_copy(update={"system": "u280x"}))],
-)  # fmt: skip
+    [
+        "",
+        "x",
+        "10",
+        "10~",
+        "hello~there",
+        "１0~1zA",
+        "20~" + encode(DFX),
+        "00~" + encode(DFX),
+        "10~" + "A" * LIMIT,
+        "10~" + bomb(),
+        "10~" + forged({"a": 1}),
+        "10~~~~~~",
+        "10~" + encode(DFX.model_copy(update={"system": "u280x"})),
+    ],
+)
 def test_what_is_no_comparison_is_refused_in_one_sentence(token):
     with pytest.raises(ScenarioError) as refused:
         comparison.read(token)

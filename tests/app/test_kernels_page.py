@@ -77,9 +77,13 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
 
 def test_the_roofline_has_the_roofs_it_was_given():
     fig = kernel_charts.host_roofline(
-        1e11, "FP32 peak", [Level("L3", 2e10, False), Level("DRAM", 1e10, True)], 50.0,
-        [KernelPoint("measured", 8e10, "measured"), KernelPoint("predicted", 9e10, "predicted")], dark=False,
-    )  # fmt: skip
+        1e11,
+        "FP32 peak",
+        [Level("L3", 2e10, False), Level("DRAM", 1e10, True)],
+        50.0,
+        [KernelPoint("measured", 8e10, "measured"), KernelPoint("predicted", 9e10, "predicted")],
+        dark=False,
+    )
     roofs = [trace for trace in fig.data if trace.mode == "lines"]
     assert len(roofs) == 2
     for trace, bandwidth in zip(roofs, (1e10, 2e10), strict=True):

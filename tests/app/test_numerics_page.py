@@ -55,8 +55,9 @@ def test_networks_are_trained_only_when_asked_and_then_judged_in_both_precisions
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_errors_of_layers_are_drawn_as_given(dark):
-    fig = charts.layer_errors([Quality("a", 0.8, layers_db=(30.0, 40.0)),
-                                        Quality("b", 0.8, layers_db=(31.0, 42.0))], dark)  # fmt: skip
+    fig = charts.layer_errors(
+        [Quality("a", 0.8, layers_db=(30.0, 40.0)), Quality("b", 0.8, layers_db=(31.0, 42.0))], dark
+    )
     assert {t.name: list(t.x) for t in fig.data} == {"a": [30, 40], "b": [31, 42]}
     assert fig.layout.xaxis.range[1] > 42
 

@@ -19,8 +19,14 @@ APP = Path(__file__).parents[2] / "app"
 PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
 SYSTEMS = default_catalog().ids("systems")
 # one system a family of devices, by preset
-FAMILIES = {"cpu": "wide-deep-int8", "gpu": "v100-1.5b", "card": "node-dlrm", "npu": "brainwave-gru", "dfx": "dfx-1.5b",
-            "smartnic": "tonic-fc"}  # fmt: skip
+FAMILIES = {
+    "cpu": "wide-deep-int8",
+    "gpu": "v100-1.5b",
+    "card": "node-dlrm",
+    "npu": "brainwave-gru",
+    "dfx": "dfx-1.5b",
+    "smartnic": "tonic-fc",
+}
 _OBJECTIVES = ("latency_s", "throughput_per_s")
 pytestmark = pytest.mark.timeout(300)
 

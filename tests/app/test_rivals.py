@@ -101,10 +101,17 @@ def test_no_panel_that_is_filled_when_opened_has_a_name_that_changes():
 
 @pytest.mark.parametrize(
     "scenario",
-    [H100, MI300X.with_(batch=4, inputs=1024), PRESETS["wide-deep-int8"].scenario, PRESETS["dfx-1.5b"].scenario,
-     PRESETS["node-dlrm"].scenario, PRESETS["tonic-fc"].scenario, PRESETS["brainwave-gru"].scenario],
+    [
+        H100,
+        MI300X.with_(batch=4, inputs=1024),
+        PRESETS["wide-deep-int8"].scenario,
+        PRESETS["dfx-1.5b"].scenario,
+        PRESETS["node-dlrm"].scenario,
+        PRESETS["tonic-fc"].scenario,
+        PRESETS["brainwave-gru"].scenario,
+    ],
     ids=lambda s: f"{s.system}/{s.workload}",
-)  # fmt: skip
+)
 def test_a_rival_holds_the_same_request_in_the_same_format(session, scenario):
     session(scenario)
     asked = 0

@@ -242,7 +242,12 @@ def test_a_server_without_a_folder_to_write_in_still_answers(lacks):
     code += "print(evaluate(preset('wide-deep-int8').scenario).fits)\n"
     env = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "INFERSCAPE_CATALOG")}
     found = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=500, check=False,
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
         env=env | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert found.stdout == "True\n", found.stderr[-500:]

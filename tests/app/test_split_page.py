@@ -93,8 +93,11 @@ def test_measured_gains_are_drawn_beside_the_predicted(dark):
     ]
     dots = [trace for trace in charts.measured(runs, dark).data if trace.mode == "markers"]
     assert {(t.name, t.y[0]): t.x[0] for t in dots} == {
-        ("measured", 0): 2.0, ("predicted", 0): 1.5, ("measured", 1): 1.0, ("predicted", 1): 4.0,
-    }  # fmt: skip
+        ("measured", 0): 2.0,
+        ("predicted", 0): 1.5,
+        ("measured", 1): 1.0,
+        ("predicted", 1): 4.0,
+    }
     assert {t.marker.symbol for t in dots if t.name == "measured"} == {"circle"}
 
 

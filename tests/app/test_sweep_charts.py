@@ -27,22 +27,32 @@ FIGURES = {
     "pareto": lambda dark: sweep_charts.pareto(
         CLOUD, FRONT, [MarkedDesign(6e-3, 420.0, "selected"), MarkedDesign(14e-3, 72.0, "current")], LATENCY, RATE, dark
     ),
-    "pareto-one": lambda dark: sweep_charts.pareto([], FRONT[:1], [MarkedDesign(2e-3, 42.0, "selected")], RATE,
-    LATENCY, dark),
+    "pareto-one": lambda dark: sweep_charts.pareto(
+        [], FRONT[:1], [MarkedDesign(2e-3, 42.0, "selected")], RATE, LATENCY, dark
+    ),
     "parallel": lambda dark: sweep_charts.parallel(
-        [ParallelAxis("Latency (ms)", [1.0, 2.0]), ParallelAxis("Precision", [0, 1], ["FP16", "INT8"]),
-        ParallelAxis("W", [3.0, 3.0])],
+        [
+            ParallelAxis("Latency (ms)", [1.0, 2.0]),
+            ParallelAxis("Precision", [0, 1], ["FP16", "INT8"]),
+            ParallelAxis("W", [3.0, 3.0]),
+        ],
         1,
         dark,
     ),
     "heat": lambda dark: heat(
-        ["8", "16"], ["8", "16", "32"], [[1e-3, 2e-3], [None, 4e-3], [3e-3, 2e-3]], (0, 0), (1, 1), ("l", "d"),
-        LATENCY, dark,
+        ["8", "16"],
+        ["8", "16", "32"],
+        [[1e-3, 2e-3], [None, 4e-3], [3e-3, 2e-3]],
+        (0, 0),
+        (1, 1),
+        ("l", "d"),
+        LATENCY,
+        dark,
     ),
     "tornado": lambda dark: sweep_charts.tornado(
         [("HBM bandwidth", 0.4, -0.2), ("Clock", 0.1, -0.05)], 0.2, "latency", dark
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -134,8 +134,14 @@ def test_the_exported_front_reopens_to_its_numbers():
 def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
     report = cached.report(encode(GPU))
     metrics = objectives.metrics(report)
-    wide = PageSpace((*SMALL.axes, ("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 256)),
-                  ("devices.0.power.max", AxisRange("100 W", "400 W", 256))), SMALL.objectives)  # fmt: skip
+    wide = PageSpace(
+        (
+            *SMALL.axes,
+            ("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 256)),
+            ("devices.0.power.max", AxisRange("100 W", "400 W", 256)),
+        ),
+        SMALL.objectives,
+    )
     running = background.RunningSweep(report, wide, metrics, "key")
     began = time.monotonic()
     for share in running:

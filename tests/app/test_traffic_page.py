@@ -110,7 +110,7 @@ def test_overload_has_no_tail_but_a_sentence(gru):
         Load(encode(GRU), arrangement="pool", services=4),
         Load(encode(PRESETS["tonic-fc"].scenario), arrangement="packets", packet_share=0.1, places=64),
     ],
-)  # fmt: skip
+)
 def test_every_way_to_load_it_has_an_answer(load):
     sla = Sla(1.0 if load.stream else 0.1, time="ttft" if load.stream else "latency")
     found = loads.answer(load, sla)

@@ -76,8 +76,11 @@ def test_a_scenario_names_no_raw_id(id):
     offered = choices(scenario)
     for switch in offered.switches:
         turned = scenario.with_(switches={switch.name: not switch.default})
-        (said,) = [part for part in glossary.knobs(turned, scenario.with_(switches={switch.name: switch.default}))
-                   if part.endswith((" on", " off"))]  # fmt: skip
+        (said,) = [
+            part
+            for part in glossary.knobs(turned, scenario.with_(switches={switch.name: switch.default}))
+            if part.endswith((" on", " off"))
+        ]
         assert said.lower() == f"{switch.label} {'off' if switch.default else 'on'}".lower()
     for p in offered.params:
         try:

@@ -10,10 +10,17 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "MAP.md"
 PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
 WALK = (
-    "engine/scenario/scenario.py", "engine/evaluate.py", "engine/resolve/bind.py", "engine/cost/best_plan.py",
-    "engine/plan/schemes.py", "engine/cost/schedule.py", "engine/devices/gpu/family.py",
-    "engine/cost/power_and_price.py", "engine/cost/compose.py", "engine/cost/report.py",
-)  # fmt: skip
+    "engine/scenario/scenario.py",
+    "engine/evaluate.py",
+    "engine/resolve/bind.py",
+    "engine/cost/best_plan.py",
+    "engine/plan/schemes.py",
+    "engine/cost/schedule.py",
+    "engine/devices/gpu/family.py",
+    "engine/cost/power_and_price.py",
+    "engine/cost/compose.py",
+    "engine/cost/report.py",
+)
 """A scenario's token on its way to a report, for a scenario on a GPU: the files a reader opens, in order."""
 
 
@@ -56,10 +63,16 @@ def written() -> str:
     """The text of docs/MAP.md."""
     known = rooms()
     lines = [
-        "# Map", "", "Written by `python -m tests.architecture.map` from the imports; a test holds it true.",
-        "A room imports only rooms below it.", "", "## Rooms, highest first", "", "| room | what it is | imports |",
+        "# Map",
+        "",
+        "Written by `python -m tests.architecture.map` from the imports; a test holds it true.",
+        "A room imports only rooms below it.",
+        "",
+        "## Rooms, highest first",
+        "",
+        "| room | what it is | imports |",
         "|---|---|---|",
-    ]  # fmt: skip
+    ]
     for room in known:
         place = ROOT / room
         text = said(place if place.is_dir() else place.with_suffix(".py"))

@@ -60,7 +60,7 @@ def test_a_wheel_holds_every_file_and_answers_from_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w"]
     made = subprocess.run(
         [*command, str(tmp_path), str(tree)], capture_output=True, text=True, timeout=300, check=False
-    )  # fmt: skip
+    )
     assert made.returncode == 0, made.stderr[-600:]
     (wheel,) = tmp_path.glob("*.whl")
     held = {n for n in zipfile.ZipFile(wheel).namelist() if not n.startswith("inferscape-")}
@@ -69,9 +69,14 @@ def test_a_wheel_holds_every_file_and_answers_from_it(tmp_path: Path) -> None:
     assert held == ours
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     told = subprocess.run(
-        [sys.executable, "-m", "engine", "list", "presets"], cwd=tmp_path / "site", capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")}, timeout=300, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "engine", "list", "presets"],
+        cwd=tmp_path / "site",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")},
+        timeout=300,
+        check=False,
+    )
     assert "dfx-1.5b" in told.stdout, told.stderr[-600:]
 
 

@@ -64,8 +64,9 @@ def test_each_wall_has_been_seen_to_fall(path: str, source: str, word: str) -> N
 
 def test_import_contracts_hold() -> None:
     tool = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([tool], cwd=ROOT, capture_output=True, text=True, check=False,
-                          env=os.environ | {"PYTHONPATH": str(ROOT)})  # fmt: skip
+    done = subprocess.run(
+        [tool], cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
     assert done.returncode == 0, done.stdout[-2000:]
 
 

@@ -44,9 +44,14 @@ def _interleaved(calls: dict[str, Call], rounds: int = ROUNDS, clock: Callable[[
 
 def _row(name: str, value: float, unit: str, against: str, ratio: float, goal: float | None) -> dict:
     return {
-        "name": name, "value": float(value), "unit": unit, "against": against, "ratio": float(ratio),
-        "goal": "reported" if goal is None else f">= {goal}", "met": goal is None or bool(ratio >= goal),
-    }  # fmt: skip
+        "name": name,
+        "value": float(value),
+        "unit": unit,
+        "against": against,
+        "ratio": float(ratio),
+        "goal": "reported" if goal is None else f">= {goal}",
+        "met": goal is None or bool(ratio >= goal),
+    }
 
 
 def _model(stored: Any) -> tuple[DecoderWeights, np.ndarray, np.ndarray]:

@@ -32,8 +32,12 @@ def _stored(fmt: str, rows: int) -> np.ndarray:
 
     Pages of a guest may be its host's to bring back, which takes longer than any row; reading them all does it once.
     """
-    kind, width = {"fp32": (np.float32, WIDTH), "fp16": (np.uint16, WIDTH), "int8": (np.uint8, WIDTH + 8),
-                   "int4": (np.uint8, WIDTH // 2 + 4)}[fmt]  # fmt: skip
+    kind, width = {
+        "fp32": (np.float32, WIDTH),
+        "fp16": (np.uint16, WIDTH),
+        "int8": (np.uint8, WIDTH + 8),
+        "int4": (np.uint8, WIDTH // 2 + 4),
+    }[fmt]
     table = fresh((rows, width), kind)
     table[:] = 0x3C00 if fmt == "fp16" else 1
     took = [np.inf]
@@ -89,9 +93,12 @@ def _touch(stride: int, ahead: int = 48) -> Callable[[Any, Any], int]:
 
 
 def _bounded(
-    fmt: str, data: np.ndarray, ours: Callable[[np.ndarray], object], peer: Callable[[np.ndarray], object],
+    fmt: str,
+    data: np.ndarray,
+    ours: Callable[[np.ndarray], object],
+    peer: Callable[[np.ndarray], object],
     ids: list[np.ndarray],
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """Ours and the peer against reading the same number of random rows of the table and doing nothing with them.
 
     This is the bound of the moment: what a random row costs depends on the pages the system gave the table (in a guest
@@ -157,12 +164,17 @@ def _weighted_and_single() -> list[Row]:
     bags, rows = np.zeros((BAGS, WIDTH), np.float32), fresh((BAGS * LOOKUPS, WIDTH))
     bag = torch.nn.functional.embedding_bag
     cases: tuple[tuple[str, Callable[[np.ndarray], object], Callable[[np.ndarray], object]], ...] = (
-        ("weighted embedding bag fp32",
-         partial(embedding_bag, table, offsets=offsets, weights=weights, out=bags, threads=1),
-         lambda ids: bag(torch.from_numpy(ids), data, starts, mode="sum", per_sample_weights=factors)),
-        ("single lookups fp32", partial(embedding_lookup, table, out=rows, threads=1),
-         lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data)),
-    )  # fmt: skip
+        (
+            "weighted embedding bag fp32",
+            partial(embedding_bag, table, offsets=offsets, weights=weights, out=bags, threads=1),
+            lambda ids: bag(torch.from_numpy(ids), data, starts, mode="sum", per_sample_weights=factors),
+        ),
+        (
+            "single lookups fp32",
+            partial(embedding_lookup, table, out=rows, threads=1),
+            lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data),
+        ),
+    )
     found = []
     for name, ours, peer in cases:
         ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), ROUNDS)

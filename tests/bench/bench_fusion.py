@@ -20,9 +20,13 @@ def rows() -> list[dict[str, Any]]:
         ratio = run.gain / run.predicted
         found.append(
             {
-                "name": f"depth first: {run.title}", "value": run.gain, "unit": "x",
-                "against": f"predicted {run.predicted:.2f} x", "ratio": ratio, "goal": "gain > 1, 0.75 to 1.25",
+                "name": f"depth first: {run.title}",
+                "value": run.gain,
+                "unit": "x",
+                "against": f"predicted {run.predicted:.2f} x",
+                "ratio": ratio,
+                "goal": "gain > 1, 0.75 to 1.25",
                 "met": bool(run.gain > 1 and 0.75 <= ratio <= 1.25),
             }
-        )  # fmt: skip
+        )
     return found

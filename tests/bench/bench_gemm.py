@@ -192,9 +192,13 @@ def _dense(m: int, k: int, n: int) -> list[dict]:
     kind = "bf16" if HAS_BF16 else "f32"
     name = f"bf16 {shape}" + ("" if HAS_BF16 else ", widened")
     return rows + _against(
-        name, operations, lambda: gemm_bf16(bits, narrow, out=f32, threads=1),
-        _torch_calls(bits, rounded_bits(w, "bf16")), kind, (0.9, 1.0),
-    )  # fmt: skip
+        name,
+        operations,
+        lambda: gemm_bf16(bits, narrow, out=f32, threads=1),
+        _torch_calls(bits, rounded_bits(w, "bf16")),
+        kind,
+        (0.9, 1.0),
+    )
 
 
 def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[dict]:

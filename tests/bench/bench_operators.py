@@ -103,11 +103,24 @@ def _conv_chain(channels: int, size: tuple[int, ...], window: int, groups: int, 
 def conv_rows() -> list[Row]:
     """3x3, 1x1, grouped, depthwise and 3-D convolutions at the sizes of the usual networks."""
     shapes = [
-        (64, (56, 56), 3, 1), (128, (28, 28), 3, 1), (256, (14, 14), 3, 1), (512, (7, 7), 3, 1), (256, (14, 14), 1, 1),
-        (256, (14, 14), 3, 8), (32, (112, 112), 3, 32), (64, (56, 56), 3, 64), (256, (28, 28), 3, 256),
-        (512, (14, 14), 3, 512), (960, (7, 7), 3, 960), (32, (8, 28, 28), 3, 1), (128, (56, 56), 3, 32),
-        (256, (28, 28), 3, 32), (512, (14, 14), 3, 32), (1024, (7, 7), 3, 32), (64, (8, 28, 28), 3, 64),
-    ]  # fmt: skip
+        (64, (56, 56), 3, 1),
+        (128, (28, 28), 3, 1),
+        (256, (14, 14), 3, 1),
+        (512, (7, 7), 3, 1),
+        (256, (14, 14), 1, 1),
+        (256, (14, 14), 3, 8),
+        (32, (112, 112), 3, 32),
+        (64, (56, 56), 3, 64),
+        (256, (28, 28), 3, 256),
+        (512, (14, 14), 3, 512),
+        (960, (7, 7), 3, 960),
+        (32, (8, 28, 28), 3, 1),
+        (128, (56, 56), 3, 32),
+        (256, (28, 28), 3, 32),
+        (512, (14, 14), 3, 32),
+        (1024, (7, 7), 3, 32),
+        (64, (8, 28, 28), 3, 64),
+    ]
     return [_conv_chain(*shape) for shape in shapes]
 
 
@@ -118,8 +131,14 @@ def _int8_chain(channels: int, side: int, window: int, depth: int = 4) -> Row:
     w = rng.integers(-127, 128, (channels, channels, window, window)).astype(np.int8)
     x = rng.integers(0, 256, (1, side, side, channels)).astype(np.uint8)
     step_y = np.float32(60.0 * np.sqrt(channels * window**2))
-    constants = {"w": w, "s": np.array(1, np.float32), "zx": np.array(0, np.uint8), "zw": np.array(0, np.int8),
-                 "sy": np.array(step_y), "b": np.zeros(channels, np.int32)}  # fmt: skip
+    constants = {
+        "w": w,
+        "s": np.array(1, np.float32),
+        "zx": np.array(0, np.uint8),
+        "zw": np.array(0, np.int8),
+        "sy": np.array(step_y),
+        "b": np.zeros(channels, np.int32),
+    }
     nodes = [
         helper.make_node(
             "QLinearConv", [f"x{i}", "s", "zx", "w", "s", "zw", "sy", "zx", "b"], [f"x{i + 1}"], pads=[edge] * 4
@@ -193,22 +212,50 @@ def small_rows() -> list[Row]:
     codes = np.empty(text.shape, np.int8)
     scale, zero = np.float32(0.03), np.int8(0)
     cases = [
-        ("max pool 3x3 / 2, 64 x 56x56", image, lambda: max_pool(image, 3, stride=2, padding=1, out=pooled, threads=1),
-         _one_op("MaxPool", {"x": first}, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)),
-        ("global average pool, 64 x 56x56", image, lambda: global_average_pool(image, threads=1),
-         _one_op("GlobalAveragePool", {"x": first})),
+        (
+            "max pool 3x3 / 2, 64 x 56x56",
+            image,
+            lambda: max_pool(image, 3, stride=2, padding=1, out=pooled, threads=1),
+            _one_op("MaxPool", {"x": first}, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        ),
+        (
+            "global average pool, 64 x 56x56",
+            image,
+            lambda: global_average_pool(image, threads=1),
+            _one_op("GlobalAveragePool", {"x": first}),
+        ),
         ("softmax, 384 x 1024", text, lambda: softmax(text, out=out, threads=1), _one_op("Softmax", {"x": text})),
-        ("layer norm, 384 x 1024", text, lambda: layer_norm(text, gain, shift, out=out, threads=1),
-         _one_op("LayerNormalization", {"x": text, "g": gain, "b": shift})),
-        ("GELU (erf), 384 x 1024", text, lambda: activate(text, "gelu", out=out, threads=1),
-         _one_op("Gelu", {"x": text})),
-        ("GELU (tanh), 384 x 1024", text, lambda: activate(text, "gelu_tanh", out=out, threads=1),
-         _one_op("Gelu", {"x": text}, approximate="tanh")),
-        ("GELU (2048-entry table), 384 x 1024", text, lambda: activate(text, "gelu_table", out=out, threads=1),
-         _one_op("Gelu", {"x": text}, approximate="tanh")),
-        ("quantise int8, 384 x 1024", text, lambda: quantise(text, scale, 0, out=codes, threads=1),
-         _one_op("QuantizeLinear", {"x": text, "s": np.array(scale), "z": np.array(zero)}, TensorProto.INT8)),
-    ]  # fmt: skip
+        (
+            "layer norm, 384 x 1024",
+            text,
+            lambda: layer_norm(text, gain, shift, out=out, threads=1),
+            _one_op("LayerNormalization", {"x": text, "g": gain, "b": shift}),
+        ),
+        (
+            "GELU (erf), 384 x 1024",
+            text,
+            lambda: activate(text, "gelu", out=out, threads=1),
+            _one_op("Gelu", {"x": text}),
+        ),
+        (
+            "GELU (tanh), 384 x 1024",
+            text,
+            lambda: activate(text, "gelu_tanh", out=out, threads=1),
+            _one_op("Gelu", {"x": text}, approximate="tanh"),
+        ),
+        (
+            "GELU (2048-entry table), 384 x 1024",
+            text,
+            lambda: activate(text, "gelu_table", out=out, threads=1),
+            _one_op("Gelu", {"x": text}, approximate="tanh"),
+        ),
+        (
+            "quantise int8, 384 x 1024",
+            text,
+            lambda: quantise(text, scale, 0, out=codes, threads=1),
+            _one_op("QuantizeLinear", {"x": text, "s": np.array(scale), "z": np.array(zero)}, TensorProto.INT8),
+        ),
+    ]
     cases += _selections(text, rng)
     for name, data, ours, theirs in cases:
         ratio, spent = interleaved(ours, theirs)
@@ -223,13 +270,21 @@ def _selections(text: np.ndarray, rng: np.random.Generator) -> list[tuple]:
     feeds = {"b": boxes, "s": scores, "m": np.array([100]), "o": np.array([0.7], np.float32)}
     kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
     suppress = session([helper.make_node("NonMaxSuppression", list(feeds), ["y"])], kinds, {"y": TensorProto.INT64})
-    most = session([helper.make_node("TopK", ["x", "k"], ["y", "i"])], {"x": TensorProto.FLOAT},
-                   {"y": TensorProto.FLOAT, "i": TensorProto.INT64}, {"k": np.array([8])})  # fmt: skip
+    most = session(
+        [helper.make_node("TopK", ["x", "k"], ["y", "i"])],
+        {"x": TensorProto.FLOAT},
+        {"y": TensorProto.FLOAT, "i": TensorProto.INT64},
+        {"k": np.array([8])},
+    )
     return [
         ("8 largest of 1024, 384 rows", text, lambda: top_k(text, 8, threads=1), lambda: most.run(None, {"x": text})),
-        ("NonMaxSuppression, 100 of 3000 boxes", scores,
-         lambda: non_max_suppression(boxes, scores, 100, overlap=0.7, threads=1), lambda: suppress.run(None, feeds)),
-    ]  # fmt: skip
+        (
+            "NonMaxSuppression, 100 of 3000 boxes",
+            scores,
+            lambda: non_max_suppression(boxes, scores, 100, overlap=0.7, threads=1),
+            lambda: suppress.run(None, feeds),
+        ),
+    ]
 
 
 def fused_rows() -> list[Row]:
@@ -241,13 +296,19 @@ def fused_rows() -> list[Row]:
     packed = pack_conv(rng.normal(size=(64, 3, 3, 3)).astype(np.float32), padding=1)
     found = []
     for name, data, deep, wide in (
-        ("affine, ReLU, max pool 2x2, 64 x 224x224", image,
-         lambda: fused.affine_relu_pool_depth_first(image, gain, shift, 2, 2, threads=1),
-         lambda: fused.affine_relu_pool_breadth_first(image, gain, shift, 2, 2, threads=1)),
-        ("conv 3x3, ReLU, max pool 2x2, 3 to 64 x 224x224", small,
-         lambda: fused.conv_relu_pool_depth_first(small, packed, 2, 2, threads=1),
-         lambda: fused.conv_relu_pool_breadth_first(small, packed, 2, 2, threads=1)),
-    ):  # fmt: skip
+        (
+            "affine, ReLU, max pool 2x2, 64 x 224x224",
+            image,
+            lambda: fused.affine_relu_pool_depth_first(image, gain, shift, 2, 2, threads=1),
+            lambda: fused.affine_relu_pool_breadth_first(image, gain, shift, 2, 2, threads=1),
+        ),
+        (
+            "conv 3x3, ReLU, max pool 2x2, 3 to 64 x 224x224",
+            small,
+            lambda: fused.conv_relu_pool_depth_first(small, packed, 2, 2, threads=1),
+            lambda: fused.conv_relu_pool_breadth_first(small, packed, 2, 2, threads=1),
+        ),
+    ):
         ratio, spent = interleaved(deep, wide)
         found.append(row(f"depth first: {name}", data.size / spent, "element/s", "breadth first", ratio))
     return found

@@ -26,7 +26,8 @@ COSTLY = {
     "a Xeon": {
         "scenario": {"system": "xeon-8280l", "workload": "wide-deep-criteo"},
         "axes": {
-            "batch": [64, 512], "streams": [1, 4],
+            "batch": [64, 512],
+            "streams": [1, 4],
             "devices.0.cpu.clock": {"from": 2e9, "to": 4e9, "steps": 32},
             "devices.0.memory.dram.bandwidth": {"from": 1e11, "to": 4e11, "steps": 32},
         },
@@ -38,13 +39,17 @@ COSTLY = {
             "devices.0.card.clock.max": {"from": 2e8, "to": 8e8, "steps": 32},
         },
     },
-}  # fmt: skip
+}
 TABLES = {
     "a DFX ring": {
         "scenario": {"system": "dfx-u280", "workload": "gpt2-345m"},
         "axes": {
-            "devices": [1, 4], "batch": [1, 2, 4, 8], "inputs": [16, 32, 64, 128], "outputs": [16, 64, 128, 256],
-            "devices.0.dfx.l": [8, 16, 32], "devices.0.dfx.cores": [1, 2],
+            "devices": [1, 4],
+            "batch": [1, 2, 4, 8],
+            "inputs": [16, 32, 64, 128],
+            "outputs": [16, 64, 128, 256],
+            "devices.0.dfx.l": [8, 16, 32],
+            "devices.0.dfx.cores": [1, 2],
             "devices.0.memory.hbm.bandwidth": {"from": 1e11, "to": 9e11, "steps": 20},
             "devices.0.dfx.clock": {"from": 1e8, "to": 4e8, "steps": 8},
         },
@@ -52,8 +57,12 @@ TABLES = {
     "a Brainwave": {
         "scenario": {"system": "brainwave-s10-isca18", "workload": "deepbench-gru-512"},
         "axes": {
-            "params.hidden": [512, 1024, 2048], "devices": [1, 2, 4], "batch": [1, 2, 4, 8], "inputs": [25, 50, 100],
-            "devices.0.npu.lanes": [10, 20, 30, 40, 50], "devices.0.npu.tiles": [3, 6, 9, 12, 16],
+            "params.hidden": [512, 1024, 2048],
+            "devices": [1, 2, 4],
+            "batch": [1, 2, 4, 8],
+            "inputs": [25, 50, 100],
+            "devices.0.npu.lanes": [10, 20, 30, 40, 50],
+            "devices.0.npu.tiles": [3, 6, 9, 12, 16],
             "devices.0.npu.native_dim": [100, 200, 300, 400],
             "devices.0.npu.clock": {"from": 1e8, "to": 4e8, "steps": 40},
         },
@@ -61,30 +70,34 @@ TABLES = {
     "a SmartNIC": {
         "scenario": {"system": "agilio-cx", "workload": "binary-mlp-mnist"},
         "axes": {
-            "batch": [1, 2, 4, 8, 16], "devices.0.smartnic.engines": [20, 30, 40, 50, 60, 90],
-            "devices.0.smartnic.executors": [60, 120, 180, 240, 300, 480], "model.burst_words": [8, 16, 32],
+            "batch": [1, 2, 4, 8, 16],
+            "devices.0.smartnic.engines": [20, 30, 40, 50, 60, 90],
+            "devices.0.smartnic.executors": [60, 120, 180, 240, 300, 480],
+            "model.burst_words": [8, 16, 32],
             "devices.0.smartnic.clock": {"from": 4e8, "to": 1.2e9, "steps": 20},
             "model.word_cycles": {"from": 20, "to": 60, "steps": 20},
         },
     },
-}  # fmt: skip
+}
 LAUNCH = "devices.0.gpu.kernel_launch"
 
 
 def space(bandwidths: int, peaks: int, launches: int) -> Space:
     """A network of 36 operators on one, two or four GPUs; every rate varies, so that no operator is tabulated."""
-    return space_of({
-        "scenario": {"system": "v100-appliance", "workload": "vgg16"},
-        "axes": {
-            "devices": [1, 2, 4],
-            "scheme": ["tensor"],
-            "batch": [1, 4, 16, 64],
-            "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": bandwidths, "scale": "log"},
-            "devices.0.peak.fp16": {"from": 5e13, "to": 1e15, "steps": peaks, "scale": "log"},
-            LAUNCH: {"from": 1e-6, "to": 1e-5, "steps": launches},
-        },
-        "objectives": ["latency_s:min", "throughput_per_w:max", "usd_per_million:min"],
-    })  # fmt: skip
+    return space_of(
+        {
+            "scenario": {"system": "v100-appliance", "workload": "vgg16"},
+            "axes": {
+                "devices": [1, 2, 4],
+                "scheme": ["tensor"],
+                "batch": [1, 4, 16, 64],
+                "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": bandwidths, "scale": "log"},
+                "devices.0.peak.fp16": {"from": 5e13, "to": 1e15, "steps": peaks, "scale": "log"},
+                LAUNCH: {"from": 1e-6, "to": 1e-5, "steps": launches},
+            },
+            "objectives": ["latency_s:min", "throughput_per_w:max", "usd_per_million:min"],
+        }
+    )
 
 
 def best(work: Callable[[], object], turns: int = 7) -> float:
@@ -160,8 +173,7 @@ def by_peeling(values: np.ndarray) -> np.ndarray:
 
 
 def row(name: str, value: float, unit: str, against: str, ratio: float, goal: str, met: bool) -> dict:
-    return {"name": name, "value": value, "unit": unit, "against": against, "ratio": ratio, "goal": goal,
-            "met": met}  # fmt: skip
+    return {"name": name, "value": value, "unit": unit, "against": against, "ratio": ratio, "goal": goal, "met": met}
 
 
 def costly(given: dict) -> tuple[float, float]:
@@ -179,8 +191,9 @@ def whole_of(name: str, given: dict) -> dict:
     grid = space_of(given)
     rate = grid.size / best(lambda: sweep(given), 2)
     ratio = rate * best(lambda: evaluate(grid.scenario(0)), 5)
-    return row(f"whole sweep of {grid.size} designs of {name}", rate, "designs/s", "evaluate, one by one", ratio, "",
-               True)  # fmt: skip
+    return row(
+        f"whole sweep of {grid.size} designs of {name}", rate, "designs/s", "evaluate, one by one", ratio, "", True
+    )
 
 
 _STREAM = """
@@ -258,22 +271,71 @@ def rows() -> list[dict]:
     against = f"mean of one on either core; bare loops gain {median(bare):.2f}"
     peer = f"fastest peer, {FASTEST_PEER_PER_S:,.0f}/s"
     return [
-        row(f"sweep, {ops} operators live, one thread", one, "designs/s", "10 M designs/s", one / 1e7, ">= 1",
-            one >= 1e7),
+        row(
+            f"sweep, {ops} operators live, one thread",
+            one,
+            "designs/s",
+            "10 M designs/s",
+            one / 1e7,
+            ">= 1",
+            one >= 1e7,
+        ),
         row("the same, operators priced", one * ops, "op/s", "400 M op/s", one * ops / 4e8, ">= 1", one * ops >= 4e8),
-        row("sweep, one thread", one, "designs/s", peer, one / FASTEST_PEER_PER_S, ">= 100",
-             one >= 100 * FASTEST_PEER_PER_S),
+        row(
+            "sweep, one thread",
+            one,
+            "designs/s",
+            peer,
+            one / FASTEST_PEER_PER_S,
+            ">= 100",
+            one >= 100 * FASTEST_PEER_PER_S,
+        ),
         row("sweep, one thread", one, "designs/s", "evaluate, one by one", one / single, "", True),
         row("sweep, two threads", two, "designs/s", against, gained, ">= 1.8", gained >= 1.8),
-        row(f"whole sweep of {large.size:.3g} designs, two threads", whole_gain, "x",
-            against, whole_gain, ">= 1.8", whole_gain >= 1.8),
-        row("the same, CPU time of a piece beside another", shared, "x", "alone on the same core", shared, "<= 1.1",
-            shared <= 1.1),
+        row(
+            f"whole sweep of {large.size:.3g} designs, two threads",
+            whole_gain,
+            "x",
+            against,
+            whole_gain,
+            ">= 1.8",
+            whole_gain >= 1.8,
+        ),
+        row(
+            "the same, CPU time of a piece beside another",
+            shared,
+            "x",
+            "alone on the same core",
+            shared,
+            "<= 1.1",
+            shared <= 1.1,
+        ),
         *others,
-        row("front of 10^6 swept designs, 3 objectives", whole, "s", f"numpy filter, equal: {equal}", peeled / whole,
-            "<= 15 ms", whole <= 0.015 and equal),
-        row("sweep of 1.08 M designs from a dict to its front", million, "s", "budget of 3 s", million / 3, "<= 1",
-            million <= 3),
-        row(f"memory of {size:.3g} designs above that of a few, in {seconds:.0f} s", grown, "B", "1 GB", grown / 1e9,
-            "< 1", grown < 1e9),
-    ]  # fmt: skip
+        row(
+            "front of 10^6 swept designs, 3 objectives",
+            whole,
+            "s",
+            f"numpy filter, equal: {equal}",
+            peeled / whole,
+            "<= 15 ms",
+            whole <= 0.015 and equal,
+        ),
+        row(
+            "sweep of 1.08 M designs from a dict to its front",
+            million,
+            "s",
+            "budget of 3 s",
+            million / 3,
+            "<= 1",
+            million <= 3,
+        ),
+        row(
+            f"memory of {size:.3g} designs above that of a few, in {seconds:.0f} s",
+            grown,
+            "B",
+            "1 GB",
+            grown / 1e9,
+            "< 1",
+            grown < 1e9,
+        ),
+    ]

@@ -72,8 +72,9 @@ def rows() -> list[Row]:
         found.append(_row(f"{what}: log loss", loss, "nat", "FP32", loss / before, "reported", None))
     same = all(
         np.array_equal(s(raw.ids[:999], held.numbers[:999], threads=1), s(raw.ids[:999], held.numbers[:999], threads=t))
-        for s in (fp32, int8, refined) for t in (2, 3, 7)
-    )  # fmt: skip
+        for s in (fp32, int8, refined)
+        for t in (2, 3, 7)
+    )
     found.append(
         _row("Wide & Deep: bits equal on 1, 2, 3, 7 threads", float(same), "", "1 thread", float(same), "1", same)
     )
@@ -93,16 +94,28 @@ def rows() -> list[Row]:
         gain = float(np.median(took["fp32"] / took["int8"]))
         vnni = isa() == "avx512vnni"
         found.append(
-            _least(f"Wide & Deep batch {batch}: INT8 over FP32", batch / median(took["int8"]), "sample/s", "our FP32",
-                   gain, 3.5 if vnni and batch >= 512 else None)
-        )  # fmt: skip
+            _least(
+                f"Wide & Deep batch {batch}: INT8 over FP32",
+                batch / median(took["int8"]),
+                "sample/s",
+                "our FP32",
+                gain,
+                3.5 if vnni and batch >= 512 else None,
+            )
+        )
         for precision in ("fp32", "int8"):
             rivals = [name for name in took if name.endswith(f" {precision}")]
             best = min(rivals, key=lambda name: median(took[name]))
             ratio = float(np.median(took[best] / took[precision]))
             rate = batch / median(took[precision])
             found.append(
-                _least(f"Wide & Deep {precision.upper()} batch {batch}", rate, "sample/s", best, ratio,
-                       0.9 if batch >= 64 else None)
-            )  # fmt: skip
+                _least(
+                    f"Wide & Deep {precision.upper()} batch {batch}",
+                    rate,
+                    "sample/s",
+                    best,
+                    ratio,
+                    0.9 if batch >= 64 else None,
+                )
+            )
     return found

@@ -45,9 +45,12 @@ def served(port: int, options: tuple[str, ...] = (), **env: str) -> Iterator[psu
     """The app's process, served on ``port`` of this host."""
     command = [sys.executable, "-m", "streamlit", "run", "app/serve.py", "--server.port", str(port), *options]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         deadline = time.monotonic() + _START_S
         while True:
@@ -89,9 +92,11 @@ class Reader:
             assert isinstance(data, bytes)
             said.ParseFromString(data)
             kind = said.WhichOneof("type")
-            assert kind != "delta" or said.delta.WhichOneof("type") != "new_element" or (
-                said.delta.new_element.WhichOneof("type") != "exception"
-            ), said  # fmt: skip
+            assert (
+                kind != "delta"
+                or said.delta.WhichOneof("type") != "new_element"
+                or (said.delta.new_element.WhichOneof("type") != "exception")
+            ), said
             if kind == "script_finished":
                 assert said.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
                 return time.perf_counter() - began
@@ -143,9 +148,9 @@ def main() -> None:
         for sessions in asked.sessions:
             most, seconds = (asked.reruns, 1e9) if asked.reruns else (10**9, asked.seconds)
             began, busy = time.monotonic(), sum(process.cpu_times()[:2])
-            waits = sorted(asyncio.run(
-                load(asked.port, sessions, asked.think, seconds, most, process, asked.reruns / 10)
-            ))  # fmt: skip
+            waits = sorted(
+                asyncio.run(load(asked.port, sessions, asked.think, seconds, most, process, asked.reruns / 10))
+            )
             spent = time.monotonic() - began
             busy = sum(process.cpu_times()[:2]) - busy
             if not waits:
@@ -154,8 +159,9 @@ def main() -> None:
             print(
                 f"{sessions:>4} sessions: median {statistics.median(waits):.2f} s, "
                 f"p95 {waits[int(0.95 * (len(waits) - 1))]:.2f} s, {len(waits):,} reruns, {len(waits) / spent:.1f}/s, "
-                f"{1e3 * busy / len(waits):.0f} ms of CPU each, {process.memory_info().rss / 1e6:.0f} MB", flush=True,
-            )  # fmt: skip
+                f"{1e3 * busy / len(waits):.0f} ms of CPU each, {process.memory_info().rss / 1e6:.0f} MB",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -29,9 +29,12 @@ def flat_rows(rows: Prepared, model: WideDeep) -> np.ndarray:
 def _graph(model: WideDeep) -> onnx.ModelProto:
     width = model.tables.shape[2]
     constants = {
-        "tables": model.tables.reshape(-1, width), "wide": model.wide.reshape(-1, 1),
-        "wide_numeric": model.wide_numeric[:, None], "flat": np.array([-1, FIELDS * width]), "axis": np.array([1]),
-    }  # fmt: skip
+        "tables": model.tables.reshape(-1, width),
+        "wide": model.wide.reshape(-1, 1),
+        "wide_numeric": model.wide_numeric[:, None],
+        "flat": np.array([-1, FIELDS * width]),
+        "axis": np.array([1]),
+    }
     nodes = [
         helper.make_node("Gather", ["tables", "ids"], ["rows"]),
         helper.make_node("Reshape", ["rows", "flat"], ["embedded"]),
@@ -56,9 +59,12 @@ def _graph(model: WideDeep) -> onnx.ModelProto:
         helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", NUMERIC]),
     ]
     graph = helper.make_graph(
-        nodes, "wide-deep", inputs, [helper.make_tensor_value_info("p", TensorProto.FLOAT, ["n", 1])],
+        nodes,
+        "wide-deep",
+        inputs,
+        [helper.make_tensor_value_info("p", TensorProto.FLOAT, ["n", 1])],
         [numpy_helper.from_array(np.ascontiguousarray(v), k) for k, v in constants.items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
@@ -90,10 +96,14 @@ def ort_int8(model: WideDeep, rows: Prepared, threads: int = 1) -> Predict:
         source, target = Path(folder) / "fp32.onnx", Path(folder) / "int8.onnx"
         onnx.save(_graph(model), source)
         quantization.quantize_static(
-            str(source), str(target), _Reader(flat_rows(rows, model), rows.numbers),
-            quant_format=quantization.QuantFormat.QDQ, op_types_to_quantize=["Gemm", "Relu"],
-            activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
-        )  # fmt: skip
+            str(source),
+            str(target),
+            _Reader(flat_rows(rows, model), rows.numbers),
+            quant_format=quantization.QuantFormat.QDQ,
+            op_types_to_quantize=["Gemm", "Relu"],
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
         return _runs(target.read_bytes(), threads)
 
 
@@ -143,9 +153,20 @@ def torch_peers(model: WideDeep, rows: Prepared, batch: int, threads: int = 1) -
         for i, (w, b) in enumerate(zip(low, biases, strict=True)):
             last = i == len(low) - 1
             x = ops.onednn.qlinear_pointwise(
-                x, scales[i], zero if i == 0 else 0, w, units[i], none, b, 1.0 if last else scales[i + 1], 0,
-                torch.float32 if last else torch.uint8, "none" if last else "relu", [], "",
-            )  # fmt: skip
+                x,
+                scales[i],
+                zero if i == 0 else 0,
+                w,
+                units[i],
+                none,
+                b,
+                1.0 if last else scales[i + 1],
+                0,
+                torch.float32 if last else torch.uint8,
+                "none" if last else "relu",
+                [],
+                "",
+            )
         return ends(x, picked, given)
 
     return {"torch fp32": fp32, "torch int8": int8}

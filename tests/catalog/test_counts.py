@@ -63,10 +63,14 @@ def run_decoder(prompt: int, generated: int) -> Counter:
     tally: Counter = Counter()
     table = weights(VOCAB, HIDDEN)
     layers = [
-        {"qkv": weights(HIDDEN, (HEADS + 2 * KV) * HEAD), "out": weights(HIDDEN, HIDDEN),
-         "fc1": weights(HIDDEN, FFN), "fc2": weights(FFN, HIDDEN)}
+        {
+            "qkv": weights(HIDDEN, (HEADS + 2 * KV) * HEAD),
+            "out": weights(HIDDEN, HIDDEN),
+            "fc1": weights(HIDDEN, FFN),
+            "fc2": weights(FFN, HIDDEN),
+        }
         for _ in range(LAYERS)
-    ]  # fmt: skip
+    ]
     cache: list[tuple[list, list]] = [([], []) for _ in range(LAYERS)]
     tokens = [int(t) for t in RNG.integers(0, VOCAB, prompt)]
     done = 0
@@ -103,9 +107,16 @@ def run_decoder(prompt: int, generated: int) -> Counter:
 def test_decoder_counts(prompt, generated):
     graph = build(
         "transformer-decoder",
-        {"hidden": HIDDEN, "heads": HEADS, "kv_heads": KV, "layers": LAYERS, "ffn": FFN, "vocab": VOCAB,
-         "position": "rotary"},
-    )  # fmt: skip
+        {
+            "hidden": HIDDEN,
+            "heads": HEADS,
+            "kv_heads": KV,
+            "layers": LAYERS,
+            "ffn": FFN,
+            "vocab": VOCAB,
+            "position": "rotary",
+        },
+    )
     tally = run_decoder(prompt, generated)
     for name, macs in macs_of(graph, prompt, generated).items():
         assert macs == pytest.approx(tally[name], rel=1e-12), name

@@ -87,11 +87,17 @@ def test_alexnet_layer_by_layer(layer, elements, own, biases, macs):
 @pytest.mark.parametrize(
     ("id", "printed", "digit"),
     [
-        ("resnet50", 4.11e9, 0.01e9), ("resnet152", 11.56e9, 0.01e9), ("resnext101-32x4d", 8.01e9, 0.01e9),
-        ("densenet161", 7.79e9, 0.01e9), ("mobilenet-v1", 0.58e9, 0.01e9), ("mobilenet-v2", 0.31e9, 0.01e9),
-        ("efficientnet-b0", 0.40e9, 0.01e9), ("regnety-32gf", 32.34e9, 0.01e9), ("regnety-128gf", 127.66e9, 0.01e9),
+        ("resnet50", 4.11e9, 0.01e9),
+        ("resnet152", 11.56e9, 0.01e9),
+        ("resnext101-32x4d", 8.01e9, 0.01e9),
+        ("densenet161", 7.79e9, 0.01e9),
+        ("mobilenet-v1", 0.58e9, 0.01e9),
+        ("mobilenet-v2", 0.31e9, 0.01e9),
+        ("efficientnet-b0", 0.40e9, 0.01e9),
+        ("regnety-32gf", 32.34e9, 0.01e9),
+        ("regnety-128gf", 127.66e9, 0.01e9),
     ],
-)  # fmt: skip
+)
 def test_public_counter_is_explained_to_its_last_digit(id, printed, digit):
     """The public figures count two more operations per element that a batch normalisation scales and shifts."""
     ops = ops_of(ZOO.graph(id)).values()

@@ -233,9 +233,12 @@ def test_link(id):
 
 def test_pcie_rates_follow_from_the_lanes():
     for id, gigatransfers, lanes in (
-        ("pcie-gen3-x4", 8, 4), ("pcie-gen3-x8", 8, 8), ("pcie-gen3-x16", 8, 16), ("pcie-gen4-x16", 16, 16),
+        ("pcie-gen3-x4", 8, 4),
+        ("pcie-gen3-x8", 8, 8),
+        ("pcie-gen3-x16", 8, 16),
+        ("pcie-gen4-x16", 16, 16),
         ("pcie-gen5-x16", 32, 16),
-    ):  # fmt: skip
+    ):
         assert CATALOG.link(id).bandwidth.si == pytest.approx(gigatransfers * 1e9 * lanes / 8 * 128 / 130, rel=2e-3)
 
 

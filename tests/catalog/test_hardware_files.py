@@ -67,7 +67,7 @@ def put(path: str, value):
         (put("peak", None), "peak"),
         (lambda data: data.pop("memory"), "memory: is required"),
     ],
-)  # fmt: skip
+)
 def test_one_clear_sentence(tmp_path, edit, said):
     catalog = copied_template(tmp_path, edit)
     with pytest.raises(SpecError) as caught:

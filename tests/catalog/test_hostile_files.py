@@ -22,9 +22,13 @@ from tests.catalog.onnx_files import FLOAT, conv, f32, model, node
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ("devices", "systems", "links", "nics")
 SYSTEM = {
-    "schema_version": 1, "id": "mine", "name": "Mine", "summary": "My own.", "topology": "single",
+    "schema_version": 1,
+    "id": "mine",
+    "name": "Mine",
+    "summary": "My own.",
+    "topology": "single",
     "devices": [{"device": "t4", "count": 1}],
-}  # fmt: skip
+}
 
 
 def put(root: Path, section: str, id: str, data: object) -> None:
@@ -44,13 +48,19 @@ def test_a_pipe_is_no_file(tmp_path: Path, section: str) -> None:
     assert done.stderr.startswith("x.yaml: not a file (left out of the")
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ({"devices": [{"device": "t5", "count": 1}]}, "devices.0.device is 't5', which is not in the catalog; nearest: t4"),
-    ({"host": {"device": "nope", "count": 1}}, "host.device is 'nope', which is not in the catalog"),
-    ({"links": [{"link": "nope", "role": "host"}]}, "links.0.link is 'nope'"),
-    ({"nic": "nope"}, "nic is 'nope'"),
-    ({"rival": "nope-9"}, "rival is 'nope-9'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"devices": [{"device": "t5", "count": 1}]},
+            "devices.0.device is 't5', which is not in the catalog; nearest: t4",
+        ),
+        ({"host": {"device": "nope", "count": 1}}, "host.device is 'nope', which is not in the catalog"),
+        ({"links": [{"link": "nope", "role": "host"}]}, "links.0.link is 'nope'"),
+        ({"nic": "nope"}, "nic is 'nope'"),
+        ({"rival": "nope-9"}, "rival is 'nope-9'"),
+    ],
+)
 def test_a_system_of_missing_parts_is_left_out(tmp_path: Path, change: dict, said: str) -> None:
     """A missing device ended three pages for everybody, a missing host was listed, a missing NIC passed in silence."""
     put(tmp_path, "systems", "mine", SYSTEM | change)
@@ -70,8 +80,9 @@ def test_what_names_something_left_out_goes_with_it(tmp_path: Path) -> None:
     assert catalog.ids("systems") == Catalog().ids("systems")
     assert catalog.ids("devices") == Catalog().ids("devices")
     assert [problem.split(" is ")[0] for problem in catalog.problems] == [
-        f"{device['id']}.yaml: host_link", "mine.yaml: devices.0.device"
-    ]  # fmt: skip
+        f"{device['id']}.yaml: host_link",
+        "mine.yaml: devices.0.device",
+    ]
 
 
 LONG = {

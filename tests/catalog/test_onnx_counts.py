@@ -18,16 +18,24 @@ def ops_of(data: bytes, **options):
     return {op.name: op for op in read_onnx(data, **options).phases[0].ops}
 
 
-@pytest.mark.parametrize("marks", [
-    {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, {"dilations": [2, 2], "pads": [2, 2, 2, 2]}, {"strides": [2, 1]},
-    {"auto_pad": "VALID"}, {"pads": [0, 1, 2, 3]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"dilations": [2, 2], "pads": [2, 2, 2, 2]},
+        {"strides": [2, 1]},
+        {"auto_pad": "VALID"},
+        {"pads": [0, 1, 2, 3]},
+    ],
+)
 @pytest.mark.parametrize("groups", [1, 2, 8])
 def test_convolutions_follow_the_shape_that_onnxruntime_makes(marks, groups):
     data = model(
-        [node("Conv", ["x", "w", "b"], ["y"], name="c", group=groups, **marks)], [("x", FLOAT, ["N", 8, 13, 11])],
-        [("y", FLOAT, None)], {"w": f32(16, 8 // groups, 3, 3), "b": f32(16)},
-    )  # fmt: skip
+        [node("Conv", ["x", "w", "b"], ["y"], name="c", group=groups, **marks)],
+        [("x", FLOAT, ["N", 8, 13, 11])],
+        [("y", FLOAT, None)],
+        {"w": f32(16, 8 // groups, 3, 3), "b": f32(16)},
+    )
     out = InferenceSession(data).run(None, {"x": f32(3, 8, 13, 11)})[0]
     op = ops_of(data)["c"]
     assert op.writes.at(3) == out.size
@@ -37,16 +45,24 @@ def test_convolutions_follow_the_shape_that_onnxruntime_makes(marks, groups):
 
 
 def test_transposed_and_three_dimensional_convolutions():
-    up = ops_of(model(
-        [node("ConvTranspose", ["x", "w"], ["y"], name="up", strides=[2, 2], pads=[1, 1, 1, 1], group=2)],
-        [("x", FLOAT, ["N", 8, 5, 7])], [("y", FLOAT, None)], {"w": f32(8, 3, 4, 4)},
-    ))["up"]  # fmt: skip
+    up = ops_of(
+        model(
+            [node("ConvTranspose", ["x", "w"], ["y"], name="up", strides=[2, 2], pads=[1, 1, 1, 1], group=2)],
+            [("x", FLOAT, ["N", 8, 5, 7])],
+            [("y", FLOAT, None)],
+            {"w": f32(8, 3, 4, 4)},
+        )
+    )["up"]
     assert up.macs(2) == 2 * 5 * 7 * 8 * 3 * 16  # every pixel meets every weight of its channel
     assert up.writes.at(2) == 2 * 6 * 10 * 14
-    clip = ops_of(model(
-        [node("Conv", ["x", "w"], ["y"], name="clip", group=4, pads=[1] * 6)],
-        [("x", FLOAT, ["N", 4, 6, 8, 10])], [("y", FLOAT, None)], {"w": f32(4, 1, 3, 3, 3)},
-    ))["clip"]  # fmt: skip
+    clip = ops_of(
+        model(
+            [node("Conv", ["x", "w"], ["y"], name="clip", group=4, pads=[1] * 6)],
+            [("x", FLOAT, ["N", 4, 6, 8, 10])],
+            [("y", FLOAT, None)],
+            {"w": f32(4, 1, 3, 3, 3)},
+        )
+    )["clip"]
     assert clip.macs(1) == 4 * 6 * 8 * 10 * 27
     assert (clip.attribute("kernel_t"), clip.attribute("frames"), clip.attribute("height")) == (3, 6, 8)
 
@@ -58,20 +74,29 @@ def test_transposed_and_three_dimensional_convolutions():
 @pytest.mark.parametrize("directions", [1, 2])
 def test_recurrent_layers_equal_the_builder(kind, gates, cell, directions):
     hidden, width = 6, 5
-    weights = {"w": f32(directions, gates * hidden, width), "r": f32(directions, gates * hidden, hidden),
-               "b": f32(directions, 2 * gates * hidden)}  # fmt: skip
+    weights = {
+        "w": f32(directions, gates * hidden, width),
+        "r": f32(directions, gates * hidden, hidden),
+        "b": f32(directions, 2 * gates * hidden),
+    }
     way = "bidirectional" if directions == 2 else "forward"
     more = {"linear_before_reset": 1} if cell == "gru" else {}
     data = model(
         [node(kind, ["x", "w", "r", "b"], ["y"], name="rnn", hidden_size=hidden, direction=way, **more)],
-        [("x", FLOAT, ["steps", "batch", width])], [("y", FLOAT, None)], weights,
-    )  # fmt: skip
+        [("x", FLOAT, ["steps", "batch", width])],
+        [("y", FLOAT, None)],
+        weights,
+    )
     built = build("rnn", {"cell": cell, "input": width, "hidden": hidden, "directions": directions})
     read = read_onnx(data)
     assert read.parameters == built.parameters == sum(w.size for w in weights.values())
     for here, there in zip(read.phases[0].ops, built.phases[0].ops, strict=True):
-        assert (here.name, here.kind, here.layers, here.sequential) == (there.name, there.kind, there.layers,
-                                                                       there.sequential)  # fmt: skip
+        assert (here.name, here.kind, here.layers, here.sequential) == (
+            there.name,
+            there.kind,
+            there.layers,
+            there.sequential,
+        )
         for at in ((1, 4, 4), (3, 9, 9)):
             assert here.flops.at(*at) * here.steps.at(*at) == there.flops.at(*at) * there.steps.at(*at)
             assert here.reads.at(*at) == there.reads.at(*at)
@@ -108,8 +133,12 @@ def test_a_gru_resets_before_its_product_unless_it_says_otherwise(after):
     """`linear_before_reset` is 0 where a file leaves it out: then the candidate's product waits for the reset state."""
     weights = {"w": f32(1, 18, 5), "r": f32(1, 18, 6)}
     more = {"linear_before_reset": 1} if after else {}
-    data = model([node("GRU", ["x", "w", "r"], ["y"], name="g", hidden_size=6, **more)],
-                 [("x", FLOAT, ["T", "batch", 5])], [("y", FLOAT, None)], weights)  # fmt: skip
+    data = model(
+        [node("GRU", ["x", "w", "r"], ["y"], name="g", hidden_size=6, **more)],
+        [("x", FLOAT, ["T", "batch", 5])],
+        [("y", FLOAT, None)],
+        weights,
+    )
     graph = read_onnx(data)
     waiting = [op.n.coef for op in graph.phases[0].ops if op.contraction and op.sequential]
     assert waiting == ([18] if after else [12, 6])
@@ -119,8 +148,12 @@ def test_a_gru_resets_before_its_product_unless_it_says_otherwise(after):
 
 def test_a_plain_recurrent_layer():
     weights = {"w": f32(1, 6, 5), "r": f32(1, 6, 6)}
-    data = model([node("RNN", ["x", "w", "r"], ["y"], hidden_size=6)], [("x", FLOAT, ["T", "batch", 5])],
-                 [("y", FLOAT, None)], weights)  # fmt: skip
+    data = model(
+        [node("RNN", ["x", "w", "r"], ["y"], hidden_size=6)],
+        [("x", FLOAT, ["T", "batch", 5])],
+        [("y", FLOAT, None)],
+        weights,
+    )
     assert read_onnx(data).macs(2, 7) == 2 * 7 * 6 * (5 + 6)
 
 
@@ -188,16 +221,23 @@ def test_a_tied_table_is_stored_once_whatever_its_form():
     assert ops["logits"].macs(2, 3) == 2 * 3 * 400
 
 
-@pytest.mark.parametrize(("equation", "left", "right", "macs"), [
-    ("bsd,dhk->bshk", ["batch", "seq", 8], (8, 2, 4), 3 * 5 * 8 * 8),
-    ("bshk,hkd->bsd", ["batch", "seq", 2, 4], (2, 4, 8), 3 * 5 * 8 * 8),
-    ("hk,bshk->bsh", None, (2, 4), 3 * 5 * 8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "macs"),
+    [
+        ("bsd,dhk->bshk", ["batch", "seq", 8], (8, 2, 4), 3 * 5 * 8 * 8),
+        ("bshk,hkd->bsd", ["batch", "seq", 2, 4], (2, 4, 8), 3 * 5 * 8 * 8),
+        ("hk,bshk->bsh", None, (2, 4), 3 * 5 * 8),
+    ],
+)
 def test_einstein_sums_with_weights(equation, left, right, macs):
     given = left or ["batch", "seq", 2, 4]
     sides = ["x", "w"] if left else ["w", "x"]
-    data = model([node("Einsum", sides, ["y"], name="e", equation=equation)], [("x", FLOAT, given)],
-                 [("y", FLOAT, None)], {"w": f32(*right)})  # fmt: skip
+    data = model(
+        [node("Einsum", sides, ["y"], name="e", equation=equation)],
+        [("x", FLOAT, given)],
+        [("y", FLOAT, None)],
+        {"w": f32(*right)},
+    )
     op = ops_of(data)["e"]
     assert (op.macs(3, 5, 5), op.stored) == (macs, np.prod(right))
     assert op.reads.at(3, 5, 5) == 3 * 5 * 8
@@ -205,16 +245,21 @@ def test_einstein_sums_with_weights(equation, left, right, macs):
 
 def test_einstein_sums_of_attention():
     given = [("q", FLOAT, ["batch", "seq", 2, 4]), ("k", FLOAT, ["batch", "seq", 2, 4])]
-    op = ops_of(model([node("Einsum", ["q", "k"], ["y"], name="e", equation="bshd,bthd->bhst")], given,
-                      [("y", FLOAT, None)]))["e"]  # fmt: skip
+    op = ops_of(
+        model([node("Einsum", ["q", "k"], ["y"], name="e", equation="bshd,bthd->bhst")], given, [("y", FLOAT, None)])
+    )["e"]
     assert op.macs(3, 5, 5) == 3 * 2 * 5 * 5 * 4
     assert op.writes.at(3, 5, 5) == 3 * 2 * 5 * 5
 
 
 def test_attention_of_one_node_equals_its_parts():
     given = [(n, FLOAT, ["batch", "seq", 32]) for n in "qkv"]
-    data = model([node("Attention", ["q", "k", "v"], ["y"], name="a", q_num_heads=4, kv_num_heads=4)], given,
-                 [("y", FLOAT, None)], opset=23)  # fmt: skip
+    data = model(
+        [node("Attention", ["q", "k", "v"], ["y"], name="a", q_num_heads=4, kv_num_heads=4)],
+        given,
+        [("y", FLOAT, None)],
+        opset=23,
+    )
     ops = ops_of(data)
     assert list(ops) == ["a-scores", "a-softmax", "a"]
     for name in ("a-scores", "a"):
@@ -230,10 +275,14 @@ def test_quantised_models_store_their_weights_once():
     """QLinearConv, dequantised weights beside quantised activations, and quantisation at run time."""
     weights = {"w": np.ones((6, 4, 3, 3), np.int8), "b": np.ones(6, np.int32)}
     weights |= quantised("x", 0) | quantised("w", 1) | quantised("y", 0)
-    linear = ops_of(model(
-        [node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], name="c")],
-        [("x", UINT8, ["N", 4, 8, 8])], [("y", UINT8, None)], weights,
-    ))["c"]  # fmt: skip
+    linear = ops_of(
+        model(
+            [node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], name="c")],
+            [("x", UINT8, ["N", 4, 8, 8])],
+            [("y", UINT8, None)],
+            weights,
+        )
+    )["c"]
     assert (linear.macs(2), linear.stored) == (2 * 6 * 36 * 36, 6 * 36 + 6)
     pairs = [
         node("DequantizeLinear", ["w", "ws", "wz"], ["wf"]),
@@ -255,8 +304,17 @@ def test_quantised_models_store_their_weights_once():
     assert (ops["product"].macs(5), ops["product"].stored) == (5 * 12, 12)
 
 
-@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT4, TensorProto.UINT4,
-                                  TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind",
+    [
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+        TensorProto.INT4,
+        TensorProto.UINT4,
+        TensorProto.FLOAT8E4M3FN,
+        TensorProto.FLOAT8E5M2,
+    ],
+)
 def test_weights_of_narrow_types(kind):
     tensor = helper.make_tensor("w", kind, [4, 3], [1.0] * 12)
     nodes = [node("Cast", ["w"], ["f"], to=FLOAT), node("MatMul", ["x", "f"], ["y"], name="p")]
@@ -272,8 +330,7 @@ def test_clicks_of_several_inputs_and_outputs():
         node("Concat", ["d", "bag"], ["z"], name="both", axis=1),
         node("Gemm", ["z", "wt", "bt"], ["click"], name="top"),
     ]
-    weights = {"wd": f32(13, 16), "bd": f32(16), "table": f32(1000, 16), "axis": i64(1), "wt": f32(32, 1),
-               "bt": f32(1)}  # fmt: skip
+    weights = {"wd": f32(13, 16), "bd": f32(16), "table": f32(1000, 16), "axis": i64(1), "wt": f32(32, 1), "bt": f32(1)}
     given = [("dense", FLOAT, ["N", 13]), ("ids", INT64, ["N", 7])]
     graph = read_onnx(model(nodes, given, [("click", FLOAT, None), ("bag", FLOAT, None)], weights))
     ops = {op.name: op for op in graph.phases[0].ops}
@@ -303,15 +360,23 @@ def test_a_split_writes_all_its_parts_and_dead_branches_do_not_run():
     assert ops["halves"].writes.at(3) == 24
 
 
-@pytest.mark.parametrize(("opset", "nodes"), [
-    (6, [("Clip", ["x"], {"min": 0.0, "max": 6.0})]), (13, [("Clip", ["x", "low", "high"], {})]),
-    (12, [("Squeeze", ["x"], {"axes": [2]}), ("Softmax", ["0"], {"axis": 1})]),
-    (13, [("Squeeze", ["x", "two"], {}), ("Softmax", ["0"], {})]),
-    (12, [("ReduceSum", ["x"], {"axes": [1]})]), (13, [("ReduceSum", ["x", "two"], {})]),
-    (17, [("ReduceMean", ["x"], {"axes": [1]})]), (18, [("ReduceMean", ["x", "two"], {})]),
-    (9, [("Slice", ["x"], {"starts": [0], "ends": [2], "axes": [1]})]), (10, [("Slice", ["x", "zero", "two"], {})]),
-    (7, [("Dropout", ["x"], {"ratio": 0.5}), ("Relu", ["0"], {})]), (12, [("Dropout", ["x"], {}), ("Relu", ["0"], {})]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("opset", "nodes"),
+    [
+        (6, [("Clip", ["x"], {"min": 0.0, "max": 6.0})]),
+        (13, [("Clip", ["x", "low", "high"], {})]),
+        (12, [("Squeeze", ["x"], {"axes": [2]}), ("Softmax", ["0"], {"axis": 1})]),
+        (13, [("Squeeze", ["x", "two"], {}), ("Softmax", ["0"], {})]),
+        (12, [("ReduceSum", ["x"], {"axes": [1]})]),
+        (13, [("ReduceSum", ["x", "two"], {})]),
+        (17, [("ReduceMean", ["x"], {"axes": [1]})]),
+        (18, [("ReduceMean", ["x", "two"], {})]),
+        (9, [("Slice", ["x"], {"starts": [0], "ends": [2], "axes": [1]})]),
+        (10, [("Slice", ["x", "zero", "two"], {})]),
+        (7, [("Dropout", ["x"], {"ratio": 0.5}), ("Relu", ["0"], {})]),
+        (12, [("Dropout", ["x"], {}), ("Relu", ["0"], {})]),
+    ],
+)
 def test_every_opset_s_way_to_say_it(opset, nodes):
     """Bounds, axes and sizes are attributes in old opsets and inputs in new ones: none is a parameter."""
     made, last = [], "x"
@@ -322,8 +387,10 @@ def test_every_opset_s_way_to_say_it(opset, nodes):
     graph = read_onnx(model(made, [("x", FLOAT, [2, 4, 1])], [(last, FLOAT, None)], weights, opset=opset))
     assert len(graph.phases[0].ops) == 1
     assert graph.parameters == 0
-    assert graph.phases[0].ops[0].flops.at(2) == {"Clip": 16, "Softmax": 40, "ReduceSum": 8, "ReduceMean": 8,
-                                                  "Slice": 0, "Relu": 8}[nodes[-1][0]]  # fmt: skip
+    assert (
+        graph.phases[0].ops[0].flops.at(2)
+        == {"Clip": 16, "Softmax": 40, "ReduceSum": 8, "ReduceMean": 8, "Slice": 0, "Relu": 8}[nodes[-1][0]]
+    )
 
 
 def test_local_functions_are_written_out():
@@ -332,8 +399,9 @@ def test_local_functions_are_written_out():
         "own", "Block", ["a", "w"], ["o"], [node("MatMul", ["a", "w"], ["t"]), node("Relu", ["t"], ["o"])], opsets
     )
     nodes = [node("Block", ["x", "w"], ["a"], domain="own"), node("Block", ["a", "w"], ["y"], domain="own")]
-    data = model(nodes, [("x", FLOAT, ["N", 4])], [("y", FLOAT, None)], {"w": f32(4, 4)}, functions=[block],
-                 domains=["own"])  # fmt: skip
+    data = model(
+        nodes, [("x", FLOAT, ["N", 4])], [("y", FLOAT, None)], {"w": f32(4, 4)}, functions=[block], domains=["own"]
+    )
     graph = read_onnx(data)
     assert [op.kind for op in graph.phases[0].ops] == ["Gemm", "Relu", "Gemm", "Relu"]
     assert (graph.macs(2), graph.parameters) == (64, 16)
@@ -344,8 +412,15 @@ def test_fused_operators_of_onnxruntime():
         node("SkipLayerNormalization", ["x", "x", "g", "b"], ["n"], name="norm", domain="com.microsoft"),
         node("BiasGelu", ["n", "b"], ["y"], name="gelu", domain="com.microsoft"),
     ]
-    ops = ops_of(model(nodes, [("x", FLOAT, ["batch", "seq", 8])], [("y", FLOAT, None)], {"g": f32(8), "b": f32(8)},
-                       domains=["com.microsoft"]))  # fmt: skip
+    ops = ops_of(
+        model(
+            nodes,
+            [("x", FLOAT, ["batch", "seq", 8])],
+            [("y", FLOAT, None)],
+            {"g": f32(8), "b": f32(8)},
+            domains=["com.microsoft"],
+        )
+    )
     assert ops["norm"].flops.at(2, 3) == 2 * 3 * 8 * 8  # an addition before the seven of the norm
     assert ops["gelu"].flops.at(2, 3) == 2 * 3 * 8 * 10
     assert [op.stored for op in ops.values()] == [16, 0]

@@ -51,9 +51,12 @@ def calling_itself() -> bytes:
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
     inner = [node("f", ["a"], ["b"], domain="own")]
     return model(
-        [node("f", ["x"], ["y"], domain="own")], X, Y, domains=["own"],
+        [node("f", ["x"], ["y"], domain="own")],
+        X,
+        Y,
+        domains=["own"],
         functions=[helper.make_function("own", "f", ["a"], ["b"], inner, opsets)],
-    )  # fmt: skip
+    )
 
 
 BRANCH = helper.make_graph([node("Relu", ["x"], ["o"])], "b", [], [helper.make_tensor_value_info("o", FLOAT, None)])
@@ -76,9 +79,12 @@ CASES = {
     "two lengths": (relu(["N", 3, "H", "W"]), "'H', 'W' open beside the batch 'N'; one length is allowed"),
     "a sequence": (
         helper.make_model(
-            helper.make_graph([node("SequenceLength", ["x"], ["y"])], "g",
-                              [helper.make_tensor_sequence_value_info("x", FLOAT, [1])],
-                              [helper.make_tensor_value_info("y", INT64, [])])
+            helper.make_graph(
+                [node("SequenceLength", ["x"], ["y"])],
+                "g",
+                [helper.make_tensor_sequence_value_info("x", FLOAT, [1])],
+                [helper.make_tensor_value_info("y", INT64, [])],
+            )
         ).SerializeToString(),
         "input 'x' is no tensor",
     ),
@@ -92,35 +98,45 @@ CASES = {
     "filters of a matrix": (one("Conv", ["x", "w"], {"w": f32(4, 4)}, IMAGE), r"'odd' \(Conv\) do not fit"),
     "no groups": (one("Conv", ["x", "w"], {"w": f32(4, 4, 3, 3)}, IMAGE, group=0), "in 0 groups"),
     "wrong groups": (one("Conv", ["x", "w"], {"w": f32(6, 2, 3, 3)}, IMAGE, group=4), "an image of 4 channels"),
-    "filters computed": (
-        one("Conv", ["x", "v"], None, [*IMAGE, ("v", FLOAT, [4, 4, 3, 3])]), "filters are computed"
-    ),
+    "filters computed": (one("Conv", ["x", "v"], None, [*IMAGE, ("v", FLOAT, [4, 4, 3, 3])]), "filters are computed"),
     "stride of nothing": (one("Conv", ["x", "w"], {"w": f32(4, 4, 3, 3)}, IMAGE, strides=[0, 0]), "strides"),
     "a padded ocean": (
-        one("Conv", ["x", "w"], {"w": f32(4, 4, 3, 3)}, IMAGE, pads=[2**40] * 4), "'y' of node 'odd' has 3.87e.25 elem"
+        one("Conv", ["x", "w"], {"w": f32(4, 4, 3, 3)}, IMAGE, pads=[2**40] * 4),
+        "'y' of node 'odd' has 3.87e.25 elem",
     ),
     "a word for a number": (one("Conv", ["x", "w"], {"w": f32(4, 4, 3, 3)}, IMAGE, group="a"), "'group' of the wrong"),
     "no permutation": (one("Einsum", ["x", "x"]), "lacks its attribute 'equation'"),
     "strange equation": (one("Einsum", ["x", "x"], equation="ii,ij->j"), "Einsum"),
     "a trace": (one("Einsum", ["x"], equation="ij->i"), "two factors have a count"),
     "peepholes": (
-        one("LSTM", ["x", "w", "r", "", "", "", "", "p"], {"w": f32(1, 8, 4), "r": f32(1, 8, 2), "p": f32(1, 6)},
-            [("x", FLOAT, [3, "N", 4])], hidden_size=2),
+        one(
+            "LSTM",
+            ["x", "w", "r", "", "", "", "", "p"],
+            {"w": f32(1, 8, 4), "r": f32(1, 8, 2), "p": f32(1, 6)},
+            [("x", FLOAT, [3, "N", 4])],
+            hidden_size=2,
+        ),
         "peepholes",
     ),
-    "a branch": (one("If", ["k"], None, [*X, ("k", TensorProto.BOOL, [])], then_branch=BRANCH, else_branch=BRANCH),
-                 "'odd' is a 'If'.*what runs depends on the data"),
-    "size of the data": (model([node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["y"], to=FLOAT)], X, Y),
-                         "size depends on the data"),
+    "a branch": (
+        one("If", ["k"], None, [*X, ("k", TensorProto.BOOL, [])], then_branch=BRANCH, else_branch=BRANCH),
+        "'odd' is a 'If'.*what runs depends on the data",
+    ),
+    "size of the data": (
+        model([node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["y"], to=FLOAT)], X, Y),
+        "size depends on the data",
+    ),
     "another's operator": (one("Foo", ["x"], domain="my.own"), "'odd' is 'Foo' of the domain 'my.own'"),
     "another's Relu": (one("Relu", ["x"], domain="my.own"), "'odd' is 'Relu' of the domain 'my.own'"),
     "an axis beyond": (one("LayerNormalization", ["x", "w"], {"w": f32(4)}, axis=2**63 - 1), "'odd'.* has axis 92.*64"),
     "an axis below": (one("LayerNormalization", ["x", "w"], {"w": f32(4)}, axis=-65), "has axis -65; -64 to 64 is"),
     "shared axes below zero": (
-        one("GatherND", ["x", "w"], {"w": i64(0)}, batch_dims=-9), r"\(GatherND\) has batch_dims -9; 0 to 64 is allowed"
+        one("GatherND", ["x", "w"], {"w": i64(0)}, batch_dims=-9),
+        r"\(GatherND\) has batch_dims -9; 0 to 64 is allowed",
     ),
     "parts of nobody": (
-        one("Split", ["x"], outputs=("y", "z"), num_outputs=1), r"\(Split\) has num_outputs 1 and 2 results"
+        one("Split", ["x"], outputs=("y", "z"), num_outputs=1),
+        r"\(Split\) has num_outputs 1 and 2 results",
     ),
     "another's schema": (one("Normalizer", ["x"], domain="ai.onnx.ml"), "'Normalizer' of the domain 'ai.onnx.ml'"),
     "opset of the past": (relu([1], opset=0), "opset is 0; 1 to"),
@@ -136,7 +152,7 @@ CASES = {
         model([node("Concat", ["x", "w"], ["a"], axis=0), node("Relu", ["a"], ["y"])], X, Y, {"w": f32(1, 4)}),
         "neither fixed nor in proportion",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -148,11 +164,16 @@ def test_one_sentence(name):
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize(("sizes", "pattern"), [
-    ({"H": 224}, "'H', 'W'|open"), ({"Q": 2}, "size of axis 'Q': no input has an open axis of that name"),
-    ({"H": 0, "W": 3}, "size of axis 'H' is '0'"), ({"H": 2.5, "W": 3}, "size of axis 'H' is '2.5'"),
-    ({"H": True, "W": 3}, "size of axis 'H' is 'True'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "pattern"),
+    [
+        ({"H": 224}, "'H', 'W'|open"),
+        ({"Q": 2}, "size of axis 'Q': no input has an open axis of that name"),
+        ({"H": 0, "W": 3}, "size of axis 'H' is '0'"),
+        ({"H": 2.5, "W": 3}, "size of axis 'H' is '2.5'"),
+        ({"H": True, "W": 3}, "size of axis 'H' is 'True'"),
+    ],
+)
 def test_sizes_of_open_axes(sizes, pattern):
     data = relu(["N", 3, "H", "W"])
     if sizes == {"H": 224}:

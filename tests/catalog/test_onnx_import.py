@@ -95,8 +95,13 @@ def test_attention_counts_equal_the_encoder(tokens):
     read = {op.name: op for op in graph.phases[0].ops}
     encoder = build("transformer-encoder", {"hidden": 8, "layers": 1, "heads": 2, "vocab": 20})
     built = {op.name: op for op in encoder.phases[0].ops}
-    for here, there in (("q", "query"), ("scores", "scores"), ("context", "context"), ("softmax", "softmax"),
-                        ("attention-out", "attention-out")):  # fmt: skip
+    for here, there in (
+        ("q", "query"),
+        ("scores", "scores"),
+        ("context", "context"),
+        ("softmax", "softmax"),
+        ("attention-out", "attention-out"),
+    ):
         for at in ((1, 6, 6), (3, 6, 6)):
             assert read[here].macs(*at) == built[there].macs(*at), here
             assert read[here].writes.at(*at) == built[there].writes.at(*at), here

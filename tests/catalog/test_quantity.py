@@ -43,11 +43,33 @@ def test_printed_forms(text, value, dimension):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "GB", "1,5 GB", "1,50 GB", "12,34,567", "3.35TB per s", "5 KB", "5 gb", "100 mB", "100 mb/s", "2 mFLOP/s",
-        "1 GMAC/cycle", "nan", "inf W", "1e400 W", "5 Gi", "3 KiW", "1 2 W", "0x10", True, None, [1], float("inf"),
-        "9 W W", "9" * 100,
+        "",
+        "GB",
+        "1,5 GB",
+        "1,50 GB",
+        "12,34,567",
+        "3.35TB per s",
+        "5 KB",
+        "5 gb",
+        "100 mB",
+        "100 mb/s",
+        "2 mFLOP/s",
+        "1 GMAC/cycle",
+        "nan",
+        "inf W",
+        "1e400 W",
+        "5 Gi",
+        "3 KiW",
+        "1 2 W",
+        "0x10",
+        True,
+        None,
+        [1],
+        float("inf"),
+        "9 W W",
+        "9" * 100,
     ],
-)  # fmt: skip
+)
 def test_refused(text):
     with pytest.raises(SpecError) as caught:
         parse(text)

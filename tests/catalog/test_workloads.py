@@ -17,17 +17,30 @@ ROOT = Path(__file__).resolve().parents[2] / "model_zoo"
 
 NAMED = {
     "000": {
-        "dlrm-less-complex", "dlrm-more-complex", "resnext101-32x4d", "regnety-128gf", "fbnetv3-detection",
-        "resnext3d-101", "xlm-r-large",
+        "dlrm-less-complex",
+        "dlrm-more-complex",
+        "resnext101-32x4d",
+        "regnety-128gf",
+        "fbnetv3-detection",
+        "resnext3d-101",
+        "xlm-r-large",
     },
     "001": {"gru-3200x2400", "tp1-lstm", "tp1-gru-cpu", "deepscan", "deepscan-cpu"},
     "002": {"wide-deep-criteo"},
     "003": {
-        "alexnet", "mlp-121m", "mlp-mnist", "binary-fc-4096", "binary-mlp-mnist", "vgg16-cifar-binary", "resnet152",
-        "densenet161", "mobilenet-v1", "mobilenet-v2",
+        "alexnet",
+        "mlp-121m",
+        "mlp-mnist",
+        "binary-fc-4096",
+        "binary-mlp-mnist",
+        "vgg16-cifar-binary",
+        "resnet152",
+        "densenet161",
+        "mobilenet-v1",
+        "mobilenet-v2",
     },
     "004": {"gpt2-345m", "gpt2-774m", "gpt2-1.5b", "gpt2-1.5b-openai"},
-}  # fmt: skip
+}
 
 
 def derived(graph: Graph, metric: str, inputs: int, outputs: int) -> float:
@@ -116,8 +129,14 @@ def test_table_holds_the_same_counts(id):
         table = T.lower(phase)
         assert table.shape == (len(phase.ops), T.COLUMNS)
         b, s, c = 3.0, 5.0, 7.0
-        for column, field in ((T.FLOPS, "flops"), (T.READS, "reads"), (T.WEIGHTS, "weights"), (T.STEPS, "steps"),
-                              (T.STATE_READS, "state_reads"), (T.GATHER_ROWS, "gather_rows")):  # fmt: skip
+        for column, field in (
+            (T.FLOPS, "flops"),
+            (T.READS, "reads"),
+            (T.WEIGHTS, "weights"),
+            (T.STEPS, "steps"),
+            (T.STATE_READS, "state_reads"),
+            (T.GATHER_ROWS, "gather_rows"),
+        ):
             value = table[:, column] * b ** table[:, column + 1] * s ** table[:, column + 2] * c ** table[:, column + 3]
             assert value.tolist() == pytest.approx([getattr(op, field).at(b, s, c) for op in phase.ops], rel=1e-12)
         assert table[:, T.STORED].tolist() == [op.stored for op in phase.ops]

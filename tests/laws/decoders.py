@@ -101,8 +101,14 @@ def token(head: str, text: bytes, r: random.Random) -> str:
 def bent(r: random.Random, text: str) -> str:
     """A text with some characters changed, cut or doubled."""
     at = r.randrange(len(text) + 1)
-    return r.choice([text[:at], text[:at] + chr(r.choice([0, 33, 65, 126, 200, 0xD800, 0x1F600])) + text[at + 1 :],
-                     text[:at] + text, text[at:]])  # fmt: skip
+    return r.choice(
+        [
+            text[:at],
+            text[:at] + chr(r.choice([0, 33, 65, 126, 200, 0xD800, 0x1F600])) + text[at + 1 :],
+            text[:at] + text,
+            text[at:],
+        ]
+    )
 
 
 def _fields(r: random.Random) -> dict[Any, Any]:

@@ -162,8 +162,11 @@ def grids(family: str, seed: int, count: int) -> Iterator[Space]:
 def _units(space: Space) -> np.ndarray:
     """Units of work of a request of each design. [-]"""
     shape = [len(axis) for axis in space.axes]
-    at = {axis.path: np.array(axis.values)[i] for axis, i in zip(space.axes, np.indices(shape), strict=True)
-          if axis.path in ("inputs", "outputs")}  # fmt: skip
+    at = {
+        axis.path: np.array(axis.values)[i]
+        for axis, i in zip(space.axes, np.indices(shape), strict=True)
+        if axis.path in ("inputs", "outputs")
+    }
     base, units = space.base, default_zoo().graph(space.base.workload, dict(space.base.params)).units_per_request
     return np.broadcast_to(units.at(at.get("inputs", base.inputs), at.get("outputs", base.outputs)), shape)
 
@@ -191,8 +194,17 @@ def broken(family: str, space: Space) -> tuple[int, list[Broken]]:
             if count:
                 digits = list(np.unravel_index(int(excess.argmax()), excess.shape))
                 one, other = ([*digits[:at], side, *digits[at:]] for side in (0, 1))
-                found.append(Broken(family, axis.path, figure, float(excess.max()), count,
-                                    space.scenario_at(one), space.scenario_at(other)))  # fmt: skip
+                found.append(
+                    Broken(
+                        family,
+                        axis.path,
+                        figure,
+                        float(excess.max()),
+                        count,
+                        space.scenario_at(one),
+                        space.scenario_at(other),
+                    )
+                )
     return compared, found
 
 

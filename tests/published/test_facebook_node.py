@@ -11,8 +11,10 @@ CLAIMS = {c["id"]: c for c in claims() if c["document"] == "000"}
 MISSED = {
     "FB-081",  # a millisecond, not tens: production's small operators are not printed
     "FB-104",  # 16 %, not 27: which convolutions take a sum along is our choice of layers
-    "FB-116", "FB-117", "FB-120",  # products, convolutions and pool of a clip network that is not public
-}  # fmt: skip
+    "FB-116",
+    "FB-117",
+    "FB-120",  # products, convolutions and pool of a clip network that is not public
+}
 TOP = {
     "dlrm-more-complex": ("FC", 30.9),
     "resnext101-32x4d": ("ChannelwiseQuantizedConv", 57.3),

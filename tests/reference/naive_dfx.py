@@ -98,9 +98,8 @@ def run(code, count, chaining):
         unit = int(row[isa.UNIT])
         sources = [int(row[c]) for c in (isa.DEP1, isa.DEP2) if row[c] >= 0]
         follows = [
-            s for s in sources
-            if chaining and row[isa.CHAIN] and code[s, isa.CHAIN] and int(code[s, isa.UNIT]) == unit
-        ]  # fmt: skip
+            s for s in sources if chaining and row[isa.CHAIN] and code[s, isa.CHAIN] and int(code[s, isa.UNIT]) == unit
+        ]
         earliest = [begun[s] + code[s, isa.LATENCY] if s in follows else valid[s] for s in sources]
         start = max([max(earliest, default=0.0) + row[isa.HANDOFF]] + [end for _, end in booked[unit]])
         end = start + row[isa.OCCUPY]

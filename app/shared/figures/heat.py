@@ -56,16 +56,29 @@ def heat(
     known = [v for row in shown for v in row if v is not None]
     data: list[dict[str, Any]] = [
         {
-            "type": "heatmap", "z": shown, "x": list(range(len(columns))), "y": list(range(len(rows))),
-            "colorscale": "Cividis", "reversescale": axis.less, "hovertext": hover, "hoverinfo": "text",
-            "hoverongaps": True, "xgap": 1, "ygap": 1, "zmin": min(known, default=0), "zmax": max(known, default=1),
+            "type": "heatmap",
+            "z": shown,
+            "x": list(range(len(columns))),
+            "y": list(range(len(rows))),
+            "colorscale": "Cividis",
+            "reversescale": axis.less,
+            "hovertext": hover,
+            "hoverinfo": "text",
+            "hoverongaps": True,
+            "xgap": 1,
+            "ygap": 1,
+            "zmin": min(known, default=0),
+            "zmax": max(known, default=1),
             "colorbar": {
-                "thickness": 10, "outlinewidth": 0, "ticks": "", "tickfont": {"size": 12},
+                "thickness": 10,
+                "outlinewidth": 0,
+                "ticks": "",
+                "tickfont": {"size": 12},
                 "title": {"text": axis.scale.unit, "font": {"size": 12}},
             },
         }
         | ({"text": text, "texttemplate": "%{text}", "textfont": {"size": 12}} if cells <= _MANY_CELLS else {})
-    ]  # fmt: skip
+    ]
     for cell, look in (
         (best, {"symbol": "square-open", "size": 28, "color": PICK[dark], "line": {"width": 2.5}}),
         (now, {"symbol": "star", "size": 9, "color": PICK[dark]}),
@@ -75,11 +88,18 @@ def heat(
             at = {"x": [cell[1]], "y": [cell[0] + shift]}
             data.append({"type": "scatter", "mode": "markers", "marker": look} | at | _SKIP)
     x = {
-        "tickvals": list(range(len(columns))), "ticktext": list(columns), "title": titles[0], "showgrid": False,
-        "range": [-0.5, len(columns) - 0.5], "tickangle": 0,
-    }  # fmt: skip
+        "tickvals": list(range(len(columns))),
+        "ticktext": list(columns),
+        "title": titles[0],
+        "showgrid": False,
+        "range": [-0.5, len(columns) - 0.5],
+        "tickangle": 0,
+    }
     y = {
-        "tickvals": list(range(len(rows))), "ticktext": list(rows), "title": titles[1], "showgrid": False,
+        "tickvals": list(range(len(rows))),
+        "ticktext": list(rows),
+        "title": titles[1],
+        "showgrid": False,
         "range": [-0.5, len(rows) - 0.5],
-    }  # fmt: skip
+    }
     return style(data, x, y, max(220, 70 + 30 * len(rows)), dark)

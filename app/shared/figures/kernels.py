@@ -34,9 +34,14 @@ _SYMBOL = {"measured": "circle", "predicted": "diamond-open", "library": "square
 
 
 def host_roofline(
-    peak: float, peak_name: str, levels: Sequence[Level], intensity: float, spots: Sequence[KernelPoint], dark: bool,
+    peak: float,
+    peak_name: str,
+    levels: Sequence[Level],
+    intensity: float,
+    spots: Sequence[KernelPoint],
+    dark: bool,
     width: float = 400.0,
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """Roofs of this host (a bound, measured) and one kernel under them: filled is measured, hollow is not ours.
 
     `intensity` is the work over the bytes touched once [FLOP/B]; `width` is the plot area labels are laid out for [px].
@@ -93,9 +98,14 @@ def runs(samples: Sequence[float], quartiles: tuple[float, float], predicted: fl
         line = {"color": NEUTRAL, "width": 1.6, "dash": "dash"}
         data.append(_LINE | {"x": ends, "y": [scale(predicted)] * 2, "line": line})
         notes.append(
-            {"x": last + 0.5, "y": 0, "text": f"dashed: predicted {fmt.seconds(predicted)}", "xanchor": "right",
-             "yanchor": "bottom"}
-        )  # fmt: skip
+            {
+                "x": last + 0.5,
+                "y": 0,
+                "text": f"dashed: predicted {fmt.seconds(predicted)}",
+                "xanchor": "right",
+                "yanchor": "bottom",
+            }
+        )
     x = {"title": "Run", "range": ends, "showgrid": False, "nticks": 8}
     y = {"title": f"Time ({scale.unit})", "range": [0, 1.25 * max(scale(s) for s in shown)], "nticks": 5}
     return style(data, x, y, 330, dark, notes=notes)
@@ -135,6 +145,7 @@ def networks(rows: Sequence[Compared], dark: bool, width: float = 900.0) -> go.F
         },
     ]
     y = log_axis(*plot.y, "Predicted over measured") | {
-        "tickvals": [0.25, 0.5, 0.8, 1, 1.2, 2, 4], "ticktext": ["0.25", "0.5", "0.8", "1", "1.2", "2", "4"]
-    }  # fmt: skip
+        "tickvals": [0.25, 0.5, 0.8, 1, 1.2, 2, 4],
+        "ticktext": ["0.25", "0.5", "0.8", "1", "1.2", "2", "4"],
+    }
     return style(plot.data, log_axis(*plot.x, "Measured (s)") | {"showgrid": False}, y, 330, dark, notes=plot.notes)

@@ -44,9 +44,12 @@ def shares(rows: Sequence[Bar], title: str, dark: bool) -> go.Figure:
             bar(at, 100 * row.share, marker=marker, hovertemplate=f"<b>{row.name}</b><br>{row.said}<extra></extra>")
         )
     x = {
-        "title": title, "range": [0, 105], "showgrid": False, "tickvals": [0, 50, 100],
+        "title": title,
+        "range": [0, 105],
+        "showgrid": False,
+        "tickvals": [0, 50, 100],
         "ticktext": ["0%", "50%", "100%"],
-    }  # fmt: skip
+    }
     return style(data, x, rows_axis(labels), max(180, 56 + row_height(labels) * len(rows)), dark)
 
 
@@ -60,27 +63,40 @@ def peaks(parts: Sequence[PeakOfPart], dark: bool) -> go.Figure:
         values = [scale(rate) for _, rate in part.held]
         data.append(
             {
-                "type": "scatter", "mode": "lines+markers+text", "x": list(range(len(formats))), "y": values,
-                "line": {"color": INK[dark], "width": 1.6, "dash": dash}, "marker": {"symbol": symbol, "size": 8},
-                "text": ["" for _ in values[:-1]] + [part.name], "textposition": "top left", "cliponaxis": False,
+                "type": "scatter",
+                "mode": "lines+markers+text",
+                "x": list(range(len(formats))),
+                "y": values,
+                "line": {"color": INK[dark], "width": 1.6, "dash": dash},
+                "marker": {"symbol": symbol, "size": 8},
+                "text": ["" for _ in values[:-1]] + [part.name],
+                "textposition": "top left",
+                "cliponaxis": False,
                 "hovertemplate": [
                     f"<b>{part.name}</b><br>{name}: {fmt.si(rate, 'FLOP/s')} would fit<extra></extra>"
                     for name, rate in part.held
                 ],
             }
-        )  # fmt: skip
+        )
         if part.printed and part.printed[0] in formats:
             name, rate = part.printed
             hover = f"<b>{part.name}</b>, its instance<br>{name}: {fmt.si(rate, 'FLOP/s')}<extra></extra>"
             data.append(
                 {
-                    "type": "scatter", "mode": "markers", "x": [formats.index(name)], "y": [scale(rate)],
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": [formats.index(name)],
+                    "y": [scale(rate)],
                     "marker": {"symbol": "star", "size": 13, "color": NEUTRAL},
                     "hovertemplate": hover,
                 }
-            )  # fmt: skip
-    x = {"tickvals": list(range(len(formats))), "ticktext": formats, "range": [-0.4, len(formats) - 0.6],
-         "showgrid": False}  # fmt: skip
+            )
+    x = {
+        "tickvals": list(range(len(formats))),
+        "ticktext": formats,
+        "range": [-0.4, len(formats) - 0.6],
+        "showgrid": False,
+    }
     most = max(scale(rate) for part in parts for _, rate in part.held)
     y = {"title": f"Peak ({scale.unit})", "range": [0, 1.22 * most], "nticks": 5}
     return style(data, x, y, 300, dark)
@@ -91,23 +107,30 @@ def waits(curve: Sequence[tuple[int, float]], now: int, dark: bool) -> go.Figure
     scale = fmt.scale([seconds for _, seconds in curve], "s")
     data = [
         {
-            "type": "scatter", "mode": "lines+markers", "x": [count for count, _ in curve],
-            "y": [scale(seconds) for _, seconds in curve], "line": {"color": INK[dark], "width": 1.8},
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": [count for count, _ in curve],
+            "y": [scale(seconds) for _, seconds in curve],
+            "line": {"color": INK[dark], "width": 1.8},
             "marker": {"color": INK[dark], "size": 6},
             "hovertemplate": [
                 f"<b>{count:,} clients</b><br>{fmt.seconds(seconds)}<extra></extra>" for count, seconds in curve
             ],
         }
-    ]  # fmt: skip
+    ]
     most = max(scale(seconds) for _, seconds in curve)
     last = curve[-1][0]
     if now <= last:
         data.append(
             {
-                "type": "scatter", "mode": "lines", "x": [now, now], "y": [0, 1.1 * most], "hoverinfo": "skip",
+                "type": "scatter",
+                "mode": "lines",
+                "x": [now, now],
+                "y": [0, 1.1 * most],
+                "hoverinfo": "skip",
                 "line": {"color": PICK[dark], "width": 1.4, "dash": "dash"},
             }
-        )  # fmt: skip
+        )
     x = {"title": "Clients", "range": [0, 1.04 * last], "showgrid": False, "nticks": 8}
     y = {"title": f"95th percentile ({scale.unit})", "range": [0, 1.15 * most], "nticks": 5}
     return style(data, x, y, 260, dark)

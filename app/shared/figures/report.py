@@ -91,8 +91,12 @@ def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
         marker: dict[str, Any] = {"color": PALETTE[row.role][dark]}
         if not row.fits:
             marker["pattern"] = {
-                "shape": "/", "fgcolor": marker["color"], "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.5,
-            }  # fmt: skip
+                "shape": "/",
+                "fgcolor": marker["color"],
+                "bgcolor": "rgba(0,0,0,0)",
+                "size": 6,
+                "solidity": 0.5,
+            }
         streams = " (a cache: the rest streams through)" if not row.required and used > 100 else ""
         hover = f"<b>{name}</b><br>{amount}{streams}<br>{row.holds}<extra></extra>"
         data.append(bar(at, drawn, marker=marker, hovertemplate=hover))
@@ -107,9 +111,12 @@ def fits(rows: Sequence[MemoryRow], dark: bool) -> go.Figure:
     step = 50 if most <= 250 else 10 ** math.floor(math.log10(most))
     ticks = [step * i for i in range(int(most / step) + 2)]
     x = {
-        "title": "Share of capacity, per device", "range": [0, most * 1.05], "showgrid": False, "tickvals": ticks,
+        "title": "Share of capacity, per device",
+        "range": [0, most * 1.05],
+        "showgrid": False,
+        "tickvals": ticks,
         "ticktext": [f"{t:,.0f}%" for t in ticks],
-    }  # fmt: skip
+    }
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark, notes=notes)
 
 
@@ -132,9 +139,12 @@ def links(rows: Sequence[LinkRow], dark: bool) -> go.Figure:
         )
         data.append(bar(at, 100 * row.utilisation, marker={"color": PALETTE["links"][dark]}, hovertemplate=hover))
     x = {
-        "title": "Share of usable bandwidth", "range": [0, 105], "showgrid": False,
-        "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"],
-    }  # fmt: skip
+        "title": "Share of usable bandwidth",
+        "range": [0, 105],
+        "showgrid": False,
+        "tickvals": [0, 50, 100],
+        "ticktext": ["0%", "50%", "100%"],
+    }
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
 
 
@@ -204,10 +214,13 @@ def knob(
         data.append({"type": "scatter", "x": [now], "y": [shown[now]], "mode": "markers", "marker": ring} | _SKIP)
         notes.append({"x": now, "y": math.log10(shown[now]) if log else shown[now], "text": "now", "yshift": 17})
     x = {
-        "tickvals": list(range(len(values))), "ticktext": _thinned(values, now),
-        "tickangle": 0, "title": axis, "showgrid": False,
+        "tickvals": list(range(len(values))),
+        "ticktext": _thinned(values, now),
+        "tickangle": 0,
+        "title": axis,
+        "showgrid": False,
         "range": [-0.35, len(values) - 0.65],
-    }  # fmt: skip
+    }
     return style(data, x, y, 220, dark, notes=notes)
 
 

@@ -135,9 +135,12 @@ def _param(p: Any, scenario: Scenario) -> None:
 
     low, high = (min(p.low, value), max(p.high, value))
     st.number_input(
-        _label("params", p.label), min_value=cast(low), max_value=cast(high), step=cast(1) if whole else None,
+        _label("params", p.label),
+        min_value=cast(low),
+        max_value=cast(high),
+        step=cast(1) if whole else None,
         **controlled(f"w.params.{p.name}", value, turned),
-    )  # fmt: skip
+    )
 
 
 def _slider(field: str, label: str, values: tuple[int, ...], now: int, help: str) -> None:
@@ -145,9 +148,12 @@ def _slider(field: str, label: str, values: tuple[int, ...], now: int, help: str
     if len(options) == 1:
         return
     st.select_slider(
-        _label(field, label), options, help=help, format_func=lambda v: f"{v:,}",
+        _label(field, label),
+        options,
+        help=help,
+        format_func=lambda v: f"{v:,}",
         **controlled(f"w.{field}", now, _commit(field), tuple(options)),
-    )  # fmt: skip
+    )
 
 
 def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: Callable[[str], str], help: str) -> None:
@@ -285,9 +291,11 @@ def set_costs(scenario: Scenario) -> None:
         for (left, right), columns in zip((fields[:2], fields[2:]), (st.columns(2), st.columns(2)), strict=True):
             for column, (name, label, step) in zip(columns, (left, right), strict=True):
                 column.number_input(
-                    _label("costs", label), min_value=0.0, step=step,
+                    _label("costs", label),
+                    min_value=0.0,
+                    step=step,
                     **controlled(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
-                )  # fmt: skip
+                )
         limits_inputs(scenario, "w", ("Latency limit", "Power limit", "Budget"))
 
 
@@ -301,10 +309,14 @@ def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) ->
     for label, (name, unit) in zip(labels, units.items(), strict=True):
         value = getattr(scenario.limits, name)
         st.number_input(
-            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none",
-            **controlled(f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name,
-            unit.factor)),
-        )  # fmt: skip
+            f"{label} ({unit.unit})",
+            min_value=0.0,
+            value=None,
+            placeholder="none",
+            **controlled(
+                f"{key}.limits.{name}", None if value is None else unit(value), partial(limit, name, unit.factor)
+            ),
+        )
 
 
 def scenario_controls(scenario: Scenario) -> None:
@@ -325,9 +337,13 @@ def scenario_controls(scenario: Scenario) -> None:
         _tile(scenario, offered)
         if len(offered.schemes) > 1:
             _choice(
-                "scheme", "Partition", offered.schemes, scenario.scheme, lambda s: glossary.SCHEMES.get(s, s),
+                "scheme",
+                "Partition",
+                offered.schemes,
+                scenario.scheme,
+                lambda s: glossary.SCHEMES.get(s, s),
                 glossary.HELP["scheme"],
-            )  # fmt: skip
+            )
         _slider("devices", "Devices", offered.device_counts, scenario.devices, "Devices of the system in use.")
         if scenario.scheme == "split":
             cuts = tuple(range(len(offered.splits) + 1))

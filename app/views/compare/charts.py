@@ -117,9 +117,15 @@ def breakdowns(
     height = max(220, 56 + row_height(labels) * len(rows)) + (legend_px if phone else _EXTRA)
     fig = style(data, x, rows_axis(labels), height, dark)
     legend = {
-        "orientation": "h", "x": 0, "xref": "container", "y": 1.0, "yref": "container", "yanchor": "top",
-        "traceorder": "normal", "font": {"size": 12},
-    }  # fmt: skip
+        "orientation": "h",
+        "x": 0,
+        "xref": "container",
+        "y": 1.0,
+        "yref": "container",
+        "yanchor": "top",
+        "traceorder": "normal",
+        "font": {"size": 12},
+    }
     fig.update_layout(showlegend=True, legend=legend, margin_t=legend_px)
     return fig, shares
 
@@ -145,8 +151,9 @@ def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool,
     x = {
         "title": f"Time saved by {other} against {base} ({scale.unit})",
         "range": [low - pad if low else 0, high + pad if high else 0],
-        "zeroline": True, "zerolinecolor": NEUTRAL,
-    }  # fmt: skip
+        "zeroline": True,
+        "zerolinecolor": NEUTRAL,
+    }
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(drawn)), dark)
 
 

@@ -322,9 +322,16 @@ def json_rows(
             row |= {k: v for k, v in column.report.csv_row().items() if k not in tail}
         else:
             row |= {
-                "system": s.system, "workload": s.workload, "batch": s.batch, "streams": s.streams, "inputs": s.inputs,
-                "outputs": s.outputs, "precision": s.precision, "scheme": s.scheme, "devices": s.devices,
-            }  # fmt: skip
+                "system": s.system,
+                "workload": s.workload,
+                "batch": s.batch,
+                "streams": s.streams,
+                "inputs": s.inputs,
+                "outputs": s.outputs,
+                "precision": s.precision,
+                "scheme": s.scheme,
+                "devices": s.devices,
+            }
         for metric in METRICS.values():
             now, then = value(column, metric), value(base, metric)
             same = column.report and base.report and column.report.unit == base.report.unit

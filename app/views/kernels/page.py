@@ -39,8 +39,12 @@ class KernelChoice:
 def controls() -> KernelChoice:
     """The sidebar: kernel, shape, precision, threads."""
     with st.sidebar:
-        name = choose("Kernel", {id: entry.title for id, entry in KERNELS.items()}, "kernel",
-                      help="Operators of this project, compiled for this host.")  # fmt: skip
+        name = choose(
+            "Kernel",
+            {id: entry.title for id, entry in KERNELS.items()},
+            "kernel",
+            help="Operators of this project, compiled for this host.",
+        )
         entry = KERNELS[name]
         columns, shape = st.columns(2), []
         for at, (label, usual) in enumerate(zip(entry.labels, entry.default, strict=True)):
@@ -57,9 +61,12 @@ def controls() -> KernelChoice:
         threads = 1
         if jit.pool_size() > 1:
             threads = checked(
-                st.select_slider, "Threads", list(range(1, jit.pool_size() + 1)), key="threads",
+                st.select_slider,
+                "Threads",
+                list(range(1, jit.pool_size() + 1)),
+                key="threads",
                 help="One is timed by its CPU time, several by the clock.",
-            )  # fmt: skip
+            )
     return KernelChoice(name, tuple(shape), precision, threads)
 
 
@@ -97,8 +104,15 @@ def headline(shown: KernelShown) -> None:
     ]
     with st.grid(4, min_column_width=150):
         for label, value, note in cells:
-            st.metric(f"{label} :gray[measured]", value, note, border=True, height="stretch", delta_color="off",
-                      delta_arrow="off")  # fmt: skip
+            st.metric(
+                f"{label} :gray[measured]",
+                value,
+                note,
+                border=True,
+                height="stretch",
+                delta_color="off",
+                delta_arrow="off",
+            )
 
 
 def _between(low: float, high: float) -> str:
@@ -135,10 +149,14 @@ def under_roofs(shown: KernelShown) -> None:
         name = run.level if run.level in ("L1", "L2") else "L3"
         levels = [Level(name, near * many, False), Level("DRAM", dram, True)]
         fig = kernel_charts.host_roofline(
-            run.peak, f"{glossary.format_label(run.precision)} peak", levels, run.flops / run.bytes, spots,
+            run.peak,
+            f"{glossary.format_label(run.precision)} peak",
+            levels,
+            run.flops / run.bytes,
+            spots,
             parts.dark(),
             240 if parts.mobile() else 400,
-        )  # fmt: skip
+        )
         parts.figure(fig, f"Roofline of this host: {answer}.", "kernel-roofline")
 
 
@@ -180,9 +198,11 @@ def probed(roofline: MeasuredRoofline) -> None:
             ("All threads", fmt.seconds(roofline.dispatch), "a kernel that does nothing, over the pool"),
         ]
         st.dataframe(
-            pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]), hide_index=True, height="content",
+            pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]),
+            hide_index=True,
+            height="content",
             alt="Peaks, bandwidths and latencies that the probe measured on this host",
-        )  # fmt: skip
+        )
         st.caption(
             "`python -m engine calibrate` writes these into your catalog: this host is then a system to evaluate."
         )
@@ -210,12 +230,18 @@ def show() -> None:
         st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
     shown: KernelShown | None = st.session_state.get("kernel_shown")
     if shown is None:
-        st.info("Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
-                f"{fmt.seconds(_BOUNDS.seconds)} of it, one reader at a time.", icon=":material/speed:")  # fmt: skip
+        st.info(
+            "Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
+            f"{fmt.seconds(_BOUNDS.seconds)} of it, one reader at a time.",
+            icon=":material/speed:",
+        )
     else:
         if (shown.run.kernel, shown.run.shape, shown.run.precision, shown.run.threads) != (
-            asked.kernel, asked.shape, asked.precision, asked.threads,
-        ):  # fmt: skip
+            asked.kernel,
+            asked.shape,
+            asked.precision,
+            asked.threads,
+        ):
             st.caption("The choice beside has changed since this run; Run measures it.")
         headline(shown)
         left, right = st.columns(2, gap="small")

@@ -131,9 +131,7 @@ def topology(found: Topology, dark: bool, height: int = 330) -> go.Figure:
     for name in chain:
         notes.append(_box(at[name], middle, f"<b>{getattr(found, name)}</b>", dark))
     notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(found.count)]
-    notes.append(
-        {"x": at["device"], "y": top - 0.4, "text": found.memory, "yanchor": "bottom", "align": "center"}
-    )  # fmt: skip
+    notes.append({"x": at["device"], "y": top - 0.4, "text": found.memory, "yanchor": "bottom", "align": "center"})
     first = at[chain[0]] if chain else at["device"]
     x = {"range": [first - 0.3, at["device"] + 0.3], "showgrid": False, "tickvals": []}
     y = {"range": [-0.6, top + 0.1], "showgrid": False, "tickvals": []}
@@ -167,14 +165,21 @@ def cores(spans: Sequence[Span], card: int, dark: bool) -> go.Figure:
             hatch = {"shape": "/", "fgcolor": "rgba(127,127,127,0.55)", "size": 5, "solidity": 0.25}
             data.append(
                 {
-                    "type": "bar", "orientation": "h", "width": _BAR, "name": RESOURCE_LABELS[resource],
+                    "type": "bar",
+                    "orientation": "h",
+                    "width": _BAR,
+                    "name": RESOURCE_LABELS[resource],
                     "showlegend": resource not in named,
-                    "y": [at[s.unit] for s in group], "x": [scale(s.duration_s) for s in group],
+                    "y": [at[s.unit] for s in group],
+                    "x": [scale(s.duration_s) for s in group],
                     "base": [scale(s.start_s) for s in group],
                     "marker": {"color": PALETTE[resource][dark], "line": {"width": 0.4, "color": INK[1 - dark]}}
                     | ({} if odd else {"pattern": hatch | {"fillmode": "overlay"}}),
                     "text": [str(_number(s)) if s.duration_s > 0.02 * end else "" for s in group],
-                    "textposition": "inside", "insidetextanchor": "middle", "textangle": 0, "constraintext": "inside",
+                    "textposition": "inside",
+                    "insidetextanchor": "middle",
+                    "textangle": 0,
+                    "constraintext": "inside",
                     "textfont": {"color": "#FFFFFF" if light else BAR_TEXT},
                     "hovertemplate": [
                         f"<b>{s.name}</b> on {s.unit}<br>{fmt.seconds(s.duration_s)} from {fmt.seconds(s.start_s)}"
@@ -182,7 +187,7 @@ def cores(spans: Sequence[Span], card: int, dark: bool) -> go.Figure:
                         for s in group
                     ],
                 }
-            )  # fmt: skip
+            )
             named.add(resource)
     x = {"title": f"Time ({scale.unit}), numbers are requests", "range": [0, scale(end) * 1.02], "showgrid": False}
     labels = [unit.removeprefix(f"card {card}, ") if card else unit for unit in units]
@@ -224,9 +229,14 @@ def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: b
         data.append(edge | {"y": [y(limit_s)] * 2, "line": {"color": NEUTRAL, "width": 1.3, "dash": "dash"}})
         data.append(edge | {"y": [high] * 2, "line": {"width": 0}, "fill": "tonexty", "fillcolor": _FORBIDDEN})
         notes.append(
-            {"x": math.log10(left), "y": math.log10(y(limit_s)), "text": f"limit {fmt.seconds(limit_s)}",
-             "xanchor": "left", "yanchor": "bottom"}
-        )  # fmt: skip
+            {
+                "x": math.log10(left),
+                "y": math.log10(y(limit_s)),
+                "text": f"limit {fmt.seconds(limit_s)}",
+                "xanchor": "left",
+                "yanchor": "bottom",
+            }
+        )
     for at, (name, c) in enumerate(drawn):
         ink = INK[dark] if at == 0 else NEUTRAL
         line = {"type": "scatter", "x": [x(q) for q in c.qps]}
@@ -234,7 +244,9 @@ def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: b
             data.append(
                 line
                 | {
-                    "y": [y(t) for t in seconds], "mode": mode, "showlegend": False,
+                    "y": [y(t) for t in seconds],
+                    "mode": mode,
+                    "showlegend": False,
                     "line": {"color": ink, "width": width, "dash": "solid" if at == 0 else "dot"},
                     "marker": {"size": 5, "color": ink, "symbol": "circle" if at == 0 else "square"},
                     "hovertemplate": [
@@ -242,15 +254,30 @@ def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: b
                         for q, t in zip(c.qps, seconds, strict=True)
                     ],
                 }
-            )  # fmt: skip
+            )
         middle = len(c.qps) // 3
         notes.append(
-            {"x": math.log10(x(c.qps[middle])), "y": math.log10(y(c.p99_s[middle])), "text": name, "yshift": 12,
-             "xanchor": "center" if at == 0 else "left"}
-        )  # fmt: skip
+            {
+                "x": math.log10(x(c.qps[middle])),
+                "y": math.log10(y(c.p99_s[middle])),
+                "text": name,
+                "yshift": 12,
+                "xanchor": "center" if at == 0 else "left",
+            }
+        )
     vertical, horizontal = log_ticks(low, high), log_ticks(left, right)
-    axis = {"type": "log", "range": [math.log10(low), math.log10(high)], "tickvals": vertical[0],
-            "ticktext": vertical[1], "title": f"Latency ({y.unit}, log)"}  # fmt: skip
-    across = {"type": "log", "range": [math.log10(left), math.log10(right)], "tickvals": horizontal[0],
-              "ticktext": horizontal[1], "title": f"Requests a second ({x.unit}, log)"}  # fmt: skip
+    axis = {
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": vertical[0],
+        "ticktext": vertical[1],
+        "title": f"Latency ({y.unit}, log)",
+    }
+    across = {
+        "type": "log",
+        "range": [math.log10(left), math.log10(right)],
+        "tickvals": horizontal[0],
+        "ticktext": horizontal[1],
+        "title": f"Requests a second ({x.unit}, log)",
+    }
     return style(data, across, axis, height, dark, notes=notes)

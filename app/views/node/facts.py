@@ -20,9 +20,18 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, encode
 
 __all__ = [
-    "FIGURES", "Gain", "core_split", "cores", "gains", "load_scenario", "load_told", "not_a_node", "shared", "told",
+    "FIGURES",
+    "Gain",
+    "core_split",
+    "cores",
+    "gains",
+    "load_scenario",
+    "load_told",
+    "not_a_node",
+    "shared",
+    "told",
     "topology",
-]  # fmt: skip
+]
 
 FIGURES = {"throughput": "Throughput", "latency": "Latency", "wires": "Bytes on links"}
 

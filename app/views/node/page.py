@@ -108,9 +108,13 @@ def split(scenario: Scenario) -> None:
     with parts.card(f"Cores for {first}", answer, stretch=False):
         unit = f"{glossary.rate_unit(points[0][1].unit)}/s"
         fig = charts.knob(
-            [str(v) for v, _ in points], [r.throughput_per_s for _, r in points], now, f"Cores for {first}", unit,
+            [str(v) for v, _ in points],
+            [r.throughput_per_s for _, r in points],
+            now,
+            f"Cores for {first}",
+            unit,
             parts.dark(),
-        )  # fmt: skip
+        )
         parts.figure(fig, f"Throughput along the core split: {answer}.", "split")
 
 
@@ -180,12 +184,16 @@ def all_models(scenario: Scenario) -> None:
     number = st.column_config.NumberColumn(format=fmt.cells(row["QPS inside"] for row in rows))
     text = st.column_config.TextColumn(alignment="right")
     st.dataframe(
-        pd.DataFrame(rows), hide_index=True, height="content",
+        pd.DataFrame(rows),
+        hide_index=True,
+        height="content",
         column_config={
-            "QPS inside": number, "Host, QPS inside": text, "Model": st.column_config.TextColumn(pinned=True)
+            "QPS inside": number,
+            "Host, QPS inside": text,
+            "Model": st.column_config.TextColumn(pinned=True),
         },
         alt="Models with their latency limit, latency when idle and load inside the limit, on the node and on its host",
-    )  # fmt: skip
+    )
 
 
 def show() -> None:

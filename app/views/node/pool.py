@@ -38,8 +38,15 @@ def pool(report: Report) -> None:
         devices = checked(one.number_input, "Devices in the pool", own, 100_000, max(8, own), key="pool.devices")
         clients = checked(two.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
         cores = checked(three.number_input, "Cores of a client", 1, 1024, 16, key="pool.cores")
-        spent = checked(four.number_input, "Core time a query (ms)", 0.001, 100_000.0, 50.0, key="pool.ms",
-                     help="What a client's core spends on a query beside the call. Assumed.")  # fmt: skip
+        spent = checked(
+            four.number_input,
+            "Core time a query (ms)",
+            0.001,
+            100_000.0,
+            50.0,
+            key="pool.ms",
+            help="What a client's core spends on a query beside the call. Assumed.",
+        )
         found = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
         _figures(found)
         st.caption(

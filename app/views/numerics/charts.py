@@ -46,20 +46,45 @@ def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
         )
     ring = {"symbol": "circle-open", "size": 16, "color": PICK[dark], "line": {"width": 2.5}}
     data.append(
-        {"type": "scatter", "mode": "markers", "x": [chosen.bits], "y": [chosen.sqnr_db], "marker": ring,
-         "hoverinfo": "skip", "showlegend": False}
-    )  # fmt: skip
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [chosen.bits],
+            "y": [chosen.sqnr_db],
+            "marker": ring,
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    )
     right = max(p.bits for p in finite) + 1
     data.append(
-        {"type": "scatter", "mode": "lines", "x": [0, right], "y": [wanted_db] * 2, "showlegend": False,
-         "hoverinfo": "skip", "line": {"color": NEUTRAL, "width": 1.6, "dash": "dash"}}
-    )  # fmt: skip
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [0, right],
+            "y": [wanted_db] * 2,
+            "showlegend": False,
+            "hoverinfo": "skip",
+            "line": {"color": NEUTRAL, "width": 1.6, "dash": "dash"},
+        }
+    )
     notes = [
-        {"x": right, "y": wanted_db, "text": f"wanted {fmt.digits3(wanted_db)} dB", "xanchor": "right",
-         "yanchor": "bottom"},
-        {"x": chosen.bits, "y": chosen.sqnr_db, "text": chosen.format, "xanchor": "left", "xshift": 12,
-         "yanchor": "top"},
-    ]  # fmt: skip
+        {
+            "x": right,
+            "y": wanted_db,
+            "text": f"wanted {fmt.digits3(wanted_db)} dB",
+            "xanchor": "right",
+            "yanchor": "bottom",
+        },
+        {
+            "x": chosen.bits,
+            "y": chosen.sqnr_db,
+            "text": chosen.format,
+            "xanchor": "left",
+            "xshift": 12,
+            "yanchor": "top",
+        },
+    ]
     x = {"title": "Bits stored a value, scales included", "range": [0, right], "showgrid": False}
     y = {"title": "Signal over noise (dB)", "range": [low, high]}
     fig = style(data, x, y, 380, dark, notes=notes)
@@ -76,12 +101,22 @@ def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure
     for values, name in ((before, "before"), (after, "after")):
         counts = np.histogram(np.clip(values, -edge, edge), bins)[0] / values.size * 100
         top, first = max(top, float(counts.max())), name == "before"
-        look = {"fill": "tozeroy", "fillcolor": CLOUD[dark], "line": {"width": 0, "shape": "hvh"}} if first else {
-            "line": {"color": PICK[dark], "width": 1.8, "shape": "hvh"}}  # fmt: skip
+        look = (
+            {"fill": "tozeroy", "fillcolor": CLOUD[dark], "line": {"width": 0, "shape": "hvh"}}
+            if first
+            else {"line": {"color": PICK[dark], "width": 1.8, "shape": "hvh"}}
+        )
         data.append(
-            {"type": "scatter", "mode": "lines", "name": name, "x": middle, "y": counts,
-             "hovertemplate": f"{name}: %{{y:.3g}}% near %{{x:.3g}}<extra></extra>"} | look
-        )  # fmt: skip
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": name,
+                "x": middle,
+                "y": counts,
+                "hovertemplate": f"{name}: %{{y:.3g}}% near %{{x:.3g}}<extra></extra>",
+            }
+            | look
+        )
     notes = [
         {"x": 0.02, "xref": "paper", "y": top, "text": "filled: before, line: after", "xanchor": "left"},
     ]
@@ -108,10 +143,16 @@ def layer_errors(qualities: Sequence[Quality], dark: bool) -> go.Figure:
     data = []
     for quality, symbol in zip(qualities, ("circle", "diamond-open"), strict=True):
         data.append(
-            {"type": "scatter", "mode": "markers", "name": quality.precision, "x": list(quality.layers_db),
-             "y": list(range(len(names))), "hovertemplate": "%{x:.1f} dB<extra>" + quality.precision + "</extra>",
-             "marker": {"symbol": symbol, "size": 11, "color": INK[dark], "line": {"width": 2, "color": INK[dark]}}}
-        )  # fmt: skip
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": quality.precision,
+                "x": list(quality.layers_db),
+                "y": list(range(len(names))),
+                "hovertemplate": "%{x:.1f} dB<extra>" + quality.precision + "</extra>",
+                "marker": {"symbol": symbol, "size": 11, "color": INK[dark], "line": {"width": 2, "color": INK[dark]}},
+            }
+        )
     top = max(max(q.layers_db) for q in qualities)
     labels = [two_lines(name, f"{fmt.digits3(db)} dB") for name, db in zip(names, qualities[0].layers_db, strict=True)]
     x = {"title": "Signal over error against FP32 (dB)", "range": [0, top * 1.08], "showgrid": False}

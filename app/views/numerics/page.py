@@ -22,25 +22,45 @@ from model_zoo.catalog import default_zoo
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 _RUNGS = {
-    "int4-row-asymmetric": "INT4 by row", "int8-row": "INT8 by row", "int8": "INT8", "fp16": "FP16", "fp32": "FP32",
-    "ms-fp8": "ms-fp8", "ms-fp9": "ms-fp9", "bfp-1s2m": "block 2 bit", "bfp-1s4m": "block 4 bit",
-}  # fmt: skip
+    "int4-row-asymmetric": "INT4 by row",
+    "int8-row": "INT8 by row",
+    "int8": "INT8",
+    "fp16": "FP16",
+    "fp32": "FP32",
+    "ms-fp8": "ms-fp8",
+    "ms-fp9": "ms-fp9",
+    "bfp-1s2m": "block 2 bit",
+    "bfp-1s4m": "block 4 bit",
+}
 
 
 def controls() -> tuple[str, float, str, str, float]:
     """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
     with st.sidebar:
         name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
-        wanted = checked(st.slider, "Wanted signal over noise (dB)", 5, 60, 30, 5, key="wanted",
-                      help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.")  # fmt: skip
+        wanted = checked(
+            st.slider,
+            "Wanted signal over noise (dB)",
+            5,
+            60,
+            30,
+            5,
+            key="wanted",
+            help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.",
+        )
         labels = {p.format: p.format for p in points(name)}
         format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
-        ladder = choose("Formats of the plan", {name: name for name in LADDERS}, "ladder",
-                        help="Cheapest first; the last is the reference.")  # fmt: skip
+        ladder = choose(
+            "Formats of the plan",
+            {name: name for name in LADDERS},
+            "ladder",
+            help="Cheapest first; the last is the reference.",
+        )
         bounds = {f"{bound:g}": f"{bound * 100:g}%" for bound in _BOUNDS}
         bound, args = choice("Answers that may change", bounds, "bound", "0.02")
-        st.select_slider("Answers that may change", list(bounds), **args,
-                         help="Share of inputs whose largest output is another.")  # fmt: skip
+        st.select_slider(
+            "Answers that may change", list(bounds), **args, help="Share of inputs whose largest output is another."
+        )
     return name, float(wanted), format, ladder, float(bound)
 
 
@@ -78,8 +98,11 @@ def the_plan(found: MixedPlan, ladder: str, bound: float) -> None:
     """Precision of each layer."""
     last = found.steps[-1]
     held = last.held_out_loss if last.held_out_loss is not None else last.tuning_loss
-    answer = f"{fmt.percent(1 / found.speedup)} of the bytes, {held * 100:.2g}% of answers change" if found.met else (
-        f"no plan keeps the changes within {bound * 100:g}%")  # fmt: skip
+    answer = (
+        f"{fmt.percent(1 / found.speedup)} of the bytes, {held * 100:.2g}% of answers change"
+        if found.met
+        else (f"no plan keeps the changes within {bound * 100:g}%")
+    )
     with parts.card("Mixed-precision plan of a six-layer network", answer):
         fig = charts.plan_bars(found.precision, _share(found, ladder), _RUNGS, parts.dark())
         parts.figure(fig, f"Precision of each layer: {answer}.", "plan")
@@ -101,10 +124,12 @@ def log(found: MixedPlan) -> None:
         )
         number = st.column_config.NumberColumn
         st.dataframe(
-            frame, hide_index=True, height="content" if len(frame) <= 8 else 318,
+            frame,
+            hide_index=True,
+            height="content" if len(frame) <= 8 else 318,
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
             alt="Moves of the mixed-precision search with the share of changed answers after each",
-        )  # fmt: skip
+        )
         st.caption(
             "All layers start at the cheapest format; while too many answers change, the layer of largest own error is "
             "given the next one. The plan counts only once held-out inputs agree."
@@ -121,13 +146,20 @@ def measured() -> None:
             kind = choose("Network", {id: study.title for id, study in STUDIES.items()}, "study")
         found_bounds = sorted({STUDIES[kind].bound * factor for factor in (0.4, 1.0, 4.0)})
         bound = middle.select_slider(
-            f"Largest {STUDIES[kind].metric}", found_bounds, STUDIES[kind].bound, format_func=lambda b: f"{b * 100:g}%",
-            key=f"n.metric.{kind}", help="The middle one is the service's own limit in document 000.",
-        )  # fmt: skip
+            f"Largest {STUDIES[kind].metric}",
+            found_bounds,
+            STUDIES[kind].bound,
+            format_func=lambda b: f"{b * 100:g}%",
+            key=f"n.metric.{kind}",
+            help="The middle one is the service's own limit in document 000.",
+        )
         run = right.button(
-            "Measure", icon=":material/timer:", key="n.measure", width="stretch",
+            "Measure",
+            icon=":material/timer:",
+            key="n.measure",
+            width="stretch",
             help="Trains or seeds the network, times its layers on this host and searches: some seconds.",
-        )  # fmt: skip
+        )
         asked = st.session_state.setdefault("v.numerics.asked", set())
         if run:
             asked.add((kind, bound))
@@ -163,18 +195,22 @@ def planned(found: WorkflowResult, title: DeltaGenerator) -> None:
     )
     number = st.column_config.NumberColumn
     st.dataframe(
-        rows, hide_index=True, height="content" if len(rows) <= 8 else 318,
+        rows,
+        hide_index=True,
+        height="content" if len(rows) <= 8 else 318,
         column_config={n: number(format=fmt.cells(rows[n])) for n in rows if rows[n].dtype.kind == "f"},
         alt="Moves of the search with the loss and the time of the layers after each",
-    )  # fmt: skip
+    )
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in found.plan.precision.items())))
     workload = STUDIES[found.name].workloads[0]
     try:
         scenario = in_scenario(found, default_scenario("fb-node", workload))
         st.button(
             f"Open {default_zoo().workload(workload).name} on the six-card node with this plan",
-            on_click=link.open_scenario, args=(scenario,), key="n.open",
-        )  # fmt: skip
+            on_click=link.open_scenario,
+            args=(scenario,),
+            key="n.open",
+        )
     except (ScenarioError, Unsupported) as why:
         st.caption(fmt.plain(str(why)))
 

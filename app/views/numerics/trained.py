@@ -57,10 +57,15 @@ def _wide_deep(found: WideDeepStudy) -> None:
                 "Answers changed (%)": [100 * (q.changed or 0.0) for q in found.quality],
                 "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in found.speed],
             },
-            {"Accuracy (%)": "%.3f", "AUC": "%.5f", "Log loss (nat)": "%.5f", "Answers changed (%)": "%.3f",
-             "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in found.speed)},
+            {
+                "Accuracy (%)": "%.3f",
+                "AUC": "%.5f",
+                "Log loss (nat)": "%.5f",
+                "Answers changed (%)": "%.3f",
+                "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in found.speed),
+            },
             "Accuracy, AUC, log loss and rate in FP32 and both INT8 schemes",
-        )  # fmt: skip
+        )
         st.caption(
             "As published: the first product's inputs asymmetric, later ones symmetric, a scale a layer; refined: a "
             f"scale a channel, ranges of 99.99%. {found.rows:,} synthetic rows trained, {found.held_out:,} held out, "
@@ -92,11 +97,23 @@ def _digits(found: DigitsStudy) -> None:
 def trained_here() -> None:
     """Both cards; nothing runs before a button, and runs wait for their turn."""
     cards: tuple[tuple[str, str, str, tuple[Any, ...], Callable[[Any], None], str], ...] = (
-        ("wide_deep", "Train Wide & Deep", "Wide & Deep trained here", (wide_deep, _ROWS), _wide_deep,
-         "FP32 against INT8 on held-out rows, error by layer, samples a second"),
-        ("digits", "Train the perceptron", "Perceptron trained here", (digits,), _digits,
-         "FP32 against one bit on handwritten digits"),
-    )  # fmt: skip
+        (
+            "wide_deep",
+            "Train Wide & Deep",
+            "Wide & Deep trained here",
+            (wide_deep, _ROWS),
+            _wide_deep,
+            "FP32 against INT8 on held-out rows, error by layer, samples a second",
+        ),
+        (
+            "digits",
+            "Train the perceptron",
+            "Perceptron trained here",
+            (digits,),
+            _digits,
+            "FP32 against one bit on handwritten digits",
+        ),
+    )
     for key, label, title, job, show, says in cards:
         slot = st.container()
         found = _asked(key, label, "Runs on this host, about ten seconds; other readers' runs come between.", job)

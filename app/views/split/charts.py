@@ -36,27 +36,52 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
             continue
         marker = {"color": PALETTE[resource][dark], "line": {"width": 0}}
         if hatch:
-            marker["pattern"] = {"shape": hatch, "size": 6, "solidity": 0.25, "fgcolor": INK[1 - dark],
-                                 "fillmode": "overlay"}  # fmt: skip
+            marker["pattern"] = {
+                "shape": hatch,
+                "size": 6,
+                "solidity": 0.25,
+                "fgcolor": INK[1 - dark],
+                "fillmode": "overlay",
+            }
         data.append(
-            {"type": "bar", "name": name, "x": [p.at for p in points], "y": [scale(v) for v in values],
-             "marker": marker, "hovertemplate": [
-                 f"<b>{p.place}</b><br>{name}: {fmt.seconds(v)}<br>{fmt.seconds(p.latency_s)} in all, "
-                 f"{fmt.si(p.crossing_bytes, 'B')} cross<extra></extra>"
-                 for v, p in zip(values, points, strict=True)
-             ]}
-        )  # fmt: skip
+            {
+                "type": "bar",
+                "name": name,
+                "x": [p.at for p in points],
+                "y": [scale(v) for v in values],
+                "marker": marker,
+                "hovertemplate": [
+                    f"<b>{p.place}</b><br>{name}: {fmt.seconds(v)}<br>{fmt.seconds(p.latency_s)} in all, "
+                    f"{fmt.si(p.crossing_bytes, 'B')} cross<extra></extra>"
+                    for v, p in zip(values, points, strict=True)
+                ],
+            }
+        )
     top = scale(max(p.latency_s for p in points))
     text = f"best: {best.place}"
-    note = {"x": best.at, "y": scale(best.latency_s), "text": text, "showarrow": True, "arrowhead": 2,
-            "arrowcolor": PICK[dark], "ax": best.at, "ay": top * 1.09, "axref": "x", "ayref": "y"}  # fmt: skip
+    note = {
+        "x": best.at,
+        "y": scale(best.latency_s),
+        "text": text,
+        "showarrow": True,
+        "arrowhead": 2,
+        "arrowcolor": PICK[dark],
+        "ax": best.at,
+        "ay": top * 1.09,
+        "axref": "x",
+        "ayref": "y",
+    }
     left = best.at > (points[0].at + points[-1].at) / 2
     note |= {"xanchor": "right" if left else "left"}
     x = {"title": "Operators on the first executor", "showgrid": False}
     y = {"title": f"Latency ({scale.unit})", "range": [0, top * 1.15]}
     fig = style(data, x, y, height, dark, notes=[note])
-    fig.update_layout(barmode="stack", bargap=0.08, showlegend=True,
-                      legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})  # fmt: skip
+    fig.update_layout(
+        barmode="stack",
+        bargap=0.08,
+        showlegend=True,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    )
     return fig
 
 
@@ -68,21 +93,36 @@ def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) ->
         cut = f", cut after {p.after}" if p.after else ""
         labels.append(two_lines(f"{p.name}{cut}", fmt.seconds(p.latency_s)))
         for name, value, base, resource in (
-            ("compute", p.compute_s, 0.0, "compute"), ("travel", p.travel_s, p.compute_s, "links"),
-        ):  # fmt: skip
+            ("compute", p.compute_s, 0.0, "compute"),
+            ("travel", p.travel_s, p.compute_s, "links"),
+        ):
             hover = f"<b>{p.name}</b><br>{name} {fmt.seconds(value)}<extra></extra>"
             data.append(
-                bar(at, scale(value), base=[scale(base)], name=name, showlegend=at == 1,
-                    marker={"color": PALETTE[resource][dark]}, hovertemplate=hover)
-            )  # fmt: skip
+                bar(
+                    at,
+                    scale(value),
+                    base=[scale(base)],
+                    name=name,
+                    showlegend=at == 1,
+                    marker={"color": PALETTE[resource][dark]},
+                    hovertemplate=hover,
+                )
+            )
     end = max(p.latency_s for p in found)
     notes = []
     if limit_s is not None and limit_s < 2 * end:
         end = max(end, limit_s)
         data.append(
-            {"type": "scatter", "mode": "lines", "x": [scale(limit_s)] * 2, "y": [-0.6, len(found) - 0.4],
-             "line": {"color": NEUTRAL, "dash": "dash", "width": 1.6}, "hoverinfo": "skip", "showlegend": False}
-        )  # fmt: skip
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [scale(limit_s)] * 2,
+                "y": [-0.6, len(found) - 0.4],
+                "line": {"color": NEUTRAL, "dash": "dash", "width": 1.6},
+                "hoverinfo": "skip",
+                "showlegend": False,
+            }
+        )
         notes = [{"x": scale(limit_s), "y": -0.6, "text": "limit", "xanchor": "right", "yanchor": "bottom"}]
     x = {"title": f"From frame to answer ({scale.unit})", "range": [0, scale(end) * 1.06], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark, notes=notes)
@@ -95,13 +135,22 @@ def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figur
     data = []
     for at, one in enumerate(found):
         mine = one.executors == chosen
-        line = {"color": PICK[dark] if mine else NEUTRAL, "width": 2.4 if mine else 1.4,
-                "dash": "solid" if mine else ("dot", "dash", "dashdot")[at % 3]}  # fmt: skip
+        line = {
+            "color": PICK[dark] if mine else NEUTRAL,
+            "width": 2.4 if mine else 1.4,
+            "dash": "solid" if mine else ("dot", "dash", "dashdot")[at % 3],
+        }
         data.append(
-            {"type": "scatter", "mode": "lines+markers" if mine else "lines", "name": f"{one.executors} executors",
-             "x": list(one.sizes), "y": [fmt.GIGABIT(rate) for rate in one.bytes_per_s], "line": line,
-             "hovertemplate": f"{one.executors} executors<br>%{{x}} B: %{{y:.3g}} Gbit/s<extra></extra>"}
-        )  # fmt: skip
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if mine else "lines",
+                "name": f"{one.executors} executors",
+                "x": list(one.sizes),
+                "y": [fmt.GIGABIT(rate) for rate in one.bytes_per_s],
+                "line": line,
+                "hovertemplate": f"{one.executors} executors<br>%{{x}} B: %{{y:.3g}} Gbit/s<extra></extra>",
+            }
+        )
     top = fmt.GIGABIT(max(one.line_bytes_per_s for one in found))
     x = {"title": "Packet size (B)", "range": [0, max(found[0].sizes) * 1.02], "showgrid": False}
     fig = style(data, x, {"title": "Forwarded (Gbit/s)", "range": [0, top * 1.1]}, 340, dark)
@@ -125,8 +174,7 @@ def chains(found: DepthFirstComparison, batch: int, dark: bool) -> go.Figure:
         data.append(bar(at, scale(before), marker={"color": NEUTRAL, "opacity": 0.4}, hovertemplate=hover))
         data.append(bar(at, scale(after), marker={"color": PALETTE["offchip"][dark]}, hovertemplate=hover))
     top = scale(most)
-    x = {"title": f"Moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05],
-         "showgrid": False}  # fmt: skip
+    x = {"title": f"Moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05], "showgrid": False}
     return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)
 
 
@@ -136,18 +184,33 @@ def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
     for at, run in enumerate(runs):
         labels.append(two_lines(run.title, fmt.times(run.gain)))
         for value, word, symbol, colour in (
-            (run.predicted, "predicted", "diamond-open", NEUTRAL), (run.gain, "measured", "circle", INK[dark]),
-        ):  # fmt: skip
+            (run.predicted, "predicted", "diamond-open", NEUTRAL),
+            (run.gain, "measured", "circle", INK[dark]),
+        ):
             data.append(
-                {"type": "scatter", "mode": "markers", "x": [value], "y": [at], "name": word, "showlegend": at == 0,
-                 "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
-                 "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>"}
-            )  # fmt: skip
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": [value],
+                    "y": [at],
+                    "name": word,
+                    "showlegend": at == 0,
+                    "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2, "color": colour}},
+                    "hovertemplate": f"<b>{run.title}</b><br>{word} {fmt.times(value)}<extra></extra>",
+                }
+            )
     top = max(max(run.gain, run.predicted) for run in runs)
     data.append(
-        {"type": "scatter", "mode": "lines", "x": [1, 1], "y": [-0.6, len(runs) - 0.4], "hoverinfo": "skip",
-         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.4}, "showlegend": False}
-    )  # fmt: skip
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [1, 1],
+            "y": [-0.6, len(runs) - 0.4],
+            "hoverinfo": "skip",
+            "line": {"color": NEUTRAL, "dash": "dash", "width": 1.4},
+            "showlegend": False,
+        }
+    )
     x = {"title": "Breadth-first time over depth-first time (×)", "range": [0, top * 1.08], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})

@@ -22,8 +22,12 @@ def on_this_host() -> None:
     found: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
     slot = st.container()
     label = "Run on this host" if len(found) in (0, len(BLOCKS)) else "Go on"
-    if st.button(label, icon=":material/timer:", key="split.fused", help="One thread, about twenty seconds; the first "
-                 "run compiles and probes. Other readers' runs come between."):  # fmt: skip
+    if st.button(
+        label,
+        icon=":material/timer:",
+        key="split.fused",
+        help="One thread, about twenty seconds; the first run compiles and probes. Other readers' runs come between.",
+    ):
         kept = st.session_state.setdefault("fused_rows", {})
         st.session_state.fused_problem = host_runs.one_by_one(
             "split.fused", list(BLOCKS), kept, lambda name: (block, name, _BOUNDS), lambda name: BLOCKS[name].title
@@ -63,7 +67,10 @@ def _shown(rows: list[FusedRun]) -> None:
         )
         number = st.column_config.NumberColumn
         st.dataframe(
-            frame, hide_index=True, height="content", alt="Measured and predicted gain and times of every block",
+            frame,
+            hide_index=True,
+            height="content",
+            alt="Measured and predicted gain and times of every block",
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"}
             | {"Block": st.column_config.TextColumn(pinned=True)},
-        )  # fmt: skip
+        )

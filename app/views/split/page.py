@@ -76,8 +76,12 @@ def cut(scenario: Scenario) -> None:
         first, second = executors(split)
         st.caption(fmt.plain(f"First executor: {first}. Second: {second}."))
         if best.at != scenario.split or scenario.scheme != "split":
-            st.button("Use this cut", on_click=link.commit, kwargs={"scheme": "split", "split": best.at,
-                      "devices": split.devices}, key="split.use")  # fmt: skip
+            st.button(
+                "Use this cut",
+                on_click=link.commit,
+                kwargs={"scheme": "split", "split": best.at, "devices": split.devices},
+                key="split.use",
+            )
     _table(points)
 
 
@@ -98,9 +102,12 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
         )
         number = st.column_config.NumberColumn
         st.dataframe(
-            frame, hide_index=True, height=318, alt="Every cut with the parts of its latency",
+            frame,
+            hide_index=True,
+            height=318,
+            alt="Every cut with the parts of its latency",
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
-        )  # fmt: skip
+        )
 
 
 def camera(scenario: Scenario) -> None:
@@ -138,12 +145,18 @@ def camera(scenario: Scenario) -> None:
             }
         )
         number = st.column_config.NumberColumn(format=fmt.cells(frame["Uplink of a camera (Mbit/s)"]))
-        st.dataframe(frame, hide_index=True, column_config={"Uplink of a camera (Mbit/s)": number},
-                     alt="Uplink, cameras and limit of each execution point")  # fmt: skip
+        st.dataframe(
+            frame,
+            hide_index=True,
+            column_config={"Uplink of a camera (Mbit/s)": number},
+            alt="Uplink, cameras and limit of each execution point",
+        )
         for name, reason in refusals(scenario.workload):
             st.caption(fmt.plain(f"Not at the {name}: {reason}"))
-        st.caption("Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
-                   "Machines, links and distances are ours; the document names the points only.")  # fmt: skip
+        st.caption(
+            "Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
+            "Machines, links and distances are ours; the document names the points only."
+        )
 
 
 def packets(scenario: Scenario, report: Report | None) -> None:
@@ -179,8 +192,12 @@ def packets(scenario: Scenario, report: Report | None) -> None:
             }
         )
         size = st.column_config.NumberColumn(format=fmt.cells(frame["Size (kB)"]))
-        st.dataframe(frame, hide_index=True, alt="Memories of the network processor with latency and width",
-                     column_config={"Size (kB)": size})  # fmt: skip
+        st.dataframe(
+            frame,
+            hide_index=True,
+            alt="Memories of the network processor with latency and width",
+            column_config={"Size (kB)": size},
+        )
 
 
 def depth_first(scenario: Scenario) -> None:
@@ -194,8 +211,10 @@ def depth_first(scenario: Scenario) -> None:
     with parts.card("Depth first, without finishing each operator", answer):
         fig = charts.chains(found, scenario.batch, parts.dark())
         parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
-        st.caption("Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
-                   "An estimate; below, such blocks run on this host.")  # fmt: skip
+        st.caption(
+            "Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
+            "An estimate; below, such blocks run on this host."
+        )
 
 
 def show() -> None:

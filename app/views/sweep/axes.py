@@ -90,10 +90,15 @@ def _request(scenario: Scenario) -> list[Candidate]:
     offered = cached.options(encode(scenario))
     found = [
         _listed(
-            "batch", "Batch", "request", sorted({*offered.batches, scenario.batch}), scenario.batch, fmt.count,
+            "batch",
+            "Batch",
+            "request",
+            sorted({*offered.batches, scenario.batch}),
+            scenario.batch,
+            fmt.count,
             glossary.HELP["batch"],
         )
-    ]  # fmt: skip
+    ]
     if offered.max_streams > 1:
         counts = sorted({*_whole(1, offered.max_streams), offered.max_streams, scenario.streams})
         found.append(
@@ -117,18 +122,27 @@ def _mapping(scenario: Scenario) -> list[Candidate]:
     if len(offered.formats) > 1:
         found.append(
             _listed(
-                "precision", "Precision", "mapping", offered.formats, scenario.precision, glossary.format_label,
+                "precision",
+                "Precision",
+                "mapping",
+                offered.formats,
+                scenario.precision,
+                glossary.format_label,
                 glossary.HELP["precision"],
             )
-        )  # fmt: skip
+        )
     if len(offered.schemes) > 1:
         found.append(
             _listed(
-                "scheme", "Partition", "mapping", offered.schemes, scenario.scheme, lambda s: glossary.SCHEMES.get(s,
-                s),
+                "scheme",
+                "Partition",
+                "mapping",
+                offered.schemes,
+                scenario.scheme,
+                lambda s: glossary.SCHEMES.get(s, s),
                 glossary.HELP["scheme"],
             )
-        )  # fmt: skip
+        )
     if len(offered.device_counts) > 1:
         found.append(_listed("devices", "Devices", "mapping", offered.device_counts, scenario.devices, fmt.count))
     for at, knob in enumerate(offered.knobs):

@@ -147,13 +147,16 @@ def pareto(
     px, py = [p[0] for p in cloud], [p[1] for p in cloud]
     data: list[dict[str, Any]] = [
         {
-            "type": "scatter", "mode": "markers", "x": [x.scale(v) for v in px], "y": [y.scale(v) for v in py],
+            "type": "scatter",
+            "mode": "markers",
+            "x": [x.scale(v) for v in px],
+            "y": [y.scale(v) for v in py],
             "marker": {"color": CLOUD[dark], "size": 4 if len(cloud) > 400 else 6, "line": {"width": 0}},
             "customdata": [[p[2], f"{fmt.si(p[0], x.unit)}<br>{fmt.si(p[1], y.unit)}"] for p in cloud],
             "hovertemplate": hover,
         }
         | _STEADY
-    ]  # fmt: skip
+    ]
     for limit, axis, across in ((limits[0], x, True), (limits[1], y, False)):
         if limit is None:
             continue
@@ -169,12 +172,16 @@ def pareto(
         )
         data.append(
             {
-                "type": "scatter", "mode": "markers", "x": [x.scale(v) for v in fx], "y": [y.scale(v) for v in fy],
+                "type": "scatter",
+                "mode": "markers",
+                "x": [x.scale(v) for v in fx],
+                "y": [y.scale(v) for v in fy],
                 "marker": {"color": INK[dark], "size": 8, "line": {"width": 0}},
-                "customdata": [[p[2], p[3]] for p in front], "hovertemplate": hover,
+                "customdata": [[p[2], p[3]] for p in front],
+                "hovertemplate": hover,
             }
             | _STEADY
-        )  # fmt: skip
+        )
     looks = {
         "selected": {"symbol": "circle-open", "size": 17, "color": PICK[dark], "line": {"width": 2.5}},
         "current": {"symbol": "star", "size": 13, "color": PICK[dark], "line": {"width": 0}},
@@ -192,10 +199,13 @@ def pareto(
         if not plot.label(*where, mark.word, spots):
             plot.notes.append(
                 {
-                    "x": math.log10(where[0]), "y": math.log10(where[1]), "text": mark.word, "yanchor": "top",
+                    "x": math.log10(where[0]),
+                    "y": math.log10(where[1]),
+                    "text": mark.word,
+                    "yanchor": "top",
                     "yshift": -10,
                 }
-            )  # fmt: skip
+            )
     fig = style(data, drawn_x | {"showgrid": False}, drawn_y, height, dark, notes=plot.notes, select=True)
     fig.update_xaxes(fixedrange=True)
     fig.update_yaxes(fixedrange=True)

@@ -138,9 +138,11 @@ def _objectives(space: PageSpace, found: Mapping[str, Metric], names: list[str])
             options = [_NONE, *options]
         now = wanted[at] if at < len(wanted) else _NONE
         st.selectbox(
-            label, options, format_func=worded,
+            label,
+            options,
+            format_func=worded,
             **controlled(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
-        )  # fmt: skip
+        )
 
 
 def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric]) -> bool:

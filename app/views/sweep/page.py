@@ -191,9 +191,11 @@ def upright(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str,
 def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
     """The front as a table; a row selects its design."""
     shown = _within(outcome, metrics)
-    left = f"{len(shown)} of {len(outcome.front)} rows, those in the box" if len(shown) < len(outcome.front) else (
-        f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}"
-    )  # fmt: skip
+    left = (
+        f"{len(shown)} of {len(outcome.front)} rows, those in the box"
+        if len(shown) < len(outcome.front)
+        else (f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}")
+    )
     with parts.card("Designs on the front", left):
         frame = tables.frame(outcome, shown, metrics, found)
 

@@ -135,8 +135,10 @@ def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
     for name in outcome.objectives[:2]:
         m = metrics[name]
         values = [d.figures[name] for d in outcome.front]
-        best.append(f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
-                    f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**")  # fmt: skip
+        best.append(
+            f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
+            f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**"
+        )
     text = f"{done}{rate}: {share} meet every limit, **{len(outcome.front):,}** on the front, {', '.join(best)}."
     failed = _failed(outcome)
     return f"{text} The rest fail: {failed}." if failed else text

@@ -71,21 +71,29 @@ def curve(
     halves = [p for p in kept if p.p50 is not None]
     data.append(
         {
-            "type": "scatter", "mode": "lines", "x": [x(p.qps) for p in halves], "y": [y(p.p50 or 0.0) for p in halves],
+            "type": "scatter",
+            "mode": "lines",
+            "x": [x(p.qps) for p in halves],
+            "y": [y(p.p50 or 0.0) for p in halves],
             "line": {"color": NEUTRAL, "width": 1.4},
-            "hovertemplate": [f"<b>p50</b><br>{fmt.seconds(p.p50)} at {fmt.si(p.qps, 'QPS')}<extra></extra>"
-                              for p in halves],
+            "hovertemplate": [
+                f"<b>p50</b><br>{fmt.seconds(p.p50)} at {fmt.si(p.qps, 'QPS')}<extra></extra>" for p in halves
+            ],
         }
-    )  # fmt: skip
+    )
     data.append(
         {
-            "type": "scatter", "mode": "lines+markers", "x": [x(p.qps) for p in kept],
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": [x(p.qps) for p in kept],
             "y": [y(p.figure or 0.0) for p in kept],
-            "line": {"color": ink, "width": 2}, "marker": {"size": 4, "color": ink},
-            "hovertemplate": [f"<b>{name}</b><br>{fmt.seconds(p.figure)} at {fmt.si(p.qps, 'QPS')}<extra></extra>"
-                              for p in kept],
+            "line": {"color": ink, "width": 2},
+            "marker": {"size": 4, "color": ink},
+            "hovertemplate": [
+                f"<b>{name}</b><br>{fmt.seconds(p.figure)} at {fmt.si(p.qps, 'QPS')}<extra></extra>" for p in kept
+            ],
         }
-    )  # fmt: skip
+    )
     right = x(capacity_qps) * 1.12
     bottom, top = (y(low) / 1.6, y(high) * 1.25) if log else (0.0, y(high) * 1.08)
 
@@ -101,9 +109,15 @@ def curve(
 
     notes = [
         {"x": 0, "y": height(y(sla_s)), "text": f"limit {fmt.seconds(sla_s)}", "xanchor": "left", "yanchor": "bottom"},
-        {"x": x(capacity_qps), "y": height(bottom * 1.1 if log else top * 0.04), "text": "capacity", "textangle": -90,
-         "xanchor": "left", "yanchor": "bottom"},
-    ]  # fmt: skip
+        {
+            "x": x(capacity_qps),
+            "y": height(bottom * 1.1 if log else top * 0.04),
+            "text": "capacity",
+            "textangle": -90,
+            "xanchor": "left",
+            "yanchor": "bottom",
+        },
+    ]
     if limit_qps > 0:
         ends = {"x": [x(limit_qps)], "y": [y(sla_s)]}
         marker = {"symbol": "diamond", "size": 10, "color": ink}
@@ -121,8 +135,13 @@ def curve(
     axis: dict[str, Any] = {"title": f"{name} and p50, grey ({y.unit})", "range": [bottom, top], "nticks": 6}
     if log:
         ticks, text = _ticks(bottom, top)
-        axis = {"type": "log", "range": [math.log10(bottom), math.log10(top)], "tickvals": ticks, "ticktext": text,
-                "title": f"{name} and p50, grey ({y.unit}, log)"}  # fmt: skip
+        axis = {
+            "type": "log",
+            "range": [math.log10(bottom), math.log10(top)],
+            "tickvals": ticks,
+            "ticktext": text,
+            "title": f"{name} and p50, grey ({y.unit}, log)",
+        }
     return style(data, {"title": f"Load ({x.unit})", "range": [0, right]}, axis, 340, dark, notes=notes)
 
 
@@ -170,16 +189,27 @@ def distribution(spot: LoadDetail, sla_s: float, sla_name: str | None, dark: boo
         at = math.log10(value)
         colour = PICK[dark] if name == "limit" and spot.figures.get(sla_name or "", 0.0) > sla_s else NEUTRAL
         data.append(
-            {"type": "scatter", "mode": "lines", "x": [at, at], "y": [0, 1.08 * tall], "hoverinfo": "skip",
-             "line": {"color": colour, "width": 1.3, "dash": "dash" if name == "limit" else "dot"}}
-        )  # fmt: skip
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [at, at],
+                "y": [0, 1.08 * tall],
+                "hoverinfo": "skip",
+                "line": {"color": colour, "width": 1.3, "dash": "dash" if name == "limit" else "dot"},
+            }
+        )
         left = at > low + 0.6 * (high - low)
         beside = {"xanchor": "right", "xshift": 6} if left else {"xanchor": "left", "xshift": -6}
         text = f"{name} {fmt.seconds(value)}"
         notes.append({"x": at, "y": tall * (1.15 + 0.1 * level), "text": text, "yanchor": "middle"} | beside)
     ticks, text = _time_ticks(low, high)
-    x = {"title": "Latency (log)", "tickvals": ticks, "ticktext": text, "range": [low - width, high + width],
-         "showgrid": False}  # fmt: skip
+    x = {
+        "title": "Latency (log)",
+        "tickvals": ticks,
+        "ticktext": text,
+        "range": [low - width, high + width],
+        "showgrid": False,
+    }
     y = {"title": "Share of requests (%)", "range": [0, tall * 1.42], "nticks": 5}
     return style(data, x, y, height, dark, notes=notes)
 
@@ -208,8 +238,13 @@ def use(shares: dict[str, float], dark: bool, least: int = 140) -> go.Figure:
         colour = PICK[dark] if share >= 1.0 else INK[dark]
         hover = f"<b>{name}</b><br>{fmt.percent(share)} busy<extra></extra>"
         data.append(bar(at, 100 * share, marker={"color": colour}, hovertemplate=hover))
-    x = {"title": "Share of time busy", "range": [0, 105], "showgrid": False, "tickvals": [0, 50, 100],
-         "ticktext": ["0%", "50%", "100%"]}  # fmt: skip
+    x = {
+        "title": "Share of time busy",
+        "range": [0, 105],
+        "showgrid": False,
+        "tickvals": [0, 50, 100],
+        "ticktext": ["0%", "50%", "100%"],
+    }
     return style(data, x, rows_axis(labels, least=2), use_height(shares, least), dark)
 
 
@@ -233,14 +268,21 @@ def along(
         shown = name[:1].upper() + name[1:]
         data.append(
             {
-                "type": "scatter", "mode": "lines", "x": [x(p.qps) for p in points],
+                "type": "scatter",
+                "mode": "lines",
+                "x": [x(p.qps) for p in points],
                 "y": [100 * p.use.get(name, 0.0) for p in points],
-                "line": {"color": INK[dark] if at == 0 else NEUTRAL, "width": 2 if at == 0 else 1.3,
-                         "dash": ("solid", "dash", "dot", "dashdot")[at % 4]},
-                "hovertemplate": [f"<b>{shown}</b><br>{fmt.percent(p.use.get(name))} busy at {fmt.si(p.qps, 'QPS')}"
-                                  "<extra></extra>" for p in points],
+                "line": {
+                    "color": INK[dark] if at == 0 else NEUTRAL,
+                    "width": 2 if at == 0 else 1.3,
+                    "dash": ("solid", "dash", "dot", "dashdot")[at % 4],
+                },
+                "hovertemplate": [
+                    f"<b>{shown}</b><br>{fmt.percent(p.use.get(name))} busy at {fmt.si(p.qps, 'QPS')}<extra></extra>"
+                    for p in points
+                ],
             }
-        )  # fmt: skip
+        )
     for name in names[:named]:  # from the busiest down; a label keeps clear of the one above it
         text = textwrap.wrap(name[:1].upper() + name[1:], 13 if narrow else 20)
         middle = min(100 * last.use[name], floor - _LINE * len(text) / 2 / height)
@@ -250,8 +292,16 @@ def along(
     now = {"type": "scatter", "mode": "lines", "x": [x(qps)] * 2, "y": [0, 105], "hoverinfo": "skip"}
     data.append(now | {"line": {"color": PICK[dark], "width": 1.3, "dash": "dash"}})
     left = x(qps) > 0.5 * x(last.qps)
-    notes.append({"x": x(qps), "y": 105, "text": "now", "xanchor": "right" if left else "left", "yanchor": "top",
-                  "xshift": -4 if left else 4})  # fmt: skip
+    notes.append(
+        {
+            "x": x(qps),
+            "y": 105,
+            "text": "now",
+            "xanchor": "right" if left else "left",
+            "yanchor": "top",
+            "xshift": -4 if left else 4,
+        }
+    )
     y = {"title": "Share of time busy", "range": [0, 108], "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
     return style(
         data,
@@ -302,17 +352,27 @@ def window(seen: RequestTimeline, dark: bool, most: int = 40) -> go.Figure:
         keep = np.isfinite(spans) & (spans > 0)
         data.append(
             {
-                "type": "bar", "orientation": "h", "y": np.flatnonzero(keep).tolist(),
-                "x": [scale(float(v)) for v in spans[keep]], "base": [scale(float(b) - origin) for b in begin[keep]],
+                "type": "bar",
+                "orientation": "h",
+                "y": np.flatnonzero(keep).tolist(),
+                "x": [scale(float(v)) for v in spans[keep]],
+                "base": [scale(float(b) - origin) for b in begin[keep]],
                 "width": 0.35 if kind == "wire" else 0.8,
                 "marker": {"color": looks[kind], "line": {"width": 0}} | hatch,
-                "hovertemplate": [f"<b>Request {i + 1}</b>, {name}<br>{fmt.seconds(float(spans[i]))}<extra></extra>"
-                                  for i in np.flatnonzero(keep)],
+                "hovertemplate": [
+                    f"<b>Request {i + 1}</b>, {name}<br>{fmt.seconds(float(spans[i]))}<extra></extra>"
+                    for i in np.flatnonzero(keep)
+                ],
             }
-        )  # fmt: skip
+        )
     last = arrive.size
     named = [0, *range(9, last, 10)]
-    y = {"title": "Request, in order of arrival", "range": [last - 0.4, -0.6], "showgrid": False,
-         "tickvals": named, "ticktext": [str(at + 1) for at in named]}  # fmt: skip
+    y = {
+        "title": "Request, in order of arrival",
+        "range": [last - 0.4, -0.6],
+        "showgrid": False,
+        "tickvals": named,
+        "ticktext": [str(at + 1) for at in named],
+    }
     end = scale(float(np.nanmax(done)) - origin)
     return style(data, {"title": f"Time ({scale.unit})", "range": [0, end * 1.02]}, y, 330, dark)

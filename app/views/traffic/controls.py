@@ -131,10 +131,15 @@ def _arrangement(report: Report) -> dict[str, Any]:
     if name == "pool":
         found["services"] = int(
             checked(
-                st.number_input, "Copies in the pool", 1, 4096, 4, key="copies",
+                st.number_input,
+                "Copies in the pool",
+                1,
+                4096,
+                4,
+                key="copies",
                 help="Each holds the whole model; clients share one queue for all.",
             )
-        )  # fmt: skip
+        )
     elif name == "packets":
         share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
         found["packet_share"] = share / 100
@@ -162,9 +167,16 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
             found["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = checked(
-        st.number_input, "Waiting places", min_value=0, max_value=1_000_000, value=None, key="places",
-        placeholder="no limit", help="Admission control: who finds them all taken is turned away.", of=_pair(report),
-    )  # fmt: skip
+        st.number_input,
+        "Waiting places",
+        min_value=0,
+        max_value=1_000_000,
+        value=None,
+        key="places",
+        placeholder="no limit",
+        help="Admission control: who finds them all taken is turned away.",
+        of=_pair(report),
+    )
     found["places"] = None if places is None else int(places)
     return found
 
@@ -200,9 +212,12 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
         found["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
     if batched and not decoder:
         found["buckets"] = checked(
-            st.select_slider, "Size buckets", (1, 2, 4), key="buckets",
+            st.select_slider,
+            "Size buckets",
+            (1, 2, 4),
+            key="buckets",
             help="A batch holds one bucket's requests only, so it pads less.",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -220,9 +235,16 @@ def load_and_sla(report: Report) -> tuple[Load, Sla]:
 
 def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:
     return checked(
-        st.number_input, label, min_value=0.0, max_value=high, value=None, key=key, format="%.6g",
-        placeholder=placeholder, of=of,
-    )  # fmt: skip
+        st.number_input,
+        label,
+        min_value=0.0,
+        max_value=high,
+        value=None,
+        key=key,
+        format="%.6g",
+        placeholder=placeholder,
+        of=of,
+    )
 
 
 def site(report: Report) -> Site:

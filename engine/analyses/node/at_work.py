@@ -82,10 +82,17 @@ def links(scenario: Scenario) -> tuple[LinkLoad, ...]:
         alike[key] = max(alike.get(key, 1), hop.alike)
         rate[key] = hop_terms(hop)[1]
     return tuple(
-        LinkLoad(name, role, way, alike[name, role, way], moved, moved / alike[name, role, way] * requests,
-                 rate[name, role, way])
+        LinkLoad(
+            name,
+            role,
+            way,
+            alike[name, role, way],
+            moved,
+            moved / alike[name, role, way] * requests,
+            rate[name, role, way],
+        )
         for (name, role, way), moved in size.items()
-    )  # fmt: skip
+    )
 
 
 def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float]:
@@ -134,8 +141,13 @@ def switch_gains(scenario: Scenario) -> tuple[tuple[SwitchGain, ...], Report, Re
         alone = evaluate(scenario.with_(switches={**off, switch.name: True}))
         rows.append(
             SwitchGain(
-                switch.name, switch.label, turned.latency_s, turned.throughput_per_s, alone.latency_s,
-                alone.throughput_per_s, turned.problems[0] if turned.problems and not base.problems else "",
+                switch.name,
+                switch.label,
+                turned.latency_s,
+                turned.throughput_per_s,
+                alone.latency_s,
+                alone.throughput_per_s,
+                turned.problems[0] if turned.problems and not base.problems else "",
             )
-        )  # fmt: skip
+        )
     return tuple(rows), base, bare

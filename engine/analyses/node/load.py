@@ -91,9 +91,13 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
     if bound.host is None:
         return LoadCurve((), (), (), 0.0, 0.0, 0.0, 1, f"{bound.system.name} names no host.")
     alone = next(
-        (id for id in catalog.ids("systems")
-         if (one := catalog.system(id)).topology == "single" and one.devices[0].device == bound.host.id), None
-    )  # fmt: skip
+        (
+            id
+            for id in catalog.ids("systems")
+            if (one := catalog.system(id)).topology == "single" and one.devices[0].device == bound.host.id
+        ),
+        None,
+    )
     if alone is None:
         return LoadCurve((), (), (), 0.0, 0.0, 0.0, 1, f"{bound.host.name} is no system of its own in the catalog.")
     cores = int(bound.host.cpu.cores.si) if bound.host.cpu is not None else 1
@@ -101,9 +105,15 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
     for streams in dict.fromkeys((1, cores)):
         try:
             one = default_scenario(
-                alone, scenario.workload, catalog, batch=scenario.batch, inputs=scenario.inputs,
-                outputs=scenario.outputs, params=scenario.params, streams=streams,
-            )  # fmt: skip
+                alone,
+                scenario.workload,
+                catalog,
+                batch=scenario.batch,
+                inputs=scenario.inputs,
+                outputs=scenario.outputs,
+                params=scenario.params,
+                streams=streams,
+            )
         except (ScenarioError, Unsupported) as error:
             return LoadCurve((), (), (), 0.0, 0.0, 0.0, streams, str(error))
         found.append(curve(one, limit_s))

@@ -148,10 +148,15 @@ class _Stage:
         if self.fine and unit.startswith(f"card {shown},"):
             shift = request // self.cards % self.streams * self.width
             return [
-                Span(f"card {shown}, core {int(s.unit.rpartition(' ')[2]) + shift}", f"{s.name}, {name}",
-                     at + s.start_s, s.duration_s, s.resource)
+                Span(
+                    f"card {shown}, core {int(s.unit.rpartition(' ')[2]) + shift}",
+                    f"{s.name}, {name}",
+                    at + s.start_s,
+                    s.duration_s,
+                    s.resource,
+                )
                 for s in self.fine
-            ]  # fmt: skip
+            ]
         return [Span(unit, name, at, self.priced.time_s, resource)]
 
 

@@ -33,12 +33,33 @@ __all__ = ["SUPPLY", "list_schedule", "piece_seconds", "share_out", "time_ops"]
 
 # what a card supplies: rows of a supply array, a column a design point
 SUPPLY = (
-    "low_s", "wide_s", "lane_s", "cycle_s", "port_s", "far_s", "start_s", "solo_s", "host_op_s", "host_start_s",
-    "beyond_s", "pixel_s",
-)  # fmt: skip
+    "low_s",
+    "wide_s",
+    "lane_s",
+    "cycle_s",
+    "port_s",
+    "far_s",
+    "start_s",
+    "solo_s",
+    "host_op_s",
+    "host_start_s",
+    "beyond_s",
+    "pixel_s",
+)
 (
-    LOW_S, WIDE_S, LANE_S, CYCLE_S, PORT_S, FAR_S, START_S, SOLO_S, HOST_OP_S, HOST_START_S, BEYOND_S, PIXEL_S,
-) = range(12)  # fmt: skip
+    LOW_S,
+    WIDE_S,
+    LANE_S,
+    CYCLE_S,
+    PORT_S,
+    FAR_S,
+    START_S,
+    SOLO_S,
+    HOST_OP_S,
+    HOST_START_S,
+    BEYOND_S,
+    PIXEL_S,
+) = range(12)
 
 
 @kernel

@@ -29,13 +29,39 @@ DEMANDS = 18
 
 # what the demand reads of a mapping: a record's fields
 FIELDS = (
-    "cores", "ways", "low_bytes", "wide_bytes", "low_macs", "wide_macs", "lanes_low", "space", "split", "copy_rate",
-    "pool_kernel", "pool_cycles", "density", "matrix_fill", "piece_elements",
-)  # fmt: skip
+    "cores",
+    "ways",
+    "low_bytes",
+    "wide_bytes",
+    "low_macs",
+    "wide_macs",
+    "lanes_low",
+    "space",
+    "split",
+    "copy_rate",
+    "pool_kernel",
+    "pool_cycles",
+    "density",
+    "matrix_fill",
+    "piece_elements",
+)
 (
-    CORES, WAYS, LOW_BYTES, WIDE_BYTES, LOW_MACS, WIDE_MACS, LANES_LOW, SPACE, SPLIT, COPY_RATE,
-    POOL_KERNEL, POOL_CYCLES, DENSITY, MATRIX_FILL, PIECE_ELEMENTS,
-) = range(15)  # fmt: skip
+    CORES,
+    WAYS,
+    LOW_BYTES,
+    WIDE_BYTES,
+    LOW_MACS,
+    WIDE_MACS,
+    LANES_LOW,
+    SPACE,
+    SPLIT,
+    COPY_RATE,
+    POOL_KERNEL,
+    POOL_CYCLES,
+    DENSITY,
+    MATRIX_FILL,
+    PIECE_ELEMENTS,
+) = range(15)
 
 # assumed, as nothing published says them; the first two are among the family's assumptions
 ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]

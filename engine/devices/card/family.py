@@ -206,10 +206,19 @@ def _bags(job: Job) -> np.ndarray:
         held = np.floor((far.capacity.si + behind) / (op.stored * element))
         most = max(float(np.ceil(op.layers / job.ways)), held)
         busiest(
-            lengths, job.switches["length-aware"], job.ways, cores, most, row_cycles, model["list_cycles"],
-            np.ceil(op.row_elements / lanes) + model["row_cycles"], job.switches["single-lookup"],
-            model["dispatch"] * card_of(job.device).clock.max.si, float(job.batch), out[j],
-        )  # fmt: skip
+            lengths,
+            job.switches["length-aware"],
+            job.ways,
+            cores,
+            most,
+            row_cycles,
+            model["list_cycles"],
+            np.ceil(op.row_elements / lanes) + model["row_cycles"],
+            job.switches["single-lookup"],
+            model["dispatch"] * card_of(job.device).clock.max.si,
+            float(job.batch),
+            out[j],
+        )
         share = overflow(lengths, beyond(job)[0], job.switches["nvm-locality"])
         block = model["nvm_block"]
         out[j, 3] = share * out[j, 2] * np.ceil(op.row_elements * element / block) * block
@@ -264,9 +273,16 @@ def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float,
     asked, first, waits = demand(job)
     seconds, spans = np.zeros((asked.shape[0], 6)), np.zeros((asked.shape[0], 5))
     used = C.time_ops(
-        asked, first, waits, cores_of(job), bool(job.switches["placement"]), supply(job).reshape(-1, 1), 0, seconds,
+        asked,
+        first,
+        waits,
+        cores_of(job),
+        bool(job.switches["placement"]),
+        supply(job).reshape(-1, 1),
+        0,
+        seconds,
         spans,
-    )  # fmt: skip
+    )
     return asked, seconds, spans, used
 
 
@@ -286,9 +302,14 @@ def price(job: Job) -> PhaseCost:
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), asked, seconds, spans)
     return PhaseCost(
-        seconds, runs * asked[:, D.WORK], roofs[asked[:, D.ROOF].astype(int)],
-        runs * (asked[:, D.FAR] + asked[:, D.BEYOND]), runs * asked[:, D.NEAR], timeline=bars, timeline_of=of,
-    )  # fmt: skip
+        seconds,
+        runs * asked[:, D.WORK],
+        roofs[asked[:, D.ROOF].astype(int)],
+        runs * (asked[:, D.FAR] + asked[:, D.BEYOND]),
+        runs * asked[:, D.NEAR],
+        timeline=bars,
+        timeline_of=of,
+    )
 
 
 def cores(job: Job) -> tuple[Span, ...]:
@@ -296,9 +317,16 @@ def cores(job: Job) -> tuple[Span, ...]:
     asked, first, waits = demand(job)
     seconds = schedule(job)[1]
     return core_spans(
-        job, first_core(job), cores_of(job), asked, first, waits, supply(job).reshape(-1, 1), seconds,
+        job,
+        first_core(job),
+        cores_of(job),
+        asked,
+        first,
+        waits,
+        supply(job).reshape(-1, 1),
+        seconds,
         bool(job.switches["placement"]),
-    )  # fmt: skip
+    )
 
 
 def knobs(device: Device) -> tuple[Knob, ...]:

@@ -60,11 +60,19 @@ def _with(op: Op, **attributes: float) -> Op:
 def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, ...], searched: bool = False) -> Op:
     """A conversion kernel; where the range is `searched`, it reads everything once more first."""
     return elementwise(
-        name, kind, elements, group=near.group, inputs=inputs, layers=near.layers, steps=near.steps,
-        operands=2 if searched else 1, operations=CONVERT_OPERATIONS + (SEARCH_OPERATIONS if searched else 0.0),
-        parts=near.g if near.shard == "g" else Dim(1.0), shard="g" if near.shard == "g" else "elements",
+        name,
+        kind,
+        elements,
+        group=near.group,
+        inputs=inputs,
+        layers=near.layers,
+        steps=near.steps,
+        operands=2 if searched else 1,
+        operations=CONVERT_OPERATIONS + (SEARCH_OPERATIONS if searched else 0.0),
+        parts=near.g if near.shard == "g" else Dim(1.0),
+        shard="g" if near.shard == "g" else "elements",
         attributes=((RANGE, 1.0),) if searched else (),
-    )  # fmt: skip
+    )
 
 
 def _readers(ops: list[Op]) -> dict[str, list[Op]]:
@@ -104,9 +112,7 @@ def _fused(ops: list[Op]) -> list[Op]:
         if op.kind in RIDERS and first is not None and (first.contraction or first.kind in ("Add", "Mul")):
             takes.setdefault(op.name, {})[RIDES] = 1.0
         if op.kind == "Add" and not any(reader.kind in RIDERS for reader in readers.get(op.name, [])):
-            host = next(
-                (by[n] for n in op.inputs if n in by and by[n].kind == "Conv" and len(readers[n]) == 1), None
-            )  # fmt: skip
+            host = next((by[n] for n in op.inputs if n in by and by[n].kind == "Conv" and len(readers[n]) == 1), None)
             if host is not None:
                 takes.setdefault(op.name, {})[RIDES] = 1.0
                 takes.setdefault(host.name, {})[ADDED] = 1.0
@@ -238,12 +244,16 @@ def _broadcast(ops: list[Op], share: float, one: bool) -> list[Op]:
                     move(f"{op.name}-broadcast", "Tile", Dim(rows.coef), group=op.group, written=rows)
                     if one
                     else move(
-                        f"{op.name}-broadcast", "Tile", Dim(op.gather_rows.coef), group=op.group,
-                        written=op.gather_rows, layers=tables,
+                        f"{op.name}-broadcast",
+                        "Tile",
+                        Dim(op.gather_rows.coef),
+                        group=op.group,
+                        written=op.gather_rows,
+                        layers=tables,
                     ),
                     quantisable=False,
                 )
-            )  # fmt: skip
+            )
             out.append(replace(op, inputs=(*op.inputs, out[-1].name)))
         else:
             out.append(op)
@@ -253,17 +263,29 @@ def _broadcast(ops: list[Op], share: float, one: bool) -> list[Op]:
 def _decoded(ops: list[Op], work: float, on_host: bool, elements: Dim) -> list[Op]:
     """Video decoding in front: `work` operations of the host, or pixels of a decoder, for each clip."""
     decode = Op(
-        name="decode", kind="Preprocess", group="decode", flops=Dim(work, b=1), writes=elements, quantisable=False,
+        name="decode",
+        kind="Preprocess",
+        group="decode",
+        flops=Dim(work, b=1),
+        writes=elements,
+        quantisable=False,
         attributes=() if on_host else ((DECODED, 1.0),),
-    )  # fmt: skip
+    )
     return [decode, *ops]
 
 
 @lru_cache(maxsize=512)
 def as_run(
-    graph: Graph, low: bool, fuse: bool, broadcast: str, share: float, ranges: str = "known", decode: float = 0.0,
-    decoder: bool = False, hosted: bool = False,
-) -> Graph:  # fmt: skip
+    graph: Graph,
+    low: bool,
+    fuse: bool,
+    broadcast: str,
+    share: float,
+    ranges: str = "known",
+    decode: float = 0.0,
+    decoder: bool = False,
+    hosted: bool = False,
+) -> Graph:
     """The graph as the card runs it.
 
     Parameters
@@ -303,6 +325,13 @@ def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool
     pixels = model["clip_pixels"] if decoder or switches["host-decode"] else 0.0
     decode = pixels * (1.0 if decoder else model["decode_ops"])
     return as_run(
-        graph, BITS[format] < 16, switches["fuse"], broadcast, model["user_share"], ranges, decode, decoder,
+        graph,
+        BITS[format] < 16,
+        switches["fuse"],
+        broadcast,
+        model["user_share"],
+        ranges,
+        decode,
+        decoder,
         switches["host-embedding"],
-    )  # fmt: skip
+    )

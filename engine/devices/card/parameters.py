@@ -92,13 +92,19 @@ PARAMETERS = (
 )  # fmt: skip
 
 RULES = (
-    Rule("A residual sum that an activation follows stays an operator; another one rides in the convolution before it.",
-         ("FB-097", "FB-098", "FB-103", "FB-104")),
-    Rule("Conversions between formats ride in element-wise neighbours and are operators at the network's edge.",
-         ("FB-099", "FB-100", "FB-106", "FB-107")),
-    Rule("Kernels of 3-D convolutions take nothing along, and a depthwise one has its input transposed first.",
-         ("FB-118", "FB-119", "FB-121")),
-)  # fmt: skip
+    Rule(
+        "A residual sum that an activation follows stays an operator; another one rides in the convolution before it.",
+        ("FB-097", "FB-098", "FB-103", "FB-104"),
+    ),
+    Rule(
+        "Conversions between formats ride in element-wise neighbours and are operators at the network's edge.",
+        ("FB-099", "FB-100", "FB-106", "FB-107"),
+    ),
+    Rule(
+        "Kernels of 3-D convolutions take nothing along, and a depthwise one has its input transposed first.",
+        ("FB-118", "FB-119", "FB-121"),
+    ),
+)
 
 SWITCHES = (
     Switch("fuse", "Fused operators", "Activations and plain residual sums ride in the operator before them."),

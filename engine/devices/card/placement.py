@@ -12,9 +12,19 @@ from hardware_specs.schema import Card, Device, MemoryLevel
 from model_zoo.ops import Op
 
 __all__ = [
-    "beyond", "card_of", "cores_of", "first_core", "formats", "levels", "onchip_bytes", "partition_of", "place",
-    "table_bits", "unit_of", "wide_format",
-]  # fmt: skip
+    "beyond",
+    "card_of",
+    "cores_of",
+    "first_core",
+    "formats",
+    "levels",
+    "onchip_bytes",
+    "partition_of",
+    "place",
+    "table_bits",
+    "unit_of",
+    "wide_format",
+]
 
 
 def card_of(device: Device) -> Card:
@@ -104,9 +114,15 @@ def place(job: Job) -> tuple[Fit, ...]:
         fits.append(Fit("nvm", "offchip", spilled, job.model["nvm_capacity"], "tables that LPDDR can't hold"))
     if near:
         fits.append(
-            Fit("sram and cache", "onchip", need.weights + need.activations,
-                onchip_bytes(job.device, partition_of(job)), "dense weights and activations", required=False)
-        )  # fmt: skip
+            Fit(
+                "sram and cache",
+                "onchip",
+                need.weights + need.activations,
+                onchip_bytes(job.device, partition_of(job)),
+                "dense weights and activations",
+                required=False,
+            )
+        )
     return tuple(fits)
 
 

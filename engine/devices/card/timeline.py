@@ -26,10 +26,13 @@ def bars_of(
     bars = tuple(
         Span(_lane(int(pieces), cores), job.ops[j].name, begin, end - begin, RESOURCES[busiest_of[j]])
         for j, pieces, begin, end in zip(
-            rows.tolist(), asked[rows, D.PIECES].tolist(), spans[rows, 0].tolist(), spans[rows, 1].tolist(),
+            rows.tolist(),
+            asked[rows, D.PIECES].tolist(),
+            spans[rows, 0].tolist(),
+            spans[rows, 1].tolist(),
             strict=True,
         )
-    )  # fmt: skip
+    )
     layers = int(asked[rows[0], D.RUNS]) if len(rows) else 1
     return bars, f"one of {layers} layers" if layers > 1 else job.phase.name
 
@@ -42,9 +45,16 @@ def _lane(pieces: int, cores: int) -> str:
 
 
 def core_spans(
-    job: Job, start: int, cores: int, asked: np.ndarray, first: np.ndarray, waits: np.ndarray, supply: np.ndarray,
-    seconds: np.ndarray, ranked: bool,
-) -> tuple[Span, ...]:  # fmt: skip
+    job: Job,
+    start: int,
+    cores: int,
+    asked: np.ndarray,
+    first: np.ndarray,
+    waits: np.ndarray,
+    supply: np.ndarray,
+    seconds: np.ndarray,
+    ranked: bool,
+) -> tuple[Span, ...]:
     """Every piece of a pass on its core, ``core 1`` and so on, counted from the card's core number `start`.
 
     Segments follow each other, a segment of so many layers that often; what a pass does on the host comes after the
@@ -54,8 +64,13 @@ def core_spans(
     piece, far, kernel = np.zeros(n), np.zeros(n), np.zeros(n)
     C.piece_seconds(asked, supply, 0, piece, far, kernel)
     begin, end, held, rank, core_of, free = (
-        np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, 2)), np.zeros(cores)
-    )  # fmt: skip
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros((n, 2)),
+        np.zeros(cores),
+    )
     names = [RESOURCES[r] for r in seconds.argmax(axis=1)]
     found: list[Span] = []
     clock, low = 0.0, 0

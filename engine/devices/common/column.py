@@ -17,9 +17,19 @@ from typing import Any, NoReturn
 import numpy as np
 
 __all__ = [
-    "Column", "NotAlike", "columns_of", "each", "exceeds", "larger", "largest", "numbers", "one_by_one", "rows_of",
-    "settled", "smaller",
-]  # fmt: skip
+    "Column",
+    "NotAlike",
+    "columns_of",
+    "each",
+    "exceeds",
+    "larger",
+    "largest",
+    "numbers",
+    "one_by_one",
+    "rows_of",
+    "settled",
+    "smaller",
+]
 
 _WHOLE = 1 << 53  # integers up to here are doubles
 

@@ -7,9 +7,9 @@ import numpy as np
 from model_zoo.ops import Op, Phase
 
 # columns of the flags
-(
-    SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS, CONVOLVES, NARROW
-) = range(13)  # fmt: skip
+(SPECIAL, INLINE, QUANTISE, PREPARED, BINARY, WINDOW, CHANNELS, HASHED, FREE, SLIDES, POOLS, CONVOLVES, NARROW) = range(
+    13
+)
 FLAGS = 13
 WIDE_INPUT, STORED_NARROW = 1.0, 2.0  # values of QUANTISE: an input is wide; it is where sums are stored wide
 

@@ -55,8 +55,16 @@ LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
 THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 BY_THREADS = (
-    THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, SHARED_RATE, PRIVATE_RATE, PRIVATE,
-)  # fmt: skip
+    THREADS,
+    LOW_PEAK,
+    WIDE_PEAK,
+    BINARY_PEAK,
+    VECTOR_RATE,
+    LANES_RATE,
+    SHARED_RATE,
+    PRIVATE_RATE,
+    PRIVATE,
+)
 """Fields that are those of one core times the threads."""
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
 STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row instead of filling tiles

@@ -91,11 +91,15 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("fuse-gathers", "Fused lookups", "All columns in one lookup; off: one operator for each column."),
     Switch("prune", "Dead operators removed", "Checks the data never needs are cut from the graph."),
     Switch("preprocess-apart", "Preprocessing apart", "Hashing and normalising run in a session of their own."),
-    Switch("fit-threads", "Threads fitted", "Each operator on as many of its stream's cores as make it fastest; off: "
-           "on all of them, as frameworks do that fork them all for every operator."),
+    Switch(
+        "fit-threads",
+        "Threads fitted",
+        "Each operator on as many of its stream's cores as make it fastest; off: "
+        "on all of them, as frameworks do that fork them all for every operator.",
+    ),
     Switch("cold", "Cold caches", "Weights start in DRAM and their pages are not in the TLB.", False),
     Switch("network", "Network path", "A request arrives from another server through the host's network stack.", False),
-)  # fmt: skip
+)
 
 ASSUMPTIONS: tuple[str, ...] = (
     "Streams share cores, last-level cache and DRAM bandwidth evenly; each runs the same network on its own batch.",

@@ -25,9 +25,16 @@ __all__ = ["BYTES", "DEPTHS", "LayerSizes", "Timed", "core_record", "role_cycles
 
 BYTES = 2.0
 DEPTHS: dict[str, float] = {
-    "fp-add": 11, "fp-mul": 6, "fp-exp": 4, "fp-recip": 16, "fp-rsqrt": 16, "compare": 1, "gelu-table": 17,
-    "hbm-write": 40, "ddr-read": 40,
-}  # fmt: skip
+    "fp-add": 11,
+    "fp-mul": 6,
+    "fp-exp": 4,
+    "fp-recip": 16,
+    "fp-rsqrt": 16,
+    "compare": 1,
+    "gelu-table": 17,
+    "hbm-write": 40,
+    "ddr-read": 40,
+}
 """Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
 
 _TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.HANDOFF)  # what of an instruction a core's numbers change
@@ -49,9 +56,13 @@ class LayerSizes:
         """Sizes read off the ops of a phase."""
         ops = {op.name: op for op in phase.ops}
         return cls(
-            ops["qkv"].k.coef, ops["scores"].g.coef, ops["scores"].k.coef, ops["fc1"].n.coef, ops["qkv"].layers,
+            ops["qkv"].k.coef,
+            ops["scores"].g.coef,
+            ops["scores"].k.coef,
+            ops["fc1"].n.coef,
+            ops["qkv"].layers,
             ops["lm-head"].n.coef,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -153,13 +164,22 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
         return _summarise(code.astype(np.float64), chaining, fill).by_role
     shape = np.broadcast_shapes(*(one.values.shape for _, _, one in found))
     fixed = np.array([[0.0 if isinstance(one, Column) else float(one) for one in row] for row in code])
-    strides = [[math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
-               for v in (one.values for _, _, one in found)]  # fmt: skip
+    strides = [
+        [math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
+        for v in (one.values for _, _, one in found)
+    ]
     sizes = [one.values.size for _, _, one in found]
     out = np.zeros((len(isa.ROLES), len(RESOURCES), math.prod(shape)))
     book_many(
-        fixed, np.array([i for i, _, _ in found]), np.array([c for _, c, _ in found]),
-        np.cumsum([0, *sizes[:-1]]), np.array(strides), np.concatenate([one.values.ravel() for _, _, one in found]),
-        0.0 if isinstance(fill, Column) else float(fill), np.array(shape), chaining, out,
-    )  # fmt: skip
+        fixed,
+        np.array([i for i, _, _ in found]),
+        np.array([c for _, c, _ in found]),
+        np.cumsum([0, *sizes[:-1]]),
+        np.array(strides),
+        np.concatenate([one.values.ravel() for _, _, one in found]),
+        0.0 if isinstance(fill, Column) else float(fill),
+        np.array(shape),
+        chaining,
+        out,
+    )
     return columns_of(out, shape)

@@ -126,8 +126,10 @@ class _Pass:
         heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0))
         mean = larger(1.0, job.context - (job.length - 1.0) / 2.0)
         parts = (
-            ("layer", mean, tokens * layer.layers), ("head", 0.0, heads_run), ("token", 0.0, tokens),
-        )  # fmt: skip
+            ("layer", mean, tokens * layer.layers),
+            ("head", 0.0, heads_run),
+            ("token", 0.0, tokens),
+        )
         return cls(record, layer, mean, heads_run, parts, chaining)
 
     def timed(self) -> list[tuple[Timed, float]]:
@@ -169,13 +171,17 @@ def price(job: Job) -> PhaseCost:
     flops = np.array([_flops(op, job, one.heads_run) for op in job.ops])
     d, lanes, _, _ = _slices(job)
     return PhaseCost(
-        seconds, flops, np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock), offchip, np.zeros(n),
+        seconds,
+        flops,
+        np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock),
+        offchip,
+        np.zeros(n),
         other=other,
         link_bytes=sum(t.sent * times for t, times in timed),
         timeline=_spans(one.record, one.layer, one.context, job.switches["chaining"], clock),
         timeline_of=f"one of {one.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),
-    )  # fmt: skip
+    )
 
 
 def _tile(job: Job) -> tuple[int, int]:

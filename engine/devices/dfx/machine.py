@@ -76,19 +76,25 @@ class DfxMachine:
         for layer in self.model.layers:
             held = {}
             for role, (matrix, bias), cut in (
-                (isa.VALUE, layer.value, mine), (isa.KEY, layer.key, mine), (isa.QUERY, layer.query, mine),
+                (isa.VALUE, layer.value, mine),
+                (isa.KEY, layer.key, mine),
+                (isa.QUERY, layer.query, mine),
                 (isa.ATTENTION_OUT, layer.out, _columns(layer.out[0].shape[1], self.cards, card)),
                 (isa.FC1, layer.fc1, _columns(layer.fc1[0].shape[1], self.cards, card)),
                 (isa.FC2, layer.fc2, _columns(layer.fc2[0].shape[1], self.cards, card)),
-            ):  # fmt: skip
+            ):
                 held[role] = (_pack(matrix[:, cut]), _half(bias[cut]))
             shares.append(held)
         vocabulary = _columns(len(self.model.tokens), self.cards, card)
         empty: list[list[np.ndarray]] = [[] for _ in self.model.layers]
         return _Core(
-            shares, heads.stop - heads.start, vocabulary.start, _pack(self.model.tokens[vocabulary].T),
-            keys=empty, values=[[] for _ in self.model.layers],
-        )  # fmt: skip
+            shares,
+            heads.stop - heads.start,
+            vocabulary.start,
+            _pack(self.model.tokens[vocabulary].T),
+            keys=empty,
+            values=[[] for _ in self.model.layers],
+        )
 
     def generate(self, prompt: list[int], count: int) -> list[int]:
         """The `count` likeliest tokens after a prompt; input tokens go through one by one as well."""

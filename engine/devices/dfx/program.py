@@ -76,10 +76,25 @@ class _Program:
         return np.array(self.rows)
 
     def put(
-        self, unit: int, occupy: float, latency: float, dep1: int, dep2: int, chain: bool, role: int, op: int,
-        dst: int, src1: int, src2: int = NONE, *, hbm: float = 0.0, beats: float = 0.0, handoff: bool = False,
-        sent: float = 0.0, arg: float = 0.0,
-    ) -> int:  # fmt: skip
+        self,
+        unit: int,
+        occupy: float,
+        latency: float,
+        dep1: int,
+        dep2: int,
+        chain: bool,
+        role: int,
+        op: int,
+        dst: int,
+        src1: int,
+        src2: int = NONE,
+        *,
+        hbm: float = 0.0,
+        beats: float = 0.0,
+        handoff: bool = False,
+        sent: float = 0.0,
+        arg: float = 0.0,
+    ) -> int:
         wait = self.rec[HANDOFF_CYCLES] if handoff else 0.0
         self.rows.append(
             [unit, occupy, latency, dep1, dep2, chain, role, hbm, beats, wait, sent, op, dst, src1, src2, arg]
@@ -87,23 +102,56 @@ class _Program:
         return len(self.rows) - 1
 
     def matrix(
-        self, rows: float, cols: float, extra: float, dep1: int, dep2: int, role: int, op: int, dst: int, src: int,
-        arg: float, *, handoff: bool = False,
-    ) -> int:  # fmt: skip
+        self,
+        rows: float,
+        cols: float,
+        extra: float,
+        dep1: int,
+        dep2: int,
+        role: int,
+        op: int,
+        dst: int,
+        src: int,
+        arg: float,
+        *,
+        handoff: bool = False,
+    ) -> int:
         """A matrix instruction over a rows x cols operand: d x l weights a beat, from HBM with a gap between bursts."""
         rec = self.rec
         beats = ceil(rows / rec[D]) * ceil(cols / rec[L])
         latency = rec[MUL] + self.tree + rec[ADD] + extra  # products, tree, accumulation over tiles
         occupy = ceil(beats * larger(1.0, rec[BEAT] + rec[GAP]))
         return self.put(
-            MPU, occupy, latency, dep1, dep2, False, role, op, dst, src,
-            hbm=rows * cols * rec[BYTES], beats=beats, handoff=handoff, arg=arg,
-        )  # fmt: skip
+            MPU,
+            occupy,
+            latency,
+            dep1,
+            dep2,
+            False,
+            role,
+            op,
+            dst,
+            src,
+            hbm=rows * cols * rec[BYTES],
+            beats=beats,
+            handoff=handoff,
+            arg=arg,
+        )
 
     def vector(
-        self, elements: float, latency: float, dep1: int, dep2: int, chain: bool, role: int, op: int, dst: int,
-        src1: int, src2: int = NONE, arg: float = 0.0,
-    ) -> int:  # fmt: skip
+        self,
+        elements: float,
+        latency: float,
+        dep1: int,
+        dep2: int,
+        chain: bool,
+        role: int,
+        op: int,
+        dst: int,
+        src1: int,
+        src2: int = NONE,
+        arg: float = 0.0,
+    ) -> int:
         """An element-wise vector instruction; where `chain` is set a dependent one may follow element by element."""
         beats = ceil(elements / self.rec[VECTOR])
         return self.put(VPU, beats, latency, dep1, dep2, chain, role, op, dst, src1, src2, arg=arg)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.common.contract import RESOURCES
-from engine.devices.dfx.program import (  # fmt: skip
+from engine.devices.dfx.program import (
     BEATS,
     CHAIN,
     DDR,

@@ -134,9 +134,14 @@ def supply_ops(demand, supply, point, out):
     for j in range(demand.shape[0]):
         rate_s = supply[int(demand[j, RATE]), point]
         compute, memory, wait, launch = _op_seconds(
-            demand[j, EFFORT], rate_s, demand[j, BYTES], supply[BYTE_S, point],
-            demand[j, LAUNCHES], supply[LAUNCH_S, point], supply[ISSUE_S, point],
-        )  # fmt: skip
+            demand[j, EFFORT],
+            rate_s,
+            demand[j, BYTES],
+            supply[BYTE_S, point],
+            demand[j, LAUNCHES],
+            supply[LAUNCH_S, point],
+            supply[ISSUE_S, point],
+        )
         runs = demand[j, RUNS]
         out[j, 0] = runs * compute
         out[j, 1] = runs * memory
@@ -175,9 +180,14 @@ def _add_some(block, rate, effort, moved, launches, runs, lo, hi):
     """The same for the points lo..hi."""
     for p in range(lo, hi):
         compute, memory, wait, launch = _op_seconds(
-            effort, block[rate * WIDTH + p], moved, block[BYTE_S * WIDTH + p],
-            launches, block[LAUNCH_S * WIDTH + p], block[ISSUE_S * WIDTH + p],
-        )  # fmt: skip
+            effort,
+            block[rate * WIDTH + p],
+            moved,
+            block[BYTE_S * WIDTH + p],
+            launches,
+            block[LAUNCH_S * WIDTH + p],
+            block[ISSUE_S * WIDTH + p],
+        )
         block[6 * WIDTH + p] += runs * compute
         block[7 * WIDTH + p] += runs * memory
         block[10 * WIDTH + p] += runs * wait

@@ -32,10 +32,20 @@ __all__ = [
 ]
 
 DEPTHS: dict[str, float] = {
-    "dispatch": 8, "vrf-read": 10, "vrf-write": 10, "mvu-convert": 40, "mvu-distribute": 200, "mvu-dot-level": 15,
-    "mvu-reduce-hop": 19, "mvu-bypass": 4, "mfu-crossbar": 8, "mfu-add": 8, "mfu-mul": 8, "mfu-activation": 12,
+    "dispatch": 8,
+    "vrf-read": 10,
+    "vrf-write": 10,
+    "mvu-convert": 40,
+    "mvu-distribute": 200,
+    "mvu-dot-level": 15,
+    "mvu-reduce-hop": 19,
+    "mvu-bypass": 4,
+    "mfu-crossbar": 8,
+    "mfu-add": 8,
+    "mfu-mul": 8,
+    "mfu-activation": 12,
     "sequence-start": 400,
-}  # fmt: skip
+}
 """Pipeline depths an NPU instance may name, with those of the Stratix 10 instance for one that leaves them out. [cycle]
 
 Assumed: along a GRU step of width 1024 they add up to 631 cycles, recalled from Fowers et al., ISCA 2018.
@@ -100,9 +110,15 @@ class Pipeline:
         )
         mfu = sum(depths[name] for name in ("mfu-crossbar", "mfu-add", "mfu-mul", "mfu-activation"))
         return cls(
-            depths["dispatch"], depths["vrf-read"], depths["vrf-write"], product, depths["mvu-bypass"], mfu,
-            max(1, int(mfus)), depths["sequence-start"],
-        )  # fmt: skip
+            depths["dispatch"],
+            depths["vrf-read"],
+            depths["vrf-write"],
+            product,
+            depths["mvu-bypass"],
+            mfu,
+            max(1, int(mfus)),
+            depths["sequence-start"],
+        )
 
 
 def _v(text: str) -> tuple[VectorOp, ...]:

@@ -30,9 +30,14 @@ _CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm
 """Program of a recurrent cell, by its gates and by how many products they take."""
 
 _STEPS: dict[str, tuple[str, ...]] = {
-    "Add": ("add",), "Mul": ("mul",), "Div": ("mul",), "BatchNormalization": ("mul", "add"),
-    "Silu": ("sigmoid", "mul"), "Swish": ("sigmoid", "mul"), "HardSwish": ("sigmoid", "mul"),
-} | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))  # fmt: skip
+    "Add": ("add",),
+    "Mul": ("mul",),
+    "Div": ("mul",),
+    "BatchNormalization": ("mul", "add"),
+    "Silu": ("sigmoid", "mul"),
+    "Swish": ("sigmoid", "mul"),
+    "HardSwish": ("sigmoid", "mul"),
+} | dict.fromkeys(("Relu", "Gelu", "Sigmoid", "Tanh", "Sign", "Clip"), ("relu",))
 """Vector instructions of an operator, any activation standing for all; moving data needs none."""
 _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMax"))
 
@@ -116,11 +121,17 @@ def price(job: Job) -> PhaseCost:
             f"{spilled_bytes.sum() / 1e6:.1f} MB of weights a pass come from {dram_name}: they are not pinned."
         )
     return PhaseCost(
-        settled(sheet.seconds), flops, np.full(n, peak(job.device, job.format)), spilled_bytes,
+        settled(sheet.seconds),
+        flops,
+        np.full(n, peak(job.device, job.format)),
+        spilled_bytes,
         sheet.onchip.astype(np.float64),
-        other=tuple(sheet.other), link_bytes=sheet.sent, timeline=spans,
-        timeline_of="one step of a recurrent layer" if spans else "", notes=tuple(notes),
-    )  # fmt: skip
+        other=tuple(sheet.other),
+        link_bytes=sheet.sent,
+        timeline=spans,
+        timeline_of="one step of a recurrent layer" if spans else "",
+        notes=tuple(notes),
+    )
 
 
 def _share(job: Job, op: Op) -> float:
@@ -321,15 +332,24 @@ FAMILY = DeviceFamily(
     streams_io=True,
     io_format="fp16",
     parameters=(
-        Parameter("host_visit", 20e-6, "s", "assumed",
-                  "A sub-graph on the host's CPU: PCIe there and back, a thread woken, the operator itself."),
-        Parameter("host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.",
-                  low=1.0),
+        Parameter(
+            "host_visit",
+            20e-6,
+            "s",
+            "assumed",
+            "A sub-graph on the host's CPU: PCIe there and back, a thread woken, the operator itself.",
+        ),
+        Parameter(
+            "host_rate", 6e9, "B/s", "assumed", "Rate at which float16 vectors move to the host and back.", low=1.0
+        ),
     ),
     switches=(
-        Switch("interleave", "Interleave independent cells",
-               "Steps of cells side by side are issued in turn, so that one works while another waits for its state.",
-               default=False),
+        Switch(
+            "interleave",
+            "Interleave independent cells",
+            "Steps of cells side by side are issued in turn, so that one works while another waits for its state.",
+            default=False,
+        ),
     ),
     assumptions=(
         "A recurrent step takes the longer of its matrix work and the dependence chain of its state; inputs run ahead.",
@@ -340,4 +360,4 @@ FAMILY = DeviceFamily(
         "Inputs and outputs cross the network step by step while the processor works, in float16.",
         "Pipeline depths: their sum along a GRU step of width 1024 is recalled from ISCA 2018; the parts are assumed.",
     ),
-)  # fmt: skip
+)

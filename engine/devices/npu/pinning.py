@@ -10,9 +10,22 @@ from hardware_specs.schema import Device
 __all__ = ["HOST_KINDS", "formats", "levels", "pins", "place", "spills", "stored_bits"]
 
 HOST_KINDS = frozenset(
-    ("Gather", "EmbeddingBag", "Softmax", "LayerNormalization", "RMSNormalization", "LRN", "TopK", "ArgMax",
-     "RotaryEmbedding", "RoiAlign", "NonMaxSuppression", "Hash", "Preprocess")
-)  # fmt: skip
+    (
+        "Gather",
+        "EmbeddingBag",
+        "Softmax",
+        "LayerNormalization",
+        "RMSNormalization",
+        "LRN",
+        "TopK",
+        "ArgMax",
+        "RotaryEmbedding",
+        "RoiAlign",
+        "NonMaxSuppression",
+        "Hash",
+        "Preprocess",
+    )
+)
 """Operators without an instruction: reductions across a vector, lookups, and data-dependent ones."""
 
 

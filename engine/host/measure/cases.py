@@ -24,9 +24,17 @@ from engine.kernels.operators.quantise import quantise
 from engine.scenario import ScenarioError
 
 __all__ = [
-    "Case", "Check", "MeasureError", "few_rows", "given", "noise", "product", "relative_error", "room",
+    "Case",
+    "Check",
+    "MeasureError",
+    "few_rows",
+    "given",
+    "noise",
+    "product",
+    "relative_error",
+    "room",
     "shared_activations",
-]  # fmt: skip
+]
 
 Check = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Output -> (a sample of it, the float64 values of the same)."""
@@ -220,9 +228,16 @@ def _bf16(
 
 
 def _narrow(
-    format: str, bytes: float, a: np.ndarray, weights: list[np.ndarray], threads: int, relu: bool, wide: bool,
-    rows: int, exact: Any,
-) -> _Made:  # fmt: skip
+    format: str,
+    bytes: float,
+    a: np.ndarray,
+    weights: list[np.ndarray],
+    threads: int,
+    relu: bool,
+    wide: bool,
+    rows: int,
+    exact: Any,
+) -> _Made:
     if format == "fp16" and len(a) <= _STREAMED_ROWS:
         turned = [rounded_bits(w.T, "fp16") for w in weights]
         check = _first(rows, exact)

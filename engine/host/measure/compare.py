@@ -35,9 +35,19 @@ from model_zoo.catalog import Zoo, default_zoo
 from model_zoo.ops import Graph, Op, Phase
 
 __all__ = [
-    "GOAL", "MOST", "MOST_FLOPS", "Compared", "MeasuredHost", "Share", "compare", "fitting", "predict", "predict_op",
-    "predict_ops", "summary",
-]  # fmt: skip
+    "GOAL",
+    "MOST",
+    "MOST_FLOPS",
+    "Compared",
+    "MeasuredHost",
+    "Share",
+    "compare",
+    "fitting",
+    "predict",
+    "predict_op",
+    "predict_ops",
+    "summary",
+]
 
 GOAL, MOST = 0.20, 2.0  # median error wanted, and the ratio that none should be beyond
 MOST_FLOPS = 4e10  # of a request: a second or so of one thread
@@ -86,12 +96,20 @@ class Compared:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, SI units in the keys."""
         return {
-            "workload": self.workload, "precision": self.precision, "batch": self.batch, "threads": self.threads,
-            "measured_s": self.measured_s, "measured_q1_s": self.quartiles_s[0] if self.quartiles_s else None,
-            "measured_q3_s": self.quartiles_s[1] if self.quartiles_s else None, "predicted_s": self.predicted_s,
-            "error": self.error, "left_out": list(self.left_out), "notes": list(self.notes), "reason": self.reason,
+            "workload": self.workload,
+            "precision": self.precision,
+            "batch": self.batch,
+            "threads": self.threads,
+            "measured_s": self.measured_s,
+            "measured_q1_s": self.quartiles_s[0] if self.quartiles_s else None,
+            "measured_q3_s": self.quartiles_s[1] if self.quartiles_s else None,
+            "predicted_s": self.predicted_s,
+            "error": self.error,
+            "left_out": list(self.left_out),
+            "notes": list(self.notes),
+            "reason": self.reason,
             "kernels": [asdict(share) for share in self.kernels],
-        }  # fmt: skip
+        }
 
 
 def fitting(zoo: Zoo, bounds: Bounds, most_flops: float) -> dict[str, str]:
@@ -121,9 +139,12 @@ def _reports(device: Device, run: WorkloadRun) -> Callable[[str, bool], Report]:
                 catalog = Catalog().with_guest(Path(folder))
                 base = default_scenario(HOST, run.workload, catalog)
                 scenario = base.with_(
-                    precision=precision, batch=run.batch, tile=(run.threads,), streams=1,
+                    precision=precision,
+                    batch=run.batch,
+                    tile=(run.threads,),
+                    streams=1,
                     switches=base.switches | {"fuse": fused, "cold": False, "preprocess-apart": False},
-                )  # fmt: skip
+                )
                 known[key] = evaluate(scenario, catalog)
         return known[key]
 
@@ -174,10 +195,21 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
         return None
     phase = Phase("kernel", (op,))
     job = Job(
-        device, phase, phase.ops, Graph((phase,), "call"), 1, 1.0, 1.0, 1.0, 1, 1, low, (threads,),
+        device,
+        phase,
+        phase.ops,
+        Graph((phase,), "call"),
+        1,
+        1.0,
+        1.0,
+        1.0,
+        1,
+        1,
+        low,
+        (threads,),
         {switch.name: switch.name not in ("cold", "network") for switch in family.FAMILY.switches},
         family.FAMILY.model(device),
-    )  # fmt: skip
+    )
     return family.price(job).total_s
 
 
@@ -203,27 +235,46 @@ class MeasuredHost:
         )
 
     def compared(
-        self, workload: str, precision: str = "fp32", threads: int = 1, *, bounds: Bounds | None = None,
-        zoo: Zoo | None = None, progress: Progress | None = None,
-    ) -> Compared:  # fmt: skip
+        self,
+        workload: str,
+        precision: str = "fp32",
+        threads: int = 1,
+        *,
+        bounds: Bounds | None = None,
+        zoo: Zoo | None = None,
+        progress: Progress | None = None,
+    ) -> Compared:
         """Measure one network and predict it from the roofs before and after; a reason where it does not run here."""
         zoo = zoo or default_zoo()
         batch = zoo.workload(workload).request.batch
         try:
             before = self.now()
             run = measure_workload(
-                workload, precision, threads=threads, repeats=5, bounds=bounds or Bounds(bytes=4e9, seconds=1.0),
-                zoo=zoo, progress=progress,
-            )  # fmt: skip
+                workload,
+                precision,
+                threads=threads,
+                repeats=5,
+                bounds=bounds or Bounds(bytes=4e9, seconds=1.0),
+                zoo=zoo,
+                progress=progress,
+            )
             device = device_of(_mean(before, self.now()), self._found)
             predicted = predict_ops(device, run)
         except (MeasureError, Unsupported, ScenarioError) as error:
             return Compared(workload, precision, batch, threads, None, None, None, (), (), str(error))
         left = tuple(op.name for op in run.missing)
         return Compared(
-            workload, precision, run.batch, threads, run.time.median, run.time.quartiles, sum(predicted.values()), left,
-            run.notes, kernels=_kernels(run, predicted),
-        )  # fmt: skip
+            workload,
+            precision,
+            run.batch,
+            threads,
+            run.time.median,
+            run.time.quartiles,
+            sum(predicted.values()),
+            left,
+            run.notes,
+            kernels=_kernels(run, predicted),
+        )
 
 
 def compare(

@@ -46,19 +46,29 @@ def _conv_op(s: tuple[int, ...]) -> Op:
     size, channels, filters, window = s
     pixels = Dim(float(size * size))
     attributes = (("kernel", float(window)), ("groups", 1.0), ("channels", float(channels)))
-    op = linear("kernel", pixels, window**2 * channels, filters, group="kernel", kind="Conv", bias=False,
-                attributes=attributes)  # fmt: skip
+    op = linear(
+        "kernel", pixels, window**2 * channels, filters, group="kernel", kind="Conv", bias=False, attributes=attributes
+    )
     return _with(op, reads=Dim(float(size * size * channels)))
 
 
 def _depthwise_op(s: tuple[int, ...]) -> Op:
     size, channels, window = s
     return Op(
-        "kernel", "Conv", "kernel", g=Dim(channels), m=Dim(size**2), n=Dim(1.0), k=Dim(window**2),
-        flops=Dim(2.0 * size**2 * channels * window**2), stored=float(channels * window**2),
-        weights=Dim(float(channels * window**2)), reads=Dim(size**2 * channels), writes=Dim(size**2 * channels),
+        "kernel",
+        "Conv",
+        "kernel",
+        g=Dim(channels),
+        m=Dim(size**2),
+        n=Dim(1.0),
+        k=Dim(window**2),
+        flops=Dim(2.0 * size**2 * channels * window**2),
+        stored=float(channels * window**2),
+        weights=Dim(float(channels * window**2)),
+        reads=Dim(size**2 * channels),
+        writes=Dim(size**2 * channels),
         attributes=(("kernel", float(window)), ("groups", float(channels)), ("channels", float(channels))),
-    )  # fmt: skip
+    )
 
 
 def _with(op: Op, **changes: Dim) -> Op:

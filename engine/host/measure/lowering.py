@@ -21,9 +21,15 @@ __all__ = ["Piece", "lower"]
 At = tuple[float, float, float]
 Image = tuple[int, tuple[int, ...]]  # channels and extents
 _ACTIVATIONS = {
-    "Relu": "relu", "Gelu": "gelu_tanh", "Silu": "silu", "Swish": "silu", "Sigmoid": "sigmoid", "Tanh": "tanh",
-    "Clip": "clip6", "HardSwish": "hard_swish",
-}  # fmt: skip
+    "Relu": "relu",
+    "Gelu": "gelu_tanh",
+    "Silu": "silu",
+    "Swish": "silu",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Clip": "clip6",
+    "HardSwish": "hard_swish",
+}
 _PLAIN = {"Add": "add", "Mul": "mul", "Concat": "copy"}
 
 
@@ -116,9 +122,15 @@ def _extent(n: int, window: int, stride: int, pad: int) -> int:
 
 
 def _piece(
-    op: Op, phase: Phase, at: At, precision: str, threads: int, most_rows: int, images: dict[str, Image],
+    op: Op,
+    phase: Phase,
+    at: At,
+    precision: str,
+    threads: int,
+    most_rows: int,
+    images: dict[str, Image],
     hosts: set[str],
-) -> Piece:  # fmt: skip
+) -> Piece:
     g, m, n, k = (max(1, round(d.at(*at))) for d in (op.g, op.m, op.n, op.k))
     elements = max(1, round(op.writes.at(*at)))
     steps = max(1, round(op.steps.at(*at)))
@@ -138,13 +150,24 @@ def _piece(
         low = precision if op.quantisable else "fp32"
         wide = low == "int8" and not any(o.name in op.inputs and o.contraction for o in phase.ops)
         size = {"int8": 1.0, "bf16": 2.0, "fp16": 2.0}.get(low, 4.0) * k * n
-        return Piece(op, lambda c: product(m, k, n, low, threads, c, relu, wide), weight_bytes=size,
-                     copies=op.layers, steps=steps, precision=low)  # fmt: skip
+        return Piece(
+            op,
+            lambda c: product(m, k, n, low, threads, c, relu, wide),
+            weight_bytes=size,
+            copies=op.layers,
+            steps=steps,
+            precision=low,
+        )
     if op.kind == "Conv":
         return _conv(op, at, threads, relu)
     if op.kind == "BinaryGemm":
-        return Piece(op, lambda c: operators.binary(m, k, n, threads, c), weight_bytes=k * n / 8.0, copies=op.layers,
-                     precision="binary")  # fmt: skip
+        return Piece(
+            op,
+            lambda c: operators.binary(m, k, n, threads, c),
+            weight_bytes=k * n / 8.0,
+            copies=op.layers,
+            precision="binary",
+        )
     if op.kind == "MatMul" and op.name in hosts:
         batch, length = max(1, round(at[0])), n
         tokens, depth = max(1, round(at[1])), k
@@ -154,15 +177,20 @@ def _piece(
         shared = max(1, round(op.state_reads.at(*at) / (length * depth)))
         shared = shared if shared <= heads and heads % shared == 0 else heads
         per = 8.0 * shared * length * depth
-        return Piece(op, lambda c: operators.attend(tokens, max(tokens, length), heads, shared, depth, threads, c),
-                     weight_bytes=per, copies=op.layers)  # fmt: skip
+        return Piece(
+            op,
+            lambda c: operators.attend(tokens, max(tokens, length), heads, shared, depth, threads, c),
+            weight_bytes=per,
+            copies=op.layers,
+        )
     if op.kind == "MatMul":
         return Piece(op, lambda c: operators.batched(g, m, k, n, threads), copies=op.layers)
     if op.kind in ("Gather", "EmbeddingBag"):
         return _tables(op, at, threads, most_rows)
     if op.kind in _ACTIVATIONS:
-        return Piece(op, lambda c: operators.pointwise(_ACTIVATIONS[op.kind], elements, threads), copies=op.layers,
-                     steps=steps)  # fmt: skip
+        return Piece(
+            op, lambda c: operators.pointwise(_ACTIVATIONS[op.kind], elements, threads), copies=op.layers, steps=steps
+        )
     if op.kind in _PLAIN:
         if elements == 1 and op.kind == "Concat":  # an append to the cache writes state alone
             elements = max(1, round(op.reads.at(*at)))

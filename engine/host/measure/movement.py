@@ -36,9 +36,7 @@ def total(before: int, count: int, after: int, threads: int) -> Case:
     run = partial(reduce_sum, x, 1, threads=threads)
     exact = x.astype(np.float64).sum(axis=1)
     moved = 4.0 * (x.size + exact.size)
-    return Case(
-        "reduce_sum", (run,), lambda y: (y, exact), partial(x.sum, axis=1), float(x.size), moved, "fp32", (x,)
-    )  # fmt: skip
+    return Case("reduce_sum", (run,), lambda y: (y, exact), partial(x.sum, axis=1), float(x.size), moved, "fp32", (x,))
 
 
 def repeat(rows: int, columns: int, times: int, threads: int) -> Case:
@@ -57,7 +55,7 @@ def largest(rows: int, columns: int, threads: int) -> Case:
     exact = x.argmax(axis=1).astype(np.float64)
     return Case(
         "argmax", (run,), lambda y: (y, exact), partial(x.argmax, axis=1), float(x.size), 4.0 * x.size, "fp32", (x,)
-    )  # fmt: skip
+    )
 
 
 def top(rows: int, columns: int, k: int, threads: int) -> Case:
@@ -108,9 +106,15 @@ def respond(rows: int, channels: int, size: int, threads: int) -> Case:
     near = np.lib.stride_tricks.sliding_window_view(squares, size, axis=1).sum(axis=-1)
     exact = wide / (1 + 1e-4 / size * near) ** 0.75
     return Case(
-        "local_response_norm", (run,), lambda y: (y[: len(wide)], exact), None, (size + 5.0) * x.size, 8.0 * x.size,
-        "fp32", (out, x),
-    )  # fmt: skip
+        "local_response_norm",
+        (run,),
+        lambda y: (y[: len(wide)], exact),
+        None,
+        (size + 5.0) * x.size,
+        8.0 * x.size,
+        "fp32",
+        (out, x),
+    )
 
 
 def rotate(tokens: int, heads: int, depth: int, threads: int) -> Case:

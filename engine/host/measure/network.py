@@ -69,12 +69,21 @@ class WorkloadRun:
         """Plain data, SI units in the keys."""
         low, high = self.time.quartiles
         return {
-            "workload": self.workload, "precision": self.precision, "batch": self.batch, "threads": self.threads,
-            "isa": self.isa, "time_s": self.time.median, "time_q1_s": low, "time_q3_s": high,
-            "rate_flop_per_s": self.rate, "flops": self.flops, "error_rms_worst": self.error,
+            "workload": self.workload,
+            "precision": self.precision,
+            "batch": self.batch,
+            "threads": self.threads,
+            "isa": self.isa,
+            "time_s": self.time.median,
+            "time_q1_s": low,
+            "time_q3_s": high,
+            "rate_flop_per_s": self.rate,
+            "flops": self.flops,
+            "error_rms_worst": self.error,
             "not_run": [{"op": op.name, "kind": op.kind, "reason": op.reason} for op in self.missing],
-            "ops": [asdict(op) for op in self.ops], "notes": list(self.notes),
-        }  # fmt: skip
+            "ops": [asdict(op) for op in self.ops],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass
@@ -156,17 +165,31 @@ def measure_workload(
                 flops += op.flops.at(*at) * op.layers * op.steps.at(*at) * repeat
             ops.append(
                 OpRun(
-                    piece.op.name, piece.op.kind, phase.name, entry.case.kernel if entry else "", piece.inside,
-                    piece.reason, piece.precision, seconds, entry.error if entry else None,
+                    piece.op.name,
+                    piece.op.kind,
+                    phase.name,
+                    entry.case.kernel if entry else "",
+                    piece.inside,
+                    piece.reason,
+                    piece.precision,
+                    seconds,
+                    entry.error if entry else None,
                 )
-            )  # fmt: skip
+            )
     lost = [op for op in ops if op.reason]
     if lost:
         notes.append(f"{len(lost)} of {len(ops)} ops have no operator here: {', '.join(op.name for op in lost[:6])}")
     return WorkloadRun(
-        workload, precision, batch, threads, jit.isa(), Spread(tuple(total)), tuple(ops), flops,
+        workload,
+        precision,
+        batch,
+        threads,
+        jit.isa(),
+        Spread(tuple(total)),
+        tuple(ops),
+        flops,
         tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+    )
 
 
 def _load(pieces: Sequence[Piece], budget: float, repeat: float, notes: list[str]) -> list[_Loaded]:

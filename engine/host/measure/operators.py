@@ -27,9 +27,19 @@ from engine.kernels.operators.rnn import GATES, gru_step, lstm_step, pack_cell
 from engine.kernels.operators.softmax import softmax
 
 __all__ = [
-    "attend", "batched", "binary", "convolve", "convolve_u8", "lookup", "normalise", "pointwise", "pool", "quantised",
-    "recurrent", "soft",
-]  # fmt: skip
+    "attend",
+    "batched",
+    "binary",
+    "convolve",
+    "convolve_u8",
+    "lookup",
+    "normalise",
+    "pointwise",
+    "pool",
+    "quantised",
+    "recurrent",
+    "soft",
+]
 
 _MIDDLE = 128  # zero point of unsigned codes of values of both signs
 _ROW_BYTES = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0, "int4": 0.5}
@@ -61,9 +71,18 @@ def _conv64(x: np.ndarray, w: np.ndarray, stride: tuple[int, ...], pad: tuple[in
 
 
 def convolve(
-    batch: int, spatial: tuple[int, ...], channels: int, filters: int, window: tuple[int, ...],
-    stride: tuple[int, ...], pad: tuple[int, ...], groups: int, threads: int, relu: bool = False, copies: int = 1,
-) -> Case:  # fmt: skip
+    batch: int,
+    spatial: tuple[int, ...],
+    channels: int,
+    filters: int,
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    pad: tuple[int, ...],
+    groups: int,
+    threads: int,
+    relu: bool = False,
+    copies: int = 1,
+) -> Case:
     """A convolution of one to three dimensions, channels last; depthwise where each channel has its own window.
 
     A window of one pixel makes it a matrix product, which runs it where the filters fill the product's panels.
@@ -77,8 +96,11 @@ def convolve(
         np.moveaxis(edged, axis, 0)[:p] = 0
         np.moveaxis(edged, axis, 0)[p + n :] = 0
     thin = narrow_groups(channels, filters, groups, window, stride)
-    make: Any = partial(pack_depthwise, stride=stride, padding=pad) if thin else partial(
-        pack_conv, stride=stride, padding=pad, groups=groups)  # fmt: skip
+    make: Any = (
+        partial(pack_depthwise, stride=stride, padding=pad)
+        if thin
+        else partial(pack_conv, stride=stride, padding=pad, groups=groups)
+    )
     w = noise(filters, channels // groups, *window, scale=1 / np.sqrt(prod(window) * channels / groups))
     packed = [make(np.roll(w, i, axis=0)) for i in range(copies)]
     operator: Any = depthwise if thin else conv
@@ -141,9 +163,15 @@ def pool(
         run = partial(global_average_pool, x, threads=threads)
         size = 4.0 * (x.size + exact.size)
         return Case(
-            "global_average_pool", (run,), lambda y: (y, exact), partial(x.mean, axis=(1, 2)), float(x.size), size,
-            "fp32", (x,),
-        )  # fmt: skip
+            "global_average_pool",
+            (run,),
+            lambda y: (y, exact),
+            partial(x.mean, axis=(1, 2)),
+            float(x.size),
+            size,
+            "fp32",
+            (x,),
+        )
     operator = max_pool if kind == "MaxPool" else average_pool
     run = partial(operator, x, window, stride=stride, padding=pad, threads=threads)
     fill = -np.inf if kind == "MaxPool" else 0.0
@@ -158,9 +186,7 @@ def pool(
     return Case(operator.__name__, (run,), check, None, float(made * window**2), 4.0 * (x.size + made), "fp32", (x,))
 
 
-def lookup(
-    bags: int, lookups: int, rows: int, width: int, precision: str, threads: int, tables: int = 1
-) -> Case:  # fmt: skip
+def lookup(bags: int, lookups: int, rows: int, width: int, precision: str, threads: int, tables: int = 1) -> Case:
     """Rows of tables summed into bags (or copied, one a bag); new rows at each call, so that none is warm by chance."""
     if precision not in _ROW_BYTES:
         raise MeasureError(f"precision is {precision!r}; allowed for lookups: {', '.join(_ROW_BYTES)}")
@@ -187,9 +213,14 @@ def lookup(
     touched = bags * (lookups * width * _ROW_BYTES[precision] + 4.0 * width)
     name = "embedding_lookup" if lookups == 1 else "embedding_bag"
     return Case(
-        f"{name} {precision}", tuple(partial(one, t) for t in stored), check, None,
-        float(bags * lookups * width) if lookups > 1 else 0.0, touched, precision,
-    )  # fmt: skip
+        f"{name} {precision}",
+        tuple(partial(one, t) for t in stored),
+        check,
+        None,
+        float(bags * lookups * width) if lookups > 1 else 0.0,
+        touched,
+        precision,
+    )
 
 
 def binary(m: int, k: int, n: int, threads: int, copies: int = 1) -> Case:
@@ -208,9 +239,14 @@ def binary(m: int, k: int, n: int, threads: int, copies: int = 1) -> Case:
 
     runs = tuple(partial(binary_counts, x, pack_binary(w), threads) for w in weights)
     return Case(
-        "binary_fc", runs, beside, None, 2.0 * m * k * n, (m * k + k * n) / 8 + 4.0 * m * n,
+        "binary_fc",
+        runs,
+        beside,
+        None,
+        2.0 * m * k * n,
+        (m * k + k * n) / 8 + 4.0 * m * n,
         "binary",
-    )  # fmt: skip
+    )
 
 
 def recurrent(kind: str, batch: int, inputs: int, hidden: int, threads: int, copies: int = 1) -> Case:
@@ -239,11 +275,15 @@ def recurrent(kind: str, batch: int, inputs: int, hidden: int, threads: int, cop
 def attend(tokens: int, length: int, heads: int, shared: int, depth: int, threads: int, copies: int = 1) -> Case:
     """Causal attention of some tokens on a cache: both products and the softmax between them."""
     if not tokens <= length or heads % shared:
-        raise MeasureError(f"attention of {tokens} tokens, {heads} heads on {length} rows, {shared} heads: allowed are "
-                           "at most as many tokens as rows, and heads that divide evenly")  # fmt: skip
+        raise MeasureError(
+            f"attention of {tokens} tokens, {heads} heads on {length} rows, {shared} heads: allowed are "
+            "at most as many tokens as rows, and heads that divide evenly"
+        )
     q = noise(tokens, heads, depth)
-    caches = [(np.roll(noise(shared, length, depth), i + 1), np.roll(noise(shared, length, depth), 7 + i))
-              for i in range(copies)]  # fmt: skip
+    caches = [
+        (np.roll(noise(shared, length, depth), i + 1), np.roll(noise(shared, length, depth), 7 + i))
+        for i in range(copies)
+    ]
     keys, values = (np.repeat(a, heads // shared, axis=0).astype(np.float64) for a in caches[0])
     scores = np.einsum("thd,hsd->hts", q.astype(np.float64), keys) / np.sqrt(depth)
     scores[:, np.arange(length)[None, :] > length - tokens + np.arange(tokens)[:, None]] = -np.inf
@@ -327,6 +367,11 @@ def quantised(rows: int, columns: int, threads: int) -> Case:
     part = few_rows(rows, 8.0 * columns)
     exact = x[:part].astype(np.float64)
     return Case(
-        "quantise", (run,), lambda y: (y[:part].astype(np.float64) * float(step), exact), None, float(x.size),
-        5.0 * x.size, "int8",
-    )  # fmt: skip
+        "quantise",
+        (run,),
+        lambda y: (y[:part].astype(np.float64) * float(step), exact),
+        None,
+        float(x.size),
+        5.0 * x.size,
+        "int8",
+    )

@@ -89,9 +89,11 @@ class MeasuringProcess:
         ]
         with theirs:
             self._process = subprocess.Popen(
-                [*command, str(theirs.fileno())], pass_fds=(theirs.fileno(),), env=os.environ | {"PYTHONPATH": path},
+                [*command, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                env=os.environ | {"PYTHONPATH": path},
                 stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         self._link = Connection(ours.detach())
         return self._link
 

@@ -17,8 +17,13 @@ from engine.kernels.probe import MeasuredRoofline, probe
 from engine.kernels.timing import Progress, Spread, clock_for, sample
 
 __all__ = [
-    "Bounds", "KernelRun", "allowed_threads", "host_roofline", "measure_kernel", "roofs",
-]  # fmt: skip
+    "Bounds",
+    "KernelRun",
+    "allowed_threads",
+    "host_roofline",
+    "measure_kernel",
+    "roofs",
+]
 
 
 @dataclass(frozen=True)
@@ -94,14 +99,28 @@ class KernelRun:
         """Plain data, SI units in the keys."""
         low, high = self.time.quartiles
         return {
-            "kernel": self.kernel, "operator": self.operator, "shape": list(self.shape), "precision": self.precision,
-            "threads": self.threads, "isa": self.isa, "time_s": self.time.median, "time_q1_s": low, "time_q3_s": high,
-            "time_best_s": self.time.best, "samples_s": list(self.time.samples), "flops": self.flops,
-            "bytes": self.bytes, "rate_flop_per_s": self.rate, "traffic_b_per_s": self.traffic,
-            "peak_flop_per_s": self.peak, "level": self.level, "bandwidth_b_per_s": self.bandwidth,
-            "roof_share": self.roof_share, "error_rms": self.error,
+            "kernel": self.kernel,
+            "operator": self.operator,
+            "shape": list(self.shape),
+            "precision": self.precision,
+            "threads": self.threads,
+            "isa": self.isa,
+            "time_s": self.time.median,
+            "time_q1_s": low,
+            "time_q3_s": high,
+            "time_best_s": self.time.best,
+            "samples_s": list(self.time.samples),
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "rate_flop_per_s": self.rate,
+            "traffic_b_per_s": self.traffic,
+            "peak_flop_per_s": self.peak,
+            "level": self.level,
+            "bandwidth_b_per_s": self.bandwidth,
+            "roof_share": self.roof_share,
+            "error_rms": self.error,
             "library_s": self.library.median if self.library else None,
-        }  # fmt: skip
+        }
 
 
 def allowed_threads(threads: int) -> int:
@@ -154,6 +173,18 @@ def measure_kernel(
     if roofline is not None and (precision != "binary" or roofline.binary):
         peak, level, bandwidth = roofs(roofline, case.precision, threads, case.bytes)
     return KernelRun(
-        name, case.kernel, shape, precision, threads, jit.isa(), timed, case.flops, case.bytes, error, library, peak,
-        level, bandwidth,
-    )  # fmt: skip
+        name,
+        case.kernel,
+        shape,
+        precision,
+        threads,
+        jit.isa(),
+        timed,
+        case.flops,
+        case.bytes,
+        error,
+        library,
+        peak,
+        level,
+        bandwidth,
+    )

@@ -69,9 +69,23 @@ def _put(times, codes, count, vacant, time, code):
 
 @kernel
 def chain(
-    arrive, size, scale, servers, max_batch, timeout, places, hop, bucket, buckets, hold, latency, launches, came,
-    start, done,
-):  # fmt: skip
+    arrive,
+    size,
+    scale,
+    servers,
+    max_batch,
+    timeout,
+    places,
+    hop,
+    bucket,
+    buckets,
+    hold,
+    latency,
+    launches,
+    came,
+    start,
+    done,
+):
     """Run the chain to the last answer; returns the number of events processed.
 
     Parameters

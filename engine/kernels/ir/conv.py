@@ -153,10 +153,26 @@ def tile(rows: int, vectors: int) -> Callable[..., None]:
     if JIT_ENABLED:
 
         def typed(
-            typingctx: Any, x: Any, pixels: Any, p: Any, base: Any, taps: Any, tap: Any, tap_end: Any, run: Any,
-            weights: Any, at_weight: Any, bias: Any, at_bias: Any, first: Any, floor: Any, out: Any, slots: Any, q: Any,
+            typingctx: Any,
+            x: Any,
+            pixels: Any,
+            p: Any,
+            base: Any,
+            taps: Any,
+            tap: Any,
+            tap_end: Any,
+            run: Any,
+            weights: Any,
+            at_weight: Any,
+            bias: Any,
+            at_bias: Any,
+            first: Any,
+            floor: Any,
+            out: Any,
+            slots: Any,
+            q: Any,
             column: Any,
-        ) -> Any:  # fmt: skip
+        ) -> Any:
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 return _emit(rows, vectors, context, builder, signature, args)
 
@@ -169,9 +185,25 @@ def tile(rows: int, vectors: int) -> Callable[..., None]:
         return intrinsic(typed)
 
     def slow(
-        x: Any, pixels: Any, p: Any, base: Any, taps: Any, tap: Any, tap_end: Any, run: Any, weights: Any,
-        at_weight: Any, bias: Any, at_bias: Any, first: Any, floor: Any, out: Any, slots: Any, q: Any, column: Any,
-    ) -> None:  # fmt: skip
+        x: Any,
+        pixels: Any,
+        p: Any,
+        base: Any,
+        taps: Any,
+        tap: Any,
+        tap_end: Any,
+        run: Any,
+        weights: Any,
+        at_weight: Any,
+        bias: Any,
+        at_bias: Any,
+        first: Any,
+        floor: Any,
+        out: Any,
+        slots: Any,
+        q: Any,
+        column: Any,
+    ) -> None:
         columns = vectors * lanes()
         factors = weights[at_weight : at_weight + (tap_end - tap) * run * columns].reshape(tap_end - tap, run, columns)
         for m in range(rows):

@@ -56,8 +56,13 @@ def _emit(shape: Shape, context: Any, builder: Any, signature: Any, args: Any) -
     for h in range(tall + deep - 1):
         line = builder.add(base, times(row_step, h))
         for j in range((columns - 1) * stride + taps):
-            users = [(t, m, (h - t) * taps + j - m * stride) for t in range(tall) if 0 <= h - t < deep
-                     for m in range(columns) if 0 <= j - m * stride < taps]  # fmt: skip
+            users = [
+                (t, m, (h - t) * taps + j - m * stride)
+                for t in range(tall)
+                if 0 <= h - t < deep
+                for m in range(columns)
+                if 0 <= j - m * stride < taps
+            ]
             if not users:
                 continue
             value = load(source, builder.add(line, times(step, j)))
@@ -97,9 +102,22 @@ def row_tile(columns: int, tall: int, width: int, taps: int, deep: int, group: i
     if JIT_ENABLED:
 
         def typed(
-            typingctx: Any, x: Any, at: Any, row_step: Any, step: Any, steps: Any, weights: Any, at_weight: Any,
-            channels: Any, bias: Any, at_bias: Any, floor: Any, out: Any, slot: Any, slot_step: Any,
-        ) -> Any:  # fmt: skip
+            typingctx: Any,
+            x: Any,
+            at: Any,
+            row_step: Any,
+            step: Any,
+            steps: Any,
+            weights: Any,
+            at_weight: Any,
+            channels: Any,
+            bias: Any,
+            at_bias: Any,
+            floor: Any,
+            out: Any,
+            slot: Any,
+            slot_step: Any,
+        ) -> Any:
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 shape = (columns, tall, width, taps, deep, group, stride)
                 return _emit(shape, context, builder, signature, args)
@@ -110,9 +128,21 @@ def row_tile(columns: int, tall: int, width: int, taps: int, deep: int, group: i
         return intrinsic(typed)
 
     def slow(
-        x: Any, at: Any, row_step: Any, step: Any, steps: Any, weights: Any, at_weight: Any, channels: Any, bias: Any,
-        at_bias: Any, floor: Any, out: Any, slot: Any, slot_step: Any,
-    ) -> None:  # fmt: skip
+        x: Any,
+        at: Any,
+        row_step: Any,
+        step: Any,
+        steps: Any,
+        weights: Any,
+        at_weight: Any,
+        channels: Any,
+        bias: Any,
+        at_bias: Any,
+        floor: Any,
+        out: Any,
+        slot: Any,
+        slot_step: Any,
+    ) -> None:
         lane = np.arange(width)
         for t in range(tall):
             for m in range(columns):

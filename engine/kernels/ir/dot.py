@@ -237,9 +237,22 @@ class _Tile:
 def _generate(vectors: int) -> Any:
     @intrinsic
     def generated(
-        typingctx: Any, w: Any, w_off: Any, lda: Any, rows: Any, x: Any, x_off: Any, ldx: Any, k: Any, init: Any,
-        col: Any, out: Any, out_off: Any, ldo: Any, cols: Any,
-    ) -> Any:  # fmt: skip
+        typingctx: Any,
+        w: Any,
+        w_off: Any,
+        lda: Any,
+        rows: Any,
+        x: Any,
+        x_off: Any,
+        ldx: Any,
+        k: Any,
+        init: Any,
+        col: Any,
+        out: Any,
+        out_off: Any,
+        ldo: Any,
+        cols: Any,
+    ) -> Any:
         stored = NAMED[str(w.dtype)]
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -250,7 +263,7 @@ def _generate(vectors: int) -> Any:
         index = types.intp
         return types.void(
             w, index, index, index, x, index, index, index, init, index, out, index, index, index
-        ), codegen  # fmt: skip
+        ), codegen
 
     return generated
 

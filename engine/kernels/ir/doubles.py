@@ -124,8 +124,11 @@ def _operator(of: Callable[[Any, Any], Any], work: Any) -> None:
 
 
 for _of, _name in (
-    (operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv"),
-):  # fmt: skip
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
     _operator(_of, _arithmetic(_name))
 
 
@@ -151,7 +154,5 @@ above: Any = _compared(">") if JIT_ENABLED else lambda a, b: _mask_of(a > b)
 """``(a, b)``: mask of the lanes where a > b."""
 at_least: Any = _compared(">=") if JIT_ENABLED else lambda a, b: _mask_of(a >= b)
 """``(a, b)``: mask of the lanes where a >= b."""
-chosen: Any = (
-    _chosen if JIT_ENABLED else lambda mask, a, b: np.where([mask >> lane & 1 for lane in range(LANES)], a, b)
-)  # fmt: skip
+chosen: Any = _chosen if JIT_ENABLED else lambda mask, a, b: np.where([mask >> lane & 1 for lane in range(LANES)], a, b)
 """``(mask, a, b)``: a in the lanes of the mask, b in the others."""

@@ -76,8 +76,20 @@ class _Loop:
         self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), _KINDS), module.get_unique_name(name))
         self.function.linkage = "internal"
         self.function.attributes.add("noinline")
-        (self.table, self.rows, self.stride, self.ids, self.factors, self.first, self.last, self.total, self.distance,
-         self.begin, self.target, self.bad) = self.function.args  # fmt: skip
+        (
+            self.table,
+            self.rows,
+            self.stride,
+            self.ids,
+            self.factors,
+            self.first,
+            self.last,
+            self.total,
+            self.distance,
+            self.begin,
+            self.target,
+            self.bad,
+        ) = self.function.args
         builder = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.block_of_zero = _at(builder, self.table, self.begin)
         lines = builder.or_(builder.ptrtoint(self.block_of_zero, _I64), self.stride)
@@ -242,9 +254,20 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
     if JIT_ENABLED:
 
         def typed(
-            typingctx: Any, table: Any, indices: Any, weights: Any, mask: Any, first: Any, last: Any, total: Any,
-            distance: Any, column: Any, out: Any, slot: Any, bad: Any,
-        ) -> Any:  # fmt: skip
+            typingctx: Any,
+            table: Any,
+            indices: Any,
+            weights: Any,
+            mask: Any,
+            first: Any,
+            last: Any,
+            total: Any,
+            distance: Any,
+            column: Any,
+            out: Any,
+            slot: Any,
+            bad: Any,
+        ) -> Any:
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 return _emit(fmt, width, vectors, context, builder, signature, args)
 
@@ -256,9 +279,19 @@ def bag_block(fmt: str, width: int, vectors: int) -> tuple[Callable[..., None], 
         return intrinsic(typed), columns
 
     def block(
-        table: Any, indices: Any, weights: Any, mask: Any, first: Any, last: Any, total: Any, distance: Any,
-        column: Any, out: Any, slot: Any, bad: Any,
-    ) -> None:  # fmt: skip
+        table: Any,
+        indices: Any,
+        weights: Any,
+        mask: Any,
+        first: Any,
+        last: Any,
+        total: Any,
+        distance: Any,
+        column: Any,
+        out: Any,
+        slot: Any,
+        bad: Any,
+    ) -> None:
         result, shift = np.zeros(columns, np.float32), np.float32(0)
         for t in range(first, last):
             inside = 0 <= indices[t] < len(table)

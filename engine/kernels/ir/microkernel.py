@@ -174,9 +174,26 @@ def _requantised(builder: Any, acc: Any, scale: Any, zero: Any, low: Any, high: 
 def _generate(height: int) -> Any:
     @intrinsic
     def generated(
-        typingctx: Any, a: Any, a_off: Any, lda: Any, b: Any, b_off: Any, k: Any, init: Any, col: Any, scale: Any,
-        zero: Any, low: Any, high: Any, c: Any, c_off: Any, ldc: Any, rows: Any, cols: Any, resume: Any,
-    ) -> Any:  # fmt: skip
+        typingctx: Any,
+        a: Any,
+        a_off: Any,
+        lda: Any,
+        b: Any,
+        b_off: Any,
+        k: Any,
+        init: Any,
+        col: Any,
+        scale: Any,
+        zero: Any,
+        low: Any,
+        high: Any,
+        c: Any,
+        c_off: Any,
+        ldc: Any,
+        rows: Any,
+        cols: Any,
+        resume: Any,
+    ) -> Any:
         kind, epilogue = _KIND[str(a.dtype)], "u8" if str(c.dtype) == "uint8" else "raw"
         real = kind in ("f32", "bf16")
         vector = ir.VectorType(_F32 if real else _I32, VL)
@@ -282,7 +299,7 @@ def _generate(height: int) -> Any:
         n, real_scalar = types.intp, types.float32
         return types.void(
             a, n, n, b, n, n, init, n, scale, types.int32, real_scalar, real_scalar, c, n, n, n, n, types.boolean
-        ), codegen  # fmt: skip
+        ), codegen
 
     return generated
 

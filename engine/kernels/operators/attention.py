@@ -150,9 +150,25 @@ def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
         seen = before + count
         for block in range((seen + _WIDE - 1) // _WIDE):
             sweep_block(
-                4, 0, count, q, rows, (head * tokens + first) * depth, taps, depth, 1, turned,
-                (kv * blocks + block) * depth * _WIDE, zero, 0, LINEAR, scores, places, block * _WIDE, _WIDE,
-            )  # fmt: skip
+                4,
+                0,
+                count,
+                q,
+                rows,
+                (head * tokens + first) * depth,
+                taps,
+                depth,
+                1,
+                turned,
+                (kv * blocks + block) * depth * _WIDE,
+                zero,
+                0,
+                LINEAR,
+                scores,
+                places,
+                block * _WIDE,
+                _WIDE,
+            )
         for i in range(count):
             visible = before + i + 1
             shares[i] = _softmax(scores[i * pitch : i * pitch + visible])
@@ -161,9 +177,25 @@ def prefill(lo, hi, q, turned, panels, length, shared, depth, tokens, out):
         for part in range(across):
             width = min(_WIDE, depth - part * _WIDE)
             sweep_block(
-                4, 0, count, scores, places, 0, taps, seen, 1, panels, (kv * across + part) * length * _WIDE, zero, 0,
-                LINEAR, sums, finals, part * _WIDE, width,
-            )  # fmt: skip
+                4,
+                0,
+                count,
+                scores,
+                places,
+                0,
+                taps,
+                seen,
+                1,
+                panels,
+                (kv * across + part) * length * _WIDE,
+                zero,
+                0,
+                LINEAR,
+                sums,
+                finals,
+                part * _WIDE,
+                width,
+            )
         for i in range(count):
             to = out[first + i, head]
             for d in range(depth):
@@ -235,9 +267,19 @@ def attention(
         turned = fresh((heads, tokens, deep), zero=True)
         np.multiply(q.transpose(1, 0, 2), rate, out=turned[..., :depth])
         over_range(
-            stream, heads * tokens, turned.reshape(-1), deep, keys.reshape(-1), values.reshape(-1), length,
-            shared, depth, tokens, out.reshape(-1), threads=threads,
-        )  # fmt: skip
+            stream,
+            heads * tokens,
+            turned.reshape(-1),
+            deep,
+            keys.reshape(-1),
+            values.reshape(-1),
+            length,
+            shared,
+            depth,
+            tokens,
+            out.reshape(-1),
+            threads=threads,
+        )
         return out
     blocks, across = -(-length // _WIDE), -(-depth // _WIDE)
     turned = fresh((heads, tokens, depth))
@@ -245,7 +287,16 @@ def attention(
     laid, panels = fresh((shared * blocks * depth * _WIDE,)), fresh((shared * across * length * _WIDE,), zero=True)
     over_range(lay_out, shared * blocks, keys, values, length, laid, panels, threads=threads)
     over_range(
-        prefill, heads * -(-tokens // _QUERIES), turned.reshape(-1), laid, panels, length, shared, depth, tokens, out,
+        prefill,
+        heads * -(-tokens // _QUERIES),
+        turned.reshape(-1),
+        laid,
+        panels,
+        length,
+        shared,
+        depth,
+        tokens,
+        out,
         threads=threads,
-    )  # fmt: skip
+    )
     return out

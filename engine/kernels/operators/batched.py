@@ -54,9 +54,25 @@ def products(lo, hi, a, b, rows, depth, columns, parts, pixels, slots, out):
             left = min(wide, columns - column)
             pack_columns(b, g * depth * columns + column, columns, depth, left, packed)
             sweep_block(
-                block_vectors(left), first, last, a, pixels, g * rows * depth, taps, depth, 1, packed, 0, zero, 0,
-                LINEAR, out, slots, g * rows * columns + column, left,
-            )  # fmt: skip
+                block_vectors(left),
+                first,
+                last,
+                a,
+                pixels,
+                g * rows * depth,
+                taps,
+                depth,
+                1,
+                packed,
+                0,
+                zero,
+                0,
+                LINEAR,
+                out,
+                slots,
+                g * rows * columns + column,
+                left,
+            )
 
 
 def gemm_batched(
@@ -80,7 +96,17 @@ def gemm_batched(
         parts = 1 if groups >= 2 * wanted else max(1, min(wanted, rows // _ROW_BLOCK))
         pixels, slots = (np.arange(rows, dtype=np.int64) * n for n in (depth, b.shape[2]))
         over_range(
-            products, groups * parts, a.reshape(-1), b.reshape(-1), rows, depth, b.shape[2], parts, pixels, slots,
-            out.reshape(-1), threads=threads,
-        )  # fmt: skip
+            products,
+            groups * parts,
+            a.reshape(-1),
+            b.reshape(-1),
+            rows,
+            depth,
+            b.shape[2],
+            parts,
+            pixels,
+            slots,
+            out.reshape(-1),
+            threads=threads,
+        )
     return out

@@ -103,14 +103,46 @@ def _blocks_range(lo, hi, a, a_scales, words, start, scales, c, block, group, bl
                 column = b * width + panel * NC
                 if rows == MR:
                     _tall(
-                        a, at, k, words, place, block, flat, column, by_column, np.int32(0), np.float32(0),
-                        np.float32(0), part, 0, NC, MR, NC, False,
-                    )  # fmt: skip
+                        a,
+                        at,
+                        k,
+                        words,
+                        place,
+                        block,
+                        flat,
+                        column,
+                        by_column,
+                        np.int32(0),
+                        np.float32(0),
+                        np.float32(0),
+                        part,
+                        0,
+                        NC,
+                        MR,
+                        NC,
+                        False,
+                    )
                 else:
                     _edge(
-                        a, at, k, words, place, block, flat, column, by_column, np.int32(0), np.float32(0),
-                        np.float32(0), part, 0, NC, rows, NC, False,
-                    )  # fmt: skip
+                        a,
+                        at,
+                        k,
+                        words,
+                        place,
+                        block,
+                        flat,
+                        column,
+                        by_column,
+                        np.int32(0),
+                        np.float32(0),
+                        np.float32(0),
+                        part,
+                        0,
+                        NC,
+                        rows,
+                        NC,
+                        False,
+                    )
                 for r in range(rows):
                     by_row = a_scales[row + r, b]
                     for j in range(NC):
@@ -141,7 +173,17 @@ def gemm_blocks(
         a_scales = np.ldexp(np.float32(1), exponent.astype(np.int32))
         blocks = row_blocks(m, k * shifted.itemsize, panels(packed.n), threads)
         over_range(
-            _blocks_range, blocks * panels(packed.n), shifted, a_scales, packed.words, packed.start, packed.scales, out,
-            packed.block, GROUP[INT_KIND], blocks, threads=threads,
-        )  # fmt: skip
+            _blocks_range,
+            blocks * panels(packed.n),
+            shifted,
+            a_scales,
+            packed.words,
+            packed.start,
+            packed.scales,
+            out,
+            packed.block,
+            GROUP[INT_KIND],
+            blocks,
+            threads=threads,
+        )
     return out

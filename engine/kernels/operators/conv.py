@@ -98,11 +98,17 @@ def pack_conv(
     data = fresh((at_weight,))
     np.concatenate(pieces, out=data)
     return PackedConv(
-        data, np.concatenate(shifts), np.array(blocks, np.int64), per_group * groups,
-        channels_out, shape,
-        per_axis("stride", stride, rank, 1), per_axis("padding", padding, rank, 0),
-        per_axis("dilation", dilation, rank, 1), groups,
-    )  # fmt: skip
+        data,
+        np.concatenate(shifts),
+        np.array(blocks, np.int64),
+        per_group * groups,
+        channels_out,
+        shape,
+        per_axis("stride", stride, rank, 1),
+        per_axis("padding", padding, rank, 0),
+        per_axis("dilation", dilation, rank, 1),
+        groups,
+    )
 
 
 def conv_shape(spatial: Sequence[int], packed: PackedConv) -> tuple[int, ...]:
@@ -165,15 +171,47 @@ def _sweep(vectors: int):
                 if hi - lo >= rows:
                     p = min(p, hi - rows)  # the overlap is computed twice, equally
                     full(
-                        x, pixels, p, base, taps, 0, taps.size, run, weights, at_weight, bias, at_bias, True, floor,
-                        spill, places, 0, 0,
-                    )  # fmt: skip
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        0,
+                        taps.size,
+                        run,
+                        weights,
+                        at_weight,
+                        bias,
+                        at_bias,
+                        True,
+                        floor,
+                        spill,
+                        places,
+                        0,
+                        0,
+                    )
                     count = rows
                 else:
                     single(
-                        x, pixels, p, base, taps, 0, taps.size, run, weights, at_weight, bias, at_bias, True, floor,
-                        spill, places, 0, 0,
-                    )  # fmt: skip
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        0,
+                        taps.size,
+                        run,
+                        weights,
+                        at_weight,
+                        bias,
+                        at_bias,
+                        True,
+                        floor,
+                        spill,
+                        places,
+                        0,
+                        0,
+                    )
                     count = 1
                 for r in range(count):
                     to = out[slots[p + r] + first : slots[p + r] + first + take]
@@ -193,15 +231,47 @@ def _sweep(vectors: int):
                     p = hi - rows  # overlaps its neighbour, equally; only where nothing is added to what is there
                 if p + rows <= hi:
                     full(
-                        x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, fresh, bottom, out, slots,
-                        p, first,
-                    )  # fmt: skip
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        tap,
+                        end,
+                        run,
+                        weights,
+                        at,
+                        bias,
+                        at_bias,
+                        fresh,
+                        bottom,
+                        out,
+                        slots,
+                        p,
+                        first,
+                    )
                     p += rows
                 else:
                     single(
-                        x, pixels, p, base, taps, tap, end, run, weights, at, bias, at_bias, fresh, bottom, out, slots,
-                        p, first,
-                    )  # fmt: skip
+                        x,
+                        pixels,
+                        p,
+                        base,
+                        taps,
+                        tap,
+                        end,
+                        run,
+                        weights,
+                        at,
+                        bias,
+                        at_bias,
+                        fresh,
+                        bottom,
+                        out,
+                        slots,
+                        p,
+                        first,
+                    )
                     p += 1
             tap = end
 
@@ -213,9 +283,25 @@ _sweep_4, _sweep_2, _sweep_1 = (_sweep(vectors) for vectors in BLOCK_VECTORS)
 
 @inner
 def sweep_block(
-    vectors, lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+    vectors,
+    lo,
+    hi,
+    x,
+    pixels,
+    base,
+    taps,
+    run,
+    per_pass,
+    weights,
+    at_weight,
+    bias,
+    at_bias,
+    floor,
+    out,
+    slots,
+    first,
     take,
-):  # fmt: skip
+):
     """Pixels ``[lo, hi)`` times one block of ``vectors`` registers of packed columns, the first ``take`` of them kept.
 
     ``out[slots[p] + first + c] = max(floor, bias + sum of x[pixels[p] + base + tap + k] * weights)``; ``per_pass`` taps
@@ -223,19 +309,64 @@ def sweep_block(
     """
     if vectors == 4:
         _sweep_4(
-            lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+            lo,
+            hi,
+            x,
+            pixels,
+            base,
+            taps,
+            run,
+            per_pass,
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
             take,
-        )  # fmt: skip
+        )
     elif vectors == 2:
         _sweep_2(
-            lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+            lo,
+            hi,
+            x,
+            pixels,
+            base,
+            taps,
+            run,
+            per_pass,
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
             take,
-        )  # fmt: skip
+        )
     else:
         _sweep_1(
-            lo, hi, x, pixels, base, taps, run, per_pass, weights, at_weight, bias, at_bias, floor, out, slots, first,
+            lo,
+            hi,
+            x,
+            pixels,
+            base,
+            taps,
+            run,
+            per_pass,
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
             take,
-        )  # fmt: skip
+        )
 
 
 @kernel
@@ -244,9 +375,25 @@ def conv_pixels(lo, hi, x, pixels, taps, run, group_in, weights, bias, blocks, s
     for b in range(blocks.shape[0]):
         vectors, first, take, at_weight, at_bias = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3], blocks[b, 4]
         sweep_block(
-            vectors, lo, hi, x, pixels, blocks[b, 5] * group_in, taps, run, max(1, segment // (vectors * run)), weights,
-            at_weight, bias, at_bias, floor, out, slots, first, take,
-        )  # fmt: skip
+            vectors,
+            lo,
+            hi,
+            x,
+            pixels,
+            blocks[b, 5] * group_in,
+            taps,
+            run,
+            max(1, segment // (vectors * run)),
+            weights,
+            at_weight,
+            bias,
+            at_bias,
+            floor,
+            out,
+            slots,
+            first,
+            take,
+        )
 
 
 @lru_cache(maxsize=64)
@@ -305,8 +452,21 @@ def conv(
     pixels, slots = _geometry(x.shape[0], edged, x.shape[-1], spatial, packed.stride, border, packed.channels_out)
     taps, run = tap_offsets(edged, x.shape[-1], packed)
     over_range(
-        conv_pixels, pixels.size, padded.reshape(-1), pixels, taps, run, packed.channels_in // packed.groups,
-        packed.data, packed.bias, packed.blocks, WEIGHT_SEGMENT_BYTES // (4 * lanes()), RELU if relu else LINEAR,
-        out.reshape(-1), slots, threads=threads, grain=4 * tile_rows(BLOCK_VECTORS[0]),
-    )  # fmt: skip
+        conv_pixels,
+        pixels.size,
+        padded.reshape(-1),
+        pixels,
+        taps,
+        run,
+        packed.channels_in // packed.groups,
+        packed.data,
+        packed.bias,
+        packed.blocks,
+        WEIGHT_SEGMENT_BYTES // (4 * lanes()),
+        RELU if relu else LINEAR,
+        out.reshape(-1),
+        slots,
+        threads=threads,
+        grain=4 * tile_rows(BLOCK_VECTORS[0]),
+    )
     return out

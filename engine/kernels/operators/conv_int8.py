@@ -61,9 +61,14 @@ def pack_conv_s8(
     flat = np.moveaxis(weights, 1, -1).reshape(groups, outs // groups, -1)
     packed = tuple(pack_s8(np.ascontiguousarray(matrix.T)) for matrix in flat)
     return PackedConvS8(
-        packed, per_group * groups, outs, tuple(weights.shape[2:]), per_axis("stride", stride, rank, 1),
-        per_axis("padding", padding, rank, 0), per_axis("dilation", dilation, rank, 1),
-    )  # fmt: skip
+        packed,
+        per_group * groups,
+        outs,
+        tuple(weights.shape[2:]),
+        per_axis("stride", stride, rank, 1),
+        per_axis("padding", padding, rank, 0),
+        per_axis("dilation", dilation, rank, 1),
+    )
 
 
 @kernel
@@ -89,23 +94,59 @@ def u8_pixels(
         row, place = begin, begin * channels + first + panel * NC
         while row + MR <= end:
             _tall(
-                flat, (row - begin) * lda, lda, words, panel * k * NC, lda, init, panel * NC, scale, zero, low, high, c,
-                place, channels, MR, columns - panel * NC, False,
-            )  # fmt: skip
+                flat,
+                (row - begin) * lda,
+                lda,
+                words,
+                panel * k * NC,
+                lda,
+                init,
+                panel * NC,
+                scale,
+                zero,
+                low,
+                high,
+                c,
+                place,
+                channels,
+                MR,
+                columns - panel * NC,
+                False,
+            )
             row, place = row + MR, place + MR * channels
         while row < end:
             _edge(
-                flat, (row - begin) * lda, lda, words, panel * k * NC, lda, init, panel * NC, scale, zero, low, high, c,
-                place, channels, end - row, columns - panel * NC, False,
-            )  # fmt: skip
+                flat,
+                (row - begin) * lda,
+                lda,
+                words,
+                panel * k * NC,
+                lda,
+                init,
+                panel * NC,
+                scale,
+                zero,
+                low,
+                high,
+                c,
+                place,
+                channels,
+                end - row,
+                columns - panel * NC,
+                False,
+            )
             row, place = row + EDGE, place + EDGE * channels
 
 
 @lru_cache(maxsize=64)
 def _geometry(
-    shape: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-    dilation: tuple[int, ...], groups: int,
-) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, int, np.ndarray, int]:  # fmt: skip
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, int, np.ndarray, int]:
     """Output extents, where output pixels and kernel rows read, values of a kernel row, an unfolded row, block rows."""
     none = np.zeros(0, np.float32)
     bare = PackedConv(none, none, np.zeros((0, 6), np.int64), shape[-1], 0, kernel, stride, padding, dilation, groups)
@@ -168,8 +209,25 @@ def conv_u8(
         init = padded("bias", added[part], columns, np.int32) - np.int32(zero) * matrix.sums
         scales = padded("scale", scale[part], columns, np.float32)
         over_range(
-            u8_pixels, jobs, edged.reshape(-1), pixels, g * taken, taps, run, matrix.words, -(-matrix.k // _WORD), init,
-            scales, np.int32(zero_out), np.float32(zero_out if relu else 0), np.float32(255), block, rows, columns,
-            out.reshape(-1, outs), part.start, threads=threads,
-        )  # fmt: skip
+            u8_pixels,
+            jobs,
+            edged.reshape(-1),
+            pixels,
+            g * taken,
+            taps,
+            run,
+            matrix.words,
+            -(-matrix.k // _WORD),
+            init,
+            scales,
+            np.int32(zero_out),
+            np.float32(zero_out if relu else 0),
+            np.float32(255),
+            block,
+            rows,
+            columns,
+            out.reshape(-1, outs),
+            part.start,
+            threads=threads,
+        )
     return out

@@ -60,9 +60,11 @@ class DecoderWeights:
         require(self.heads >= 1 and width % self.heads == 0, f"heads is {self.heads}; allowed: divisors of {width}")
         inside = whole("up", self.up, kind, 3).shape[1]
         for name, array, shape in (
-            ("qkv", self.qkv, (layers, 3 * width, width)), ("project", self.project, (layers, width, width)),
-            ("up", self.up, (layers, inside, width)), ("down", self.down, (layers, width, inside)),
-        ):  # fmt: skip
+            ("qkv", self.qkv, (layers, 3 * width, width)),
+            ("project", self.project, (layers, width, width)),
+            ("up", self.up, (layers, inside, width)),
+            ("down", self.down, (layers, width, inside)),
+        ):
             require(whole(name, array, kind, 3).shape == shape, f"{name} is {array.shape}; allowed: {shape}")
         shape = (layers, 5 * width + inside)
         require(whole("bias", self.bias, np.float32, 2).shape == shape, f"bias is {self.bias.shape}; allowed: {shape}")
@@ -107,9 +109,28 @@ def _next_job(counts, phase, w, base, size):
 
 @kernel
 def decode_worker(
-    lo, hi, counts, pieces, x, middle, qkv, mixed, hidden, w_qkv, w_project, w_up, w_down, bias, norms, keys, values,
-    length, heads, rate, stored,
-):  # fmt: skip
+    lo,
+    hi,
+    counts,
+    pieces,
+    x,
+    middle,
+    qkv,
+    mixed,
+    hidden,
+    w_qkv,
+    w_project,
+    w_up,
+    w_down,
+    bias,
+    norms,
+    keys,
+    values,
+    length,
+    heads,
+    rate,
+    stored,
+):
     """One thread's share of a step; ``lo`` and ``hi`` only tell threads apart. Arrays are flat but ``x`` and norms.
 
     The first job of a phase is taken before the phase ahead of it is waited for: its weights come meanwhile.
@@ -215,8 +236,23 @@ def decode_step(
     caches = [a.reshape(-1) if model.stored == "f32" else a.reshape(-1).view(view) for a in (keys, values)]
     count = threads or jit.pool_size()
     over_range(
-        decode_worker, count, counters(layers * _PHASES), tuple(pieces), state, middle, fresh((3 * width,)), mixed,
-        fresh((broad,), zero=True), *flat, model.bias, model.norms, *caches, length, model.heads,
-        np.float32(1 / math.sqrt(depth)), CACHED.index(model.stored), threads=count,
-    )  # fmt: skip
+        decode_worker,
+        count,
+        counters(layers * _PHASES),
+        tuple(pieces),
+        state,
+        middle,
+        fresh((3 * width,)),
+        mixed,
+        fresh((broad,), zero=True),
+        *flat,
+        model.bias,
+        model.norms,
+        *caches,
+        length,
+        model.heads,
+        np.float32(1 / math.sqrt(depth)),
+        CACHED.index(model.stored),
+        threads=count,
+    )
     return state[:width]

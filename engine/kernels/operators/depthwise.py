@@ -102,19 +102,55 @@ def _rows(taps: int, stride: int, group: int = 1, tall: int = 1, deep: int = 1) 
                     c = min(c, channels - span)
                     if full:
                         wide(
-                            x, at + c, row_step, channels, steps, weights, c, channels, bias, c, floor, out, slot + c,
+                            x,
+                            at + c,
+                            row_step,
+                            channels,
+                            steps,
+                            weights,
+                            c,
+                            channels,
+                            bias,
+                            c,
+                            floor,
+                            out,
+                            slot + c,
                             slot_step,
-                        )  # fmt: skip
+                        )
                     elif channels >= width:
                         wide_one(
-                            x, at + c, row_step, channels, steps, weights, c, channels, bias, c, floor, out, slot + c,
+                            x,
+                            at + c,
+                            row_step,
+                            channels,
+                            steps,
+                            weights,
+                            c,
+                            channels,
+                            bias,
+                            c,
+                            floor,
+                            out,
+                            slot + c,
                             slot_step,
-                        )  # fmt: skip
+                        )
                     else:
                         thin(
-                            x, at + c, row_step, channels, steps, weights, c, channels, bias, c, floor, out, slot + c,
+                            x,
+                            at + c,
+                            row_step,
+                            channels,
+                            steps,
+                            weights,
+                            c,
+                            channels,
+                            bias,
+                            c,
+                            floor,
+                            out,
+                            slot + c,
                             slot_step,
-                        )  # fmt: skip
+                        )
                     c += span
                 ow += ROW_TILE if full else 1
 
@@ -187,7 +223,7 @@ def groups_2(lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, ou
 @kernel
 def rows_any(
     lo, hi, x, starts, slots, steps, row_step, weights, bias, floor, out, columns, channels, height, taps, across
-):  # fmt: skip
+):
     """Output rows ``[lo, hi)`` of any kernel: a loop over the channels for each tap."""
     total = np.empty(channels, np.float32)
     for r in range(lo, hi):
@@ -208,9 +244,13 @@ _ROWS: dict[tuple[int, int], Any] = {(3, 1): rows_3_1, (3, 2): rows_3_2, (5, 1):
 
 @lru_cache(maxsize=64)
 def _geometry(
-    kernel: tuple[int, ...], stride: tuple[int, ...], group: int, edged: tuple[int, ...], shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    group: int,
+    edged: tuple[int, ...],
+    shape: tuple[int, ...],
     border: int,
-) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, int, int]:  # fmt: skip
+) -> tuple[bool, np.ndarray, np.ndarray, np.ndarray, int, int]:
     """Whether rows go in pairs; where each output row reads and writes; kernel rows; rows of a plane; jobs."""
     batch, channels, rank = shape[0], shape[-1], len(kernel)
     spatial = tuple(n - 2 * border for n in shape[1:-1])
@@ -262,7 +302,22 @@ def depthwise(
     if packed.group > 1:
         run, extra = (groups_1 if across == 1 else groups_2), (packed.group,)
     over_range(
-        run, jobs, padded.reshape(-1), starts, slots, steps, row_step, packed.data.reshape(-1), packed.bias,
-        RELU if relu else LINEAR, out.reshape(-1), spatial[-1], channels, height, *extra, threads=threads, grain=4,
-    )  # fmt: skip
+        run,
+        jobs,
+        padded.reshape(-1),
+        starts,
+        slots,
+        steps,
+        row_step,
+        packed.data.reshape(-1),
+        packed.bias,
+        RELU if relu else LINEAR,
+        out.reshape(-1),
+        spatial[-1],
+        channels,
+        height,
+        *extra,
+        threads=threads,
+        grain=4,
+    )
     return out

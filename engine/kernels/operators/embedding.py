@@ -119,9 +119,20 @@ def _bag(fmt: str) -> Callable[..., None]:
 
     @inner
     def bag(
-        lo: int, hi: int, table: Any, indices: Any, offsets: Any, single: bool, weights: Any, mask: int, mean: bool,
-        distance: int, width: int, out: Any, bad: Any,
-    ) -> None:  # fmt: skip
+        lo: int,
+        hi: int,
+        table: Any,
+        indices: Any,
+        offsets: Any,
+        single: bool,
+        weights: Any,
+        mask: int,
+        mean: bool,
+        distance: int,
+        width: int,
+        out: Any,
+        bad: Any,
+    ) -> None:
         spill = np.empty(columns_last, np.float32)
         total = indices.size
         if lo == 0 and not single and (offsets[0] != 0 or offsets[offsets.size - 1] != total):
@@ -164,36 +175,80 @@ _bag_fp32, _bag_fp16, _bag_int8, _bag_int4 = (_bag(fmt) for fmt in _STORED)
 
 @kernel
 def bag_fp32(
-    lo: int, hi: int, table: Any, indices: Any, offsets: Any, single: bool, weights: Any, mask: int, mean: bool,
-    distance: int, width: int, out: Any, bad: Any,
-) -> None:  # fmt: skip
+    lo: int,
+    hi: int,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    single: bool,
+    weights: Any,
+    mask: int,
+    mean: bool,
+    distance: int,
+    width: int,
+    out: Any,
+    bad: Any,
+) -> None:
     """Bags ``[lo, hi)`` of an fp32 table."""
     _bag_fp32(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
 
 
 @kernel
 def bag_fp16(
-    lo: int, hi: int, table: Any, indices: Any, offsets: Any, single: bool, weights: Any, mask: int, mean: bool,
-    distance: int, width: int, out: Any, bad: Any,
-) -> None:  # fmt: skip
+    lo: int,
+    hi: int,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    single: bool,
+    weights: Any,
+    mask: int,
+    mean: bool,
+    distance: int,
+    width: int,
+    out: Any,
+    bad: Any,
+) -> None:
     """Bags ``[lo, hi)`` of an fp16 table (bit patterns)."""
     _bag_fp16(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
 
 
 @kernel
 def bag_int8(
-    lo: int, hi: int, table: Any, indices: Any, offsets: Any, single: bool, weights: Any, mask: int, mean: bool,
-    distance: int, width: int, out: Any, bad: Any,
-) -> None:  # fmt: skip
+    lo: int,
+    hi: int,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    single: bool,
+    weights: Any,
+    mask: int,
+    mean: bool,
+    distance: int,
+    width: int,
+    out: Any,
+    bad: Any,
+) -> None:
     """Bags ``[lo, hi)`` of an int8 row-wise table."""
     _bag_int8(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
 
 
 @kernel
 def bag_int4(
-    lo: int, hi: int, table: Any, indices: Any, offsets: Any, single: bool, weights: Any, mask: int, mean: bool,
-    distance: int, width: int, out: Any, bad: Any,
-) -> None:  # fmt: skip
+    lo: int,
+    hi: int,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    single: bool,
+    weights: Any,
+    mask: int,
+    mean: bool,
+    distance: int,
+    width: int,
+    out: Any,
+    bad: Any,
+) -> None:
     """Bags ``[lo, hi)`` of an int4 row-wise table."""
     _bag_int4(lo, hi, table, indices, offsets, single, weights, mask, mean, distance, width, out, bad)
 
@@ -276,9 +331,22 @@ def embedding_bag(
     result = _destination(out, bags, table.width)
     factors, mask = (_ONE, 0) if weights is None else (weights, -1)
     over_range(
-        _KERNEL[table.format], bags, table.data, indices, offsets, False, factors, mask, mode == "mean", ahead,
-        table.width, result, bad, threads=threads, grain=GRAIN_BAGS,
-    )  # fmt: skip
+        _KERNEL[table.format],
+        bags,
+        table.data,
+        indices,
+        offsets,
+        False,
+        factors,
+        mask,
+        mode == "mean",
+        ahead,
+        table.width,
+        result,
+        bad,
+        threads=threads,
+        grain=GRAIN_BAGS,
+    )
     _rising(not bad[1], indices)
     _refuse_bad_ids(bad, table, indices)
     return result
@@ -298,8 +366,21 @@ def embedding_lookup(
     ahead, bad = _distance(table, distance), np.zeros(2, np.bool_)
     result = _destination(out, indices.size, table.width)
     over_range(
-        _KERNEL[table.format], indices.size, table.data, indices, _NONE, True, _ONE, 0, False, ahead,
-        table.width, result, bad, threads=threads, grain=64 * GRAIN_BAGS,
-    )  # fmt: skip
+        _KERNEL[table.format],
+        indices.size,
+        table.data,
+        indices,
+        _NONE,
+        True,
+        _ONE,
+        0,
+        False,
+        ahead,
+        table.width,
+        result,
+        bad,
+        threads=threads,
+        grain=64 * GRAIN_BAGS,
+    )
     _refuse_bad_ids(bad, table, indices)
     return result

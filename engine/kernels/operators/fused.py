@@ -42,10 +42,15 @@ _NONE = np.empty(0, np.float32)
 
 
 def conv_relu_pool_breadth_first(
-    x: np.ndarray, packed: PackedConv, window: int, stride: int, *,
-    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None), out: np.ndarray | None = None,
+    x: np.ndarray,
+    packed: PackedConv,
+    window: int,
+    stride: int,
+    *,
+    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    out: np.ndarray | None = None,
     threads: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Convolution with bias, then ReLU, then max pool: three whole passes over memory.
 
     ``hidden`` may hold what lies between them, as an allocator that keeps its memory would give it.
@@ -141,18 +146,42 @@ def conv_relu_pool_depth_first(
     pixels = corner_offsets(x.shape[0], padded.shape[1:3], x.shape[3], (high, wide), packed.stride)
     taps, run = tap_offsets(padded.shape[1:3], x.shape[3], packed)
     over_range(
-        conv_pool_rows, x.shape[0] * rows, padded.reshape(-1), pixels, taps, run, packed.channels_in // packed.groups,
-        packed.data, packed.bias, packed.blocks, WEIGHT_SEGMENT_BYTES // (4 * lanes()), high, wide, window, stride,
-        rows, columns, packed.channels_out, tile_rows, out.reshape(-1), threads=threads,
-    )  # fmt: skip
+        conv_pool_rows,
+        x.shape[0] * rows,
+        padded.reshape(-1),
+        pixels,
+        taps,
+        run,
+        packed.channels_in // packed.groups,
+        packed.data,
+        packed.bias,
+        packed.blocks,
+        WEIGHT_SEGMENT_BYTES // (4 * lanes()),
+        high,
+        wide,
+        window,
+        stride,
+        rows,
+        columns,
+        packed.channels_out,
+        tile_rows,
+        out.reshape(-1),
+        threads=threads,
+    )
     return out
 
 
 def affine_relu_pool_breadth_first(
-    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, *,
-    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None), out: np.ndarray | None = None,
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    window: int,
+    stride: int,
+    *,
+    hidden: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    out: np.ndarray | None = None,
     threads: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Batch norm, ReLU and max pool as three passes over memory; ``hidden`` may hold what lies between them."""
     normal = batch_norm(x, gain, shift, out=hidden[0], threads=threads)
     return relu_pool_breadth_first(normal, window, stride, hidden=hidden[1], out=out, threads=threads)
@@ -218,9 +247,15 @@ def affine_pool_rows(lo, hi, x, gain, shift, window, stride, block, out):
 
 
 def affine_relu_pool_depth_first(
-    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, *, out: np.ndarray | None = None,
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    window: int,
+    stride: int,
+    *,
+    out: np.ndarray | None = None,
     threads: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The same chain a few rows at a time: one read of ``x``, one write of the result."""
     whole("x", x, np.float32, 4)
     for name, values in (("gain", gain), ("shift", shift)):
@@ -231,9 +266,14 @@ def affine_relu_pool_depth_first(
 
 
 def relu_pool_breadth_first(
-    x: np.ndarray, window: int, stride: int, *, hidden: np.ndarray | None = None, out: np.ndarray | None = None,
+    x: np.ndarray,
+    window: int,
+    stride: int,
+    *,
+    hidden: np.ndarray | None = None,
+    out: np.ndarray | None = None,
     threads: int | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """ReLU and max pool as two passes over memory; ``hidden`` may be given, like ``x``."""
     return max_pool(activate(x, "relu", out=hidden, threads=threads), window, stride=stride, out=out, threads=threads)
 
@@ -247,9 +287,14 @@ def relu_pool_depth_first(
 
 
 def _pooled(
-    x: np.ndarray, gain: np.ndarray, shift: np.ndarray, window: int, stride: int, out: np.ndarray | None,
+    x: np.ndarray,
+    gain: np.ndarray,
+    shift: np.ndarray,
+    window: int,
+    stride: int,
+    out: np.ndarray | None,
     threads: int | None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     require(min(window, stride) >= 1, "window and stride must be 1 or more")
     rows, columns = (max(0, (n - window) // stride + 1) for n in x.shape[1:3])
     out = output(out, (x.shape[0], rows, columns, x.shape[3]), np.float32)

@@ -97,15 +97,47 @@ def panel_rows(a, first, last, b, b_off, done, count, init, scale, zero, low, hi
     row = first
     while row + MR <= last:
         _tall(
-            a, row * lda + done, lda, b, b_off, count, init, panel * NC, scale, zero, low, high, c, row * ldc + at,
-            ldc, MR, ldc - at, done > 0,
-        )  # fmt: skip
+            a,
+            row * lda + done,
+            lda,
+            b,
+            b_off,
+            count,
+            init,
+            panel * NC,
+            scale,
+            zero,
+            low,
+            high,
+            c,
+            row * ldc + at,
+            ldc,
+            MR,
+            ldc - at,
+            done > 0,
+        )
         row += MR
     while row < last:
         _edge(
-            a, row * lda + done, lda, b, b_off, count, init, panel * NC, scale, zero, low, high, c, row * ldc + at,
-            ldc, last - row, ldc - at, done > 0,
-        )  # fmt: skip
+            a,
+            row * lda + done,
+            lda,
+            b,
+            b_off,
+            count,
+            init,
+            panel * NC,
+            scale,
+            zero,
+            low,
+            high,
+            c,
+            row * ldc + at,
+            ldc,
+            last - row,
+            ldc - at,
+            done > 0,
+        )
         row += EDGE
 
 
@@ -180,9 +212,20 @@ def multiply(
             m, packed.k, k, packed.n, GROUP[packed.kind], a.itemsize, out.itemsize, threads
         )
         arguments = (
-            a, packed.words, words, k, depth, init, init if scale is None else scale, zero, low, high, out, blocks,
+            a,
+            packed.words,
+            words,
+            k,
+            depth,
+            init,
+            init if scale is None else scale,
+            zero,
+            low,
+            high,
+            out,
+            blocks,
             across,
-        )  # fmt: skip
+        )
         if threads == 1:
             _range(0, jobs, *arguments)
         else:

@@ -89,9 +89,21 @@ def _narrow_range(lo, hi, a, codes, signs, format, stride, depth, init, low, c, 
             start = done * NC
             _widen_panel(codes, panel * stride + start, min(stride - start, count * NC), signs, format, widened)
             panel_rows(
-                a, first, last, widened, 0, done, count, init, init, np.int32(0), floor,
-                floor, c, panel,
-            )  # fmt: skip
+                a,
+                first,
+                last,
+                widened,
+                0,
+                done,
+                count,
+                init,
+                init,
+                np.int32(0),
+                floor,
+                floor,
+                c,
+                panel,
+            )
             done += count
             if done == k:
                 break
@@ -178,9 +190,21 @@ def gemm_narrow(
         across = panels(packed.n)
         blocks = row_blocks(a.shape[0], 4 * min(packed.k, DEPTH), across, threads)
         over_range(
-            _narrow_range, blocks * across, a, packed.codes, packed.signs, FORMATS.index(packed.format),
-            _stride(packed.k), DEPTH, init, np.float32(0 if relu else -np.inf), out, blocks, across, threads=threads,
-        )  # fmt: skip
+            _narrow_range,
+            blocks * across,
+            a,
+            packed.codes,
+            packed.signs,
+            FORMATS.index(packed.format),
+            _stride(packed.k),
+            DEPTH,
+            init,
+            np.float32(0 if relu else -np.inf),
+            out,
+            blocks,
+            across,
+            threads=threads,
+        )
     return out
 
 

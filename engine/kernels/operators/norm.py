@@ -146,7 +146,15 @@ def local_response_norm(
     width = x.shape[-1]
     rows = x.size // width if width else 0
     over_range(
-        local_response_rows, rows, x.reshape(rows, width), size, np.float32(alpha / size), np.float32(beta),
-        np.float32(bias), result.reshape(rows, width), threads=threads, grain=1 + 16384 // max(1, width),
-    )  # fmt: skip
+        local_response_rows,
+        rows,
+        x.reshape(rows, width),
+        size,
+        np.float32(alpha / size),
+        np.float32(beta),
+        np.float32(bias),
+        result.reshape(rows, width),
+        threads=threads,
+        grain=1 + 16384 // max(1, width),
+    )
     return result

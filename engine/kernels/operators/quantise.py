@@ -115,16 +115,33 @@ def quantise(
     low, high = _LIMITS[kind]
     if not per_channel:
         over_range(
-            quantise_all, x.size, x.reshape(-1), _one(scale), _one(zero), low, high, result.reshape(-1),
-            threads=threads, grain=GRAIN, step=STEP,
-        )  # fmt: skip
+            quantise_all,
+            x.size,
+            x.reshape(-1),
+            _one(scale),
+            _one(zero),
+            low,
+            high,
+            result.reshape(-1),
+            threads=threads,
+            grain=GRAIN,
+            step=STEP,
+        )
         return result
     rows, columns = _shaped(x, per_channel)
     steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
     over_range(
-        quantise_range, rows, x.reshape(rows, columns), steps, zeros, low, high, result.reshape(rows, columns),
-        threads=threads, grain=1 + GRAIN // max(1, columns),
-    )  # fmt: skip
+        quantise_range,
+        rows,
+        x.reshape(rows, columns),
+        steps,
+        zeros,
+        low,
+        high,
+        result.reshape(rows, columns),
+        threads=threads,
+        grain=1 + GRAIN // max(1, columns),
+    )
     return result
 
 
@@ -145,7 +162,13 @@ def dequantise(
     require(result.shape == codes.shape, f"out is {result.shape}; allowed: {codes.shape}")
     steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
     over_range(
-        dequantise_range, rows, codes.reshape(rows, columns), steps, zeros, result.reshape(rows, columns),
-        threads=threads, grain=1 + GRAIN // max(1, columns),
-    )  # fmt: skip
+        dequantise_range,
+        rows,
+        codes.reshape(rows, columns),
+        steps,
+        zeros,
+        result.reshape(rows, columns),
+        threads=threads,
+        grain=1 + GRAIN // max(1, columns),
+    )
     return result

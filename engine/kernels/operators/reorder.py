@@ -102,9 +102,7 @@ def transpose(
     counts = np.array([sizes[a] for a in outer], np.int64)
     pitches = np.array([steps[a] for a in outer], np.int64)
     rows = x.size // length
-    over_range(
-        move_rows, rows, flat, counts, pitches, length, pitch, to, threads=threads, grain=1 + GRAIN // length
-    )  # fmt: skip
+    over_range(move_rows, rows, flat, counts, pitches, length, pitch, to, threads=threads, grain=1 + GRAIN // length)
     return result
 
 

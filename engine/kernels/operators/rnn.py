@@ -127,17 +127,49 @@ def gru_blocks(lo, hi, x, h, weights, bias, h_out, from_x, from_h, slots):
                     flat_x, from_x, n, 0, taps, 0, 1, inputs, weights, at, bias, shift, True, LINEAR, left, slots, 0, 0
                 )
                 _four_gru(
-                    flat_h, from_h, n, 0, taps, 0, 1, hidden, weights, then, bias, shift + wide, True, LINEAR, right,
-                    slots, 0, 0,
-                )  # fmt: skip
+                    flat_h,
+                    from_h,
+                    n,
+                    0,
+                    taps,
+                    0,
+                    1,
+                    hidden,
+                    weights,
+                    then,
+                    bias,
+                    shift + wide,
+                    True,
+                    LINEAR,
+                    right,
+                    slots,
+                    0,
+                    0,
+                )
             else:
                 _one_gru(
                     flat_x, from_x, n, 0, taps, 0, 1, inputs, weights, at, bias, shift, True, LINEAR, left, slots, 0, 0
                 )
                 _one_gru(
-                    flat_h, from_h, n, 0, taps, 0, 1, hidden, weights, then, bias, shift + wide, True, LINEAR, right,
-                    slots, 0, 0,
-                )  # fmt: skip
+                    flat_h,
+                    from_h,
+                    n,
+                    0,
+                    taps,
+                    0,
+                    1,
+                    hidden,
+                    weights,
+                    then,
+                    bias,
+                    shift + wide,
+                    True,
+                    LINEAR,
+                    right,
+                    slots,
+                    0,
+                    0,
+                )
             for m in range(rows):
                 a, b = left[m * wide : (m + 1) * wide], right[m * wide : (m + 1) * wide]
                 for j in range(min(_WIDTH, hidden - first)):
@@ -168,9 +200,20 @@ def lstm_step(
     h_out, c_out = np.empty_like(h), np.empty_like(c)
     samples = np.arange(x.shape[0], dtype=np.int64) * joined.shape[1]
     over_range(
-        lstm_blocks, -(-packed.hidden // _WIDTH), joined, packed.data, packed.bias, h, c, h_out, c_out, samples,
-        _SLOTS[4], threads=threads, grain=2,
-    )  # fmt: skip
+        lstm_blocks,
+        -(-packed.hidden // _WIDTH),
+        joined,
+        packed.data,
+        packed.bias,
+        h,
+        c,
+        h_out,
+        c_out,
+        samples,
+        _SLOTS[4],
+        threads=threads,
+        grain=2,
+    )
     return h_out, c_out
 
 
@@ -180,7 +223,17 @@ def gru_step(x: np.ndarray, h: np.ndarray, packed: PackedCell, *, threads: int |
     h_out = np.empty_like(h)
     from_x, from_h = (np.arange(x.shape[0], dtype=np.int64) * v.shape[1] for v in (x, h))
     over_range(
-        gru_blocks, -(-packed.hidden // _WIDTH), x, h, packed.data, packed.bias, h_out, from_x, from_h, _SLOTS[3],
-        threads=threads, grain=2,
-    )  # fmt: skip
+        gru_blocks,
+        -(-packed.hidden // _WIDTH),
+        x,
+        h,
+        packed.data,
+        packed.bias,
+        h_out,
+        from_x,
+        from_h,
+        _SLOTS[3],
+        threads=threads,
+        grain=2,
+    )
     return h_out

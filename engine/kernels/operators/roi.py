@@ -89,8 +89,10 @@ def roi_align(
     inside = whole("images", images, np.int64, 1).size == count and bool(((images >= 0) & (images < len(x))).all())
     require(inside, f"images must be {count} numbers of 0 to {len(x) - 1}")
     require(min(size) >= 1 and samples >= 0, f"size is {size} and samples {samples}; allowed: 1 or more, 0 or more")
-    require(transform in ("half_pixel", "output_half_pixel"), f"transform is {transform!r}; allowed: half_pixel, "
-            "output_half_pixel")  # fmt: skip
+    require(
+        transform in ("half_pixel", "output_half_pixel"),
+        f"transform is {transform!r}; allowed: half_pixel, output_half_pixel",
+    )
     require(min(x.shape[1:3]) >= 1, f"x is {x.shape}; allowed: at least one row and one column")
     out = np.empty((count, *size, x.shape[3]), np.float32)
     half = transform == "half_pixel"

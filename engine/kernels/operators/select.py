@@ -169,9 +169,15 @@ def top_k(x: np.ndarray, k: int, *, largest: bool = True, threads: int | None = 
         rows = places.size // k
         turn = np.int32(0 if largest else -1)
         over_range(
-            top_rows, rows, x.reshape(rows, x.shape[-1]), turn, values.reshape(rows, k), places.reshape(rows, k),
-            threads=threads, grain=1 + 8192 // x.shape[-1],
-        )  # fmt: skip
+            top_rows,
+            rows,
+            x.reshape(rows, x.shape[-1]),
+            turn,
+            values.reshape(rows, k),
+            places.reshape(rows, k),
+            threads=threads,
+            grain=1 + 8192 // x.shape[-1],
+        )
     return values, places
 
 
@@ -204,9 +210,18 @@ def non_max_suppression(
     chosen, counts = np.zeros((pairs, min(most, count)), np.int64), np.zeros(pairs, np.int64)
     if chosen.size:
         over_range(
-            suppress_classes, pairs, boxes, centred, scores.reshape(pairs, count), chosen.shape[1], np.float32(overlap),
-            np.float32(least_score), chosen, counts, threads=threads,
-        )  # fmt: skip
+            suppress_classes,
+            pairs,
+            boxes,
+            centred,
+            scores.reshape(pairs, count),
+            chosen.shape[1],
+            np.float32(overlap),
+            np.float32(least_score),
+            chosen,
+            counts,
+            threads=threads,
+        )
     pair = np.repeat(np.arange(pairs), counts)
     places = chosen[np.arange(chosen.shape[1]) < counts[:, None]]
     return np.stack([pair // max(1, shape[1]), pair % max(1, shape[1]), places], axis=1)

@@ -140,7 +140,9 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     for number in range(space.size):
         figures = (None if isnan(v) else v for v in map(float, values[:, number]))
         yield {
-            "design": number, **{path: shown(value) for path, value in space.values(number).items()},
-            **dict(zip(FIGURES, figures, strict=True)), "fits": None if bad[number] else not unfit[number],
+            "design": number,
+            **{path: shown(value) for path, value in space.values(number).items()},
+            **dict(zip(FIGURES, figures, strict=True)),
+            "fits": None if bad[number] else not unfit[number],
             "token": "" if bad[number] else encode(space.scenario(number)),
-        }  # fmt: skip
+        }

@@ -86,10 +86,12 @@ class _Sieve:
         self.bins = np.zeros((k if wish.bins else 0, BINS), dtype=np.int64)
         self.signs = np.array([o.sign for o in wish.objectives])
         self.rules = (
-            wish.fits, np.array([limit.most for limit in wish.limits], dtype=np.bool_),
+            wish.fits,
+            np.array([limit.most for limit in wish.limits], dtype=np.bool_),
             np.array([wish.figures.index(limit.figure) for limit in wish.limits], dtype=np.int64),
-            np.array([limit.value for limit in wish.limits], dtype=np.float64), self.signs,
-        )  # fmt: skip
+            np.array([limit.value for limit in wish.limits], dtype=np.float64),
+            self.signs,
+        )
         self.at, self.top = np.empty(PIECE, dtype=np.int64), np.empty(PIECE, dtype=np.int64)
         self.front: list[tuple[np.ndarray, np.ndarray]] = []  # (numbers in the block, values) not yet thinned
         self.best: list[tuple[np.ndarray, np.ndarray]] = []
@@ -99,9 +101,18 @@ class _Sieve:
         """The designs of a block from `lo` on; signs of the objectives are turned in place."""
         limit = self.limit if self.wish.top else -np.inf
         kept, best = sift(
-            values, bad, unfit, *self.rules, self.killers, limit, self.counts, self.missed, self.bins,
-            self.at, self.top,
-        )  # fmt: skip
+            values,
+            bad,
+            unfit,
+            *self.rules,
+            self.killers,
+            limit,
+            self.counts,
+            self.missed,
+            self.bins,
+            self.at,
+            self.top,
+        )
         signed = values[: len(self.signs)]
         if best and self.wish.top:
             top = self.top[:best][best_of(signed[0, self.top[:best]], self.wish.top)]

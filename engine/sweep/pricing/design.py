@@ -71,9 +71,15 @@ class DesignFamily:
     """
 
     def __init__(
-        self, space: Space, digits: Mapping[int, int], numeric: Sequence[int], catalog: Catalog | None, zoo: Zoo | None,
-        known: dict[Any, Any], beat: Beat,
-    ) -> None:  # fmt: skip
+        self,
+        space: Space,
+        digits: Mapping[int, int],
+        numeric: Sequence[int],
+        catalog: Catalog | None,
+        zoo: Zoo | None,
+        known: dict[Any, Any],
+        beat: Beat,
+    ) -> None:
         self.space, self.fixed, self.numeric = space, dict(digits), tuple(numeric)
         self.catalog, self.zoo = catalog, zoo
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
@@ -310,9 +316,12 @@ class Design:
             with unwatched():
                 job = job_of(bound, on, fam, one)
             self._jobs[stage, phase] = WatchedJob.of(
-                job, self.family.size_axes(phase), WatchedModel(job.model, self.family.model_axes), self.digits,
+                job,
+                self.family.size_axes(phase),
+                WatchedModel(job.model, self.family.model_axes),
+                self.digits,
                 self.family.memories.setdefault((stage, phase), {}),
-            )  # fmt: skip
+            )
         return self._jobs[stage, phase]
 
     def passes(self, phase: int) -> float:

@@ -24,9 +24,17 @@ from engine.resolve.bind import Wire
 from engine.sweep.pricing.design import Design
 
 __all__ = [
-    "collectives_of", "demand_of", "known", "once_a_request", "others_apart", "places", "prices", "rate_of",
-    "whole_runs", "wire_rates",
-]  # fmt: skip
+    "collectives_of",
+    "demand_of",
+    "known",
+    "once_a_request",
+    "others_apart",
+    "places",
+    "prices",
+    "rate_of",
+    "whole_runs",
+    "wire_rates",
+]
 
 
 def whole_runs(stage: int, phase: int, fam: DeviceFamily) -> Callable[[Design], np.ndarray]:

@@ -125,10 +125,32 @@ def _memory(row, constant_row, constant, block_row, plan_rows):
 
 @kernel
 def _fill(
-    mem, digits, lo, hi, radix, strides, first, width, offset, row, values,
-    demand, demand_first, ops, demand_strides, run_of, block_row, same,
-    plan_rows, facts, given_row, given, wanted, out, into,
-):  # fmt: skip
+    mem,
+    digits,
+    lo,
+    hi,
+    radix,
+    strides,
+    first,
+    width,
+    offset,
+    row,
+    values,
+    demand,
+    demand_first,
+    ops,
+    demand_strides,
+    run_of,
+    block_row,
+    same,
+    plan_rows,
+    facts,
+    given_row,
+    given,
+    wanted,
+    out,
+    into,
+):
     """Wanted rows of designs lo..hi in a memory: fills ``out``, and takes ``given``, from column ``into`` on."""
     rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
     start, n = lo, 0
@@ -167,10 +189,31 @@ def _fill(
 
 @kernel
 def fill_points(
-    lo, hi, radix, strides, first, width, offset, row, values, constant_row, constant,
-    demand, demand_first, ops, demand_strides, run_of, block_row, same,
-    plan_rows, facts, given_row, given, wanted, out,
-):  # fmt: skip
+    lo,
+    hi,
+    radix,
+    strides,
+    first,
+    width,
+    offset,
+    row,
+    values,
+    constant_row,
+    constant,
+    demand,
+    demand_first,
+    ops,
+    demand_strides,
+    run_of,
+    block_row,
+    same,
+    plan_rows,
+    facts,
+    given_row,
+    given,
+    wanted,
+    out,
+):
     """Wanted rows of designs lo..hi: fills ``out`` (len(wanted), hi - lo).
 
     ``same`` designs in a row share their demands; ``given`` (rows, hi - lo) holds what was priced beforehand and goes
@@ -179,23 +222,87 @@ def fill_points(
     """
     mem = _memory(row, constant_row, constant, block_row, plan_rows)
     _fill(
-        mem, np.zeros(radix.shape[0], dtype=np.int64), lo, hi, radix, strides, first, width, offset, row, values,
-        demand, demand_first, ops, demand_strides, run_of, block_row, same,
-        plan_rows, facts, given_row, given, wanted, out, 0,
-    )  # fmt: skip
+        mem,
+        np.zeros(radix.shape[0], dtype=np.int64),
+        lo,
+        hi,
+        radix,
+        strides,
+        first,
+        width,
+        offset,
+        row,
+        values,
+        demand,
+        demand_first,
+        ops,
+        demand_strides,
+        run_of,
+        block_row,
+        same,
+        plan_rows,
+        facts,
+        given_row,
+        given,
+        wanted,
+        out,
+        0,
+    )
 
 
 @kernel
 def fill_scattered(
-    numbers, radix, strides, first, width, offset, row, values, constant_row, constant,
-    demand, demand_first, ops, demand_strides, run_of, block_row, same,
-    plan_rows, facts, given_row, given, wanted, out,
-):  # fmt: skip
+    numbers,
+    radix,
+    strides,
+    first,
+    width,
+    offset,
+    row,
+    values,
+    constant_row,
+    constant,
+    demand,
+    demand_first,
+    ops,
+    demand_strides,
+    run_of,
+    block_row,
+    same,
+    plan_rows,
+    facts,
+    given_row,
+    given,
+    wanted,
+    out,
+):
     """The same of designs here and there, each by itself: fills ``out`` (len(wanted), n)."""
     mem, digits = _memory(row, constant_row, constant, block_row, plan_rows), np.zeros(radix.shape[0], dtype=np.int64)
     for i in range(numbers.shape[0]):
         _fill(
-            mem, digits, numbers[i], numbers[i] + 1, radix, strides, first, width, offset, row, values,
-            demand, demand_first, ops, demand_strides, run_of, block_row, same,
-            plan_rows, facts, given_row, given, wanted, out, i,
-        )  # fmt: skip
+            mem,
+            digits,
+            numbers[i],
+            numbers[i] + 1,
+            radix,
+            strides,
+            first,
+            width,
+            offset,
+            row,
+            values,
+            demand,
+            demand_first,
+            ops,
+            demand_strides,
+            run_of,
+            block_row,
+            same,
+            plan_rows,
+            facts,
+            given_row,
+            given,
+            wanted,
+            out,
+            i,
+        )

@@ -272,17 +272,35 @@ def assemble(numeric: Sequence[int], given: Pieces, slow: set[int]) -> Program:
         demands += flat
         count += len(blank) * len(flat)
     arguments = (
-        radix, _whole(strides, len(radix)), _whole(first), _whole(width), _whole(offset), _whole(row), values,
-        _whole([r for r, _ in put.constants]), np.array([v for _, v in put.constants], dtype=np.float64),
+        radix,
+        _whole(strides, len(radix)),
+        _whole(first),
+        _whole(width),
+        _whole(offset),
+        _whole(row),
+        values,
+        _whole([r for r, _ in put.constants]),
+        np.array([v for _, v in put.constants], dtype=np.float64),
         np.concatenate(demands) if demands else np.zeros((0, 7)),
-        _whole(demand_first), _whole(ops), _whole(demand_strides, len(radix)),
-        _whole([run.rows[0] // N for run in fused]), _whole(blocks), prod(sizes[a] for a in fast), layout.rows,
+        _whole(demand_first),
+        _whole(ops),
+        _whole(demand_strides, len(radix)),
+        _whole([run.rows[0] // N for run in fused]),
+        _whole(blocks),
+        prod(sizes[a] for a in fast),
+        layout.rows,
         layout.facts(),
-    )  # fmt: skip
+    )
     return Program(
-        order=tuple(numeric[a] for a in order), radix=radix, size=prod(sizes), layout=layout, arguments=arguments,
+        order=tuple(numeric[a] for a in order),
+        radix=radix,
+        size=prod(sizes),
+        layout=layout,
+        arguments=arguments,
         priced=tuple(_beforehand(run, sizes, order) for run in apart),
         given_row=_whole([r for run in apart for r in run.rows]),
-        bad_rows=given.bad_rows, unfit_rows=given.unfit_rows, sentences=given.sentences,
+        bad_rows=given.bad_rows,
+        unfit_rows=given.unfit_rows,
+        sentences=given.sentences,
         work=sum(run.ops for run in apart),
-    )  # fmt: skip
+    )

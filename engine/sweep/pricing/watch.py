@@ -18,9 +18,16 @@ from hardware_specs.quantity import Quantity
 from model_zoo.ops import Linear
 
 __all__ = [
-    "Memory", "WatchedJob", "WatchedModel", "WatchedQuantity", "WatchedScenario", "lengths_read", "note", "unwatched",
+    "Memory",
+    "WatchedJob",
+    "WatchedModel",
+    "WatchedQuantity",
+    "WatchedScenario",
+    "lengths_read",
+    "note",
+    "unwatched",
     "watching",
-]  # fmt: skip
+]
 
 
 class _Reads(threading.local):
@@ -137,9 +144,13 @@ class WatchedJob(Job):
 
     @classmethod
     def of(
-        cls, job: Job, axes: Mapping[str, frozenset[int]], model: WatchedModel, digits: Mapping[int, int] | None,
+        cls,
+        job: Job,
+        axes: Mapping[str, frozenset[int]],
+        model: WatchedModel,
+        digits: Mapping[int, int] | None,
         memory: Memory,
-    ) -> WatchedJob:  # fmt: skip
+    ) -> WatchedJob:
         """The same job, watched: `axes` says which axes set each of its sizes.
 
         `digits` is where it lies on each axis, None where it stands for many at once; jobs that differ in nothing else

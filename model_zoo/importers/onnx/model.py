@@ -47,19 +47,23 @@ _KINDS = {  # ONNX names outside the vocabulary, by the kind that moves and comp
     "Sigmoid", "Softsign": "Div", "SpaceToDepth": "Transpose", "Sqrt": "Div", "Sub": "Add", "Sum": "Add",
     "ThresholdedRelu": "Clip", "Trilu": "Mul", "Upsample": "Resize", "Where": "Add", "Xor": "Mul",
 }  # fmt: skip
-_MOVES = frozenset({"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear",
-                    "DequantizeLinear"})  # fmt: skip
+_MOVES = frozenset(
+    {"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear", "DequantizeLinear"}
+)
 _WIDENED = frozenset({"Tile", "Resize", "Pad"})  # what they read is not what they write
 _POOLS = frozenset({"MaxPool", "AveragePool"})
 _REDUCED = frozenset({"ReduceSum", "ReduceMax", "ArgMax", "TopK"})
 _SKIPS = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})  # an addition on top
 _PARTED = RECURRENT | {"Attention"}  # several ops, named after the node
 _WHY = {
-    "If": "what runs depends on the data", "Loop": "how often it runs depends on the data",
-    "Scan": "it holds a graph of its own", "NonZero": "its size depends on the data",
-    "NonMaxSuppression": "its size depends on the data", "Unique": "its size depends on the data",
+    "If": "what runs depends on the data",
+    "Loop": "how often it runs depends on the data",
+    "Scan": "it holds a graph of its own",
+    "NonZero": "its size depends on the data",
+    "NonMaxSuppression": "its size depends on the data",
+    "Unique": "its size depends on the data",
     "Compress": "its size depends on the data",
-}  # fmt: skip
+}
 
 
 def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
@@ -70,10 +74,19 @@ def _lookup(file: Survey, node: Any, name: str) -> list[Op]:
     _, new = file.own([table])
     return [
         Op(
-            name=name, kind="Gather", group="network", inputs=file.made_by(list(node.input)), stored=new,
-            weights=rows * width, reads=rows, writes=rows * width, gather_rows=rows, row_elements=width, shard="n",
+            name=name,
+            kind="Gather",
+            group="network",
+            inputs=file.made_by(list(node.input)),
+            stored=new,
+            weights=rows * width,
+            reads=rows,
+            writes=rows * width,
+            gather_rows=rows,
+            row_elements=width,
+            shard="n",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
@@ -87,8 +100,19 @@ def _pool(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     else:
         work, (height, width) = whole, ((1, *file.shape(node.input[0])[2:]))[-2:]
         attributes = (("height", float(height)), ("width", float(width)))
-    return [Op(name=name, kind=kind, group="network", inputs=file.made_by(list(node.input)), flops=work, reads=whole,
-               writes=out, shard="elements", attributes=attributes)]  # fmt: skip
+    return [
+        Op(
+            name=name,
+            kind=kind,
+            group="network",
+            inputs=file.made_by(list(node.input)),
+            flops=work,
+            reads=whole,
+            writes=out,
+            shard="elements",
+            attributes=attributes,
+        )
+    ]
 
 
 def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:

@@ -78,9 +78,12 @@ class Apart:
     def _start(self) -> subprocess.Popen[bytes]:
         places = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         return subprocess.Popen(
-            [sys.executable, "-m", "model_zoo.importers.onnx.process", str(self.memory)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": places},
-        )  # fmt: skip
+            [sys.executable, "-m", "model_zoo.importers.onnx.process", str(self.memory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": places},
+        )
 
 
 def _answer(path: Path) -> tuple[Any, Any, Any, str | None]:

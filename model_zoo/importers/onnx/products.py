@@ -116,11 +116,23 @@ def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
         m, n, k, flops = writes * (1.0 / wanted), wanted // groups, window, writes * (2.0 * window)
     return [
         Op(
-            name=name, kind="Conv", group="network", inputs=file.made_by(list(node.input)), g=Dim(float(groups)), m=m,
-            n=Dim(float(n)), k=Dim(float(k)), flops=flops, stored=new, weights=Dim(read), reads=reads, writes=writes,
-            shard="n", attributes=() if turned else _plane(found, kernel, image, groups, wanted),
+            name=name,
+            kind="Conv",
+            group="network",
+            inputs=file.made_by(list(node.input)),
+            g=Dim(float(groups)),
+            m=m,
+            n=Dim(float(n)),
+            k=Dim(float(k)),
+            flops=flops,
+            stored=new,
+            weights=Dim(read),
+            reads=reads,
+            writes=writes,
+            shard="n",
+            attributes=() if turned else _plane(found, kernel, image, groups, wanted),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _plane(
@@ -135,8 +147,11 @@ def _plane(
     same = all(len(set(part)) == 1 for part in (kernel[plane], strides[plane], pads[rank - 2 : rank], pads[plane]))
     if rank in (2, 3) and same and set(dilations) == {1} and found.get("auto_pad", b"NOTSET") == b"NOTSET":
         marks |= {"kernel": kernel[-1], "stride": strides[-1], "pad": pads[-1], "height": image[-2], "width": image[-1]}
-        marks |= {"frames": image[2] if rank == 3 else 1, "kernel_t": kernel[0] if rank == 3 else 1,
-                  "stride_t": strides[0] if rank == 3 else 1}  # fmt: skip
+        marks |= {
+            "frames": image[2] if rank == 3 else 1,
+            "kernel_t": kernel[0] if rank == 3 else 1,
+            "stride_t": strides[0] if rank == 3 else 1,
+        }
     return tuple((key, float(value)) for key, value in marks.items())
 
 
@@ -231,17 +246,29 @@ def _attention(file: Survey, node: Any, name: str) -> list[Op]:
     what = f"node {shown(name)}"
     copies, m, n, k = file.spread([g, q, rows, depth], what)
     scores = copies * m * n
-    first = matmul(f"{name}-scores", copies, m, n, k, group="network", reads=combined(sides[:2]),
-                   inputs=file.made_by(node.input))  # fmt: skip
+    first = matmul(
+        f"{name}-scores", copies, m, n, k, group="network", reads=combined(sides[:2]), inputs=file.made_by(node.input)
+    )
     soft = elementwise(f"{name}-softmax", "Softmax", scores, group="network", inputs=(first.name,))
     copies, m, n, k = file.spread([g, q, width, rows], what)
-    last = matmul(f"{name}-context", copies, m, n, k, group="network", reads=combined([scores, sides[2]]),
-                  inputs=(soft.name,))  # fmt: skip
+    last = matmul(
+        f"{name}-context", copies, m, n, k, group="network", reads=combined([scores, sides[2]]), inputs=(soft.name,)
+    )
     return [first, soft, replace(last, name=name)]
 
 
 PRODUCTS = {
-    "MatMul": _matmul, "MatMulInteger": _matmul, "QLinearMatMul": _matmul, "Gemm": _matmul, "Conv": _convolution,
-    "ConvInteger": _convolution, "QLinearConv": _convolution, "ConvTranspose": _convolution, "Einsum": _einsum,
-    "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent, "Attention": _attention,
-}  # fmt: skip
+    "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "QLinearMatMul": _matmul,
+    "Gemm": _matmul,
+    "Conv": _convolution,
+    "ConvInteger": _convolution,
+    "QLinearConv": _convolution,
+    "ConvTranspose": _convolution,
+    "Einsum": _einsum,
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "RNN": _recurrent,
+    "Attention": _attention,
+}

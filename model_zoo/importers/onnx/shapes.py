@@ -25,8 +25,9 @@ _FOLDED = frozenset({
     "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
 })  # fmt: skip
 _BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-MICROSOFT = frozenset({"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization",
-                       "SkipSimplifiedLayerNormalization"})  # fmt: skip
+MICROSOFT = frozenset(
+    {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
+)
 _VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 _MOST_AXES = 64  # of a tensor: far more than anything has
 
@@ -113,9 +114,13 @@ class Walk:
             return
         try:
             found = shape_inference.infer_node_outputs(
-                schema, node, {n: self.types[n] for n in names}, {n: self.data[n] for n in names if n in self.data},
-                opset_imports=[helper.make_opsetid("", self.file.opset)], ir_version=self.file.ir_version,
-            )  # fmt: skip
+                schema,
+                node,
+                {n: self.types[n] for n in names},
+                {n: self.data[n] for n in names if n in self.data},
+                opset_imports=[helper.make_opsetid("", self.file.opset)],
+                ir_version=self.file.ir_version,
+            )
         except (shape_inference.InferenceError, checker.ValidationError, *NATIVE) as error:
             raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({told(error)})") from None
         self.types.update(found)

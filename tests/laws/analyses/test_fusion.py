@@ -130,8 +130,18 @@ def test_eager_names_are_unique_and_no_operator_reads_itself_or_a_later_one():
 def named_like_added() -> Phase:
     """A network whose own operators are called as the added ones would be."""
     attributes = (("normalised", 1.0), ("filters", 8.0), ("kernel", 3.0))
-    conv = Op("c", "Conv", "net", g=Dim(8.0), m=Dim(64.0, b=1), n=Dim(1.0), k=Dim(9.0), writes=Dim(512.0, b=1),
-              reads=Dim(512.0, b=1), attributes=attributes)  # fmt: skip
+    conv = Op(
+        "c",
+        "Conv",
+        "net",
+        g=Dim(8.0),
+        m=Dim(64.0, b=1),
+        n=Dim(1.0),
+        k=Dim(9.0),
+        writes=Dim(512.0, b=1),
+        reads=Dim(512.0, b=1),
+        attributes=attributes,
+    )
     own = (replace(conv, name=name, inputs=("c",)) for name in ("c-norm", "c-im2col"))
     return Phase("forward", (conv, *own))
 
@@ -139,8 +149,19 @@ def named_like_added() -> Phase:
 @pytest.mark.parametrize("depth", [40, 4000])
 def test_nested_concats_take_a_pass_each(depth):
     """Each level reads the one before twice: 2^40 ways down, walked one by one before."""
-    ops = [Op("c0", "Conv", "net", m=Dim(64.0, b=1), n=Dim(8.0), k=Dim(9.0), reads=Dim(512.0, b=1),
-              writes=Dim(512.0, b=1), attributes=(("filters", 8.0),))]  # fmt: skip
+    ops = [
+        Op(
+            "c0",
+            "Conv",
+            "net",
+            m=Dim(64.0, b=1),
+            n=Dim(8.0),
+            k=Dim(9.0),
+            reads=Dim(512.0, b=1),
+            writes=Dim(512.0, b=1),
+            attributes=(("filters", 8.0),),
+        )
+    ]
     for i in range(1, depth):
         ops.append(Op(f"c{i}", "Concat", "net", (f"c{i - 1}",) * 2, reads=Dim(512.0, b=1), writes=Dim(512.0, b=1)))
     start = time.process_time()

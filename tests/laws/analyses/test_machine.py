@@ -18,9 +18,15 @@ from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 
 DFX, GRU = preset("dfx-1.5b").scenario, preset("brainwave-gru").scenario
-PARTS = [default_catalog().device(id) for id in (
-    "stratix-v-d5-brainwave", "arria-10-1150-brainwave", "stratix-10-280-brainwave-pre", "stratix-10-280-brainwave",
-)]  # fmt: skip
+PARTS = [
+    default_catalog().device(id)
+    for id in (
+        "stratix-v-d5-brainwave",
+        "arria-10-1150-brainwave",
+        "stratix-10-280-brainwave-pre",
+        "stratix-10-280-brainwave",
+    )
+]
 
 
 @pytest.mark.parametrize("scenario", [DFX, GRU])

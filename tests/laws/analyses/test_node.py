@@ -129,9 +129,14 @@ def test_every_model_is_inside_its_limit(workload):
 def test_the_limits_are_those_of_table_one():
     assert len(limited()) == 7
     assert {id: limit_of(id) for id in limited()} == {
-        "dlrm-less-complex": 0.1, "dlrm-more-complex": 0.1, "resnext101-32x4d": 1.0, "regnety-128gf": 1.0,
-        "fbnetv3-detection": 0.3, "resnext3d-101": 0.35, "xlm-r-large": 0.2,
-    }  # fmt: skip
+        "dlrm-less-complex": 0.1,
+        "dlrm-more-complex": 0.1,
+        "resnext101-32x4d": 1.0,
+        "regnety-128gf": 1.0,
+        "fbnetv3-detection": 0.3,
+        "resnext3d-101": 0.35,
+        "xlm-r-large": 0.2,
+    }
     assert limit_of("bert-base") is None
 
 

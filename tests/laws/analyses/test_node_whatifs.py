@@ -60,9 +60,12 @@ def test_buckets_and_like_lengths_save_work_and_padding_costs_some():
 
 def test_a_sweep_over_lengths_and_batches_sees_the_padding():
     axes = {
-        "inputs": [20, 40, 90], "batch": [1, 4], "model.length_spread": [0.0, 0.6],
-        "switches.static-shapes": [True, False], "switches.like-lengths": [False, True],
-    }  # fmt: skip
+        "inputs": [20, 40, 90],
+        "batch": [1, 4],
+        "model.length_spread": [0.0, 0.6],
+        "switches.static-shapes": [True, False],
+        "switches.like-lengths": [False, True],
+    }
     scenario = {"system": "fb-node", "workload": "xlm-r-large", "scheme": "replicas"}
     space = space_of({"scenario": scenario, "axes": axes, "constraints": []})
     values, bad, _ = price(space)

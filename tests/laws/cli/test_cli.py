@@ -17,9 +17,21 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 KEYS = {
-    "latency_s", "throughput_per_s", "unit", "power_w", "energy_per_unit_j", "throughput_per_w", "capex_usd",
-    "throughput_per_usd", "bound", "fits", "error_band", "token", "ops", "assumptions",
-}  # fmt: skip
+    "latency_s",
+    "throughput_per_s",
+    "unit",
+    "power_w",
+    "energy_per_unit_j",
+    "throughput_per_w",
+    "capex_usd",
+    "throughput_per_usd",
+    "bound",
+    "fits",
+    "error_band",
+    "token",
+    "ops",
+    "assumptions",
+}
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:

@@ -29,21 +29,28 @@ def refused(capsys, *argv: str) -> str:
     return error.strip()
 
 
-@pytest.mark.parametrize(("name", "text", "said"), [
-    ("twice.yaml", PAIR + "workload: resnet50\n", "key 'workload' is given twice, line 3"),
-    ("twice.json", '{"system": "a", "workload": "b", "system": "c"}', "key 'system' is given twice"),
-    ("anchor.yaml", "system: &a xeon-8280l\nworkload: *a\n", "anchors and aliases are not allowed"),
-    ("deep.yaml", "system: " + "[" * 3000 + "]" * 3000, "nested more than 20 deep"),
-    ("deep.json", '{"system": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
-    ("long.yaml", PAIR + "#" * 9_000_000, "more than the 8388608 bytes"),
-    ("tab.yaml", "system:\txeon-8280l\n\tworkload: x\n", "line 2"),
-    ("truth.yaml", PAIR + "batch: yes\n", "batch is true: a number or a text is needed"),
-    ("cost.yaml", PAIR + "costs: {pue: true}\n", "costs.pue is true"),
-    ("none.yaml", PAIR + "batch: null\n", "batch is 'None': a whole number from 1 to 65536 is allowed"),
-    ("inf.yaml", PAIR + "batch: .inf\n", "batch is 'inf': a whole number from 1 to 65536 is allowed"),
-    ("years.yaml", PAIR + "costs: {years: 1.0e-320}\n", "costs.years is '1e-320': a number from 0.01 to 20 is allowed"),
-    ("list.yaml", PAIR + "switches: [a]\n", "switches: a mapping of names to values is needed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("twice.yaml", PAIR + "workload: resnet50\n", "key 'workload' is given twice, line 3"),
+        ("twice.json", '{"system": "a", "workload": "b", "system": "c"}', "key 'system' is given twice"),
+        ("anchor.yaml", "system: &a xeon-8280l\nworkload: *a\n", "anchors and aliases are not allowed"),
+        ("deep.yaml", "system: " + "[" * 3000 + "]" * 3000, "nested more than 20 deep"),
+        ("deep.json", '{"system": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ("long.yaml", PAIR + "#" * 9_000_000, "more than the 8388608 bytes"),
+        ("tab.yaml", "system:\txeon-8280l\n\tworkload: x\n", "line 2"),
+        ("truth.yaml", PAIR + "batch: yes\n", "batch is true: a number or a text is needed"),
+        ("cost.yaml", PAIR + "costs: {pue: true}\n", "costs.pue is true"),
+        ("none.yaml", PAIR + "batch: null\n", "batch is 'None': a whole number from 1 to 65536 is allowed"),
+        ("inf.yaml", PAIR + "batch: .inf\n", "batch is 'inf': a whole number from 1 to 65536 is allowed"),
+        (
+            "years.yaml",
+            PAIR + "costs: {years: 1.0e-320}\n",
+            "costs.years is '1e-320': a number from 0.01 to 20 is allowed",
+        ),
+        ("list.yaml", PAIR + "switches: [a]\n", "switches: a mapping of names to values is needed"),
+    ],
+)
 def test_scenario_files(capsys, tmp_path, name, text, said):
     path = tmp_path / name
     path.write_text(text)
@@ -60,30 +67,40 @@ def test_a_scenario_file_may_be_a_whole_report(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["token"] == report["token"]
 
 
-@pytest.mark.parametrize(("argv", "said"), [
-    (["--batch", "nan"], "batch is 'nan': a finite number is needed"),
-    (["--devices=-inf"], "devices is '-inf': a finite number is needed"),
-    (["--split", "1e400"], "split is '1e400': a finite number is needed"),
-    (["--batch", "70000"], "batch is '70000': a whole number from 1 to 65536 is allowed"),
-    (["--tile", "²"], "tile is '²': whole numbers joined by x are allowed"),
-    (["--tile", "9" * 5000], "whole numbers joined by x are allowed"),
-    (["--set", "tile.²=4"], "'tile.²' is not a setting"),
-    (["--set", "devices.0.cpu.clock=1e-308"], "1e-18 to 1e+24 Hz in size is allowed"),
-    (["--set", "devices.0.cpu.cores=1e12"], "at least 1 and at most 65536 is allowed"),
-    (["--set", "devices.0.cpu.cores=0.5"], "at least 1 and at most 65536 is allowed"),
-    (["--set", "links.host.latency=1 us"], "is not a hardware path of this system: use devices.0.<field> or model."),
-    (["--system", "nope"], "--system is 'nope' beside a scenario"),
-    (["--workload", "resnet50"], "--workload is 'resnet50' beside a scenario"),
-    (["--precision", "../x"], "precision is '../x': lower-case letters, digits, dots"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--batch", "nan"], "batch is 'nan': a finite number is needed"),
+        (["--devices=-inf"], "devices is '-inf': a finite number is needed"),
+        (["--split", "1e400"], "split is '1e400': a finite number is needed"),
+        (["--batch", "70000"], "batch is '70000': a whole number from 1 to 65536 is allowed"),
+        (["--tile", "²"], "tile is '²': whole numbers joined by x are allowed"),
+        (["--tile", "9" * 5000], "whole numbers joined by x are allowed"),
+        (["--set", "tile.²=4"], "'tile.²' is not a setting"),
+        (["--set", "devices.0.cpu.clock=1e-308"], "1e-18 to 1e+24 Hz in size is allowed"),
+        (["--set", "devices.0.cpu.cores=1e12"], "at least 1 and at most 65536 is allowed"),
+        (["--set", "devices.0.cpu.cores=0.5"], "at least 1 and at most 65536 is allowed"),
+        (
+            ["--set", "links.host.latency=1 us"],
+            "is not a hardware path of this system: use devices.0.<field> or model.",
+        ),
+        (["--system", "nope"], "--system is 'nope' beside a scenario"),
+        (["--workload", "resnet50"], "--workload is 'resnet50' beside a scenario"),
+        (["--precision", "../x"], "precision is '../x': lower-case letters, digits, dots"),
+    ],
+)
 def test_settings(capsys, argv, said):
     assert said in refused(capsys, "evaluate", P, *argv)
 
 
-@pytest.mark.parametrize(("target", "said"), [
-    ("", "a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"),
-    ("/tmp", "scenario is '/tmp': a token, a URL"), ("http://[/?s=1z", "This URL can't be read: Invalid IPv6 URL"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("", "a token, a URL with ?s=, preset:ID or a .yaml, .yml or .json file is allowed"),
+        ("/tmp", "scenario is '/tmp': a token, a URL"),
+        ("http://[/?s=1z", "This URL can't be read: Invalid IPv6 URL"),
+    ],
+)
 def test_targets(capsys, target, said):
     assert said in refused(capsys, "evaluate", target)
 
@@ -95,12 +112,17 @@ def test_a_token_with_truth_for_a_number_is_refused():
     assert decode(token_in(f"http://host/?s={token}")) == preset("wide-deep-int8").scenario
 
 
-@pytest.mark.parametrize(("argv", "said"), [
-    (["--timeout", "nan"], "timeout_s is nan; it must be a finite number of at least 0"),
-    (["--timeout=-1"], "timeout_s is -1.0"), (["--services", "0"], "services is 0"),
-    (["--share", "nan"], "share is nan; it must be a number from 0 to 1"), (["--most", "5"], "most is 5"),
-    (["--sizes", "lognormal:1e300:1:5"], "mean is 1e+300; it must be at most the largest size, 5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--timeout", "nan"], "timeout_s is nan; it must be a finite number of at least 0"),
+        (["--timeout=-1"], "timeout_s is -1.0"),
+        (["--services", "0"], "services is 0"),
+        (["--share", "nan"], "share is nan; it must be a number from 0 to 1"),
+        (["--most", "5"], "most is 5"),
+        (["--sizes", "lognormal:1e300:1:5"], "mean is 1e+300; it must be at most the largest size, 5"),
+    ],
+)
 def test_what_an_arrangement_does_not_use_is_checked_all_the_same(capsys, argv, said):
     assert said in refused(capsys, "simulate", P, "--qps", "100", "--requests", "1000", *argv)
 
@@ -177,28 +199,34 @@ def test_a_full_disk_leaves_what_was_there(capsys, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([space, table])
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("axes: {batch: [.nan, 2]}", "axis batch has the value nan: finite numbers are allowed"),
-    ("axes: {batch: [1, .inf]}", "axis batch has the value inf"),
-    ("axes: {batch: {from: 1, to: 8, steps: 0}}", "axis batch has 0 values: 1 to 100000 are allowed"),
-    ("axes: {batch: [1]}\naxes: {batch: [2]}", "key 'axes' is given twice"),
-    ("axes: " + "[" * 2000 + "]" * 2000, "nested more than 20 deep"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("axes: {batch: [.nan, 2]}", "axis batch has the value nan: finite numbers are allowed"),
+        ("axes: {batch: [1, .inf]}", "axis batch has the value inf"),
+        ("axes: {batch: {from: 1, to: 8, steps: 0}}", "axis batch has 0 values: 1 to 100000 are allowed"),
+        ("axes: {batch: [1]}\naxes: {batch: [2]}", "key 'axes' is given twice"),
+        ("axes: " + "[" * 2000 + "]" * 2000, "nested more than 20 deep"),
+    ],
+)
 def test_space_files(capsys, tmp_path, text, said):
     space = tmp_path / "space.yaml"
     space.write_text("scenario: {system: xeon-8280l, workload: wide-deep-criteo}\n" + text)
     assert said in refused(capsys, "sweep", str(space))
 
 
-@pytest.mark.parametrize(("argv", "said"), [
-    (["measure", "--workload", "mlp-mnist", "--batch", "0"], "batch is 0; allowed: 1 to 65,536"),
-    (["measure", "gemm", "--shape", "8x8x8", "--batch", "3"], "batch is 3 beside a kernel"),
-    (["plan", "recommendation", "--repeats=-3"], "repeats is -3; allowed: 1 to 1000"),
-    (["calibrate", "--out", "/dev/null/x"], "out is '/dev/null/x/devices': Not a directory"),
-    (["camera", ""], "workload is '': lower-case letters"),
-    (["camera", "mobilenet-v1", "--precision", ""], "precision is '': lower-case letters"),
-    (["bench", "--only", "gemm", "--markdown", "/nope/x.md"], "'/nope/x.md' can't be written"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["measure", "--workload", "mlp-mnist", "--batch", "0"], "batch is 0; allowed: 1 to 65,536"),
+        (["measure", "gemm", "--shape", "8x8x8", "--batch", "3"], "batch is 3 beside a kernel"),
+        (["plan", "recommendation", "--repeats=-3"], "repeats is -3; allowed: 1 to 1000"),
+        (["calibrate", "--out", "/dev/null/x"], "out is '/dev/null/x/devices': Not a directory"),
+        (["camera", ""], "workload is '': lower-case letters"),
+        (["camera", "mobilenet-v1", "--precision", ""], "precision is '': lower-case letters"),
+        (["bench", "--only", "gemm", "--markdown", "/nope/x.md"], "'/nope/x.md' can't be written"),
+    ],
+)
 def test_other_verbs(capsys, monkeypatch, argv, said):
     monkeypatch.setattr("engine.host.calibrate.seen", lambda: pytest.fail("the host was probed"))
     monkeypatch.setattr("engine.cli.bench.collect", lambda *_: pytest.fail("the benchmarks ran"))
@@ -206,11 +234,14 @@ def test_other_verbs(capsys, monkeypatch, argv, said):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full device")
-@pytest.mark.parametrize(("shell", "rc", "said"), [
-    (">/dev/full", 2, "stdout can't be used: No space left on device"),
-    (">&-", 2, "stdout is closed: there is nowhere to answer"),
-    ("| head -1 >/dev/null", 0, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shell", "rc", "said"),
+    [
+        (">/dev/full", 2, "stdout can't be used: No space left on device"),
+        (">&-", 2, "stdout is closed: there is nowhere to answer"),
+        ("| head -1 >/dev/null", 0, ""),
+    ],
+)
 def test_where_the_answer_goes(shell, rc, said):
     """A full disk, a closed stdout and a reader that leaves early."""
     line = f"set -o pipefail; '{sys.executable}' -m engine list workloads {shell}"

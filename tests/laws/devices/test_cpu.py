@@ -29,10 +29,21 @@ def job(device, workload: str, phase: int = 0, **changes) -> Job:
     graph = default_zoo().graph(workload)
     part = graph.phases[phase]
     fields = {
-        "device": spec, "phase": part, "ops": part.ops, "graph": graph, "batch": 1, "length": part.length.at(8, 8),
-        "context": part.context.at(8, 8), "max_context": 16.0, "ways": 1, "streams": 1, "format": "fp32", "tile": (),
-        "switches": {s.name: s.default for s in family.FAMILY.switches}, "model": family.FAMILY.model(spec),
-    }  # fmt: skip
+        "device": spec,
+        "phase": part,
+        "ops": part.ops,
+        "graph": graph,
+        "batch": 1,
+        "length": part.length.at(8, 8),
+        "context": part.context.at(8, 8),
+        "max_context": 16.0,
+        "ways": 1,
+        "streams": 1,
+        "format": "fp32",
+        "tile": (),
+        "switches": {s.name: s.default for s in family.FAMILY.switches},
+        "model": family.FAMILY.model(spec),
+    }
     return Job(**(fields | changes))
 
 
@@ -57,9 +68,13 @@ def quantity(spec, path: str, value: float):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from(CPUS), st.sampled_from(NETS), st.integers(1, 300), st.integers(1, 4),
-    st.sampled_from(("fp32", "int8")), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(CPUS),
+    st.sampled_from(NETS),
+    st.integers(1, 300),
+    st.integers(1, 4),
+    st.sampled_from(("fp32", "int8")),
+    st.booleans(),
+)
 def test_no_op_beats_its_roofs(device, net, batch, streams, precision, fuse):
     base = job(device, net)
     if precision not in family.formats(base.device):
@@ -140,8 +155,14 @@ def test_more_streams_raise_throughput_and_latency():
 def test_each_graph_optimisation_saves_time(switch):
     report = {}
     for on in (True, False):
-        s = Scenario(system="xeon-8280l", workload="wide-deep-criteo", batch=512, streams=28, precision="int8",
-                     switches={switch: on})  # fmt: skip
+        s = Scenario(
+            system="xeon-8280l",
+            workload="wide-deep-criteo",
+            batch=512,
+            streams=28,
+            precision="int8",
+            switches={switch: on},
+        )
         report[on] = evaluate(s).latency_s
     assert report[True] < report[False]
 
@@ -204,16 +225,23 @@ def test_a_part_of_a_network_costs_its_share_and_what_it_is_handed():
 def test_two_sockets_are_two_machines_for_two_streams_and_less_for_one():
     one = default_catalog().device("xeon-e5-2650")
     levels = tuple(
-        m if m.per == "core" else m.model_copy(update={
-            "capacity": Quantity(value=f"{2 * m.capacity.si!r} B", basis="assumed", note="test"),
-            "bandwidth": m.bandwidth and Quantity(value=f"{2 * m.bandwidth.si!r} B/s", basis="assumed", note="test"),
-        })
+        m
+        if m.per == "core"
+        else m.model_copy(
+            update={
+                "capacity": Quantity(value=f"{2 * m.capacity.si!r} B", basis="assumed", note="test"),
+                "bandwidth": m.bandwidth
+                and Quantity(value=f"{2 * m.bandwidth.si!r} B/s", basis="assumed", note="test"),
+            }
+        )
         for m in one.memory
-    )  # fmt: skip
-    cpu_block = one.cpu.model_copy(update={
-        "cores": Quantity(value=16, basis="assumed", note="test"),
-        "sockets": Quantity(value=2, basis="assumed", note="test"),
-    })  # fmt: skip
+    )
+    cpu_block = one.cpu.model_copy(
+        update={
+            "cores": Quantity(value=16, basis="assumed", note="test"),
+            "sockets": Quantity(value=2, basis="assumed", note="test"),
+        }
+    )
     two = one.model_copy(update={"memory": levels, "cpu": cpu_block})
     for net in ("alexnet", "wide-deep-criteo", "gpt2-345m"):
         alone = family.price(job(one, net, batch=4)).total_s

@@ -48,9 +48,11 @@ def test_ragged_tiles_cost_what_whole_ones_do():
         ("window_overhead", 1e-4, "resnet50"),
         ("step_overhead", 1e-4, "deepbench-gru-512"),
         ("exposed", 1.0, "resnet50"),
-        ("weight_stream", 0.3, "mlp-mnist"), ("pool_cycles", 50.0, "resnet50"), ("lone_vector", 0.3, "mobilenet-v2"),
+        ("weight_stream", 0.3, "mlp-mnist"),
+        ("pool_cycles", 50.0, "resnet50"),
+        ("lone_vector", 0.3, "mobilenet-v2"),
     ],
-)  # fmt: skip
+)
 def test_what_an_operator_loses_costs_time_where_it_occurs(name, worse, net):
     spec = default_catalog().device("xeon-8280l")
     base = job(spec, net, tile=(1,), phase=0)
@@ -96,9 +98,11 @@ def test_a_convolution_in_blocks_reaches_more_of_an_avx512_peak_than_a_framework
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(CPUS), st.sampled_from(("mlp-mnist", "wide-deep-criteo", "resnet50")), st.integers(1, 200),
+    st.sampled_from(CPUS),
+    st.sampled_from(("mlp-mnist", "wide-deep-criteo", "resnet50")),
+    st.integers(1, 200),
     st.sampled_from((0, 7, 28)),
-)  # fmt: skip
+)
 def test_a_sample_more_is_never_faster(device, net, batch, threads):
     """One row more makes one more ragged tile to deal out to threads; it still is more work."""
     tile = (threads,) if threads else ()

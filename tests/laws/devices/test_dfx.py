@@ -27,8 +27,10 @@ MODEL = family("dfx").model(DEVICE)
 
 LAYERS = st.builds(
     lambda heads, ffn, layers: LayerSizes(64.0 * heads, heads, 64, 64.0 * ffn, layers, 50257),
-    st.integers(2, 24), st.integers(4, 96), st.integers(1, 48),
-)  # fmt: skip
+    st.integers(2, 24),
+    st.integers(4, 96),
+    st.integers(1, 48),
+)
 CARDS = st.sampled_from([1, 2, 4])
 TILES = st.sampled_from(CANDIDATES)
 

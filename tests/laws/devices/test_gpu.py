@@ -79,8 +79,10 @@ def test_a_what_if_of_the_peak_counts_where_a_matmul_was_measured(id):
 
 def test_a_part_s_own_measured_share_stands_in_for_formats_without_one():
     """MI300X was measured at 51% in bf16; nothing says that fp8 gets more of its peak."""
-    reports = {f: evaluate(default_scenario("mi300x", "llama3.1-8b").with_(precision=f, inputs=4096, outputs=1))
-               for f in ("bf16", "fp8")}  # fmt: skip
+    reports = {
+        f: evaluate(default_scenario("mi300x", "llama3.1-8b").with_(precision=f, inputs=4096, outputs=1))
+        for f in ("bf16", "fp8")
+    }
     device = default_catalog().device("mi300x")
     share = device.gpu.achieved_peak["bf16"].si / device.peak["bf16"].si
     for report in reports.values():

@@ -18,9 +18,15 @@ from model_zoo.ops import Dim
 
 ONE_OF_EACH = ("h100-sxm", "xeon-8280l", "fb-card", "brainwave-s10", "dfx-u280", "agilio-cx")
 NETWORKS = (
-    "qwen3-30b-a3b", "mixtral-8x7b", "llama3.1-8b", "bert-base", "resnet50", "dlrm-rmc2", "wide-deep-criteo",
+    "qwen3-30b-a3b",
+    "mixtral-8x7b",
+    "llama3.1-8b",
+    "bert-base",
+    "resnet50",
+    "dlrm-rmc2",
+    "wide-deep-criteo",
     "deepbench-gru-2816",
-)  # fmt: skip
+)
 
 
 def asked(system: str, workload: str, **fields):
@@ -99,8 +105,14 @@ def test_room_for_cached_tokens_is_what_weights_and_the_longest_prompt_leave():
 
 
 def _overlapping() -> list[tuple[str, str]]:
-    return [("a100-sxm-80gb", "resnet50"), ("h100-sxm", "bert-large"), ("t4", "mobilenet-v1"), ("l4", "resnet50"),
-            ("h100-sxm", "dlrm-mlperf-v1"), ("mi300x", "resnet50")]  # fmt: skip
+    return [
+        ("a100-sxm-80gb", "resnet50"),
+        ("h100-sxm", "bert-large"),
+        ("t4", "mobilenet-v1"),
+        ("l4", "resnet50"),
+        ("h100-sxm", "dlrm-mlperf-v1"),
+        ("mi300x", "resnet50"),
+    ]
 
 
 @pytest.mark.parametrize(("system", "workload"), _overlapping())
@@ -148,13 +160,23 @@ def test_an_exchange_of_partial_sums_is_as_wide_as_they_are():
 # Medians of TensorRT-LLM's and vLLM's kernels in a captured graph, one way each row: (device, GPUs, bytes, us).
 # Source: aiconfigurator, commit 095f58a5, Apache-2.0; TensorRT-LLM 1.3.0rc20 (A100: 1.0.0), vLLM 0.24.0 (A100: 0.14.0).
 ALL_REDUCE = (
-    ("a100-sxm-80gb", 2, 512, 4.36), ("a100-sxm-80gb", 8, 1024, 5.2), ("a100-sxm-80gb", 8, 65536, 8.7),
-    ("a100-sxm-80gb", 4, 16777216, 184.0), ("a100-sxm-80gb", 8, 536870912, 4226.4),
-    ("h100-sxm", 2, 1024, 3.45), ("h100-sxm", 8, 1024, 3.9), ("h100-sxm", 8, 65536, 5.5),
-    ("h100-sxm", 2, 262144, 4.5), ("h100-sxm", 4, 16777216, 99.75), ("h100-sxm", 2, 536870912, 1694.4),
-    ("b200-sxm", 2, 1024, 5.9), ("b200-sxm", 8, 1024, 6.8), ("b200-sxm", 8, 65536, 7.3),
-    ("b200-sxm", 2, 67108864, 155.0), ("b200-sxm", 4, 1073741824, 2554.1),
-)  # fmt: skip
+    ("a100-sxm-80gb", 2, 512, 4.36),
+    ("a100-sxm-80gb", 8, 1024, 5.2),
+    ("a100-sxm-80gb", 8, 65536, 8.7),
+    ("a100-sxm-80gb", 4, 16777216, 184.0),
+    ("a100-sxm-80gb", 8, 536870912, 4226.4),
+    ("h100-sxm", 2, 1024, 3.45),
+    ("h100-sxm", 8, 1024, 3.9),
+    ("h100-sxm", 8, 65536, 5.5),
+    ("h100-sxm", 2, 262144, 4.5),
+    ("h100-sxm", 4, 16777216, 99.75),
+    ("h100-sxm", 2, 536870912, 1694.4),
+    ("b200-sxm", 2, 1024, 5.9),
+    ("b200-sxm", 8, 1024, 6.8),
+    ("b200-sxm", 8, 65536, 7.3),
+    ("b200-sxm", 2, 67108864, 155.0),
+    ("b200-sxm", 4, 1073741824, 2554.1),
+)
 
 
 def _all_reduce_s(system: str, gpus: int, size: float, **overrides) -> float:
@@ -189,8 +211,16 @@ def test_heads_of_keys_are_dealt_out_whole_and_copied_beyond_their_number():
     for batch in (1, 3, 64):
         read = {}
         for ways in (1, 2, 4, 8):
-            runs = _runs("h100-sxm", "qwen3-30b-a3b", precision="bf16", devices=ways, batch=batch, inputs=2048,
-                         outputs=16, scheme="tensor" if ways > 1 else "single")  # fmt: skip
+            runs = _runs(
+                "h100-sxm",
+                "qwen3-30b-a3b",
+                precision="bf16",
+                devices=ways,
+                batch=batch,
+                inputs=2048,
+                outputs=16,
+                scheme="tensor" if ways > 1 else "single",
+            )
             decode = runs[-1]
             at = next(i for i, op in enumerate(decode.job.ops) if op.name == "scores")
             read[ways] = float(decode.cost.offchip[at] + decode.cost.onchip[at])
@@ -199,8 +229,9 @@ def test_heads_of_keys_are_dealt_out_whole_and_copied_beyond_their_number():
 
 
 def test_a_device_holds_the_cache_of_whole_heads():
-    base = default_scenario("h100-sxm", "qwen3-30b-a3b", precision="bf16", batch=64, inputs=4096, scheme="tensor",
-                            devices=4)  # fmt: skip
+    base = default_scenario(
+        "h100-sxm", "qwen3-30b-a3b", precision="bf16", batch=64, inputs=4096, scheme="tensor", devices=4
+    )
     state = bind(base).graph.state_elements.at(64, 4096, 4096) * 2
     four, eight = (evaluate(base.with_(devices=n)).memory[0].need_bytes for n in (4, 8))
     weights = bind(base).graph.parameters * 2

@@ -237,16 +237,21 @@ def test_a_bad_table_is_one_sentence(
 @pytest.mark.parametrize(
     "argv",
     [
-        (), ("gemm",), ("zork", "--device", "h100-sxm", "--shape", "1x2x3"),
+        (),
+        ("gemm",),
+        ("zork", "--device", "h100-sxm", "--shape", "1x2x3"),
         ("gemm", "--device", "h100-sxm", "--shape", "1x2"),
-        ("gemm", "--device", "h100-sxm", "--shape", "1x2x-3"), ("gemm", "--device", "nope", "--shape", "1x2x3"),
+        ("gemm", "--device", "h100-sxm", "--shape", "1x2x-3"),
+        ("gemm", "--device", "nope", "--shape", "1x2x3"),
         ("gemm", "--device", "h100-sxm", "--shape", "1x2x3", "--precision", "zork"),
         ("gemm", "--device", "a100-sxm-80gb", "--shape", "1x2x3", "--precision", "fp8"),
         ("gemm", "--device", "h100-sxm", "--shape", "1x2x3", "--out", "x.csv"),
-        ("gemm", "--from", "gemm.csv"), ("--from", "zork.csv"), ("--from", "no/gemm.csv"),
+        ("gemm", "--from", "gemm.csv"),
+        ("--from", "zork.csv"),
+        ("--from", "no/gemm.csv"),
         ("gemm", "--device", "h100-sxm", "--shape", "1x2x3", "--with", "zork=1"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_question_is_one_sentence(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]) -> None:
     code, out, said = run(capsys, *argv)
     assert code == 2

@@ -83,14 +83,20 @@ def test_deeper_units_are_slower_on_a_small_network(path):
     assert latency(settings_=deeper, hidden=256, input=256) > latency(hidden=256, input=256)
 
 
-@pytest.mark.parametrize(("knob", "depth", "values"), [
-    ("tiles", "mvu-reduce-hop", (6, 12, 24)), ("lanes", "mvu-dot-level", (40, 80, 160)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("knob", "depth", "values"),
+    [
+        ("tiles", "mvu-reduce-hop", (6, 12, 24)),
+        ("lanes", "mvu-dot-level", (40, 80, 160)),
+    ],
+)
 @pytest.mark.parametrize("steps", [1, 25, 500])
 def test_more_engines_or_lanes_are_slower_only_by_the_path_they_lengthen(knob, depth, values, steps):
     def times(*more):
-        return [latency(settings_=[f"system.devices.0.npu.{knob}={v}", *more], steps=steps, hidden=256, input=256)
-                for v in values]  # fmt: skip
+        return [
+            latency(settings_=[f"system.devices.0.npu.{knob}={v}", *more], steps=steps, hidden=256, input=256)
+            for v in values
+        ]
 
     paid, free = times(), times(f"system.devices.0.npu.depths.{depth}=0 cycles")
     assert paid == sorted(paid)
@@ -215,10 +221,22 @@ def over(system, workload, **changes):
 
 
 @pytest.mark.parametrize("system", ["brainwave-s10", "brainwave-a10", "brainwave-sv"])
-@pytest.mark.parametrize("workload", [
-    "deepbench-gru-1024", "deepbench-lstm-2048", "tp1-lstm", "deepscan", "gru-3200x2400", "mobilenet-v1",
-    "efficientnet-b0", "alexnet", "xlm-r-large", "bert-base", "mlp-121m",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "deepbench-gru-1024",
+        "deepbench-lstm-2048",
+        "tp1-lstm",
+        "deepscan",
+        "gru-3200x2400",
+        "mobilenet-v1",
+        "efficientnet-b0",
+        "alexnet",
+        "xlm-r-large",
+        "bert-base",
+        "mlp-121m",
+    ],
+)
 def test_more_devices_never_give_less(system, workload):
     reports = over(system, workload)
     rates = [r.throughput_per_s for r in reports]
@@ -232,16 +250,24 @@ def test_more_devices_never_give_less(system, workload):
 @settings(max_examples=60, deadline=None)
 @given(
     system=st.sampled_from(["brainwave-s10", "brainwave-s10-isca18", "brainwave-a10", "brainwave-sv"]),
-    cell=st.sampled_from(["gru", "lstm"]), hidden=st.integers(16, 3000), layers=st.integers(1, 12),
-    directions=st.integers(1, 2), steps=st.integers(1, 300), batch=st.integers(1, 8), room=st.integers(1, 40),
-)  # fmt: skip
+    cell=st.sampled_from(["gru", "lstm"]),
+    hidden=st.integers(16, 3000),
+    layers=st.integers(1, 12),
+    directions=st.integers(1, 2),
+    steps=st.integers(1, 300),
+    batch=st.integers(1, 8),
+    room=st.integers(1, 40),
+)
 def test_more_devices_never_give_less_of_any_recurrent_network(
     system, cell, hidden, layers, directions, steps, batch, room
 ):
     params = {"hidden": hidden, "input": hidden, "layers": layers, "directions": directions}
     base = default_scenario(system, f"deepbench-{cell}-512", scheme="pinned", devices=8, inputs=steps, batch=batch)
-    memory = next(m.name for m in default_catalog().device(
-        default_catalog().system(system).devices[0].device).memory if m.role == "onchip")  # fmt: skip
+    memory = next(
+        m.name
+        for m in default_catalog().device(default_catalog().system(system).devices[0].device).memory
+        if m.role == "onchip"
+    )
     base = apply_all(base.with_(params=params), [f"devices.0.memory.{memory}.capacity={room} MB"])
     reports = [evaluate(base.with_(devices=n, scheme="pinned" if n > 1 else "single")) for n in COUNTS]
     held = [(r.fits, r.throughput_per_s) for r in reports]
@@ -284,8 +310,12 @@ def test_a_pass_over_several_devices_does_the_same_work():
 @pytest.mark.parametrize("hidden", [64, 1000, 2000])
 def test_cells_of_onnx_files_are_priced_by_their_own_programs(tmp_path, hidden):
     """A file of one request and 100 steps: no cell beats the peak, and one with more products takes longer."""
-    cells = {"rnn": ("RNN", 1, {}), "gru": ("GRU", 3, {"linear_before_reset": 1}), "gru-first": ("GRU", 3, {}),
-             "lstm": ("LSTM", 4, {})}  # fmt: skip
+    cells = {
+        "rnn": ("RNN", 1, {}),
+        "gru": ("GRU", 3, {"linear_before_reset": 1}),
+        "gru-first": ("GRU", 3, {}),
+        "lstm": ("LSTM", 4, {}),
+    }
     for name, (kind, gates, more) in cells.items():
         weights = {w: np.zeros((1, gates * hidden, hidden), np.float32) for w in "wr"}
         cell = node(kind, ["x", "w", "r"], ["y"], name="cell", hidden_size=hidden, **more)

@@ -20,19 +20,35 @@ MODEL = family.FAMILY.model(default_catalog().device(NIC))
 
 
 def job(
-    neurons: int = 4096, inputs: int = 4096, batch: int = 1, tile: tuple[int, ...] = (), workload="binary-fc-4096",
-    near=False, threads=6,
-):  # fmt: skip
+    neurons: int = 4096,
+    inputs: int = 4096,
+    batch: int = 1,
+    tile: tuple[int, ...] = (),
+    workload="binary-fc-4096",
+    near=False,
+    threads=6,
+):
     """One binary layer (or a whole binary network) on the NIC."""
     spec = default_catalog().device(NIC)
     overrides = {"inputs": inputs, "neurons": neurons} if workload == "binary-fc-4096" else {}
     graph = default_zoo().graph(workload, overrides)
     phase = graph.phases[0]
     return Job(
-        device=spec, phase=phase, ops=phase.ops, graph=graph, batch=batch, length=1.0, context=1.0, max_context=1.0,
-        ways=1, streams=1, format="binary", tile=tile, switches={"network": False, "weights-near": near},
+        device=spec,
+        phase=phase,
+        ops=phase.ops,
+        graph=graph,
+        batch=batch,
+        length=1.0,
+        context=1.0,
+        max_context=1.0,
+        ways=1,
+        streams=1,
+        format="binary",
+        tile=tile,
+        switches={"network": False, "weights-near": near},
         model={**MODEL, "threads_for_inference": float(threads)},
-    )  # fmt: skip
+    )
 
 
 def test_latency_is_affine_in_neurons_with_the_chain_as_its_constant():
@@ -71,8 +87,13 @@ def test_weights_lie_in_the_smallest_memory_asked_for_and_spill_to_the_dram_by_s
     spec = default_catalog().device(NIC)
     at = {size: dict(home_of(spec, size * 2.0**20, near=True).shares) for size in (0.3, 1.2, 3.9, 5, 8, 13)}
     assert [list(shares) for shares in at.values()] == [
-        ["cls"], ["ctm"], ["imem"], ["emem-cache"], ["emem-cache", "emem"], ["emem"],
-    ]  # fmt: skip
+        ["cls"],
+        ["ctm"],
+        ["imem"],
+        ["emem-cache"],
+        ["emem-cache", "emem"],
+        ["emem"],
+    ]
     assert at[8]["emem"] == pytest.approx(8 / 6 - 1)
     assert dict(home_of(spec, 1.0).shares) == {"emem-cache": 1.0}  # the document keeps nearer memory for packets
     for size in (0.1, 7.0, 20.0):

@@ -24,9 +24,22 @@ from model_zoo.catalog import default_zoo
 
 pytestmark = pytest.mark.timeout(400)  # the first probe compiles its kernels
 ROOFLINE = MeasuredRoofline(
-    isa="avx512vnni", threads=4, caches=CacheSizes(32768, 1 << 20, 32 << 20), fp32=1e11, int8=4e11, bf16=None, l1=2e11,
-    l2=1e11, l3=2.5e10, dram=1e10, dram_all=2.5e10, triad=1e10, gather=5e7, launch=5e-7, dispatch=4e-5,
-)  # fmt: skip
+    isa="avx512vnni",
+    threads=4,
+    caches=CacheSizes(32768, 1 << 20, 32 << 20),
+    fp32=1e11,
+    int8=4e11,
+    bf16=None,
+    l1=2e11,
+    l2=1e11,
+    l3=2.5e10,
+    dram=1e10,
+    dram_all=2.5e10,
+    triad=1e10,
+    gather=5e7,
+    launch=5e-7,
+    dispatch=4e-5,
+)
 HABITS = HostProfile(
     clock=2.5e9, gemm=0.8, short_row=3.0, thin_input=0.8, narrow_group=0.2, lone_vector=0.7, exposed=0.5, call=1e-5,
     window_call=5e-6, step_call=4e-6, special=20.0, pool=5.0, row=50.0, hash=6.0, popcount=6e11, kept=16e6,

@@ -44,41 +44,48 @@ def test_a_page_s_space_of_endless_steps_is_refused() -> None:
 
 
 STEPS = decoders.token(
-    "1z", b'{"axes":[["batch",{"from":"1","to":"9","steps":1e999,"log":true}]],"objectives":["latency_s"]}',
+    "1z",
+    b'{"axes":[["batch",{"from":"1","to":"9","steps":1e999,"log":true}]],"objectives":["latency_s"]}',
     decoders.random.Random(1),
-)  # fmt: skip
+)
 
 
-@pytest.mark.parametrize(("changes", "said"), [
-    ({"objectives": 5}, "objectives is '5': a list such as"),
-    ({"constraints": 5}, "constraints is '5': a list such as"),
-    ({"axes": {"batch": {"from": 1, "to": float("inf"), "steps": 3}}}, "axis batch: to is 'inf': a finite number"),
-    ({"axes": {5: [1]}}, "axes has '5': a path such as batch"),
-    ({"axes": {"batch": [{5: 1}]}}, "axis batch has the value '{5: 1}'"),
-    ({"axes": {"batch": [{"x": {}}]}}, "axis batch has the value '{}'"),
-    ({"axes": {"batch": [None]}}, "axis batch has the value 'None'"),
-    ({"scenario": PAIR | {"set": 5}}, "set is '5': a mapping of paths to values is needed"),
-    ({"scenario": PAIR | {5: 5, "x": 1}}, "'5' is not a field"),
-    ({5: 1, "x": 2}, "'5' is none of them"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"objectives": 5}, "objectives is '5': a list such as"),
+        ({"constraints": 5}, "constraints is '5': a list such as"),
+        ({"axes": {"batch": {"from": 1, "to": float("inf"), "steps": 3}}}, "axis batch: to is 'inf': a finite number"),
+        ({"axes": {5: [1]}}, "axes has '5': a path such as batch"),
+        ({"axes": {"batch": [{5: 1}]}}, "axis batch has the value '{5: 1}'"),
+        ({"axes": {"batch": [{"x": {}}]}}, "axis batch has the value '{}'"),
+        ({"axes": {"batch": [None]}}, "axis batch has the value 'None'"),
+        ({"scenario": PAIR | {"set": 5}}, "set is '5': a mapping of paths to values is needed"),
+        ({"scenario": PAIR | {5: 5, "x": 1}}, "'5' is not a field"),
+        ({5: 1, "x": 2}, "'5' is none of them"),
+    ],
+)
 def test_spaces(changes, said) -> None:
     with pytest.raises(ScenarioError) as caught:
         space_of({"scenario": PAIR, "axes": {"batch": [1]}} | changes)
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(("argv", "said"), [
-    (["--seed", str(2**64)], "seed is 18446744073709551616; it must be a whole number from 0 to"),
-    (["--places", str(2**64)], "places is 18446744073709551616; it must be a whole number from 0 to"),
-    (["--sizes", f"fixed:{2**64}"], "size is 18446744073709551616; it must be a whole number from 1 to 1048576"),
-    (["--sizes", "uniform:1:999999999999"], "high is 999999999999; it must be a whole number from 1 to 1048576"),
-    (["--max-batch", "2", "--sizes", "uniform:1:2", "--buckets", "2000000000"], "buckets is 2000000000"),
-    (["--arrivals", "gamma:1e-300"], "cv is 1e-300; a number from 0.001 to 100 is allowed"),
-    (["--arrivals", "gamma:1e300"], "cv is 1e+300; a number from 0.001 to 100 is allowed"),
-    (["--arrivals", "bursty:4:0.1:1e-300"], "burst_s is 1e-300; at 100 QPS at least 1e-05 s is needed"),
-    (["--arrivals", "diurnal:1:1e-320,0"], "shape is '(1e-320, 0.0)'; it needs two or more rates"),
-    (["--devices", "1" * 5000], "devices is '111111"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--seed", str(2**64)], "seed is 18446744073709551616; it must be a whole number from 0 to"),
+        (["--places", str(2**64)], "places is 18446744073709551616; it must be a whole number from 0 to"),
+        (["--sizes", f"fixed:{2**64}"], "size is 18446744073709551616; it must be a whole number from 1 to 1048576"),
+        (["--sizes", "uniform:1:999999999999"], "high is 999999999999; it must be a whole number from 1 to 1048576"),
+        (["--max-batch", "2", "--sizes", "uniform:1:2", "--buckets", "2000000000"], "buckets is 2000000000"),
+        (["--arrivals", "gamma:1e-300"], "cv is 1e-300; a number from 0.001 to 100 is allowed"),
+        (["--arrivals", "gamma:1e300"], "cv is 1e+300; a number from 0.001 to 100 is allowed"),
+        (["--arrivals", "bursty:4:0.1:1e-300"], "burst_s is 1e-300; at 100 QPS at least 1e-05 s is needed"),
+        (["--arrivals", "diurnal:1:1e-320,0"], "shape is '(1e-320, 0.0)'; it needs two or more rates"),
+        (["--devices", "1" * 5000], "devices is '111111"),
+    ],
+)
 def test_loads(capsys, argv, said) -> None:
     """Tracebacks, a NaN and, of bursts that last no time, a run without end."""
     assert main(["simulate", "preset:wide-deep-int8", "--qps", "100", "--requests", "2000", *argv]) == 2

@@ -20,10 +20,16 @@ from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog
 
 PAIRS = (
-    ("v100-appliance", "gpt2-345m"), ("h100-sxm", "resnet50"), ("fb-node", "dlrm-less-complex"),
-    ("xeon-e5-2650", "wide-deep-criteo"), ("brainwave-s10-isca18", "deepbench-gru-512"), ("dfx-u280", "gpt2-345m"),
-    ("agilio-cx", "binary-mlp-mnist"), ("edge-core", "mobilenet-v2"), ("xeon-agilio-coprocessor", "vgg16-cifar-binary"),
-)  # fmt: skip
+    ("v100-appliance", "gpt2-345m"),
+    ("h100-sxm", "resnet50"),
+    ("fb-node", "dlrm-less-complex"),
+    ("xeon-e5-2650", "wide-deep-criteo"),
+    ("brainwave-s10-isca18", "deepbench-gru-512"),
+    ("dfx-u280", "gpt2-345m"),
+    ("agilio-cx", "binary-mlp-mnist"),
+    ("edge-core", "mobilenet-v2"),
+    ("xeon-agilio-coprocessor", "vgg16-cifar-binary"),
+)
 
 
 def test_the_pairs_hold_every_family() -> None:
@@ -43,11 +49,14 @@ def random_space(system: str, workload: str, seed: int, numbers: int = 3):
     if offered.output_label:
         axes["outputs"] = [1, base.outputs]
     some = [
-        ("precision", offered.formats), ("scheme", offered.schemes), ("devices", offered.device_counts),
-        ("streams", (1, offered.max_streams + 1)), ("split", (0, len(offered.splits) // 2)),
+        ("precision", offered.formats),
+        ("scheme", offered.schemes),
+        ("devices", offered.device_counts),
+        ("streams", (1, offered.max_streams + 1)),
+        ("split", (0, len(offered.splits) // 2)),
         *((f"switches.{s.name}", (True, False)) for s in offered.switches),
         *((f"params.{p.name}", (p.default, p.low)) for p in offered.params),
-    ]  # fmt: skip
+    ]
     for path, values in draw.sample(some, min(2, len(some))):
         axes[path] = list(dict.fromkeys(draw.sample(list(values), min(2, len(values)))))
     known = knobs_of(base)
@@ -105,13 +114,21 @@ GRID = {
 
 def same(a, b) -> bool:
     arrays = (
-        (a.front.numbers, b.front.numbers), (a.front.values, b.front.values), (a.bins, b.bins), (a.cloud, b.cloud),
-        (a.top.numbers, b.top.numbers), (a.top.values, b.top.values), (a.cloud_state, b.cloud_state),
-    )  # fmt: skip
+        (a.front.numbers, b.front.numbers),
+        (a.front.values, b.front.values),
+        (a.bins, b.bins),
+        (a.cloud, b.cloud),
+        (a.top.numbers, b.top.numbers),
+        (a.top.values, b.top.values),
+        (a.cloud_state, b.cloud_state),
+    )
     counts = (a.counts.refused, a.counts.unfit, a.counts.kept, a.counts.missed.tolist())
     return all(x.tobytes() == y.tobytes() for x, y in arrays) and counts == (
-        b.counts.refused, b.counts.unfit, b.counts.kept, b.counts.missed.tolist()
-    )  # fmt: skip
+        b.counts.refused,
+        b.counts.unfit,
+        b.counts.kept,
+        b.counts.missed.tolist(),
+    )
 
 
 def test_chunks_and_threads_change_no_byte() -> None:
@@ -186,8 +203,19 @@ def test_the_full_table_is_every_design(tmp_path) -> None:
         assert float(row["latency_s"]) == report.latency_s
         assert row["fits"] == str(report.fits)
     with pytest.raises(ScenarioError, match="at most"):
-        next(table_rows(space_of(GRID | {"axes": {"costs.years": {"from": 1, "to": 9, "steps": 2000},
-                                                  "costs.pue": {"from": 1, "to": 2, "steps": 1000}}})))  # fmt: skip
+        next(
+            table_rows(
+                space_of(
+                    GRID
+                    | {
+                        "axes": {
+                            "costs.years": {"from": 1, "to": 9, "steps": 2000},
+                            "costs.pue": {"from": 1, "to": 2, "steps": 1000},
+                        }
+                    }
+                )
+            )
+        )
 
 
 def test_a_space_survives_its_token_and_its_file(tmp_path) -> None:
@@ -204,8 +232,12 @@ def test_a_space_survives_its_token_and_its_file(tmp_path) -> None:
 
 
 def test_a_system_axis_takes_what_each_system_offers() -> None:
-    space = space_of({"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
-                      "axes": {"system": ["v100-appliance", "dfx-u280", "agilio-cx"], "batch": [1, 2]}})  # fmt: skip
+    space = space_of(
+        {
+            "scenario": {"system": "v100-appliance", "workload": "gpt2-345m"},
+            "axes": {"system": ["v100-appliance", "dfx-u280", "agilio-cx"], "batch": [1, 2]},
+        }
+    )
     result = sweep(space)
     assert result.counts.refused == 2  # the SmartNIC runs binary layers only
     assert any("binary" in text for text in result.counts.sentences)
@@ -246,13 +278,18 @@ def test_more_of_a_resource_never_worsens_the_best_design(path: str) -> None:
     known = knobs_of(default_scenario("v100-appliance", "gpt2-345m"))[path]
     best = []
     for factor in (1.0, 1.3, 2.0, 4.0):
-        space = space_of({
-            "scenario": {"system": "v100-appliance", "workload": "gpt2-345m", "set": {path: known * factor}},
-            "axes": {
-                "devices": [1, 2, 4], "scheme": ["single", "tensor"], "batch": [1, 4], "switches.graph": [True, False],
-            },
-            "objectives": ["latency_s:min"],
-        })  # fmt: skip
+        space = space_of(
+            {
+                "scenario": {"system": "v100-appliance", "workload": "gpt2-345m", "set": {path: known * factor}},
+                "axes": {
+                    "devices": [1, 2, 4],
+                    "scheme": ["single", "tensor"],
+                    "batch": [1, 4],
+                    "switches.graph": [True, False],
+                },
+                "objectives": ["latency_s:min"],
+            }
+        )
         best.append(float(sweep(space).front.values[0].min()))
     assert best == sorted(best, reverse=True)
     assert best[0] > best[-1] or path == "links.peer.bandwidth"

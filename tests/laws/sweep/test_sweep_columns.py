@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from engine.devices.common.column import (  # fmt: skip
+from engine.devices.common.column import (
     Column,
     NotAlike,
     each,
@@ -46,10 +46,13 @@ def test_columns_change_no_bit(system: str, workload: str, monkeypatch: pytest.M
     for _ in range(2):
         paths = draw.sample(sorted(known), 2)
         axes = {path: [known[path] * (1 + 0.3 * i) for i in range(STEPS)] for path in paths}
-        space = space_of({
-            "scenario": {"system": system, "workload": workload},
-            "axes": axes | {"costs.years": [1, 2, 3, 30], "costs.pue": [1.1, 1.2, 1.3]}, "constraints": [],
-        })  # fmt: skip
+        space = space_of(
+            {
+                "scenario": {"system": system, "workload": workload},
+                "axes": axes | {"costs.years": [1, 2, 3, 30], "costs.pue": [1.1, 1.2, 1.3]},
+                "constraints": [],
+            }
+        )
         monkeypatch.setattr(TableMaker, "_columns", spied)
         columns = price(space)
         monkeypatch.setattr(TableMaker, "_columns", lambda *_: None)
@@ -67,11 +70,21 @@ def test_a_column_is_its_values_one_by_one() -> None:
 
     def of(x, y):
         return (
-            (2 * x + y / 3.0) / (y - x * 1e-7) - (-x) * 0.1, 1 / x + (y - 4), max(x, -1.0), 7,
+            (2 * x + y / 3.0) / (y - x * 1e-7) - (-x) * 0.1,
+            1 / x + (y - 4),
+            max(x, -1.0),
+            7,
             math.ceil(x) * np.float64(3.0),
-            larger(x, y), smaller(x, 2.0), largest((x, 1.0, y)), exceeds(x, y), np.ceil(y), one_by_one(math.log2, x),
-            one_by_one(math.hypot, x, y), (np.array([1.0, 2.0]) * x).sum(), *each(lambda one: np.array([one, 0.0]), y),
-        )  # fmt: skip
+            larger(x, y),
+            smaller(x, 2.0),
+            largest((x, 1.0, y)),
+            exceeds(x, y),
+            np.ceil(y),
+            one_by_one(math.log2, x),
+            one_by_one(math.hypot, x, y),
+            (np.array([1.0, 2.0]) * x).sum(),
+            *each(lambda one: np.array([one, 0.0]), y),
+        )
 
     rows = rows_of(of(Column(a), Column(b)), (200,))
     assert rows.tolist() == [[float(v) for v in of(x, y)] for x, y in zip(a.tolist(), b.tolist(), strict=True)]
@@ -95,11 +108,28 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        float, int, str, hash, math.sqrt, abs, round, math.floor, lambda c: c**2, lambda c: c // 2,
-        lambda c: c % 2, lambda c: 1 / c, lambda c: c < 1.0, lambda c: min(c, 1.0), bool, lambda c: c == 1.0,
-        lambda c: c + True, lambda c: c * (1 << 60), lambda c: c + "1", lambda c: {c: 1},
+        float,
+        int,
+        str,
+        hash,
+        math.sqrt,
+        abs,
+        round,
+        math.floor,
+        lambda c: c**2,
+        lambda c: c // 2,
+        lambda c: c % 2,
+        lambda c: 1 / c,
+        lambda c: c < 1.0,
+        lambda c: min(c, 1.0),
+        bool,
+        lambda c: c == 1.0,
+        lambda c: c + True,
+        lambda c: c * (1 << 60),
+        lambda c: c + "1",
+        lambda c: {c: 1},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_arithmetic_alike_for_all_is_refused(work) -> None:
     with pytest.raises(NotAlike):
         work(Column([0.0, 1.0, 2.0]))

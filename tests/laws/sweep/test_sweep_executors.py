@@ -145,10 +145,12 @@ def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
 
 def test_axes_of_any_length_in_any_order_find_the_same_designs() -> None:
     axes = {
-        "batch": [1, 2, 8, 600], "devices.0.memory.hbm.bandwidth": [9e11, 1e12, 2e12, 3e12, 4e12, 5e12, 6e12],
-        "devices.0.peak.fp16": [1e14, 2e14, 3e14, 4e14, 5e14], "devices.0.price": [2000, 4000],
+        "batch": [1, 2, 8, 600],
+        "devices.0.memory.hbm.bandwidth": [9e11, 1e12, 2e12, 3e12, 4e12, 5e12, 6e12],
+        "devices.0.peak.fp16": [1e14, 2e14, 3e14, 4e14, 5e14],
+        "devices.0.price": [2000, 4000],
         "costs.years": [1, 2, 3],
-    }  # fmt: skip
+    }
     base = {"scenario": {"system": "v100-appliance", "workload": "gpt2-345m"}}
     for names in (list(axes), list(axes)[::-1], sorted(axes, key=lambda name: -len(axes[name]))):
         space = space_of(base | {"axes": {name: axes[name] for name in names}})
@@ -159,11 +161,17 @@ def test_axes_of_any_length_in_any_order_find_the_same_designs() -> None:
 
 
 def test_devices_that_exchange_nothing_are_priced_too() -> None:
-    space = space_of({
-        "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
-        "axes": {"devices": [1, 6], "scheme": ["tables", "tensor"], "links.peer.bandwidth": [1e9, 4e9],
-                 "model.kernel_start": [1e-6, 2e-6, 3e-6]},
-    })  # fmt: skip
+    space = space_of(
+        {
+            "scenario": {"system": "fb-node", "workload": "dlrm-less-complex"},
+            "axes": {
+                "devices": [1, 6],
+                "scheme": ["tables", "tensor"],
+                "links.peer.bandwidth": [1e9, 4e9],
+                "model.kernel_start": [1e-6, 2e-6, 3e-6],
+            },
+        }
+    )
     values = price(space, ["latency_s"])[0][0]
     assert values.tolist() == [evaluate(space.scenario(n)).latency_s for n in range(space.size)]
 
@@ -241,9 +249,12 @@ def test_a_report_names_the_tile_it_runs_with() -> None:
 def test_a_sweep_takes_the_same_way_to_pin_as_an_evaluation():
     """Counts of devices, sizes, a clock and a memory: of each design the pieces or parts that `evaluate` would take."""
     axes = {
-        "devices": [2, 8], "params.layers": [1, 4], "inputs": [1, 400],
-        "devices.0.npu.clock": [1e8, 6e8], "devices.0.memory.m20k.capacity": [2e6, 4e7],
-    }  # fmt: skip
+        "devices": [2, 8],
+        "params.layers": [1, 4],
+        "inputs": [1, 400],
+        "devices.0.npu.clock": [1e8, 6e8],
+        "devices.0.memory.m20k.capacity": [2e6, 4e7],
+    }
     base = {"system": "brainwave-s10", "workload": "deepbench-gru-1024", "scheme": "pinned", "devices": 2}
     space = space_of({"scenario": base, "axes": axes, "constraints": []})
     names = ["latency_s", "throughput_per_s", "power_w"]

@@ -80,7 +80,7 @@ _SYSTEMS = {
     "one": single(Service.constant(1e-3), NoBatching()),
     "four": single(Service.constant(4e-3, servers=4), NoBatching()),
     "batches": single(Service.affine(8e-4, 2e-4, 8), DynamicBatching(8, 1e-3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("period_s", [0.5, 7.0, 60.0, 3_600.0, 86_400.0])

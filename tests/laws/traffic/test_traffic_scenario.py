@@ -130,9 +130,19 @@ def test_commands_speak_json_and_repeat_themselves(capsys) -> None:
     assert json.loads(out)["latency_s"] is None
     assert "grows without limit" in json.loads(out)["message"]
     code, out, _ = _said(
-        capsys, "capacity", "preset:wide-deep-int8", "--demand", "1000,9000", "--sla", "p99=40ms", "--idle-w", "60",
-        "--requests", "20000", "--json",
-    )  # fmt: skip
+        capsys,
+        "capacity",
+        "preset:wide-deep-int8",
+        "--demand",
+        "1000,9000",
+        "--sla",
+        "p99=40ms",
+        "--idle-w",
+        "60",
+        "--requests",
+        "20000",
+        "--json",
+    )
     data = json.loads(out)
     assert code == 0
     assert data["plan"]["nodes"] == -(-1.2 * 9000 // data["node"]["qps"]) + 1

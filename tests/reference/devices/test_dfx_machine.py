@@ -88,10 +88,15 @@ def test_gelu_table_is_as_close_as_half_precision_allows():
 
 @settings(max_examples=200, deadline=None)
 @given(
-    heads=st.integers(1, 25), layers=st.integers(1, 48), cards=st.sampled_from([1, 2, 4]),
-    tile=st.sampled_from(CANDIDATES), context=st.integers(1, 1024), chaining=st.booleans(),
-    gap=st.floats(0, 20), handoff=st.integers(0, 3000),
-)  # fmt: skip
+    heads=st.integers(1, 25),
+    layers=st.integers(1, 48),
+    cards=st.sampled_from([1, 2, 4]),
+    tile=st.sampled_from(CANDIDATES),
+    context=st.integers(1, 1024),
+    chaining=st.booleans(),
+    gap=st.floats(0, 20),
+    handoff=st.integers(0, 3000),
+)
 def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, tile, context, chaining, gap, handoff):
     record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | {"burst_gap": gap, "handoff": float(handoff)})
     layer = LayerSizes(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)

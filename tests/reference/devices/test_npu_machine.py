@@ -194,10 +194,16 @@ def zoo(tmp_path_factory):
 
 @settings(max_examples=200, deadline=None)
 @given(
-    cell=st.sampled_from(sorted(CELLS)), hidden=st.integers(1, 3000), width=st.integers(1, 3000),
-    steps=st.integers(1, 40), tiles=st.integers(1, 12), lanes=st.sampled_from([10, 16, 40, 100]),
-    native=st.sampled_from([100, 128, 400]), mfus=st.integers(1, 3), depth=st.integers(0, 400),
-)  # fmt: skip
+    cell=st.sampled_from(sorted(CELLS)),
+    hidden=st.integers(1, 3000),
+    width=st.integers(1, 3000),
+    steps=st.integers(1, 40),
+    tiles=st.integers(1, 12),
+    lanes=st.sampled_from([10, 16, 40, 100]),
+    native=st.sampled_from([100, 128, 400]),
+    mfus=st.integers(1, 3),
+    depth=st.integers(0, 400),
+)
 def test_priced_sequences_equal_the_run_chain_by_chain(
     zoo, cell, hidden, width, steps, tiles, lanes, native, mfus, depth
 ):

@@ -103,10 +103,19 @@ SYSTEMS = {
 }
 
 RECURSIVE = {
-    "fifo, 1 server", "fifo, 5 servers, by size", "fifo, 20 servers", "fifo, pipelined server", "admission control",
-    "loss system, no places", "dynamic batching", "dynamic batching, by size", "two batching stations in a row",
-    "a buffer behind a wire", "pool behind network", "on-path NIC",
-}  # fmt: skip
+    "fifo, 1 server",
+    "fifo, 5 servers, by size",
+    "fifo, 20 servers",
+    "fifo, pipelined server",
+    "admission control",
+    "loss system, no places",
+    "dynamic batching",
+    "dynamic batching, by size",
+    "two batching stations in a row",
+    "a buffer behind a wire",
+    "pool behind network",
+    "on-path NIC",
+}
 
 
 def twin_of(chain: TandemQueue) -> list[TwinStation]:

@@ -44,9 +44,12 @@ SMALL = {
 # of the range over 127 or 15, in both factors, with room for what a sum of few terms adds.
 LARGEST = {"fp32": 1e-6, "bf16": 6e-3, "fp16": 6e-4, "int8": 5e-2, "ms-fp9": 6e-2, "ms-fp8": 0.11, "int4": 0.15}
 TWINS = {
-    "add": lambda x, y: x + y, "mul": lambda x, y: x * y, "copy": lambda x, y: x,
-    "clip6": lambda x, y: np.clip(x, 0, 6), "hard_swish": lambda x, y: x * np.clip(x + 3, 0, 6) / np.float32(6),
-}  # fmt: skip
+    "add": lambda x, y: x + y,
+    "mul": lambda x, y: x * y,
+    "copy": lambda x, y: x,
+    "clip6": lambda x, y: np.clip(x, 0, 6),
+    "hard_swish": lambda x, y: x * np.clip(x + 3, 0, 6) / np.float32(6),
+}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -169,8 +172,11 @@ def test_every_op_of_every_network_has_an_operator():
     for id in zoo.ids():
         graph, request = zoo.graph(id), zoo.workload(id).request
         for phase in graph.phases:
-            at = (request.batch, phase.length.at(request.inputs, request.outputs),
-                  phase.context.at(request.inputs, request.outputs))  # fmt: skip
+            at = (
+                request.batch,
+                phase.length.at(request.inputs, request.outputs),
+                phase.context.at(request.inputs, request.outputs),
+            )
             pieces = lower(phase, at, "fp32", 1, 100_000)
             assert [p.op.name for p in pieces] == [op.name for op in phase.ops]
             for piece in pieces:
@@ -253,8 +259,9 @@ def test_a_run_given_up_stops_at_its_next_sample():
             started.set()
             return progress(done, of)
 
-        return measure_kernel("gemm", (256, 256, 256), "fp32", repeats=100_000, bounds=Bounds(seconds=120),
-                              progress=told)  # fmt: skip
+        return measure_kernel(
+            "gemm", (256, 256, 256), "fp32", repeats=100_000, bounds=Bounds(seconds=120), progress=told
+        )
 
     ticket = turns.submit(run)
     assert started.wait(240)

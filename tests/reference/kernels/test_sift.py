@@ -22,7 +22,7 @@ def test_counts_bins_limits_and_survivors_are_those_of_numpy(seed: int, fits: bo
     at, top = np.empty(n, np.int64), np.empty(n, np.int64)
     kept, best = sift(
         values, refused, unfit, fits, most, row, limit, signs, killers, 7.0, counts, missed, bins, at, top
-    )  # fmt: skip
+    )
 
     alive = ~refused & ~(unfit & fits)
     held = np.stack([given[3] <= 30.0, given[0] >= 5.0])

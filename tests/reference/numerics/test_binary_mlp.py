@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from engine.numerics import binary_mlp
-from engine.numerics.binary_mlp import (  # fmt: skip
+from engine.numerics.binary_mlp import (
     BinaryMlp,
     Images,
     digits,
@@ -77,9 +77,11 @@ def test_normalisation_and_sign_fold_into_a_threshold():
     spread = rng.uniform(3, 12, n).astype(np.float32)
     last = rng.standard_normal((n, 8)).astype(np.float32)
     model = binary_mlp._folded(
-        [weight, last], [shift, np.zeros(8, np.float32)], [mean, np.zeros(8, np.float32)],
+        [weight, last],
+        [shift, np.zeros(8, np.float32)],
+        [mean, np.zeros(8, np.float32)],
         [spread, np.ones(8, np.float32)],
-    )  # fmt: skip
+    )
     bits = rng.integers(0, 2, (500, k)).astype(np.uint8)
     sums = (2.0 * bits - 1) @ np.where(weight >= 0, 1.0, -1.0)
     fires = (sums - mean) / spread + shift >= 0

@@ -91,9 +91,12 @@ def test_integer_formats_equal_onnxruntime(symmetric, granularity):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    seed=st.integers(0, 999), shape=st.lists(st.integers(0, 9), min_size=1, max_size=3), bits=st.integers(2, 10),
-    symmetric=st.booleans(), granularity=st.sampled_from(["tensor", "row", "channel"]),
-)  # fmt: skip
+    seed=st.integers(0, 999),
+    shape=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    bits=st.integers(2, 10),
+    symmetric=st.booleans(),
+    granularity=st.sampled_from(["tensor", "row", "channel"]),
+)
 def test_integer_error_is_half_a_step_and_zero_is_exact(seed, shape, bits, symmetric, granularity):
     x = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
     x.reshape(-1)[::3] = 0
@@ -136,12 +139,24 @@ def test_shared_exponent_error_bound(seed, width, block, bits):
 
 def test_storage_bits():
     assert {name: by_name(name).storage_bits((10, 256)) for name in FORMATS} == {
-        "fp32": 81920, "fp16": 40960, "bf16": 40960, "ms-fp9": 23040, "ms-fp8": 20480,
-        "int8": 20480 + 32, "int8-channel": 20480 + 256 * 32, "int8-row": 20480 + 320,
-        "int8-asymmetric": 20480 + 40, "int8-row-asymmetric": 20480 + 400,
-        "int4": 10240 + 32, "int4-channel": 10240 + 256 * 32, "int4-row-asymmetric": 10240 + 360,
-        "bfp-1s4m": 2560 * 5 + 20 * 8, "bfp-1s2m": 2560 * 3 + 20 * 8, "binary": 2560 + 32, "binary-row": 2560 + 320,
-    }  # fmt: skip
+        "fp32": 81920,
+        "fp16": 40960,
+        "bf16": 40960,
+        "ms-fp9": 23040,
+        "ms-fp8": 20480,
+        "int8": 20480 + 32,
+        "int8-channel": 20480 + 256 * 32,
+        "int8-row": 20480 + 320,
+        "int8-asymmetric": 20480 + 40,
+        "int8-row-asymmetric": 20480 + 400,
+        "int4": 10240 + 32,
+        "int4-channel": 10240 + 256 * 32,
+        "int4-row-asymmetric": 10240 + 360,
+        "bfp-1s4m": 2560 * 5 + 20 * 8,
+        "bfp-1s2m": 2560 * 3 + 20 * 8,
+        "binary": 2560 + 32,
+        "binary-row": 2560 + 320,
+    }
 
 
 def test_binary_scale_is_least_squares():

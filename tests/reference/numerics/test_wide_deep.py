@@ -137,8 +137,9 @@ def test_asymmetric_first_layer_keeps_what_symmetric_codes_would_clip():
     model, calibration = fitted()
     ids, rows = held_out()
     exact = probabilities(model, rows)
-    clipped = WideDeep(np.maximum(model.tables, 0), model.wide, model.wide_numeric, model.top, model.weights,
-                       model.biases)  # fmt: skip
+    clipped = WideDeep(
+        np.maximum(model.tables, 0), model.wide, model.wide_numeric, model.top, model.weights, model.biases
+    )
     error = [np.abs(serve_int8(m, calibration)(ids, rows.numbers) - exact).mean() for m in (model, clipped)]
     assert error[0] < 0.2 * error[1]
 

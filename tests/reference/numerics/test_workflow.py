@@ -120,9 +120,7 @@ def test_the_command_prints_the_plan_with_errors_and_times(capsys):
     assert main(["plan", "text", "--json", "--repeats", "1"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["met"]
-    assert data["steps"][0].keys() == {
-        "operator", "precision", "own_error", "tuning_loss", "held_out_loss", "time_s"
-    }  # fmt: skip
+    assert data["steps"][0].keys() == {"operator", "precision", "own_error", "tuning_loss", "held_out_loss", "time_s"}
     planned = decode(data["token"])
     assert set(planned.layers) == {op for op, format in data["precision"].items() if format == "fp16"}
     assert main(["plan", "classification", "--repeats", "1"]) == 0

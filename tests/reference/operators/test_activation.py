@@ -60,8 +60,15 @@ def test_gelu_table_is_interpolation_of_2048_samples_on_8():
     assert np.mean((ours.astype(np.float16) - truth.astype(np.float16)).astype(np.float64) ** 2) < 2.0**-24
 
 
-@pytest.mark.parametrize(("name", "op", "extra"), [("gelu", "Gelu", {}), ("gelu_tanh", "Gelu", {"approximate": "tanh"}),
-                                                  ("sigmoid", "Sigmoid", {}), ("tanh", "Tanh", {})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "op", "extra"),
+    [
+        ("gelu", "Gelu", {}),
+        ("gelu_tanh", "Gelu", {"approximate": "tanh"}),
+        ("sigmoid", "Sigmoid", {}),
+        ("tanh", "Tanh", {}),
+    ],
+)
 def test_activations_equal_onnxruntime(name, op, extra):
     x = grid(2001)
     assert np.abs(activate(x, name) - onnx_oracle.run(op, {"x": x}, **extra)).max() <= 1e-5

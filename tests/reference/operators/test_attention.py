@@ -44,9 +44,14 @@ def check(stored, tokens, past, shared, group, depth, seed=0):
 
 @EXAMPLES
 @given(
-    st.sampled_from(CACHED), st.integers(0, 70), st.integers(0, 70), st.integers(1, 2), st.integers(1, 3),
-    st.sampled_from([1, 7, 16, 17, 64, 65, 80, 128]), st.integers(0, 99),
-)  # fmt: skip
+    st.sampled_from(CACHED),
+    st.integers(0, 70),
+    st.integers(0, 70),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.sampled_from([1, 7, 16, 17, 64, 65, 80, 128]),
+    st.integers(0, 99),
+)
 def test_attention_equals_its_definition(stored, tokens, past, shared, group, depth, seed):
     check(stored, tokens, past, shared, group, depth, seed)
 
@@ -59,10 +64,12 @@ def test_attention_fixed_shapes(stored, tokens):
 
 def test_values_are_stored_to_the_nearest():
     rng = np.random.default_rng(1)
-    x = np.concatenate([
-        (rng.standard_normal(2000) * 10.0 ** rng.integers(-9, 6, 2000)).astype(np.float32),
-        np.float32([0, -0.0, 65504, 65519.9, 65520, 1e38, -1e38, 6.1e-5, 6.0e-8, 2.9e-8, np.inf, -np.inf]),
-    ])  # fmt: skip
+    x = np.concatenate(
+        [
+            (rng.standard_normal(2000) * 10.0 ** rng.integers(-9, 6, 2000)).astype(np.float32),
+            np.float32([0, -0.0, 65504, 65519.9, 65520, 1e38, -1e38, 6.1e-5, 6.0e-8, 2.9e-8, np.inf, -np.inf]),
+        ]
+    )
     for stored in ("bf16", "fp16"):
         bits = rounded_bits(x, stored)
         kept = np.zeros((1, x.size + 1, 1), np.uint16)

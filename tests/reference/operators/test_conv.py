@@ -167,10 +167,17 @@ def test_groups_of_a_few_channels_equal_twin(data):
     check_groups(rng, spatial, group, data.draw(st.integers(1, 9)), kernel, stride, padding)
 
 
-@pytest.mark.parametrize("shape", [
-    ((4, 6, 9), 1, 20, (3, 3, 3), 1), ((4, 6, 9), 1, 33, (3, 3, 3), 2), ((11,), 1, 17, (3,), 1),
-    ((6, 9), 2, 9, (3, 3), 1), ((6, 9), 2, 9, (3, 3), 2), ((3, 5, 8), 2, 2, (3, 3, 3), 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ((4, 6, 9), 1, 20, (3, 3, 3), 1),
+        ((4, 6, 9), 1, 33, (3, 3, 3), 2),
+        ((11,), 1, 17, (3,), 1),
+        ((6, 9), 2, 9, (3, 3), 1),
+        ((6, 9), 2, 9, (3, 3), 2),
+        ((3, 5, 8), 2, 2, (3, 3, 3), 1),
+    ],
+)
 def test_groups_fixed_shapes(shape):
     spatial, group, groups, kernel, stride = shape
     rank = len(spatial)

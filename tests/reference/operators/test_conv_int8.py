@@ -46,10 +46,16 @@ def test_conv_is_exact(data):
     check(seed, spatial, channels, outs, kernel, stride, padding, dilation, groups, batch)
 
 
-@pytest.mark.parametrize("shape", [
-    ((5, 6), 3, 5, (3, 3), 1, 1, 1, 1), ((7,), 4, 70, (3,), 2, 1, 1, 2), ((3, 4, 3), 1, 3, (2, 3, 3), 1, 1, 1, 1),
-    ((1, 1), 1, 1, (1, 1), 1, 0, 1, 1), ((6, 6), 30, 9, (3, 3), 1, 2, 2, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ((5, 6), 3, 5, (3, 3), 1, 1, 1, 1),
+        ((7,), 4, 70, (3,), 2, 1, 1, 2),
+        ((3, 4, 3), 1, 3, (2, 3, 3), 1, 1, 1, 1),
+        ((1, 1), 1, 1, (1, 1), 1, 0, 1, 1),
+        ((6, 6), 30, 9, (3, 3), 1, 2, 2, 1),
+    ],
+)
 def test_conv_fixed_shapes(shape):
     spatial, channels, outs, kernel, stride, padding, dilation, groups = shape
     rank = len(spatial)
@@ -63,9 +69,16 @@ def test_conv_equals_onnxruntime(shape):
     step_w = np.full(outs, 0.01, np.float32) + np.arange(outs, dtype=np.float32) * np.float32(1e-5)
     step_x, step_y = np.float32(0.02), np.float32(4.0)
     feeds = {
-        "x": onnx_oracle.channels_first(x), "sx": np.array(step_x), "zx": np.array(9, np.uint8), "w": w, "sw": step_w,
-        "zw": np.zeros(outs, np.int8), "sy": np.array(step_y), "zy": np.array(100, np.uint8), "b": bias,
-    }  # fmt: skip
+        "x": onnx_oracle.channels_first(x),
+        "sx": np.array(step_x),
+        "zx": np.array(9, np.uint8),
+        "w": w,
+        "sw": step_w,
+        "zw": np.zeros(outs, np.int8),
+        "sy": np.array(step_y),
+        "zy": np.array(100, np.uint8),
+        "b": bias,
+    }
     pads = [window // 2] * 4
     theirs = onnx_oracle.run(
         "QLinearConv", feeds, onnx_oracle.TensorProto.UINT8, strides=[stride] * 2, pads=pads, group=groups

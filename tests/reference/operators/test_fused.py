@@ -85,9 +85,13 @@ def check_wide_deep(seed, batch, fields, buckets, width, numerics):
 
 @settings(max_examples=20, deadline=None)
 @given(
-    seed=st.integers(0, 99), batch=st.integers(0, 70), fields=st.integers(1, 9), buckets=st.integers(1, 50),
-    width=st.integers(0, 40), numerics=st.integers(0, 13),
-)  # fmt: skip
+    seed=st.integers(0, 99),
+    batch=st.integers(0, 70),
+    fields=st.integers(1, 9),
+    buckets=st.integers(1, 50),
+    width=st.integers(0, 40),
+    numerics=st.integers(0, 13),
+)
 def test_wide_deep_front_equals_definition(seed, batch, fields, buckets, width, numerics):
     check_wide_deep(seed, batch, fields, buckets, width, numerics)
 
@@ -129,8 +133,12 @@ def test_every_operator_on_another_path(variable, value):
     files = [str(HERE / f"test_{name}.py") for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-k", "fixed", "-p", "no:xdist", *files],
-        cwd=HERE.parents[2], env={**os.environ, variable: value}, capture_output=True, text=True, timeout=900,
+        cwd=HERE.parents[2],
+        env={**os.environ, variable: value},
+        capture_output=True,
+        text=True,
+        timeout=900,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     assert "passed" in done.stdout

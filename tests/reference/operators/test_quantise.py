@@ -52,8 +52,12 @@ def test_codes_equal_onnxruntime(dtype):
     x = x[: x.size // 6 * 6].reshape(-1, 6)
     scale, zero = np.float32(rng.uniform(0.01, 0.25, 6)), rng.integers(0, 100, 6).astype(dtype)
     scale[0] = 0.25  # halves of this scale are exact in float32: ties
-    theirs = onnx_oracle.run("QuantizeLinear", {"x": x, "s": scale, "z": zero},
-                             output=onnx_oracle.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), axis=1)  # fmt: skip
+    theirs = onnx_oracle.run(
+        "QuantizeLinear",
+        {"x": x, "s": scale, "z": zero},
+        output=onnx_oracle.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)),
+        axis=1,
+    )
     codes = quantise(x, scale, zero, dtype=dtype)
     assert np.array_equal(codes, theirs)
     back = onnx_oracle.run("DequantizeLinear", {"q": codes, "s": scale, "z": zero}, axis=1)

@@ -43,8 +43,14 @@ def test_transpose_equals_numpy(data):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transpose_fixed_shapes(dtype):
-    for shape, axes in (((33, 50), (1, 0)), ((2, 16, 32), (0, 2, 1)), ((5, 4, 8), (1, 0, 2)), ((1, 7), (1, 0)),
-                        ((2, 3, 4, 5), (3, 1, 0, 2)), ((0, 3), (1, 0))):  # fmt: skip
+    for shape, axes in (
+        ((33, 50), (1, 0)),
+        ((2, 16, 32), (0, 2, 1)),
+        ((5, 4, 8), (1, 0, 2)),
+        ((1, 7), (1, 0)),
+        ((2, 3, 4, 5), (3, 1, 0, 2)),
+        ((0, 3), (1, 0)),
+    ):
         check_transpose(draw_array(1, shape, dtype), axes)
 
 
@@ -141,10 +147,15 @@ def check_boxes(seed, count, high, wide, channels, size, samples, transform):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.integers(0, 99), st.integers(0, 4), st.integers(1, 20), st.integers(1, 20), st.integers(0, 20),
-    st.tuples(st.integers(1, 4), st.integers(1, 4)), st.integers(1, 3),
+    st.integers(0, 99),
+    st.integers(0, 4),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.integers(0, 20),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.integers(1, 3),
     st.sampled_from(("half_pixel", "output_half_pixel")),
-)  # fmt: skip
+)
 def test_boxes_equal_twin(seed, count, high, wide, channels, size, samples, transform):
     check_boxes(seed, count, high, wide, channels, size, samples, transform)
 
@@ -161,9 +172,14 @@ def test_boxes_equal_onnxruntime(transform, samples):
     boxes, images = draw_boxes(12, 7, 60, 50)
     feeds = {"x": onnx_oracle.channels_first(x), "b": boxes, "i": images}
     theirs = onnx_oracle.run(
-        "RoiAlign", feeds, output_height=7, output_width=5, sampling_ratio=samples, spatial_scale=0.5,
+        "RoiAlign",
+        feeds,
+        output_height=7,
+        output_width=5,
+        sampling_ratio=samples,
+        spatial_scale=0.5,
         coordinate_transformation_mode=transform,
-    )  # fmt: skip
+    )
     ours = roi_align(x, boxes, images, (7, 5), scale=0.5, samples=samples, transform=transform)
     np.testing.assert_allclose(ours, np.moveaxis(theirs, 1, -1), atol=2e-3)
 

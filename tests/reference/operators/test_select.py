@@ -67,9 +67,14 @@ def check_boxes(seed, images, classes, count, most, overlap, least):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.integers(0, 999), st.integers(0, 2), st.integers(0, 3), st.integers(0, 40), st.integers(0, 12),
-    st.sampled_from((0.0, 0.1, 0.5, 1.0)), st.sampled_from((-np.inf, 0.0, 0.5)),
-)  # fmt: skip
+    st.integers(0, 999),
+    st.integers(0, 2),
+    st.integers(0, 3),
+    st.integers(0, 40),
+    st.integers(0, 12),
+    st.sampled_from((0.0, 0.1, 0.5, 1.0)),
+    st.sampled_from((-np.inf, 0.0, 0.5)),
+)
 def test_boxes_equal_twin(seed, images, classes, count, most, overlap, least):
     check_boxes(seed, images, classes, count, most, overlap, least)
 
@@ -86,8 +91,13 @@ def test_boxes_equal_onnxruntime(overlap, centred):
     boxes, scores = draw_boxes(7, 2, 3, 200)
     if centred:
         boxes[..., 2:] = np.abs(boxes[..., 2:])
-    feeds = {"b": boxes, "s": scores, "m": np.array([50]), "o": np.array([overlap], np.float32),
-             "l": np.array([0.25], np.float32)}  # fmt: skip
+    feeds = {
+        "b": boxes,
+        "s": scores,
+        "m": np.array([50]),
+        "o": np.array([overlap], np.float32),
+        "l": np.array([0.25], np.float32),
+    }
     theirs = onnx_oracle.run("NonMaxSuppression", feeds, INT64, center_point_box=int(centred))
     ours = non_max_suppression(boxes, scores, 50, overlap=overlap, least_score=0.25, centred=centred)
     np.testing.assert_array_equal(ours, theirs)

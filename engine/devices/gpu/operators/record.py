@@ -108,11 +108,17 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
         raise NoModel(f"{part.id} has no {shape['peak']} arithmetic, in which {format} computes")
     return np.array(
         [
-            1.0 / peak, constants["energy"] / part.power, shape["in"], shape["weight"], shape["out"],
-            constants["quantise_s"], 1.0 / (constants["quantise_rate"] * part.units), shape["splits"],
+            1.0 / peak,
+            constants["energy"] / part.power,
+            shape["in"],
+            shape["weight"],
+            shape["out"],
+            constants["quantise_s"],
+            1.0 / (constants["quantise_rate"] * part.units),
+            shape["splits"],
         ],
         dtype=np.float64,
-    )  # fmt: skip
+    )
 
 
 def layers(weights: np.ndarray, l2: float, runtime: str, version: str, format: str) -> np.ndarray:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 # a part and its generation: see `record.machine`; the order of `MACHINE` is the order of the slots
 MACHINE = (
-    "units", "bandwidth", "l2_bytes", "start", "feed", "store", "l2_share", "dram_share", "unit_dram", "split", "step",
+    "units",
+    "bandwidth",
+    "l2_bytes",
+    "start",
+    "feed",
+    "store",
+    "l2_share",
+    "dram_share",
+    "unit_dram",
+    "split",
+    "step",
     "overlap",
-)  # fmt: skip
+)
 UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, UNIT_DRAM, SPLIT, STEP, OVERLAP = range(12)
 
 # what an operator model answers
