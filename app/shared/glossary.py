@@ -7,7 +7,7 @@ from app.shared import specs
 from app.shared.figures.roofline import points
 from app.shared.figures.style import RESOURCE_LABELS, level_name
 from engine.cost.report import MemoryRow, Report
-from engine.resolve.bind import bind
+from engine.resolve.bind import named
 from engine.scenario import Scenario
 from engine.scenario.formats import BITS, LABELS
 from model_zoo.catalog import default_zoo
@@ -120,9 +120,9 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
         for name, value in scenario.params.items()
     ]
     normal = default.switches if default else {}
-    named = {s.name: _in_text(s.label) for s in bind(scenario.with_(overrides={})).family.switches}
+    labels = {s.name: _in_text(s.label) for s in named(scenario.with_(overrides={})).family.switches}
     parts += [
-        f"{named.get(name, name)} {'on' if on else 'off'}"
+        f"{labels.get(name, name)} {'on' if on else 'off'}"
         for name, on in scenario.switches.items()
         if on != normal.get(name, on)
     ]
@@ -161,8 +161,8 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
     rows = [f"{name} {new}, not {old}" for name, old, new in both if old != new]
     normal = own.switches if own else {}
     lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]
-    named = {s.name: _in_text(s.label) for s in bind(was.with_(overrides={})).family.switches}
-    return rows + ([f"without {', '.join(named.get(name, name) for name in lost)}"] if lost else [])
+    labels = {s.name: _in_text(s.label) for s in named(was.with_(overrides={})).family.switches}
+    return rows + ([f"without {', '.join(labels.get(name, name) for name in lost)}"] if lost else [])
 
 
 def answer_breakdown(report: Report) -> str:

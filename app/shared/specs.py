@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from app.shared import formats as fmt
-from engine.resolve.bind import Bound, bind
+from engine.resolve.bind import Bound, bind, named
 from engine.scenario import Scenario
 from hardware_specs.quantity import Quantity, SpecError, parse
 
@@ -79,7 +79,7 @@ def _walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Quantity]]:
 
 def overridable(scenario: Scenario) -> list[SpecNumber]:
     """What a scenario may override: its devices, host, links and the constants of its device family's model."""
-    return _rows(bind(scenario.with_(overrides={})))
+    return _rows(named(scenario.with_(overrides={})))
 
 
 def at_present(scenario: Scenario, path: str) -> float:

@@ -12,9 +12,10 @@ from app.shared import formats as fmt
 from app.shared import glossary, report_tables, specs
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
-from engine.resolve.choices import choices
+from engine.resolve.choices import choices, why_not
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
+from hardware_specs.catalog import default_catalog
 
 APP = Path(__file__).parents[2] / "app"
 pytestmark = pytest.mark.timeout(300)
@@ -42,6 +43,17 @@ def test_no_table_of_the_app_writes_numbers_scientifically():
         if re.search(r"%\.[34]g\"", line)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("id", ["dfx-1.5b", "node-dlrm", "brainwave-gru"])
+def test_a_pair_that_cannot_run_is_told_knob_by_knob_too(id):
+    here = PRESETS[id].scenario
+    refused = [system for system in default_catalog().ids("systems") if why_not(system, here.workload)]
+    assert refused
+    for system in refused:
+        there = here.with_(system=system, switches={"turned": False}, overrides={"devices.0.power.max": "80 W"})
+        assert glossary.knobs(there, None)[-1].endswith(" 80 W")
+        assert "what-ifs none, not 1" in glossary.changed(there, here, None)
 
 
 @pytest.mark.parametrize("id", PRESETS)
