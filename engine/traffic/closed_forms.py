@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,10 @@ class Law:
     rho: float
     blocked: float = 0.0
     kind: str = "exact"
+
+    def later(self, extra_s: float) -> Law:
+        """The law where an answer is on its way for ``extra_s`` [s] after its server is free for the next."""
+        return replace(self, mean=self.mean + extra_s, tail=lambda t: self.tail(t - extra_s)) if extra_s else self
 
     def quantile(self, p: float) -> float:
         """Least t that a share ``p`` of those served do not exceed. [s]"""

@@ -13,8 +13,9 @@ __all__ = ["instant"]
 def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | None:
     """Law of the time in the system, exact or an estimate (see ``kind``); None where no closed form fits.
 
-    Fits one station without batching, hops or pipelining (hold = latency) and one size of request. Overload raises
-    `TrafficError` with the sentence a page shows.
+    Fits one station without batching or hops and one size of request. Where a server takes the next request before the
+    last is answered (copies that overlap arithmetic), constant times only: the answer is later by the difference.
+    Overload raises `TrafficError` with the sentence a page shows.
     """
     if isinstance(system, DecoderServer):
         return None
@@ -26,7 +27,10 @@ def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | No
         return None
     assert service.latency_s is not None
     seconds, servers = float(service.hold_s[0, 0]), service.servers
-    if service.latency_s[0, 0] != seconds or not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
+    extra_s = float(service.latency_s[0, 0]) - seconds
+    if extra_s and (extra_s < 0.0 or service.cv or policy.places is not None):
+        return None
+    if not isinstance(arrivals, (Poisson, Deterministic, Gamma, Bursty)):
         return None
     poisson = isinstance(arrivals, Poisson)
     if policy.places is not None:
@@ -34,11 +38,11 @@ def instant(system: TandemQueue | DecoderServer, arrivals: Arrivals) -> Law | No
             return closed_forms.mm1n(arrivals.qps, seconds, policy.places + 1)
         return None
     if not poisson:
-        return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv, arrivals.cv)
+        return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv, arrivals.cv).later(extra_s)
     if service.cv == 1.0:
         return closed_forms.mmc(arrivals.qps, seconds, servers)
     if service.cv == 0.0:
-        return closed_forms.mdc(arrivals.qps, seconds, servers)
+        return closed_forms.mdc(arrivals.qps, seconds, servers).later(extra_s)
     if servers == 1:
         return closed_forms.mg1(arrivals.qps, seconds, service.cv)
     return closed_forms.mgc(arrivals.qps, seconds, servers, service.cv)

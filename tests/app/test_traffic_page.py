@@ -65,7 +65,7 @@ def test_the_closed_form_is_that_of_the_service_time(gru):
     assert found.kind == "M/D/1"
     assert found.capacity.qps == pytest.approx(1 / service, rel=0.05)
     for p in found.curve[::6]:
-        law = md1(p.qps, 1 / found.capacity.qps)
+        law = md1(p.qps, 1 / found.capacity.qps).later(service - 1 / found.capacity.qps)
         assert p.figure == pytest.approx(law.quantile(0.99), rel=1e-6)
     assert load.at(3.0).qps == 3.0
 

@@ -328,3 +328,14 @@ def test_timeline_is_in_order() -> None:
 @pytest.mark.parametrize("dof", [1, 2, 7, 15, 64])
 def test_student_quantile_equals_scipy(dof: int) -> None:
     assert student_t(0.99, dof) == pytest.approx(stats.t.ppf(0.995, dof), rel=1e-10)
+
+
+def test_an_answer_that_is_on_its_way_longer_than_its_server_is_held_has_a_closed_form() -> None:
+    """Copies that overlap arithmetic: a server is held for 1 ms of an answer's 1.6 ms."""
+    system = single(Service(np.array([[MS]]), np.array([[1.6 * MS]])))
+    law = instant(system, Poisson(800.0))
+    assert law is not None
+    report = simulate(system, Poisson(800.0), requests=1_000_000, seed=5)
+    assert report.latency.mean.holds(law.mean)
+    assert report.latency.p99.holds(law.quantile(0.99))
+    assert law.quantile(1e-9) == pytest.approx(1.6 * MS)
