@@ -65,11 +65,30 @@ class Bound:
 
 
 def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
-    """A copy of a spec with the quantity at ``path`` replaced and validated; ScenarioError names what is wrong.
+    """A copy of a spec with the quantity at ``path`` replaced and validated, as `set_paths` has it."""
+    return set_paths(spec, [(path, value, shown)])
 
-    Lists are entered by position or by an entry's name (``memory.hbm.bandwidth``). The new value keeps the field's
-    dimension: a bare number is SI, a printed one carries its unit.
+
+def set_paths(spec: Any, changes: list[tuple[list[str], str | float, str]]) -> Any:
+    """A copy of a spec with the quantities at some paths replaced, validated once all are; ScenarioError otherwise.
+
+    ``changes`` are (path, new value, path as shown). Lists are entered by position or by an entry's name
+    (``memory.hbm.bandwidth``). A new value keeps the field's dimension: a bare number is SI, a printed one carries its
+    unit. What holds between two numbers of a spec is asked of the result, so the order of changes does not matter.
     """
+    data = spec
+    for path, value, shown in changes:
+        data = _with(data, path, _replacement(spec, path, value, shown))
+    try:
+        return type(spec).model_validate(data) if changes else spec
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        given = " and ".join(f"{shown} = {str(value)[:40]}" for _, value, shown in changes[:3])
+        raise ScenarioError(f"{given}: {message}") from None
+
+
+def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> dict[str, Any]:
+    """What stands for a quantity of a spec that a scenario changes."""
     node = quantity = spec
     for step in path:
         node, quantity = quantity, _enter(quantity, step, shown)
@@ -78,17 +97,12 @@ def set_path(spec: Any, path: list[str], value: str | float, shown: str) -> Any:
     printed: str | float = value
     if not isinstance(value, str) and quantity.dimension != "1":
         printed = f"{value!r} {quantity.dimension}"
-    replacement = {
+    return {
         "value": printed,
         "basis": "assumed",
         "note": f"what-if of the scenario; the catalog says {quantity.value}",
         "before": quantity.value if quantity.before is None else quantity.before,
     }
-    try:
-        return type(spec).model_validate(_with(spec, path, replacement))
-    except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise ScenarioError(f"{shown} = {str(value)[:40]}: {message}") from None
 
 
 def _with(node: Any, path: list[str], replacement: Any) -> Any:
@@ -119,7 +133,8 @@ def _key(node: Any, step: str) -> Any:
     if isinstance(node, tuple):
         if step.isdigit():
             return int(step)
-        return next((i for i, item in enumerate(node) if getattr(item, "name", None) == step), len(node))
+        names = [item.get("name") if isinstance(item, dict) else getattr(item, "name", None) for item in node]
+        return names.index(step) if step in names else len(node)
     return step
 
 
@@ -136,18 +151,18 @@ def _override(
 ) -> tuple[list[Device], Device | None, list[Wire], dict[str, float]]:
     """Specs after the scenario's overrides, and its model-parameter overrides."""
     model: dict[str, float] = {}
+    changes: dict[tuple[str, int], list[tuple[list[str], str | float, str]]] = {}
     for shown, value in scenario.overrides.items():
         head, *path = shown.removeprefix("system.").split(".")
         if head == "model" and len(path) == 1:
             model[path[0]] = _parameter(shown, path[0], value, devices[0])
         elif head == "devices" and len(path) >= 2 and path[0].isdigit() and int(path[0]) < len(devices):
-            at = int(path[0])
-            devices[at] = set_path(devices[at], path[1:], value, shown)
+            changes.setdefault((head, int(path[0])), []).append((path[1:], value, shown))
         elif head == "host" and path and host is not None:
-            host = set_path(host, path, value, shown)
+            changes.setdefault((head, 0), []).append((path, value, shown))
         elif head == "links" and len(path) >= 2 and any(w.role == path[0] for w in wires):
             at = next(i for i, w in enumerate(wires) if w.role == path[0])
-            wires[at] = replace(wires[at], link=set_path(wires[at].link, path[1:], value, shown))
+            changes.setdefault((head, at), []).append((path[1:], value, shown))
         else:
             roles = "|".join(w.role for w in wires)
             there = [f"devices.{i}.<field>" for i in range(len(devices))] + ["host.<field>"] * (host is not None)
@@ -155,6 +170,13 @@ def _override(
             raise ScenarioError(
                 f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>"
             )
+    for (head, at), listed in changes.items():
+        if head == "devices":
+            devices[at] = set_paths(devices[at], listed)
+        elif head == "host":
+            host = set_paths(host, listed)
+        else:
+            wires[at] = replace(wires[at], link=set_paths(wires[at].link, listed))
     return devices, host, wires, model
 
 

@@ -98,6 +98,7 @@ class DesignFamily:
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         for axis in self.numeric:
             self._harvest(axis, known)
+        self._joint()
 
     def _harvest(self, axis: int, known: dict[Any, Any]) -> None:
         """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
@@ -114,6 +115,14 @@ class DesignFamily:
             if isinstance(found, str):
                 self.refused[axis, digit] = found
         self._set[axis] = known[key]
+
+    def _joint(self) -> None:
+        """Structural where a value that is refused on its own may hold beside another axis of the same part."""
+        parents = [{path.rpartition(".")[0] for path in axis.paths if "." in path} for axis in self.space.axes]
+        for axis in {axis for axis, _ in self.refused}:
+            beside = {i for i, others in enumerate(parents) if i != axis and others & parents[axis]}
+            if beside and any(head_of(path)[0] in HARDWARE[:3] for path in self.space.axes[axis].paths):
+                raise Structural({axis} | beside)
 
     def _setting(self, axis: int, digit: int) -> list[tuple[str, Any, Any]] | str:
         """What a digit of an axis sets; the first sentence that refuses it."""

@@ -7,12 +7,14 @@ import contextlib
 import json
 import re
 import zlib
+from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, VERSION, Scenario, ScenarioError, decode, encode, make, token_in
 from engine.scenario.overrides import apply, apply_all, parse_setting
@@ -198,3 +200,13 @@ def test_a_request_past_the_learned_positions_says_so() -> None:
     told = [[a.text for a in evaluate(s).assumptions if "learned positions" in a.text] for s in (*asked, rotary)]
     assert [len(found) for found in told] == [0, 1, 0]
     assert "1,024 learned positions; this request reaches 1,025" in told[1][0]
+
+
+def test_overrides_of_one_part_hold_together_in_any_order():
+    """Near and far reads of a memory, both shortened: refused one after the other, whole as a pair, and as a token."""
+    near, far = (f"devices.1.smartnic.memories.emem-cache.{name}" for name in ("nearest", "farthest"))
+    base = default_scenario("xeon-agilio-coprocessor", "vgg16-cifar-binary")
+    with pytest.raises(ScenarioError, match="exceeds"):
+        evaluate(base.with_(overrides={far: 125.0}))
+    one, other = (evaluate(base.with_(overrides=dict(pairs))) for pairs in permutations([(near, 75.0), (far, 125.0)]))
+    assert one.latency_s == other.latency_s == evaluate(decode(one.token)).latency_s
