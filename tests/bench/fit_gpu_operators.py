@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ from engine.devices.gpu.operators.slots import REGIME, REGIMES, SECONDS
 
 HERE = Path(__file__).parent / "gpu_operators"
 HOME = Path(__file__).parents[2] / "engine" / "devices" / "gpu" / "operators"
+LEAST_ROWS = 40  # of a band
 FLOOR_RATE = 0.08  # residuals in logarithms beyond this count linearly: a few rows are 10 to 100 times off
 WEIGHTS = {"sglang": 0.4, "int8_wo": 0.15, "int4_wo": 0.15, "sq": 0.15, "nvfp4": 0.5}
-MACHINE_KIND = "gemm"  # the kind whose rows set a generation's constants; the others add their own
+FIRST = {"stream": 0.9, "softmax": 3e10}  # constants that a later kind sets, before it has
 HEAD = "# Written by `python -m tests.bench.fit_gpu_operators --write`: basis calibrated, on the files named `data`.\n"
 
 
@@ -47,7 +48,7 @@ class Group:
     seconds: np.ndarray
     fit: np.ndarray  # rows the constants may see
 
-    def predicted(self, given: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+    def predicted(self, given: Mapping[str, Any] | None, rows: np.ndarray) -> np.ndarray:
         return self.kind.model(self.part, self.texts, {k: v[rows] for k, v in self.numbers.items()}, False, given)
 
     def residual(self, given: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
@@ -83,7 +84,10 @@ class Knobs:
         high = np.array([float(entry["range"][1]) for entry in table.values()])
         self.low, self.span = np.log(low), np.log(high / low)
         first = np.array(
-            [start[name] if start else np.sqrt(a * b) for name, a, b in zip(self.names, low, high, strict=True)]
+            [
+                start[name] if start and name in start else np.sqrt(a * b)
+                for name, a, b in zip(self.names, low, high, strict=True)
+            ]
         )
         place = np.clip((np.log(first) - self.low) / self.span, 0.02, 0.98)
         self.start = np.log(place / (1 - place)) + 1e-3
@@ -115,15 +119,16 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
     before = {f"{f} {r}": v for f, by in old.get(kind.name, {}).items() for r, v in by.items()}
     table = facts()["kinds"][kind.name]
     knobs = {name: Knobs(table, before.get(name)) for name in named}
-    rig = old.get("machine")
+    rig = dict(old.get("machine", {}))
+    sets = facts()["sets"][kind.name]
     thin = max(1, sum(g.fit.sum() for g in groups) // 6000)
-    if kind.name == MACHINE_KIND:
-        shared = Knobs(facts()["constants"], rig)
+    if sets:
+        shared = Knobs({name: facts()["constants"][name] for name in sets}, rig)
         size = len(shared.names)
         start = np.concatenate([shared.start, *(k.start for k in knobs.values())])
 
         def joint(vector: np.ndarray) -> np.ndarray:
-            machine, parts = shared(vector[:size]), []
+            machine, parts = FIRST | rig | shared(vector[:size]), []
             for i, (name, members) in enumerate(named.items()):
                 own = knobs[name](vector[size + i * len(table) : size + (i + 1) * len(table)])
                 for g in members:
@@ -131,12 +136,12 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
                     parts.append(weight(g) * g.residual({"machine": machine, "kind": own}, rows))
             return np.concatenate(parts)
 
-        rig = rounded(shared(solve(joint, start)[:size]))
+        rig |= rounded(shared(solve(joint, start)[:size]))
     found: dict[str, Any] = {"machine": rig}
     for name, members in named.items():
 
         def alone(vector: np.ndarray, name: str = name, members: list[Group] = members) -> np.ndarray:
-            given = {"machine": rig, "kind": knobs[name](vector)}
+            given = {"machine": FIRST | rig, "kind": knobs[name](vector)}
             return np.concatenate([g.residual(given, np.flatnonzero(g.fit)) for g in members])
 
         format, runtime = name.split()
@@ -148,10 +153,16 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
 def judge(group: Group, found: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Measured over predicted, and the regime, of the rows the constants have not seen."""
     format, runtime = group.name.split()
-    given = {"machine": found["machine"], "kind": found[group.kind.name][format][runtime]}
+    given = {"machine": FIRST | found["machine"], "kind": found[group.kind.name][format][runtime]}
     rows = np.flatnonzero(~group.fit)
     answer = group.predicted(given, rows)
     return group.seconds[rows] / answer[:, SECONDS], answer[:, REGIME].astype(int)
+
+
+def judge_shipped(group: Group) -> np.ndarray:
+    """Predicted over measured of the rows left out, with the constants the package ships."""
+    rows = np.flatnonzero(~group.fit)
+    return group.predicted(None, rows)[:, SECONDS] / group.seconds[rows]
 
 
 def told(group: Group, ratio: np.ndarray) -> str:
@@ -166,18 +177,18 @@ def ends(ratio: np.ndarray) -> list[float]:
     return [float(f"{v:.3g}") for v in np.quantile(ratio, (0.05, 0.95))]
 
 
-def banded(pairs: Iterable[tuple[Group, np.ndarray, np.ndarray]]) -> dict[str, Any]:
+def banded(judged: list[tuple[Group, np.ndarray, np.ndarray]]) -> dict[str, Any]:
     """Bands of a kind by variant and regime, from rows left out; at least forty rows a band."""
+    merged: dict[str, list[np.ndarray]] = {}
+    for group, ratio, regime in judged:
+        merged.setdefault(f"{group.part.generation} {group.name}", []).append(np.stack([ratio, regime]))
     table: dict[str, Any] = {}
-    every = []
-    for group, ratio, regime in pairs:
-        every.append(ratio)
-        mine = {"all": ends(ratio)}
-        for i, name in enumerate(REGIMES):
-            if (regime == i).sum() >= 40:
-                mine[name] = ends(ratio[regime == i])
-        table[f"{group.part.generation} {group.name}"] = mine
-    return table | {"all": ends(np.concatenate(every))}
+    for key, parts in merged.items():
+        ratio, regime = np.concatenate(parts, axis=1)
+        mine = {"all": ratio} | {name: ratio[regime == i] for i, name in enumerate(REGIMES)}
+        if mine := {name: ends(rows) for name, rows in mine.items() if len(rows) >= LEAST_ROWS}:
+            table[key] = mine
+    return table | {"all": ends(np.concatenate([ratio for _, ratio, _ in judged]))}
 
 
 def thinned(source: Path, target: Path, share: int) -> None:
@@ -193,6 +204,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=HERE)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--only", help="one generation")
+    parser.add_argument("--bands", action="store_true", help="keep the constants, judge and band them anew")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--thin", type=int, metavar="N", help="keep every N-th row of --data, fit nothing")
     args = parser.parse_args()
@@ -212,7 +224,7 @@ def main() -> None:
             if args.only and generation != args.only:
                 continue
             old = held["fitted"].get(generation, {})
-            found = fit_generation(kind, groups, old)
+            found = old if args.bands else fit_generation(kind, groups, old)
             data = sorted({*old.get("data", []), f"{name}.csv.xz"})
             parts = sorted({*old.get("parts", []), *(g.part.id for g in groups)})
             held["fitted"][generation] = {"basis": "calibrated", "data": data, "parts": parts} | {
@@ -222,7 +234,7 @@ def main() -> None:
                 ratio, regime = judge(group, found)
                 judged.append((group, ratio, regime))
                 print(told(group, ratio), flush=True)
-        held["bands"][name] = held["bands"].get(name, {}) | banded(judged)
+        held["bands"][name] = (held["bands"].get(name, {}) if args.only else {}) | banded(judged)
         if args.write:
             for file, path in files.items():
                 path.write_text(HEAD + yaml.safe_dump(held[file], sort_keys=False))

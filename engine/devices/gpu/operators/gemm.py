@@ -26,7 +26,6 @@ from engine.devices.gpu.operators.slots import (
     START,
     STEP,
     STORE,
-    UNIT_DRAM,
     UNITS,
 )
 from engine.devices.gpu.operators.terms import hit_share, overlapped, regime
@@ -34,13 +33,39 @@ from engine.kernels.jit import kernel
 
 TILES = np.array(
     [
-        (256, 256), (256, 192), (192, 256), (256, 128), (128, 256), (128, 192), (192, 128), (128, 128), (64, 256),
-        (256, 64), (128, 96), (96, 128), (64, 192), (192, 64), (128, 64), (64, 128), (64, 96), (96, 64), (64, 64),
-        (64, 32), (32, 64), (128, 32), (32, 128), (16, 128), (128, 16), (16, 64), (64, 16), (32, 32), (16, 32),
+        (256, 256),
+        (256, 192),
+        (192, 256),
+        (256, 128),
+        (128, 256),
+        (128, 192),
+        (192, 128),
+        (128, 128),
+        (64, 256),
+        (256, 64),
+        (128, 96),
+        (96, 128),
+        (64, 192),
+        (192, 64),
+        (128, 64),
+        (64, 128),
+        (64, 96),
+        (96, 64),
+        (64, 64),
+        (64, 32),
+        (32, 64),
+        (128, 32),
+        (32, 128),
+        (16, 128),
+        (128, 16),
+        (16, 64),
+        (64, 16),
+        (32, 32),
+        (16, 32),
         (32, 16),
     ],
     dtype=np.float64,
-)  # fmt: skip
+)
 """Tiles of the output that libraries ship, rows of the input first. [elements]"""
 SPLITS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0])
 """Parts k is cut into where tiles alone leave units idle."""
@@ -92,7 +117,7 @@ def product_seconds(m, n, k, layers, machine, form, out):
             waves = np.ceil(blocks / units)
             compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units
             feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
-            dram = missed / min(bandwidth * machine[DRAM_SHARE], min(blocks, units) * machine[UNIT_DRAM])
+            dram = missed / (bandwidth * machine[DRAM_SHARE])
             rest = deep * machine[STEP] + waves * rows * columns * form[OUT_BYTES] / machine[STORE]
             if split > 1.0:
                 rest += machine[SPLIT] + split * m * n * 8.0 / (units * machine[FEED])

@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.gpu.operators import gemm
-from engine.devices.gpu.operators.record import NoModel, Part, fitted, format_named, format_record, layers, machine
+from engine.devices.gpu.operators import attention, collective, gemm, moe, stream
+from engine.devices.gpu.operators.record import (
+    NoModel,
+    Part,
+    facts,
+    fitted,
+    format_named,
+    format_record,
+    layers,
+    machine,
+)
 from engine.devices.gpu.operators.slots import ANSWER
 from engine.kernels.jit import run_chunks
 
@@ -35,6 +44,7 @@ class Kind:
     grows: tuple[str, ...]  # numbers that are amounts of work
     zeros: frozenset[str] = frozenset()  # numbers that may be 0
     defaults: Mapping[str, float] = field(default_factory=dict)  # numbers that may be left out
+    blanks: frozenset[str] = frozenset()  # numbers that may be blank, for 0: other variants of the kind have them
 
 
 def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mapping[str, Any] | None = None) -> Any:
@@ -48,8 +58,19 @@ def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mappin
 
 
 def runtime_of(texts: Texts) -> str:
-    """Runtime a row names, trtllm where it names none."""
-    return texts.get("framework") or "trtllm"
+    """Runtime a row names, trtllm where it names none; kernels that a host launches one by one are their own."""
+    name = texts.get("framework") or "trtllm"
+    return f"{name}-eager" if texts.get("kernel", "").endswith("eager") else name
+
+
+def format_key(kind: Kind, texts: Texts) -> str:
+    """Format under which a row's constants and band stand: two joined where arithmetic and cache differ."""
+    try:
+        own = format_named(texts[kind.format])
+        other = format_named(texts.get("attn_dtype") or own)
+    except NoModel:
+        return f"{texts[kind.format]}.{texts['op']}" if kind.name == "linear_attention" else texts[kind.format]
+    return own if own == other else f"{other}-{own}"
 
 
 def _machine(part: Part, given: Mapping[str, Any] | None) -> np.ndarray:
@@ -77,10 +98,326 @@ def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping
     return out
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
+def _peak(part: Part, format: str) -> float:
+    """Peak a format computes at on a part. [FLOP/s]"""
+    name = facts()["formats"][format]["peak"]
+    if name not in part.peak:
+        raise NoModel(f"{part.id} has no {name} arithmetic, in which {format} computes")
+    return part.peak[name]
+
+
+def _triple(kind: str, part: Part, format: str, runtime: str, given: Mapping[str, Any] | None) -> list[float]:
+    """A kind's three constants in the order `facts.yaml` lists them."""
+    found = constants_of(part, kind, format, runtime, given)
+    return [found[name] for name in facts()["kinds"][kind]]
+
+
+def _decode(kind: str, row: float, pair_flops: float) -> Model:
+    """Model of a kind that reads ``row`` elements and computes ``pair_flops`` a cached token; 0: by head width."""
+
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+        format, runtime = format_named(texts["kv_dtype"]), runtime_of(texts)
+        constants = _triple(kind, part, format, runtime, given)
+        peak = _peak(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
+        most = float(facts()["most_group"].get(runtime, np.inf)) if row == 0.0 else np.inf
+        parts, resident = np.inf, 4.0
+        if row > 0.0:  # latent rows fill a unit's memory
+            resident = 1.0
+            parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
+        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, most, parts, resident])
+        batch, heads = numbers["batch"], numbers["heads"]
+        kv_heads = numbers.get("kv_heads", np.ones_like(heads))
+        window = numbers.get("window", np.zeros_like(heads))
+        tokens = numbers["past_len"] + 1.0
+        tokens = np.where(window > 0, np.minimum(tokens, window), tokens)
+        wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
+        flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
+        out, rig = np.empty((batch.shape[0], ANSWER)), _machine(part, given)
+        spread(
+            batch.shape[0],
+            lambda lo, hi: attention.decode_rows(
+                lo, hi, batch, tokens, heads, kv_heads, wide, flops, cold, rig, form, out
+            ),
+        )
+        return out
+
+    return model
+
+
+def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:
+    """Model of a kind whose queries and keys, and values, are ``widths`` wide; 0: as its rows say."""
+
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+        format, runtime = format_named(texts[column]), runtime_of(texts)
+        mixed = format_named(texts.get("attn_dtype") or format) + "-" + format
+        known = given is None and mixed in fitted()[part.generation].get(kind, {})
+        constants = _triple(kind, part, mixed if known else format, runtime, given)
+        form = np.array([1.0 / _peak(part, format), facts()["formats"][format]["in"], *constants])
+        batch, heads = numbers["batch"], numbers["heads"]
+        kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
+        qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
+        out, rig, length = np.empty((batch.shape[0], ANSWER)), _machine(part, given), numbers["seq_len"]
+        spread(
+            batch.shape[0],
+            lambda lo, hi: attention.prefill_rows(
+                lo, hi, batch, length, heads, kv_heads, qk, v, window, causal, rig, form, out
+            ),
+        )
+        return out
+
+    return model
+
+
+def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+    format, runtime = format_named(texts["dtype"]), runtime_of(texts)
+    constants = _triple("moe", part, format, runtime, given)
+    shape = facts()["formats"][format]
+    form = np.array([1.0 / _peak(part, format), shape["in"], shape["weight"], *constants])
+    law = texts["distribution"]
+    try:
+        exponent = 0.0 if law in ("balanced", "uniform") else float(law.removeprefix("power_law_"))
+    except ValueError:
+        exponent = -1.0
+    if exponent != 0.0 and not 1.0 < exponent <= 4.0:
+        raise NoModel(
+            f"distribution {law[:40]!r} is unknown: balanced and power_law_A with A above 1, at most 4, are known"
+        )
+    tokens, hidden, inter, topk, experts, tensor, ranks, gated = (
+        numbers[name] for name in ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
     )
-}
+    out, rig = np.empty((tokens.shape[0], ANSWER)), _machine(part, given)
+    spread(
+        tokens.shape[0],
+        lambda lo, hi: moe.block_rows(
+            lo, hi, tokens, hidden, inter, topk, experts, tensor, ranks, gated, exponent, cold, rig, form, out
+        ),
+    )
+    return out
+
+
+def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+    format, runtime = format_named(texts["dtype"]), runtime_of(texts)
+    constants = _triple("mla_bmm", part, format, runtime, given)
+    known = facts()["formats"]
+    form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants])
+    n, k = _chosen("op", texts["op"], facts()["mla_products"])
+    tokens, heads = numbers["tokens"], numbers["heads"]
+    out, rig = np.empty((tokens.shape[0], ANSWER)), _machine(part, given)
+    spread(tokens.shape[0], lambda lo, hi: moe.batched_rows(lo, hi, tokens, heads, n, k, cold, rig, form, out))
+    return out
+
+
+def _chosen(name: str, value: str, known: Mapping[str, Any]) -> Any:
+    if value not in known:
+        raise NoModel(f"{name} {value[:40]!r} is unknown: {', '.join(known)} are known")
+    return known[value]
+
+
+def _collective(kind: str, op: str | None) -> Model:
+    """Model of a kind whose rows are all one operation, or name it."""
+
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+        chosen = op or texts["op"]
+        code = _chosen("op", chosen, collective.OPS)
+        key = texts[next(k.format for k in _KINDS if k.name == kind)]
+        constants = _triple(kind, part, format_named(key) if kind == "all_reduce" else key, runtime_of(texts), given)
+        if part.wire <= 0.0:
+            raise NoModel(f"{part.id} has no wire to its peers in the catalog")
+        adds = facts()["switch_adds"]
+        form = np.array([part.wire, float(part.shared), float(part.generation in adds), *constants])
+        size = numbers["bytes"]
+        gpus = numbers.get("gpus", np.full_like(size, 2.0))
+        out = np.empty((size.shape[0], ANSWER))
+        spread(size.shape[0], lambda lo, hi: collective.collective_rows(lo, hi, code, gpus, size, form, out))
+        return out
+
+    return model
+
+
+def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
+    """Model of a kind that moves ``moved`` bytes a row."""
+
+    def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+        form = np.array(_triple(kind, part, texts["op"], runtime_of(texts), given))
+        size = np.ascontiguousarray(moved(texts, numbers))
+        out, rig = np.empty((size.shape[0], ANSWER)), _machine(part, given)
+        spread(size.shape[0], lambda lo, hi: stream.stream_rows(lo, hi, size, rig, form, out))
+        return out
+
+    return model
+
+
+def _elementwise_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
+    return 2.0 * _chosen("op", texts["op"], facts()["elementwise_passes"]) * numbers["tokens"] * numbers["width"]
+
+
+def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
+    form = np.array(_triple("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), given))
+    keys, values = (numbers[f"num_{x}_heads"] * numbers[f"head_{x}_dim"] for x in "kv")
+    if "conv" in texts["kernel"]:
+        channels = keys
+        if texts["op"] == "mamba2":
+            channels = numbers["nheads"] * numbers["head_dim"] + 2.0 * numbers["n_groups"] * numbers["d_state"]
+        moved, state = numbers["tokens"] * channels * 4.0, numbers["batch"] * channels
+    else:
+        state = numbers["batch"] * values * numbers["head_k_dim"]
+        moved = numbers["tokens"] * (keys + values) * 4.0 + state * 8.0
+        if "chunk" in texts["kernel"]:  # heads at once on the units, chunks one after another
+            state = np.ceil(numbers["batch"] * numbers["num_v_heads"] / part.units) * np.ceil(numbers["seq_len"] / 64.0)
+    out, rig = np.empty((moved.shape[0], ANSWER)), _machine(part, given)
+    spread(moved.shape[0], lambda lo, hi: stream.recurrent_rows(lo, hi, moved, state, rig, form, out))
+    return out
+
+
+def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
+    return _chosen("op", texts["op"], facts()["quantise_bytes"]) * numbers["m"] * numbers["k"]
+
+
+_SIZES = frozenset(
+    {
+        "d_model",
+        "d_conv",
+        "num_k_heads",
+        "head_k_dim",
+        "num_v_heads",
+        "head_v_dim",
+        "d_state",
+        "nheads",
+        "head_dim",
+        "n_groups",
+        "chunk_size",
+    }
+)
+_KINDS = (
+    Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
+    Kind(
+        "attention_decode",
+        "attention of one new token a sequence",
+        ("batch", "past_len", "heads", "kv_heads", "head_dim"),
+        _decode("attention_decode", 0.0, 0.0),
+        {"kv_dtype": None},
+        "kv_dtype",
+        ("batch", "past_len"),
+        frozenset({"past_len", "window"}),
+        {"window": 0.0},
+    ),
+    Kind(
+        "attention_prefill",
+        "causal attention over fresh prompts",
+        ("batch", "seq_len", "heads", "kv_heads", "head_dim"),
+        _prefill("attention_prefill", "kv_dtype", (0.0, 0.0), True),
+        {"kv_dtype": None, "attn_dtype": ""},
+        "kv_dtype",
+        ("batch", "seq_len"),
+        frozenset({"window"}),
+        {"window": 0.0},
+    ),
+    Kind(
+        "encoder_attention",
+        "attention without a mask",
+        ("batch", "seq_len", "heads", "head_dim"),
+        _prefill("encoder_attention", "attn_dtype", (0.0, 0.0), False),
+        {"attn_dtype": None},
+        "attn_dtype",
+        ("batch", "seq_len", "heads"),
+    ),
+    Kind(
+        "mla_prefill",
+        "latent attention over fresh prompts",
+        ("batch", "seq_len", "heads"),
+        _prefill("mla_prefill", "kv_dtype", (192.0, 128.0), True),
+        {"kv_dtype": None},
+        "kv_dtype",
+        ("batch", "seq_len", "heads"),
+    ),
+    Kind(
+        "mla_decode",
+        "latent attention of one new token a sequence",
+        ("batch", "past_len", "heads"),
+        _decode("mla_decode", 576.0, 2176.0),
+        {"kv_dtype": None},
+        "kv_dtype",
+        ("batch", "past_len"),
+        frozenset({"past_len"}),
+    ),
+    Kind(
+        "moe",
+        "a routed-expert block on one rank",
+        ("tokens", "hidden", "inter", "topk", "experts"),
+        _moe,
+        {"dtype": None, "distribution": "balanced"},
+        "dtype",
+        ("tokens", "hidden", "inter"),
+        frozenset({"gated"}),
+        {"moe_tp": 1.0, "moe_ep": 1.0, "gated": 1.0},
+    ),
+    Kind(
+        "mla_bmm",
+        "a product of every head of latent attention",
+        ("tokens", "heads"),
+        _mla_bmm,
+        {"dtype": None, "op": None},
+        "dtype",
+        ("tokens", "heads"),
+    ),
+    Kind(
+        "all_reduce",
+        "a sum over the GPUs of a node",
+        ("gpus", "bytes"),
+        _collective("all_reduce", "all_reduce"),
+        {"dtype": "bfloat16"},
+        "dtype",
+        ("bytes",),
+    ),
+    Kind(
+        "collectives",
+        "a collective over the GPUs of a node",
+        ("gpus", "bytes"),
+        _collective("collectives", None),
+        {"op": None, "dtype": "half"},
+        "op",
+        ("bytes",),
+    ),
+    Kind(
+        "send_recv",
+        "a tensor from one GPU to another",
+        ("bytes",),
+        _collective("send_recv", "send_recv"),
+        {"link": None, "op": "send_recv", "dtype": "float16"},
+        "link",
+        ("bytes",),
+    ),
+    Kind(
+        "elementwise",
+        "norms, activations, sums and look-ups",
+        ("tokens", "width"),
+        _stream("elementwise", _elementwise_bytes),
+        {"op": None, "dtype": "float16"},
+        "op",
+        ("tokens", "width"),
+    ),
+    Kind(
+        "quantize",
+        "16-bit numbers to 8 bits of one scale",
+        ("m", "k"),
+        _stream("quantize", _quantised_bytes),
+        {"op": None, "dtype": "fp8"},
+        "op",
+        ("m", "k"),
+    ),
+    Kind(
+        "linear_attention",
+        "a kernel of gated delta rule or Mamba-2 layers",
+        ("batch", "seq_len", "tokens"),
+        _recurrence,
+        {"kernel": None, "op": None, "phase": ""},
+        "kernel",
+        ("tokens",),
+        _SIZES,
+        dict.fromkeys(_SIZES, 0.0),
+        _SIZES,
+    ),
+)
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
 """Every kind by its name, which is the name of the file that holds such rows."""

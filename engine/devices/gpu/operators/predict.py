@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.gpu.operators.kinds import Kind, runtime_of
-from engine.devices.gpu.operators.record import NoModel, Part, facts, format_named, part_of
+from engine.devices.gpu.operators.kinds import Kind, format_key, runtime_of
+from engine.devices.gpu.operators.record import NoModel, Part, facts, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
 from hardware_specs.catalog import default_catalog
 from hardware_specs.plain import load_yaml
@@ -45,19 +45,16 @@ def bands() -> dict[str, Any]:
 def named_part(name: str) -> Part:
     """The part others may call so; NoModel where the catalog has none or none such can be predicted."""
     low = name.strip().lower().replace("_", "-").replace(" ", "-")
+    catalog = default_catalog()
     try:
-        return part_of(default_catalog().device(facts()["device_aliases"].get(low, low)))
+        return part_of(catalog.device(facts()["device_aliases"].get(low, low)), catalog)
     except SpecError as error:
         raise NoModel(str(error)) from None
 
 
 def variant_of(kind: Kind, texts: Mapping[str, str]) -> str:
     """Which rows of a kind have a band in common: those of one format and runtime."""
-    try:
-        format = format_named(texts[kind.format])
-    except NoModel:
-        format = texts[kind.format]
-    return f"{format} {runtime_of(texts)}"
+    return f"{format_key(kind, texts)} {runtime_of(texts)}"
 
 
 def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.devices.gpu.operators.slots import MACHINE
+from hardware_specs.catalog import Catalog
 from hardware_specs.plain import load_yaml
 from hardware_specs.schema import Device
 
@@ -46,6 +47,8 @@ class Part:
     l2: float  # B
     power: float  # W
     peak: dict[str, float]  # FLOP/s by format
+    wire: float = 0.0  # B/s one way to all peers together; 0: none in the catalog
+    shared: bool = False  # whether its peers meet at a host bridge
 
     @property
     def measured(self) -> bool:
@@ -53,8 +56,8 @@ class Part:
         return self.id in fitted()[self.generation]["parts"]
 
 
-def part_of(device: Device) -> Part:
-    """The part a catalog entry describes.
+def part_of(device: Device, catalog: Catalog) -> Part:
+    """The part a catalog entry describes, with the wire to its peers where a system of its name has one.
 
     Raises
     ------
@@ -77,7 +80,15 @@ def part_of(device: Device) -> Part:
     peaks = {name: quantity.si for name, quantity in device.peak.items()}
     if "bf16" not in peaks and "fp16" in peaks:
         peaks["bf16"] = peaks["fp16"]
-    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), device.power.max.si, peaks)
+    wire, shared = 0.0, False
+    if device.id in catalog.ids("systems"):
+        system = catalog.system(device.id)
+        for use in system.links:
+            if use.role == "peer":
+                link = catalog.link(use.link)
+                wire, shared = link.bandwidth.si, system.topology == "switch"
+    watts = device.power.max.si
+    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, shared)
 
 
 def machine(part: Part, constants: dict[str, float] | None = None) -> np.ndarray:

@@ -99,7 +99,7 @@ def checked(
         For a column that is unknown, missing or lacks its unit, and for a number that is none or out of range.
     """
     wanted = (*kind.shape, *kind.defaults)
-    known = ("device", *_ALWAYS, *kind.texts, *wanted, *_FIGURES)
+    known = tuple(dict.fromkeys(("device", *_ALWAYS, *kind.texts, *wanted, *_FIGURES)))
     for name in columns:
         if name in known:
             continue
@@ -122,7 +122,10 @@ def checked(
     numbers = {}
     for name in wanted:
         if name in columns:
-            numbers[name] = _numbers(name, columns[name], 0.0 if name in kind.zeros else 1.0)
+            column = columns[name]
+            if name in kind.blanks:
+                column = [value or "0" for value in column]
+            numbers[name] = _numbers(name, column, 0.0 if name in kind.zeros else 1.0)
         else:
             numbers[name] = np.full(rows, kind.defaults[name])
     for name in _FIGURES:

@@ -12,12 +12,13 @@ MACHINE = (
     "store",
     "l2_share",
     "dram_share",
-    "unit_dram",
     "split",
     "step",
     "overlap",
+    "stream",
+    "softmax",
 )
-UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, UNIT_DRAM, SPLIT, STEP, OVERLAP = range(12)
+UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, SPLIT, STEP, OVERLAP, STREAM, SOFTMAX = range(13)
 
 # what an operator model answers
 SECONDS, BOUND, BOUND_BY, REGIME = range(4)

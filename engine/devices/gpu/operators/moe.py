@@ -1,0 +1,192 @@
+"""A routed-expert block on one rank: how many tokens meet each expert, and grouped products over them. Estimates.
+
+Loads of experts follow a distribution: even, or a power law cut off at every token, whose quantiles are written out. A
+rank of several is the most loaded one, as the others wait for it. Experts fall into a few classes of one load each; a
+class's tiles are those of a matrix product that no one splits along k, and weights that are met are read once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.gpu.operators.gemm import TILES
+from engine.devices.gpu.operators.slots import (
+    AT_START,
+    BANDWIDTH,
+    BOUND,
+    BOUND_BY,
+    COMPUTE,
+    DRAM_SHARE,
+    FEED,
+    L2,
+    L2_SHARE,
+    MEMORY,
+    OVERLAP,
+    REGIME,
+    SECONDS,
+    STEP,
+    STORE,
+    UNITS,
+)
+from engine.devices.gpu.operators.terms import hit_share, overlapped, regime
+from engine.kernels.jit import kernel
+
+CLASSES = 8  # of experts by load
+_DEEP = 32.0
+
+# a format on a part: the first five as in `gemm.FORMAT`, then the kind's three constants
+FORMAT = ("flop_s", "in_bytes", "weight_bytes", "start", "share", "passes")
+FLOP_S, IN_BYTES, WEIGHT_BYTES, START, SHARE, PASSES = range(6)
+
+
+@kernel
+def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
+    """Experts of one rank by class: fills ``counts`` and tokens each ``loads`` (CLASSES); returns the rank's total.
+
+    ``exponent`` 0 deals tokens evenly; above 1, expert loads are quantiles of a density ``x ** -exponent`` between 1
+    and the number of tokens, scaled to what is routed, and the rank holds the largest.
+    """
+    routed = tokens * topk
+    held = experts / ranks
+    for c in range(CLASSES):
+        counts[c], loads[c] = 0.0, 0.0
+    if exponent <= 0.0:
+        active = min(experts, routed)
+        counts[0], loads[0] = max(1.0, active / ranks), routed / active
+        return counts[0] * loads[0]
+    reach = max(0.8 * tokens, 2.0)
+    mean = 0.0
+    for c in range(64):
+        u = (c + 0.5) / 64.0
+        mean += (1.0 + u * (reach ** (1.0 - exponent) - 1.0)) ** (1.0 / (1.0 - exponent)) / 64.0
+    scale = routed / (experts * mean)
+    top = min(tokens, reach * scale)
+    total = 0.0
+    for c in range(CLASSES):
+        u = (c + 0.5) / CLASSES
+        x = (1.0 + u * (reach ** (1.0 - exponent) - 1.0)) ** (1.0 / (1.0 - exponent)) * scale
+        x = min(x, tokens)
+        counts[c] = max(held - 1.0, 0.0) / CLASSES if ranks > 1.0 else held / CLASSES
+        if x < 1.0:  # only some of them meet a token at all
+            counts[c] *= x
+            x = 1.0
+        loads[c] = x
+        total += counts[c] * x
+    if ranks > 1.0 and top >= 1.0:
+        # the largest of all joins the class it is nearest to: the last one, which quantiles leave below it
+        both = counts[CLASSES - 1] + 1.0
+        loads[CLASSES - 1] = (counts[CLASSES - 1] * loads[CLASSES - 1] + top) / both
+        counts[CLASSES - 1] = both
+        total += top
+    return total
+
+
+@kernel
+def grouped_seconds(counts, loads, n, k, kept, machine, form, out):
+    """Seconds of one product of every expert's tokens with its own ``(k, n)`` weights; its regime into ``out``."""
+    units = machine[UNITS]
+    room = machine[L2_SHARE] * machine[L2]
+    best, which = np.inf, 0
+    active, total = 0.0, 0.0
+    for c in range(CLASSES):
+        active += counts[c]
+        total += counts[c] * loads[c]
+    weights, inputs, outputs = active * n * k * form[WEIGHT_BYTES], total * k * form[IN_BYTES], total * n * 2.0
+    near = hit_share(inputs + outputs, room)
+    missed = weights * (1.0 - kept) + (inputs + outputs) * (1.0 - near)
+    dram = missed / (machine[BANDWIDTH] * machine[DRAM_SHARE])
+    for t in range(TILES.shape[0]):
+        rows, columns = TILES[t, 0], TILES[t, 1]
+        if columns > 64.0 and columns >= 2.0 * n:
+            continue
+        down = 0.0
+        for c in range(CLASSES):
+            down += counts[c] * np.ceil(loads[c] / rows)
+        blocks = down * np.ceil(n / columns)
+        waves = np.ceil(blocks / units)
+        deep = np.ceil(k / _DEEP) * _DEEP
+        compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units / form[SHARE]
+        feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
+        rest = deep * machine[STEP] + waves * rows * columns * 2.0 / machine[STORE]
+        found = overlapped(compute, feed, dram, 0.0, machine[OVERLAP]) + rest
+        if found < best:
+            best = found
+            which = regime(compute, feed, dram, 0.0, rest)
+    out[REGIME] = which
+    return best
+
+
+@kernel
+def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, exponent, cold, machine, form, out):
+    """Seconds of routing, both grouped products, the activation and the combination on one rank; fills ``out``."""
+    counts, loads = np.empty(CLASSES), np.empty(CLASSES)
+    total = expert_loads(tokens, topk, experts, ranks, exponent, counts, loads)
+    active = 0.0
+    for c in range(CLASSES):
+        active += counts[c]
+    width = inter / tensor
+    matrices = 2.0 + gated
+    weights = active * matrices * hidden * width * form[WEIGHT_BYTES]
+    warm = not cold and exponent <= 0.0
+    kept = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
+    first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, kept, machine, form, out)
+    second = grouped_seconds(counts, loads, hidden, width, kept, machine, form, out)
+    rows = total * (2.0 * hidden + (2.0 + gated) * width) * 2.0 * form[PASSES]
+    near = hit_share(rows, 2.0 * machine[L2])
+    stream = machine[BANDWIDTH] * machine[DRAM_SHARE]
+    passing = rows * ((1.0 - near) / stream + near / (machine[UNITS] * machine[FEED]))
+    compute = 2.0 * total * matrices * hidden * width * form[FLOP_S]
+    memory = max(weights - (machine[L2] if warm else 0.0), 0.0) / machine[BANDWIDTH]
+    out[BOUND] = max(compute, memory)
+    out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
+    out[SECONDS] = max(first + second + passing + form[START], out[BOUND])
+    if form[START] > first + second:
+        out[REGIME] = AT_START
+
+
+@kernel
+def block_rows(lo, hi, tokens, hidden, inter, topk, experts, tensor, ranks, gated, exponent, cold, machine, form, out):
+    """`block_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+    for i in range(lo, hi):
+        block_seconds(
+            tokens[i],
+            hidden[i],
+            inter[i],
+            topk[i],
+            experts[i],
+            tensor[i],
+            ranks[i],
+            gated[i],
+            exponent,
+            cold,
+            machine,
+            form,
+            out[i],
+        )
+
+
+@kernel
+def batched_seconds(tokens, heads, n, k, cold, machine, form, out):
+    """Seconds of one product ``(tokens, k) x (k, n)`` for each head; fills ``out``. Estimate."""
+    counts, loads = np.zeros(CLASSES), np.zeros(CLASSES)
+    counts[0], loads[0] = heads, tokens
+    weights, rows = heads * n * k * form[WEIGHT_BYTES], heads * tokens * (k * form[IN_BYTES] + n * 2.0)
+    kept = 0.0 if cold else hit_share(weights + rows, machine[L2_SHARE] * machine[L2])
+    product = grouped_seconds(counts, loads, n, k, kept, machine, form, out)
+    passing = rows * form[PASSES] / (machine[BANDWIDTH] * machine[DRAM_SHARE])
+    compute = 2.0 * heads * tokens * n * k * form[FLOP_S]
+    memory = max(weights + rows - machine[L2], 0.0) / machine[BANDWIDTH]
+    if cold:
+        memory = max(memory, weights / machine[BANDWIDTH])
+    out[BOUND] = max(compute, memory)
+    out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
+    out[SECONDS] = max(product + passing + form[START], out[BOUND])
+    if form[START] > product + passing:
+        out[REGIME] = AT_START
+
+
+@kernel
+def batched_rows(lo, hi, tokens, heads, n, k, cold, machine, form, out):
+    """`batched_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+    for i in range(lo, hi):
+        batched_seconds(tokens[i], heads[i], n, k, cold, machine, form, out[i])

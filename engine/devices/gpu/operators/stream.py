@@ -1,0 +1,63 @@
+"""Operators that read and write once: norms, activations, sums, look-ups, quantising, recurrences. Estimates."""
+
+from __future__ import annotations
+
+from engine.devices.gpu.operators.slots import (
+    AT_CHIP,
+    AT_MEMORY,
+    AT_START,
+    BANDWIDTH,
+    BOUND,
+    BOUND_BY,
+    L2,
+    L2_SHARE,
+    MEMORY,
+    REGIME,
+    SECONDS,
+    UNITS,
+)
+from engine.devices.gpu.operators.terms import hit_share
+from engine.kernels.jit import kernel
+
+# the kind's three constants: seconds of its start, share of the DRAM bandwidth, bytes a second one unit moves (of a
+# recurrence: seconds an element of its state)
+FORMAT = ("start", "share", "rate")
+START, SHARE, RATE = range(3)
+
+
+@kernel
+def stream_seconds(moved, machine, form, out):
+    """Seconds of an operator that moves ``moved`` bytes, the same ones in every replay; fills ``out``. Estimate."""
+    missed = 1.0 - hit_share(moved, 2.0 * machine[L2_SHARE] * machine[L2])
+    dram = moved * missed / (machine[BANDWIDTH] * form[SHARE])
+    chip = moved / (machine[UNITS] * form[RATE])
+    busy = max(dram, chip)
+    out[BOUND] = max(moved - 2.0 * machine[L2], 0.0) / machine[BANDWIDTH]
+    out[BOUND_BY] = MEMORY
+    out[SECONDS] = max(busy + form[START], out[BOUND])
+    out[REGIME] = AT_START if form[START] >= busy else AT_MEMORY if dram >= chip else AT_CHIP
+
+
+@kernel
+def stream_rows(lo, hi, moved, machine, form, out):
+    """`stream_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+    for i in range(lo, hi):
+        stream_seconds(moved[i], machine, form, out[i])
+
+
+@kernel
+def recurrent_seconds(moved, state, machine, form, out):
+    """Seconds of a recurrence that moves ``moved`` bytes once and touches ``state`` elements; fills ``out``."""
+    dram = moved / (machine[BANDWIDTH] * form[SHARE])
+    held = state * form[RATE]
+    out[BOUND] = max(moved - 2.0 * machine[L2], 0.0) / machine[BANDWIDTH]
+    out[BOUND_BY] = MEMORY
+    out[SECONDS] = max(dram + held + form[START], out[BOUND])
+    out[REGIME] = AT_START if form[START] >= max(dram, held) else AT_MEMORY if dram >= held else AT_CHIP
+
+
+@kernel
+def recurrent_rows(lo, hi, moved, state, machine, form, out):
+    """`recurrent_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
+    for i in range(lo, hi):
+        recurrent_seconds(moved[i], state[i], machine, form, out[i])

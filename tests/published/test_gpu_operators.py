@@ -1,0 +1,67 @@
+"""Measured operators that no constant was fitted on: how far off, and whether the bands hold what they say."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from engine.devices.gpu.operators.kinds import KINDS
+from engine.devices.gpu.operators.predict import predict
+from engine.devices.gpu.operators.rows import checked, read_rows
+from tests.bench.fit_gpu_operators import HERE, groups_of, judge_shipped
+
+AIMS = {  # kind, part, format and runtime: median and 90th percentile of |predicted / measured - 1|
+    ("gemm", "h100-sxm", "bfloat16 trtllm"): (0.06, 0.20),
+    ("gemm", "a100-sxm-80gb", "bfloat16 trtllm"): (0.07, 0.20),
+    ("gemm", "b200-sxm", "bfloat16 trtllm"): (0.07, 0.20),
+    ("gemm", "l40s", "bfloat16 trtllm"): (0.09, 0.32),
+    ("gemm", "h100-sxm", "fp8 trtllm"): (0.07, 0.20),
+    ("gemm", "b200-sxm", "fp8 trtllm"): (0.07, 0.20),
+    ("gemm", "l40s", "fp8 trtllm"): (0.10, 0.32),
+    ("gemm", "h100-sxm", "fp8_block trtllm"): (0.10, 0.35),
+    ("gemm", "b200-sxm", "fp8_block trtllm"): (0.10, 0.35),
+    ("gemm", "b200-sxm", "nvfp4 trtllm"): (0.13, 0.38),
+}
+
+
+@cache
+def _left_out(kind: str) -> dict[tuple[str, str, str], np.ndarray]:
+    """Predicted over measured of the rows left out, by kind, part, and format and runtime."""
+    found: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    for group in groups_of(KINDS[kind], HERE):
+        found.setdefault((kind, group.part.id, group.name), []).append(judge_shipped(group))
+    return {key: np.concatenate(parts) for key, parts in found.items()}
+
+
+@pytest.mark.parametrize("key", AIMS, ids=" ".join)
+def test_rows_left_out_are_met(key: tuple[str, str, str]) -> None:
+    error = np.abs(_left_out(key[0])[key] - 1.0)
+    median, tail = AIMS[key]
+    assert np.median(error) <= median
+    assert np.quantile(error, 0.9) <= tail
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if (HERE / f"{name}.csv.xz").exists()])
+def test_every_row_of_the_evidence_is_predicted_and_bands_hold_nine_in_ten(kind: str) -> None:
+    table = read_rows(HERE / f"{kind}.csv.xz")
+    texts, numbers = checked(KINDS[kind], table.columns)
+    found = predict(KINDS[kind], texts, numbers)
+    assert (found.why == 0).all(), found.reasons
+    measured = np.array(list(map(float, table.columns["time_us"]))) * 1e-6
+    use = measured > 0.0
+    inside = ((found.low <= measured) & (measured <= found.high))[use].mean()
+    assert 0.85 <= inside <= 0.96
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if (HERE / f"{name}.csv.xz").exists()])
+def test_a_plain_roof_is_further_off(kind: str) -> None:
+    """The null model these mechanisms must beat: the data sheet's roof alone."""
+    table = read_rows(HERE / f"{kind}.csv.xz")
+    texts, numbers = checked(KINDS[kind], table.columns)
+    found = predict(KINDS[kind], texts, numbers)
+    measured = np.array(list(map(float, table.columns["time_us"]))) * 1e-6
+    use = measured > 0.0
+    ours, roof = (np.median(np.abs(times[use] / measured[use] - 1.0)) for times in (found.seconds, found.bound))
+    assert ours < 0.5 * roof
