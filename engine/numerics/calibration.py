@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.numerics.formats import NumericsError
 
-__all__ = ["entropy", "min_max", "percentile"]
+__all__ = ["entropy", "percentile"]
 
 HISTOGRAM_BINS = 2048
 """Magnitude bins of the entropy calibration, TensorRT's published choice. [-]"""
@@ -17,12 +17,6 @@ def _samples(x: np.ndarray) -> np.ndarray:
     if values.size == 0 or not np.isfinite(values).all():
         raise NumericsError("samples must be finite and at least one")
     return values
-
-
-def min_max(x: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest sample: nothing is clipped."""
-    values = _samples(x)
-    return float(values.min()), float(values.max())
 
 
 def percentile(x: np.ndarray, share: float = 99.99) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Npu
 from model_zoo.catalog import default_zoo
 
-__all__ = ["PREDICTIONS", "REASONS", "bing", "gru", "microseconds_a_step"]
+__all__ = ["PREDICTIONS", "REASONS", "bing", "gru"]
 
 PRE = "stratix-10-280-brainwave-pre"
 PRODUCTION = "stratix-10-280-brainwave"
@@ -62,12 +62,6 @@ def utilisation(scenario: Scenario) -> float:
     """Share of the dense peak that a request reaches end to end. [-]"""
     report = evaluate(scenario)
     return sum(op.flops for op in report.ops) / report.latency_s / report.roofline.peak_flops_per_s
-
-
-def microseconds_a_step(workload: str, system: str = "brainwave-a10") -> float:
-    """What the answer owes to the unknown length: time of one more step of a Bing model. [us]"""
-    more, less = (evaluate(bing(workload, steps, system)).latency_s for steps in (150, 50))
-    return 1e6 * (more - less) / 100
 
 
 def _device(id: str) -> tuple[Device, Npu]:

@@ -172,14 +172,6 @@ def even(model: str, cards: int) -> float:
     return (low + high) / 2
 
 
-def work_share(multiply_add: float, model: str = "1.5b") -> float:
-    """Share of the operations of a token that layer norms and residuals are; a multiply-add counts as that many. [-]"""
-    graph = default_zoo().graph(f"gpt2-{model}")
-    ops = next(p for p in graph.phases if p.name == "decode").ops
-    work = [op.flops.at(1, 1, 64) * op.layers * (multiply_add / 2 if op.contraction else 1) for op in ops]
-    return sum(w for op, w in zip(ops, work, strict=True) if op.group == NORM) / sum(work)
-
-
 def _core() -> tuple[Device, Dfx]:
     device = default_catalog().device("alveo-u280-dfx")
     assert device.dfx is not None

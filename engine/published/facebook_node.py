@@ -127,14 +127,6 @@ def _regnet() -> Scenario:
     return _card(REGNET)
 
 
-def _fbnet() -> Scenario:
-    return _card(FBNET)
-
-
-def _clip() -> Scenario:
-    return _card(RESNEXT3D)
-
-
 def without(scenario: Scenario, *switches: str) -> Scenario:
     """The scenario with those switches off."""
     return scenario.with_(switches={**scenario.switches, **dict.fromkeys(switches, False)})

@@ -29,7 +29,6 @@ Questions around it::
     sensitivity(scenario, ("latency_s",), share=0.1)   # {figure: (Swing: path value base low high elasticity, ...)}
     attribute(base, other, "latency_s").shares          # {"batching": s, "hardware": s, ...}, summing to the difference
     inverse(space, start).sentence                      # the smallest change that keeps the space's limits, and why
-    tile_table(scenario)                                # seconds of each op at each tile, the best and a pinned one
 
 A sweep runs on the process-wide thread pool or any `concurrent.futures` executor and finds the same bytes on each.
 """
@@ -45,7 +44,6 @@ from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import SweepCancelled, sweep
 from engine.sweep.sensitivity import Sensitivity, knobs_of, sensitivity
 from engine.sweep.space import Axis, Space, space_of
-from engine.sweep.tiles import TileTable, tile_table
 
 __all__ = [
     "FIGURES",
@@ -61,7 +59,6 @@ __all__ = [
     "Space",
     "SweepCancelled",
     "SweepResult",
-    "TileTable",
     "attribute",
     "figures_of",
     "inverse",
@@ -72,6 +69,5 @@ __all__ = [
     "space_of",
     "sweep",
     "table_rows",
-    "tile_table",
     "write_rows",
 ]

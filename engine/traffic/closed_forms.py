@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.traffic.service import TrafficError, overloaded, positive, whole
 
-__all__ = ["Law", "md1", "mdc", "mg1", "mgc", "mm1", "mm1n", "mmc"]
+__all__ = ["Law", "md1", "mdc", "mg1", "mgc", "mm1n", "mmc"]
 
 _CERTAIN = 1e-12  # a tail this small is taken as none
 _POISSON_REACH = 40.0  # standard deviations beyond which a Poisson number has no share that a double shows
@@ -75,13 +75,6 @@ def _load(rate: float, service_s: float, servers: int = 1) -> float:
     if rho >= 1.0:
         raise TrafficError(overloaded(rate, servers / service_s))
     return rho
-
-
-def mm1(rate: float, service_s: float) -> Law:
-    """Exponential service, one server: the stay is exponential. Kleinrock I, 3.2 and 5.119."""
-    rho = _load(rate, service_s)
-    mean = service_s / (1.0 - rho)
-    return Law("M/M/1", mean, rho * mean, lambda t: math.exp(-t / mean), rho)
 
 
 def _must_wait(load: float, servers: int) -> float:

@@ -29,7 +29,7 @@ from engine.kernels import jit, probe
 from engine.kernels.ir.microkernel import HAS_BF16, HAS_COUNT
 from engine.kernels.operators.binary import OPERATIONS_PER_WORD, binary_fc, pack_binary
 from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.kernels.operators.gemv import small_f32, small_s32
+from engine.kernels.operators.gemv import small_f32
 from engine.kernels.operators.halfprec import gemm_bf16, pack_narrow, rounded_bits
 
 SHAPES = ((512, 845, 1024), (512, 1024, 512), (512, 512, 256), (1024, 1024, 1024))
@@ -204,17 +204,12 @@ def _dense(m: int, k: int, n: int) -> list[dict]:
 def _small_n(m: int = 512, k: int = 256, n: int = 2) -> list[dict]:
     """Goal 1 / 1.2 of the best library."""
     rng = np.random.default_rng(1)
-    a, b = rng.integers(0, 128, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
-    b_t, w_t = np.ascontiguousarray(b.T), np.ascontiguousarray(w.T)
-    out, s32 = np.empty((m, n), np.float32), np.empty((m, n), np.int32)
+    w_t, out = np.ascontiguousarray(w.T), np.empty((m, n), np.float32)
     operations, shape, goals = 2.0 * m * k * n, f"{m}x{k}x{n}", (1.0, 1 / 1.2)
     peers = {"onnxruntime": _session("MatMul", x, w, TensorProto.FLOAT), "numpy": lambda: np.matmul(x, w, out=out)}
     peers |= _torch_calls(x, w)
-    rows = _against(f"f32 {shape}", operations, lambda: small_f32(x, w_t, out=out, threads=1), peers, None, goals)
-    peers = {"onnxruntime MatMulInteger": _session("MatMulInteger", a, b, TensorProto.INT32)} | _torch_calls(a, b)
-    ours = f"u8s8 {shape}"
-    return rows + _against(ours, operations, lambda: small_s32(a, b_t, out=s32, threads=1), peers, None, goals)
+    return _against(f"f32 {shape}", operations, lambda: small_f32(x, w_t, out=out, threads=1), peers, None, goals)
 
 
 def _binary(inputs: int = 4096) -> list[dict]:

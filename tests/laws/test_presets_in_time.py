@@ -12,13 +12,13 @@ import pytest
 from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
 from engine.analyses.machine import has_machine, machine
-from engine.analyses.node.at_work import links, splits, switch_gains
+from engine.analyses.node.at_work import links, splits
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
-from engine.sweep import inverse, sensitivity, space_of, sweep, tile_table
+from engine.sweep import inverse, sensitivity, space_of, sweep
 from engine.traffic import capacity
 from engine.traffic.arrangements import arrangements
 from engine.traffic.policies import PLAIN
@@ -43,10 +43,8 @@ ASKED: dict[str, Callable[[Scenario], Any]] = {
     "Sweep: sweep": lambda s: sweep(small(s)),
     "Sweep: sensitivity": lambda s: sensitivity(s, ("latency_s",)),
     "Sweep: inverse": lambda s: inverse(small(s), s),
-    "Sweep: tiles": tile_table,
     "Node: links": links,
     "Node: splits": splits,
-    "Node: switches": switch_gains,
     "Traffic: arrangements": arrangements,
     "Traffic: capacity": lambda s: capacity(load_of(s, PLAIN)),
 }

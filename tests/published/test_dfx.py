@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from engine.published import claims, judge
-from engine.published.dfx import PREDICTIONS, REASONS, even, latency, rate, stage_rate, tiles, work_share
+from engine.published.dfx import NORM, PREDICTIONS, REASONS, even, latency, rate, stage_rate, tiles
+from model_zoo.catalog import default_zoo
+
+
+def work_share(multiply_add: float, model: str = "1.5b") -> float:
+    """Share of the operations of a token that layer norms and residuals are; a multiply-add counts as that many. [-]"""
+    graph = default_zoo().graph(f"gpt2-{model}")
+    ops = next(p for p in graph.phases if p.name == "decode").ops
+    work = [op.flops.at(1, 1, 64) * op.layers * (multiply_add / 2 if op.contraction else 1) for op in ops]
+    return sum(w for op, w in zip(ops, work, strict=True) if op.group == NORM) / sum(work)
+
 
 CLAIMS = {c["id"]: c for c in claims() if c["document"] == "004"}
 MISSED = {

@@ -8,8 +8,6 @@ __all__ = [
     "attention",
     "binary_counts",
     "binary_fc",
-    "blocks",
-    "decode_step",
     "real",
     "real_bound",
     "requantised",
@@ -64,17 +62,6 @@ def binary_fc(x, w, threshold):
     return np.packbits(binary_counts(x, w) <= threshold, axis=1, bitorder="little")
 
 
-def blocks(am, ae, wm, we, block):
-    """Block floating point in float32, one exact block after another."""
-    total = np.zeros((am.shape[0], wm.shape[0]), np.float32)
-    for i in range(am.shape[1] // block):
-        part = slice(i * block, (i + 1) * block)
-        exact = am[:, part].astype(np.int64) @ wm[:, part].astype(np.int64).T
-        exponent = ae[:, i, None].astype(np.int32) + we[None, :, i].astype(np.int32)
-        total += np.ldexp(exact.astype(np.float32), exponent)
-    return total
-
-
 def tree(w, x, d, multiple=128):
     """FP16 product tree by numpy float16, K padded with zeros to ``multiple``."""
     rows, k = w.shape
@@ -103,28 +90,3 @@ def attention(q, keys, values, length):
             weight = np.exp(score - score.max())
             out[i, h] = weight / weight.sum() @ values[kv, :seen].astype(np.float64)
     return out
-
-
-def decode_step(x, heads, matrices, bias, norms, caches):
-    """Float64 residual stream after every layer; caches [layers, heads, rows, D / heads] end with the token's rows."""
-
-    def normal(v, gain, shift):
-        d = v - v.mean()
-        return d / np.sqrt((d * d).mean() + 1e-5) * gain + shift
-
-    x, width = x.astype(np.float64), x.size
-    inside = matrices[2].shape[1]
-    for layer in range(len(norms)):
-        qkv, project, up, down = (m[layer] for m in matrices)
-        add, gain = bias[layer].astype(np.float64), norms[layer].astype(np.float64)
-        q = (qkv @ normal(x, gain[0], gain[1]) + add[: 3 * width])[:width].reshape(heads, -1)
-        mixed = np.zeros(q.shape)
-        for h in range(heads):
-            score = caches[0][layer, h].astype(np.float64) @ q[h] / np.sqrt(q.shape[1])
-            weight = np.exp(score - score.max())
-            mixed[h] = weight / weight.sum() @ caches[1][layer, h].astype(np.float64)
-        x = x + project @ mixed.reshape(-1) + add[3 * width : 4 * width]
-        y = up @ normal(x, gain[2], gain[3]) + add[4 * width : 4 * width + inside]
-        y = 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))
-        x = x + down @ y + add[4 * width + inside :]
-    return x

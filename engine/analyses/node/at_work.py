@@ -9,14 +9,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from engine.cost.best_plan import make_plan
-from engine.cost.report import Report
 from engine.cost.schedule import Schedule, hop_terms, schedule
-from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 
-__all__ = ["LinkLoad", "Split", "SwitchGain", "links", "on_links", "splits", "switch_gains"]
+__all__ = ["LinkLoad", "Split", "links", "on_links", "splits"]
 
 
 @dataclass(frozen=True)
@@ -35,19 +33,6 @@ class LinkLoad:
     def utilisation(self) -> float:
         """Share of the usable rate. [-]"""
         return self.bytes_per_s / self.bandwidth
-
-
-@dataclass(frozen=True)
-class SwitchGain:
-    """What one switch is worth: everything else on, and everything else off."""
-
-    name: str
-    label: str
-    latency_s: float  # with all switches as the scenario has them, this one turned over
-    throughput_per_s: float
-    alone_latency_s: float  # this one as the scenario has it, all others turned over to off
-    alone_throughput_per_s: float
-    problem: str = ""  # why the node would not work that way
 
 
 @dataclass(frozen=True)
@@ -126,28 +111,3 @@ def splits(scenario: Scenario) -> tuple[Split, ...]:
         Split(cores, latency, interval, sparse, dense, rate, cores == best)
         for cores, latency, interval, sparse, dense, rate in found
     )
-
-
-def switch_gains(scenario: Scenario) -> tuple[tuple[SwitchGain, ...], Report, Report]:
-    """What each switch is worth, with the report of the scenario and of the scenario with every switch off."""
-    bound = bind(scenario)
-    offered = bound.family.switches_for(bound.graph)
-    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered}
-    off = dict.fromkeys(now, False)
-    base, bare = evaluate(scenario.with_(switches=now)), evaluate(scenario.with_(switches=off))
-    rows = []
-    for switch in offered:
-        turned = evaluate(scenario.with_(switches={**now, switch.name: not now[switch.name]}))
-        alone = evaluate(scenario.with_(switches={**off, switch.name: True}))
-        rows.append(
-            SwitchGain(
-                switch.name,
-                switch.label,
-                turned.latency_s,
-                turned.throughput_per_s,
-                alone.latency_s,
-                alone.throughput_per_s,
-                turned.problems[0] if turned.problems and not base.problems else "",
-            )
-        )
-    return tuple(rows), base, bare

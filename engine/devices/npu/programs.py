@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from engine.devices.npu.chains import CELLS, InstructionChain, VectorOp, cut
+from engine.devices.npu.chains import CELLS, InstructionChain, VectorOp
 
 __all__ = [
     "HostOperator",
@@ -20,7 +20,6 @@ __all__ = [
     "convolution",
     "mlp",
     "recurrent",
-    "split_to_units",
 ]
 
 
@@ -124,12 +123,3 @@ def attention(steps: int) -> tuple[Instruction, ...]:
         program.append(HostOperator("softmax", f"s{t}", f"p{t}"))
         program.append(InstructionChain(f"p{t}", (), f"y{t}", "V"))
     return tuple(program)
-
-
-def split_to_units(program: tuple[Instruction, ...], mfus: int) -> tuple[Instruction, ...]:
-    """The program with every chain cut to the MFUs of an instance."""
-    done: list[Instruction] = []
-    for instruction in program:
-        pieces = cut(instruction, mfus) if isinstance(instruction, InstructionChain) else ((instruction, ()),)
-        done += [piece for piece, _ in pieces]
-    return tuple(done)

@@ -20,7 +20,7 @@ from engine.devices.smartnic.memory import nic_of as _nic
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph
 
-__all__ = ["FAMILY", "access_s", "chain_s", "drop_point", "forwarding_rate", "layer_s", "packet_budget"]
+__all__ = ["FAMILY", "chain_s", "drop_point", "forwarding_rate", "layer_s", "packet_budget"]
 
 WORD_BITS = 32.0
 PREAMBLE = 20.0  # bytes of preamble and gap around every Ethernet frame
@@ -99,20 +99,6 @@ def compare_s(device: Device, neurons: float, executors: float, model) -> float:
     nic = _nic(device)
     threads = np.ceil(executors / smaller(nic.engines.si, np.ceil(executors / model["threads_for_inference"])))
     return np.ceil(neurons / executors) * smaller(threads, neurons) / nic.clock.si
-
-
-def access_s(device: Device, name: str, size: float) -> tuple[float, float] | None:
-    """Shortest and longest time in which one thread reads so many bytes [B] of a memory, an access after the other. [s]
-
-    None where the part lists no such memory. A bound: threads that wait let others run.
-    """
-    nic = _nic(device)
-    memory = nic.memory(name)
-    if memory is None:
-        return None
-    accesses = np.ceil(size / memory.width.si) if memory.width is not None else 1.0
-    cycle = float(accesses) / nic.clock.si
-    return cycle * memory.nearest.si, cycle * memory.farthest.si
 
 
 def packet_budget(device: Device, executors: float, model) -> float:

@@ -16,16 +16,16 @@ from llvmlite import ir
 from numpy.lib.stride_tricks import as_strided
 
 from engine.kernels.ir.lanes import half_vector
-from engine.kernels.ir.microkernel import INT_KIND, VL, declared, load, multiply_add
+from engine.kernels.ir.microkernel import VL, declared, load, multiply_add
 from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, types
 
 __all__ = ["AHEAD", "PAIR_ROWS", "ROWS", "SPAN", "STORED", "dot_tile", "widened"]
 
 ROWS = 4
 PAIR_ROWS = 8 if VL == 16 else 4  # rows of the tile of two vectors: with 32 registers, sixteen sums
-STORED = {"f32": np.float32, "bf16": np.int16, "fp16": np.uint16, "u8": np.uint8}
+STORED = {"f32": np.float32, "bf16": np.int16, "fp16": np.uint16}
 """Type that tells the tile a stored format."""
-SPAN = {"f32": VL, "bf16": VL, "fp16": VL, "u8": 4 * VL}
+SPAN = {"f32": VL, "bf16": VL, "fp16": VL}
 """Elements of K per step; vectors are zero padded to a multiple of it."""
 
 NAMED: dict[str, str] = {np.dtype(kind).name: stored for stored, kind in STORED.items()}
@@ -39,7 +39,7 @@ _I8, _I16, _I32, _I64, _F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.
 
 
 def widened(builder: Any, stored: str, value: Any) -> Any:
-    """IR: loaded lanes as float32 lanes (exact); bytes stay as they are."""
+    """IR: loaded lanes as float32 lanes (exact)."""
     if stored == "bf16":
         wide = builder.zext(value, ir.VectorType(_I32, VL))
         moved = builder.shl(wide, ir.Constant(wide.type, [16] * VL))
@@ -48,19 +48,7 @@ def widened(builder: Any, stored: str, value: Any) -> Any:
 
 
 def _accumulated(builder: Any, stored: str, total: Any, row: Any, vector: Any) -> Any:
-    if stored != "u8":
-        return multiply_add(builder, "f32", total, row, vector)
-    if INT_KIND == "u8s8":
-        words = ir.VectorType(_I32, VL)
-        return multiply_add(builder, "u8s8", total, builder.bitcast(row, words), builder.bitcast(vector, words))
-    short = ir.VectorType(_I16, 4 * VL)
-    row, vector = builder.zext(row, short), builder.sext(vector, short)
-    for first in (0, 2 * VL):
-        part = ir.Constant(ir.VectorType(_I32, 2 * VL), list(range(first, first + 2 * VL)))
-        blank = ir.Constant(short, ir.Undefined)
-        a, b = (builder.shuffle_vector(value, blank, part) for value in (row, vector))
-        total = multiply_add(builder, "s16", total, a, b)
-    return total
+    return multiply_add(builder, "f32", total, row, vector)
 
 
 def _folded(builder: Any, sums: list[Any], add: Any) -> Any:
@@ -91,13 +79,12 @@ class _Tile:
     def __init__(self, vectors: int, stored: str, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self.builder, self.stored, self.vectors = builder, stored, vectors
         self.height = PAIR_ROWS if vectors == 2 else ROWS
-        integer = stored == "u8"
-        element = {"f32": _F32, "bf16": _I16, "fp16": _I16, "u8": _I8}[stored]
-        self.word, self.span = _I32 if integer else _F32, SPAN[stored]
+        element = {"f32": _F32, "bf16": _I16, "fp16": _I16}[stored]
+        self.word, self.span = _F32, SPAN[stored]
         self.size, self.x_size = signature.args[0].dtype.bitwidth // 8, signature.args[4].dtype.bitwidth // 8
         self.sum_type, self.row_type = ir.VectorType(self.word, VL), ir.VectorType(element, self.span)
-        self.x_type = ir.VectorType(_I8 if integer else _F32, self.span)
-        self.add = builder.add if integer else builder.fadd
+        self.x_type = ir.VectorType(_F32, self.span)
+        self.add = builder.fadd
 
         def data(index: int, offset: Any, width: int) -> Any:
             array = context.make_array(signature.args[index])(context, builder, args[index])

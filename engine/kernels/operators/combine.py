@@ -13,7 +13,7 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.threads.ranges import over_range, require
 
-__all__ = ["COMBINED", "Combination", "combine"]
+__all__ = ["Combination", "combine"]
 
 GRAIN = 16384  # elements of a chunk: below it a second thread costs more than it brings
 _THREE, _SIX, _ZERO = np.float32(3), np.float32(6), np.float32(0)
@@ -71,7 +71,6 @@ _RANGE: dict[str, Callable[..., None]] = {
     "hard_swish": hard_swish_range,
     "copy": copy_range,
 }
-COMBINED: tuple[str, ...] = tuple(_RANGE)
 
 
 def combine(

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.kernels.ir.embedding_bag import bag_block, decode_block
+from engine.kernels.ir.embedding_bag import bag_block
 from engine.kernels.ir.lanes import lanes
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["RowTable", "embedding_bag", "embedding_lookup", "pack_rows", "unpack_rows"]
+__all__ = ["RowTable", "embedding_bag", "embedding_lookup", "pack_rows"]
 
 RowFormat = Literal["fp32", "fp16", "int8", "int4"]
 PREFETCH_BYTES, LEAST_DISTANCE, MOST_DISTANCE = 12288, 16, 128
@@ -97,16 +97,6 @@ def pack_rows(values: np.ndarray, fmt: RowFormat, *, threads: int | None = None)
         codes = np.concatenate([codes, np.zeros((rows, 1), np.uint8)], axis=1)
     nibbles = codes[:, ::2] | (codes[:, 1::2] << 4)
     return RowTable(fmt, width, np.concatenate([nibbles, half.view(np.uint8)], axis=1))
-
-
-def unpack_rows(table: RowTable) -> np.ndarray:
-    """The float32 values a table stands for, ``[rows, width]``."""
-    out = np.zeros((table.rows, table.width), np.float32)
-    even = table.width + table.width % 2 if table.format == "int4" else table.width
-    for row in range(table.rows):
-        values, scale, bias = decode_block(table.format, table.data[row], 0, even)
-        out[row] = (values * scale + bias)[: table.width]
-    return out
 
 
 def _bag(fmt: str) -> Callable[..., None]:

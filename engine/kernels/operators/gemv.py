@@ -4,7 +4,6 @@
 
     gemv(w, x, bias=None, stored="f32")   # w [N, K] as stored, x float32 [K] or [B, K] -> float32 [N] or [B, N]
     small_f32(a, b_t, bias=None)          # a float32 [M, K], b_t float32 [N, K], N <= 16 -> float32 [M, N]
-    small_s32(a, b_t, zero_a=0, bias=None)  # a uint8 [M, K], b_t int8 [N, K], N <= 16 -> int32 [M, N], exact
 
 Weights are read once in their stored format (``f32``, or uint16 patterns of ``bf16`` / ``fp16``): the bound is the
 memory stream. Sums run over a fixed lane order that depends on K and the number of vectors only, hence not on threads.
@@ -20,13 +19,13 @@ from engine.kernels.jit import kernel
 from engine.kernels.operators.gemm import output
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["SMALL_N", "gemv", "small_f32", "small_s32"]
+__all__ = ["SMALL_N", "gemv", "small_f32"]
 
 SMALL_N = 16
 _GRAIN_BYTES = 64 * 1024  # rows of one chunk: below this a second thread costs more than it brings
 
 _GROUP = max(ROWS, PAIR_ROWS)
-_NO_START = (np.zeros(SMALL_N, np.float32), np.zeros(SMALL_N, np.int32))
+_NO_START = np.zeros(SMALL_N, np.float32)
 
 _REAL = np.dtype(np.float32)
 
@@ -69,7 +68,7 @@ def _run(
 ) -> np.ndarray:
     if out.size:
         rows, k = w.shape
-        start = _NO_START[stored == "u8"]
+        start = _NO_START
         groups = -(-rows // _GROUP)
         if init is not None or x.shape[0] > SMALL_N:
             start = np.zeros(-(-x.shape[0] // 4) * 4, start.dtype)
@@ -131,23 +130,3 @@ def small_f32(
     whole("b_t", b_t, _REAL, 2)
     _small_checks(a, b_t, bias, np.float32)
     return _run("f32", a, b_t, bias, output(out, (a.shape[0], b_t.shape[0]), _REAL), threads)
-
-
-def small_s32(
-    a: np.ndarray,
-    b_t: np.ndarray,
-    zero_a: int = 0,
-    bias: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """``(a - zero_a) @ b_t.T + bias`` for at most 16 columns: uint8 [M, K] x int8 [N, K] -> int32 [M, N], exact."""
-    whole("a", a, np.uint8, 2)
-    whole("b_t", b_t, np.int8, 2)
-    _small_checks(a, b_t, bias, np.int32)
-    if not 0 <= zero_a <= 255:
-        require(False, f"zero_a is {zero_a}; allowed: 0 to 255")
-    init = bias
-    if zero_a:
-        init = (0 if bias is None else bias) - np.int32(zero_a) * b_t.sum(1, dtype=np.int32)
-    return _run("u8", a, b_t, init, output(out, (a.shape[0], b_t.shape[0]), np.int32), threads)

@@ -1,7 +1,6 @@
-"""Affine quantise and dequantise between float32 and int8 or uint8, per tensor or per channel of the last axis.
+"""Affine quantise of float32 to int8 or uint8, per tensor or per channel of the last axis.
 
-``q = saturate(round_half_even(x / scale) + zero)`` and ``x = (q - zero) * scale``: ONNX QuantizeLinear and
-DequantizeLinear, bit for bit.
+``q = saturate(round_half_even(x / scale) + zero)``: ONNX QuantizeLinear, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import numpy as np
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["dequantise", "quantise"]
+__all__ = ["quantise"]
 
 GRAIN = 16384
 """Fewest elements worth a thread of their own. [elements]"""
@@ -48,15 +47,6 @@ def quantise_range(lo, hi, x, scale, zero, low, high, out):
         row, to = x[r], out[r]
         for c in range(row.size):
             to[c] = np.int32(_code(row[c], scale[c], zero[c], low, high))
-
-
-@kernel
-def dequantise_range(lo, hi, codes, scale, zero, out):
-    """Rows ``[lo, hi)`` of ``codes`` ``[rows, channels]``."""
-    for r in range(lo, hi):
-        row, to = codes[r], out[r]
-        for c in range(row.size):
-            to[c] = np.float32(np.float32(row[c]) - zero[c]) * scale[c]
 
 
 def _channels(name: str, value: float | np.ndarray, columns: int) -> np.ndarray:
@@ -138,35 +128,6 @@ def quantise(
         zeros,
         low,
         high,
-        result.reshape(rows, columns),
-        threads=threads,
-        grain=1 + GRAIN // max(1, columns),
-    )
-    return result
-
-
-def dequantise(
-    codes: np.ndarray,
-    scale: float | np.ndarray,
-    zero: int | np.ndarray = 0,
-    *,
-    out: np.ndarray | None = None,
-    threads: int | None = None,
-) -> np.ndarray:
-    """Float32 values of int8 or uint8 ``codes``; arguments as in :func:`quantise`."""
-    known = isinstance(codes, np.ndarray) and codes.dtype in (np.int8, np.uint8) and codes.ndim >= 1
-    require(known, "codes must be an int8 or uint8 array with at least one axis")
-    whole("codes", codes, codes.dtype, codes.ndim)
-    rows, columns = _shaped(codes, _affine(scale, zero, codes.dtype))
-    result = np.empty(codes.shape, np.float32) if out is None else whole("out", out, np.float32, codes.ndim)
-    require(result.shape == codes.shape, f"out is {result.shape}; allowed: {codes.shape}")
-    steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
-    over_range(
-        dequantise_range,
-        rows,
-        codes.reshape(rows, columns),
-        steps,
-        zeros,
         result.reshape(rows, columns),
         threads=threads,
         grain=1 + GRAIN // max(1, columns),

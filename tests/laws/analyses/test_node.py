@@ -108,16 +108,6 @@ def test_sharded_layers_take_the_dense_part_off_one_card():
     assert any(row.name.startswith("gather") for row in evaluate(sharded).other)
 
 
-def test_every_switch_is_priced_alone_and_together():
-    rows, base, bare = at_work.switch_gains(recommendation())
-    by = {row.name: row for row in rows}
-    assert base.throughput_per_s > bare.throughput_per_s
-    assert by["length-aware"].throughput_per_s < base.throughput_per_s
-    assert by["split-ops"].latency_s > base.latency_s
-    assert by["mixed-tables"].problem
-    assert all(row.alone_throughput_per_s > 0 for row in rows)
-
-
 @pytest.mark.parametrize("workload", limited())
 def test_every_model_is_inside_its_limit(workload):
     limit = limit_of(workload)

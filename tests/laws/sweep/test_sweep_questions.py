@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import permutations
 from math import fsum, log
 
 import pytest
 
-from engine.cost.best_plan import make_plan
-from engine.cost.schedule import job_of
-from engine.devices import family
-from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, preset
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import apply
-from engine.sweep import attribute, inverse, price, sensitivity, space_of, tile_table
+from engine.sweep import attribute, inverse, price, sensitivity, space_of
 from engine.sweep.attribution import GROUPS
 
 PAIR = default_scenario("v100-appliance", "gpt2-345m")
@@ -167,41 +162,3 @@ def test_infeasible_says_which_and_by_how_much() -> None:
 def test_inverse_needs_a_start_on_the_grid() -> None:
     with pytest.raises(ScenarioError, match="starts at"):
         inverse(space_of(GRID | {"constraints": ["latency_s <= 1"]}), START | {"devices": 3})
-
-
-@pytest.mark.parametrize(
-    ("system", "workload"),
-    [("xeon-e5-2650", "wide-deep-criteo"), ("agilio-cx", "binary-mlp-mnist"), ("dfx-u280", "gpt2-345m")],
-)
-def test_the_best_tile_is_the_best_of_all(system: str, workload: str) -> None:
-    scenario = default_scenario(system, workload).with_(outputs=4)
-    table = tile_table(scenario)
-    device = bind(scenario)
-    stage = make_plan(device).stages[0]
-    fam = family(stage.device.kind)
-    for shape in range(len(table.shapes)):
-        column = {tile: row[shape] for tile, row in zip(table.tiles, table.seconds.tolist(), strict=True)}
-        able = [tile for tile in table.tiles if column[tile] >= 0]
-        assert min(able, key=column.__getitem__) == table.best[shape]
-    spent = {}
-    for tile in table.tiles:
-        total = 0.0
-        try:
-            for phase in device.graph.phases:
-                job = job_of(device, stage, fam, phase)
-                total += fam.price(replace(job, tile=tile)).total_s * phase.repeat.at(scenario.inputs, 4)
-        except Unsupported:
-            assert tile != table.best_whole
-            continue
-        spent[tile] = total
-    assert min(spent.values()) == spent[table.best_whole]
-    first = next(iter(spent))
-    pinned = tile_table(scenario.with_(tile=first))
-    assert pinned.price_of_pin == pytest.approx(spent[first] / spent[table.best_whole])
-    assert pinned.price_of_pin >= 1
-    assert all(pinned.price_of(i) >= 1 for i in range(len(pinned.shapes)))
-
-
-def test_a_device_without_knobs_says_so() -> None:
-    with pytest.raises(ScenarioError, match="no tiling knob"):
-        tile_table(PAIR)

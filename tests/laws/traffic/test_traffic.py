@@ -40,6 +40,14 @@ from engine.traffic import (
 )
 from engine.traffic.estimates import student_t
 
+
+def mm1(rate: float, service_s: float) -> closed_forms.Law:
+    """Exponential service, one server: the stay is exponential. Kleinrock I, 3.2 and 5.119."""
+    rho = rate * service_s
+    mean = service_s / (1.0 - rho)
+    return closed_forms.Law("M/M/1", mean, rho * mean, lambda t: math.exp(-t / mean), rho)
+
+
 pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="statistics need the compiled engine's speed")
 
 MS = 1e-3
@@ -85,11 +93,11 @@ def test_general_service_meets_pollaczek_khinchine() -> None:
 
 
 def test_closed_forms_agree_where_they_meet() -> None:
-    assert closed_forms.mmc(700, MS, 1).quantile(0.99) == pytest.approx(closed_forms.mm1(700, MS).quantile(0.99))
-    assert closed_forms.mm1n(700, MS, 400).quantile(0.99) == pytest.approx(closed_forms.mm1(700, MS).quantile(0.99))
-    assert closed_forms.mg1(700, MS, 1.0).mean == pytest.approx(closed_forms.mm1(700, MS).mean)
+    assert closed_forms.mmc(700, MS, 1).quantile(0.99) == pytest.approx(mm1(700, MS).quantile(0.99))
+    assert closed_forms.mm1n(700, MS, 400).quantile(0.99) == pytest.approx(mm1(700, MS).quantile(0.99))
+    assert closed_forms.mg1(700, MS, 1.0).mean == pytest.approx(mm1(700, MS).mean)
     assert closed_forms.mg1(700, MS, 0.0).mean == pytest.approx(closed_forms.md1(700, MS).mean)
-    assert closed_forms.mgc(700, MS, 1, 1.0).wait == pytest.approx(closed_forms.mm1(700, MS).wait)
+    assert closed_forms.mgc(700, MS, 1, 1.0).wait == pytest.approx(mm1(700, MS).wait)
     assert closed_forms.mmc(3000, MS, 4).tail(0.0) == pytest.approx(1.0)
     assert closed_forms.mmc(3000.0, MS, 4).quantile(0.9) == pytest.approx(
         closed_forms.mmc(3000.001, MS, 4).quantile(0.9), rel=1e-5
@@ -233,7 +241,7 @@ def test_wide_interval_is_said_and_narrowed() -> None:
     long = simulate(system, arrivals, requests=200_000, most=20_000_000, seed=1)
     assert long.tight
     assert long.requests > 200_000
-    assert long.latency.p99.holds(closed_forms.mm1(900.0, MS).quantile(0.99))
+    assert long.latency.p99.holds(mm1(900.0, MS).quantile(0.99))
 
 
 def test_idle_latency_is_the_service_time() -> None:

@@ -8,17 +8,57 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.devices.npu.accuracy import accuracy
-from engine.devices.npu.chains import CELLS
+from engine.devices.npu.chains import CELLS, InstructionChain, Pipeline, cut, finish, pass_cycles
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic, relative_error
-from engine.devices.npu.programs import attention, convolution, mlp, recurrent, split_to_units
-from engine.devices.npu.timing import sequence_cycles
+from engine.devices.npu.programs import Instruction, attention, convolution, mlp, recurrent
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import Zoo, default_zoo
 from tests.reference import naive, onnx_oracle
+
+
+def sequence_cycles(
+    cell: str, steps: int, occupancy: dict[str, float], vector_cycles: float, pipe: Pipeline
+) -> tuple[float, dict[str, float]]:
+    """Cycles of a sequence, and those each unit was busy: the long way round to the closed form. [cycle]
+
+    Three clocks advance: the occupancy of the tile engines, that of the multifunction units, and the validity of every
+    register along the dependence. A state is valid when all three have come that far.
+
+    Parameters
+    ----------
+    occupancy : engine cycles of a product with a matrix whose name starts with W (input) or U (state). [cycle]
+    vector_cycles : cycles a vector of the hidden width takes in a multifunction unit. [cycle]
+    """
+    chains = [piece for chain in CELLS[cell] for piece in cut(chain, pipe.mfus)]
+    names = {c.source for c, _ in chains} | {v.operand for c, _ in chains for v in c.ops if v.operand}
+    valid = dict.fromkeys(names, 0.0)
+    engine = units = state = 0.0
+    for _ in range(steps):
+        for chain, places in chains:
+            if chain.matrix:
+                engine += occupancy[chain.matrix[0]]
+            units += vector_cycles
+            valid.update({chain.target: 0.0} if chain.source == "x" else finish(chain, places, pipe, valid))
+        state = max(valid["h"], engine, units)
+        valid["h@"] = state
+        if "c" in valid:
+            valid["c@"] = valid["c"]
+    start = pipe.start + pass_cycles(pipe)
+    return start + state, {"matrix-vector unit": engine, "multifunction units": units}
+
+
+def split_to_units(program: tuple[Instruction, ...], mfus: int) -> tuple[Instruction, ...]:
+    """The program with every chain cut to the MFUs of an instance."""
+    done: list[Instruction] = []
+    for instruction in program:
+        pieces = cut(instruction, mfus) if isinstance(instruction, InstructionChain) else ((instruction, ()),)
+        done += [piece for piece, _ in pieces]
+    return tuple(done)
+
 
 FORMATS = ("fp32", "ms-fp9", "ms-fp8")
 ERRORS = {"fp32": 0.005, "ms-fp9": 0.12, "ms-fp8": 0.25}  # float16 outside the products; a bit less doubles the rest

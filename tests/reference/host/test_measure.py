@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from engine.host.measure.cases import relative_error, shared_activations
 from engine.host.measure.lowering import lower
 from engine.host.measure.process import MeasuringProcess
 from engine.host.measure.queue import RunQueue, queued
-from engine.kernels.operators.combine import COMBINED, combine
+from engine.kernels.operators.combine import Combination, combine
 from engine.kernels.threads.ranges import KernelError
 from engine.kernels.timing import Spread, sample
 from model_zoo.catalog import default_zoo
@@ -69,7 +70,7 @@ def test_a_wrong_kernel_would_be_seen():
     assert np.abs(got - exact).max() > 1e-3 * np.abs(exact).max()
 
 
-@given(st.sampled_from(COMBINED), st.integers(0, 40_000), st.sampled_from((1, 2)))
+@given(st.sampled_from(get_args(Combination)), st.integers(0, 40_000), st.sampled_from((1, 2)))
 @settings(max_examples=25, deadline=None)
 def test_sums_and_clips_equal_numpy(name, size, threads):
     rng = np.random.default_rng(size)

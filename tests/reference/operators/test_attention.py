@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from engine.kernels.ir.attention import CACHED
 from engine.kernels.jit import JIT_ENABLED
 from engine.kernels.operators.attention import append, attention
-from engine.kernels.operators.decoder import DecoderWeights, decode_step
 from engine.kernels.operators.halfprec import rounded_bits
 from engine.kernels.threads.ranges import KernelError
 from tests.reference import naive_gemm as naive
@@ -78,53 +75,7 @@ def test_values_are_stored_to_the_nearest():
         assert np.isnan(naive.widened(kept, stored)[0, -1, 0])
 
 
-def draw_decoder(stored, layers, heads, depth, inside, seed=0):
-    rng, width = np.random.default_rng(seed), heads * depth
-
-    def matrix(outputs, inputs):
-        w = rng.standard_normal((layers, outputs, inputs)).astype(np.float32) / np.float32(np.sqrt(inputs))
-        return w if stored == "f32" else rounded_bits(w, stored)
-
-    shapes = (3 * width, width), (width, width), (inside, width), (width, inside)
-    norms = rng.standard_normal((layers, 4, width)).astype(np.float32)
-    bias = rng.standard_normal((layers, 5 * width + inside)).astype(np.float32)
-    return DecoderWeights(stored, heads, *(matrix(*shape) for shape in shapes), bias, norms)
-
-
-def check_decoder(stored, layers, heads, depth, inside, tokens):
-    model, width = draw_decoder(stored, layers, heads, depth, inside), heads * depth
-    rng = np.random.default_rng(1)
-    kind = np.float32 if stored == "f32" else np.uint16
-    caches = [[np.zeros((layers, heads, tokens + 1, depth), kind) for _ in range(2)] for _ in range(2)]
-    matrices = [real(stored, w).astype(np.float64) for w in (model.qkv, model.project, model.up, model.down)]
-    for t in range(tokens):
-        x = rng.standard_normal(width).astype(np.float32)
-        got = [decode_step(x, model, *pair, t, threads=n) for n, pair in enumerate(caches, 1)]
-        assert got[0].tobytes() == got[1].tobytes()
-        assert all(a.tobytes() == b.tobytes() for a, b in zip(*caches, strict=True))
-        # the twin takes the stored cache, so that roundings of earlier tokens are not counted twice
-        cached = [real(stored, np.ascontiguousarray(c[:, :, : t + 1])) for c in caches[0]]
-        exact = naive.decode_step(x, heads, matrices, model.bias, model.norms, cached)
-        loose = {"f32": 2e-5, "fp16": 2e-3, "bf16": 2e-2}[stored]  # the newest row of the cache may round the other way
-        np.testing.assert_allclose(got[0], exact, rtol=0, atol=loose * np.abs(exact).max())
-
-
-@pytest.mark.parametrize("stored", CACHED)
-@pytest.mark.parametrize("shape", [(2, 2, 16, 64, 3), (1, 3, 5, 33, 2)])
-def test_decode_step_fixed_shapes(stored, shape):
-    check_decoder(stored, *shape)
-
-
-def test_a_long_step_is_shared_out():
-    check_decoder("f32", 2, 4, 64, 1024, 2)
-
-
 def test_bad_input_is_one_sentence():
-    with pytest.raises(KernelError, match="heads is 3; allowed: divisors of 32"):
-        replace(draw_decoder("f32", 1, 2, 16, 8), heads=3)
-    model = draw_decoder("f32", 1, 2, 16, 8)
-    with pytest.raises(KernelError, match="length is 4; allowed: 0 to 3"):
-        decode_step(np.zeros(32, np.float32), model, *np.zeros((2, 1, 2, 4, 16), np.float32), 4)
     q, cache = np.zeros((1, 1, 4), np.float32), np.zeros((1, 3, 4), np.float32)
     with pytest.raises(KernelError, match="stored is 'int8'; allowed: f32, bf16, fp16"):
         attention(q, cache, cache, 1, stored="int8")

@@ -7,9 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.operators.embedding import RowTable, embedding_bag, embedding_lookup, pack_rows, unpack_rows
+from engine.kernels.ir.embedding_bag import decode_block
+from engine.kernels.operators.embedding import RowTable, embedding_bag, embedding_lookup, pack_rows
 from engine.kernels.threads.ranges import KernelError
 from tests.reference import naive
+
+
+def unpack_rows(table: RowTable) -> np.ndarray:
+    """The float32 values a table stands for, ``[rows, width]``."""
+    out = np.zeros((table.rows, table.width), np.float32)
+    even = table.width + table.width % 2 if table.format == "int4" else table.width
+    for row in range(table.rows):
+        values, scale, bias = decode_block(table.format, table.data[row], 0, even)
+        out[row] = (values * scale + bias)[: table.width]
+    return out
+
 
 FORMATS = ("fp32", "fp16", "int8", "int4")
 ERROR = 4e-7

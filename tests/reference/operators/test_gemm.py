@@ -15,9 +15,8 @@ from onnx import TensorProto, helper
 from engine.kernels.jit import JIT_ENABLED
 from engine.kernels.operators import gemm, halfprec
 from engine.kernels.operators.binary import binary_counts, binary_fc, pack_binary
-from engine.kernels.operators.blockfloat import BLOCKS, gemm_blocks, pack_blocks, quantise_blocks
 from engine.kernels.operators.gemm import gemm_f32, gemm_s32, gemm_u8, pack_f32, pack_s8
-from engine.kernels.operators.gemv import gemv, small_f32, small_s32
+from engine.kernels.operators.gemv import gemv, small_f32
 from engine.kernels.operators.halfprec import gemm_bf16, gemm_narrow, pack_narrow, rounded_bits
 from engine.kernels.threads.ranges import KernelError
 from tests.reference import naive_gemm as naive
@@ -103,10 +102,7 @@ def test_rows_a_page_apart(stride):
 @given(SIZES, SIZES, st.integers(0, 16), SEEDS)
 def test_small_n_products(m, k, n, seed):
     rng = np.random.default_rng(seed)
-    a, b = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-128, 128, (n, k)).astype(np.int8)
     x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((n, k)).astype(np.float32)
-    for threads in (1, 2):
-        np.testing.assert_array_equal(small_s32(a, b, 3, threads=threads), naive.s32(a, b.T, 3))
     got = small_f32(unaligned(x), w, threads=1)
     assert np.all(np.abs(got - naive.real(x, w.T)) <= naive.real_bound(x, w.T))
     assert got.tobytes() == small_f32(x, w, threads=2).tobytes()
@@ -147,20 +143,6 @@ def test_binary_layers_are_exact(batch, size, neurons, seed):
         np.testing.assert_array_equal(
             binary_fc(x, packed, threshold, threads=threads), naive.binary_fc(x, w, threshold)
         )
-
-
-@EXAMPLES
-@given(st.integers(0, 20), st.integers(0, 4), st.integers(0, 70), st.sampled_from(BLOCKS), SEEDS)
-def test_block_floating_point_is_bit_exact(m, count, n, block, seed):
-    rng = np.random.default_rng(seed)
-    spread = np.exp(rng.standard_normal((1, count * block)) * 3).astype(np.float32)
-    x = (rng.standard_normal((m, count * block)) * spread).astype(np.float32)
-    w = rng.standard_normal((n, count * block)).astype(np.float32)
-    (am, ae), (wm, we) = quantise_blocks(x, block, 4), quantise_blocks(w, block, 7)
-    packed = pack_blocks(wm, we, block)
-    expected = naive.blocks(am, ae, wm, we, block)
-    for threads in (1, 2):
-        np.testing.assert_array_equal(gemm_blocks(am, ae, packed, threads=threads), expected)
 
 
 def _session(nodes, inputs, outputs, constants):
@@ -227,7 +209,6 @@ def test_onnxruntime_agrees_on_requantised_bytes(m, k, n):
         (lambda: gemm_s32(np.zeros((2, 4), np.uint8), pack_s8(np.zeros((3, 1), np.int8))), "a has 4 columns"),
         (lambda: gemm_f32(np.zeros((2, 6), np.float32)[:, ::2], pack_f32(np.zeros((3, 1), np.float32))), "contiguous"),
         (lambda: small_f32(np.zeros((2, 3), np.float32), np.zeros((17, 3), np.float32)), "at most 16"),
-        (lambda: quantise_blocks(np.zeros((2, 20), np.float32), 16, 4), "K is 20"),
         (lambda: gemv(np.zeros((2, 3), np.float32), np.zeros(3, np.float32), stored="int4"), "stored is 'int4'"),
     ],
 )

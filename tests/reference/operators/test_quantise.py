@@ -1,4 +1,4 @@
-"""Quantise and dequantise, bit for bit against the slow twin and onnxruntime."""
+"""Quantise, bit for bit against the slow twin and onnxruntime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.operators.quantise import dequantise, quantise
+from engine.kernels.operators.quantise import quantise
 from engine.kernels.threads.ranges import KernelError
 from tests.reference import naive, onnx_oracle
 
@@ -23,8 +23,6 @@ def check(seed, shape, dtype, per_channel):
     codes = quantise(x, scale, zero, dtype=dtype)
     assert codes.dtype == dtype
     assert np.array_equal(codes, naive.quantise(x, scale, zero, dtype))
-    values = dequantise(codes, scale, zero)
-    assert np.array_equal(values, (codes.astype(np.float32) - np.float32(zero)) * scale)
 
 
 @settings(max_examples=40, deadline=None)
@@ -60,8 +58,6 @@ def test_codes_equal_onnxruntime(dtype):
     )
     codes = quantise(x, scale, zero, dtype=dtype)
     assert np.array_equal(codes, theirs)
-    back = onnx_oracle.run("DequantizeLinear", {"q": codes, "s": scale, "z": zero}, axis=1)
-    assert np.array_equal(dequantise(codes, scale, zero), back)
 
 
 def test_codes_are_the_same_for_any_threads():
