@@ -122,7 +122,7 @@ def test_a_claim_opens_in_explore_and_back_returns(visit):
     me = visit("/published")
     me.page.get_by_role("button", name="Open as scenario").click()
     me.page.wait_for_url(f"{me.server}/?s=*")
-    assert len(me.settled().metrics()) == 4
+    assert len(me.settled().metrics()) == 6
     assert me.token() != encode(PRESETS["dfx-1.5b"].scenario)
     me.page.go_back()
     me.page.wait_for_url(f"{me.server}/published?s=*")
@@ -300,9 +300,9 @@ def test_every_page_is_served_under_its_name(visit):
     """Explore too, which Streamlit alone serves at `/` and calls `Page not found` under its name."""
     me = visit("/explore")
     assert me.page.get_by_text("Page not found").count() == 0
-    assert len(me.metrics()) == 4
+    assert len(me.metrics()) == 6
     me.page.get_by_role("link", name="Catalog").first.click()
     me.page.wait_for_url("**/catalog?s=*")
     me.settled(anew=True).page.get_by_role("link", name="Explore").first.click()
     me.page.wait_for_url("**/explore?s=*")
-    assert len(me.settled(anew=True).metrics()) == 4
+    assert len(me.settled(anew=True).metrics()) == 6
