@@ -9,6 +9,7 @@ from typing import Any
 from app.shared import cached, glossary
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.fields import field
 from engine.scenario.formats import BITS
 from engine.sweep import Axis, Limit, Space, inverse
 
@@ -79,19 +80,19 @@ def _said(s: Scenario, change: dict) -> str:
     if change.keys() == {"overrides"}:
         return "Catalog values instead of yours"
     if change.keys() == {"tile"}:
-        return "Best tile instead of yours"
+        return f"Best {field('tile').label.lower()} instead of yours"
     parts = []
-    if "devices" in change:
-        parts.append(f"{change['devices']} device{'s' if change['devices'] > 1 else ''} instead of {s.devices}")
-    if "scheme" in change:
-        parts[-1:] = [f"{change['devices']} devices, {glossary.SCHEMES[change['scheme']].lower()}"]
-    if "precision" in change:
-        parts.append(f"{glossary.format_label(change['precision'])} instead of {glossary.format_label(s.precision)}")
-    for name in ("batch", "streams"):
-        if name in change:
-            parts.append(f"{name.capitalize()} {change[name]} instead of {getattr(s, name)}")
-    if "inputs" in change:
-        parts.append(f"Input length {change['inputs']} instead of {s.inputs}")
+    for name, value in change.items():
+        to, was = (glossary.value_label(field(name).shown(v)) for v in (value, getattr(s, name)))
+        if name == "devices":
+            parts.append(f"{to} device{'s' if value > 1 else ''} instead of {was}")
+        elif name == "scheme":
+            parts[-1:] = [f"{change['devices']} devices, {to.lower()}"]
+        elif name == "precision":
+            parts.append(f"{to} instead of {was}")
+        else:
+            label = getattr(cached.options(encode(s)), field(name).called) if field(name).called else field(name).label
+            parts.append(f"{label} {to} instead of {was}")
     return ", ".join(parts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.shared import formats as fmt
 from app.shared import specs
 from app.shared.figures.roofline import points
@@ -9,6 +11,7 @@ from app.shared.figures.style import RESOURCE_LABELS, level_name
 from engine.cost.report import MemoryRow, Report
 from engine.resolve.bind import named
 from engine.scenario import Scenario
+from engine.scenario.fields import FIELDS, Field, field
 from engine.scenario.formats import BITS, LABELS
 from model_zoo.catalog import default_zoo
 
@@ -27,6 +30,7 @@ __all__ = [
     "per",
     "rate_unit",
     "tidy",
+    "value_label",
 ]
 
 HELP = {
@@ -36,13 +40,6 @@ HELP = {
     "throughput": "Work finished per second by the whole system at this batch.",
     "perf_per_watt": "Throughput divided by power, of the parts that the assumptions list; tok/s/W equals tok/J.",
     "capex": "Purchase price of the devices in use, with switch and chassis where the system lists them; list prices.",
-    "batch": "Requests processed together; larger batches reuse each weight read.",
-    "streams": "Batches in flight at once on one device.",
-    "precision": "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
-    "tile": "Block of the operand kept on chip at once.",
-    "scheme": "How the model lies on the devices: copies, shards, or layer ranges.",
-    "split": "Operators before the cut run on the first executor, the rest on the second.",
-    "overrides": "A hardware value changed by you from the catalog's; it carries its unit, as in 460 GB/s.",
     "peak_used": "Achieved rate over the dense peak of this precision.",
     "bound": "Resource whose time is longest for this operator, after overlap.",
     "baseline": "The scenario that deltas refer to.",
@@ -75,6 +72,13 @@ def format_label(name: str) -> str:
     return LABELS.get(name, name)
 
 
+def value_label(value: Any) -> str:
+    """A value of a scenario's field as people write it: `FP16`, `On path`, `9,024`, `as activations`."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return SCHEMES.get(value, format_label(value))
+
+
 def tidy(label: str) -> str:
     """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
     words = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
@@ -97,21 +101,18 @@ def per(report: Report) -> str:
 
 def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     """A scenario's knobs in words, those every reader needs first, then whatever differs from the pair's default."""
-    parts = [f"batch {scenario.batch:,}"]
+    parts = [f"{_in_text(field('batch').label)} {scenario.batch:,}"]
     if scenario.inputs > 1 or scenario.outputs > 1:
         parts.append(f"{scenario.inputs:,} in, {scenario.outputs:,} out")
     parts.append(format_label(scenario.precision))
     if scenario.layers:
         formats = " or ".join(sorted({format_label(format) for format in scenario.layers.values()}))
         parts.append(f"{len(scenario.layers)} layer{'s' if len(scenario.layers) > 1 else ''} in {formats}")
-    if scenario.tile:
-        parts.append("tile " + " × ".join(map(str, scenario.tile)))
-    parts.append(
-        SCHEMES.get(scenario.scheme, scenario.scheme).lower()
-        + (f" on {scenario.devices}" if scenario.devices > 1 else "")
-    )
+    unset = (f for f in FIELDS if f.kind in ("choice", "tile") and f.none is not None)
+    parts += [f"{_in_text(f.label)} {_said(f, scenario)}" for f in unset if getattr(scenario, f.path)]
+    parts.append(_said(field("scheme"), scenario))
     if scenario.streams > 1:
-        parts.append(f"{scenario.streams} streams")
+        parts.append(f"{scenario.streams} {_in_text(field('streams').label)}")
     if scenario.scheme == "split":
         parts.append(f"cut at {scenario.split}")
     called = default_zoo().family(scenario.workload).adjustable
@@ -130,6 +131,20 @@ def knobs(scenario: Scenario, default: Scenario | None) -> list[str]:
     return parts
 
 
+def _said(of: Field, scenario: Scenario) -> str:
+    """A field's value amid a line: `FP16`, `tensor on 4`, `6 × 16`, how many are set by name, or that none is."""
+    value = getattr(scenario, of.path)
+    if of.shown(value) == of.none:
+        return str(of.none)
+    if of.path == "scheme":
+        return value_label(value).lower() + (f" on {scenario.devices}" if scenario.devices > 1 else "")
+    if of.path == "params":
+        return ", ".join(f"{name} {fmt.decimal(number)}" for name, number in value.items())
+    if of.kind == "tile":
+        return " × ".join(map(str, value))
+    return f"{len(value)}" if of.kind == "map" else value_label(value)
+
+
 def _in_text(label: str) -> str:
     """A label amid a line: `Fused operators` -> `fused operators`, `FP16 features` as it is."""
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]
@@ -142,22 +157,10 @@ def changed(was: Scenario, now: Scenario, own: Scenario | None) -> list[str]:
     that is gone counts where it was turned: it stood otherwise than in `own`, the usual scenario of the former pair.
     """
 
-    def partition(s: Scenario) -> str:
-        return SCHEMES.get(s.scheme, s.scheme).lower() + (f" on {s.devices}" if s.devices > 1 else "")
-
-    fields = {
-        "batch": lambda s: f"{s.batch:,}",
-        "precision": lambda s: format_label(s.precision),
-        "partition": partition,
-        "streams": lambda s: f"{s.streams:,}",
-        "tile": lambda s: " × ".join(map(str, s.tile)) or "automatic",
-        "what-ifs": lambda s: f"{len(s.overrides)}" if s.overrides else "none",
-        "layer formats": lambda s: f"{len(s.layers)}" if s.layers else "none",
-    }
-    if was.workload == now.workload:
-        fields |= {"input": lambda s: f"{s.inputs:,}", "output": lambda s: f"{s.outputs:,}"}
-        fields |= {"parameters": lambda s: ", ".join(f"{k} {fmt.decimal(v)}" for k, v in s.params.items()) or "its own"}
-    both = ((name, write(was), write(now)) for name, write in fields.items())
+    owned = ("inputs", "outputs", "params") if was.workload != now.workload else ()
+    skip = ("devices", "split", "switches", *owned)  # devices are told with the partition, switches below
+    told = [f for f in FIELDS if f.kind not in ("id", "record") and f.path not in skip]
+    both = ((_in_text(f.label), _said(f, was), _said(f, now)) for f in told)
     rows = [f"{name} {new}, not {old}" for name, old, new in both if old != new]
     normal = own.switches if own else {}
     lost = [name for name, on in was.switches.items() if name not in now.switches and on != normal.get(name, on)]

@@ -180,8 +180,7 @@ class Report:
         """A field as exported rows hold it: a tile as it was settled, what is not set as the field calls that."""
         if field.kind == "tile":
             return " x ".join(str(v) for _, v in self.tile)
-        value = getattr(self.scenario, field.path)
-        return field.none if value in ((), None) else value
+        return field.shown(getattr(self.scenario, field.path))
 
     def csv_row(self) -> dict[str, Any]:
         """One flat row: identity first, then headline metrics, then versions."""

@@ -9,6 +9,7 @@ from typing import Any
 from engine.devices import family
 from engine.devices.common.contract import Knob, Switch, Unsupported
 from engine.scenario import Scenario, ScenarioError, make
+from engine.scenario.fields import Field
 from engine.scenario.formats import BITS
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError
@@ -48,8 +49,23 @@ class Choices:
     output_label: str | None
     max_streams: int
     splits: tuple[str, ...]  # operator names; cut i lies before operator i
+    cuts: tuple[int, ...]  # where the scenario's network may be cut; empty: its scheme does not cut it
     workloads: dict[str, str | None]  # id -> None, or why this system can't run it
     batches: tuple[int, ...] = field(default=BATCHES)
+
+    @property
+    def stream_counts(self) -> tuple[int, ...]:
+        """Powers of two up to the most streams of the device, and that."""
+        doubled = (2**i for i in range(self.max_streams.bit_length()))
+        return tuple(dict.fromkeys((*doubled, self.max_streams)))
+
+    def of(self, field: Field) -> tuple[Any, ...]:
+        """Values of a field that may be picked, first what it is called when nothing is set.
+
+        Empty where it can't be turned, or where any value that the schema allows may be typed.
+        """
+        values = tuple(getattr(self, field.offered)) if field.offered else ()
+        return (field.none, *values) if values and field.none is not None else values
 
 
 @lru_cache(maxsize=4096)
@@ -179,5 +195,6 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         output_label=kind.output_label,
         max_streams=fam.max_streams(device) if fam.max_streams else 1,
         splits=tuple(op.name for op in graph.phases[0].ops),
+        cuts=tuple(range(len(graph.phases[0].ops) + 1)) if scenario.scheme == "split" else (),
         workloads=pairs,
     )

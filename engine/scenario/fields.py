@@ -7,7 +7,7 @@ attribution of a gain and docs/SCENARIO.md all read this table; `Scenario` holds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = ["FIELDS", "GROUPS", "Field", "field", "of_kind"]
 
@@ -26,45 +26,67 @@ class Field:
     kind: Kind
     group: str  # the kind of change that a gain is attributed to; empty: it moves no figure
     offered: str = ""  # attribute of `resolve.choices.Choices` that lists its values; empty: any the schema allows
+    called: str = ""  # attribute of `Choices` with the network's own name for it, None where it has no such thing
     none: str | None = None  # what it is called when nothing is set; None: it is always set
     unit: str = ""  # of its numbers, SI; empty: a count or a name
     plain: bool = False  # it sets one number and nothing else, so a sweep varies it inside a compiled loop
     flag: bool = True  # `--NAME` of the command line
     column: bool = True  # a column of exported rows
+    first: bool = False  # an axis of the first sweep of a scenario
+
+    def shown(self, value: Any) -> Any:
+        """A value as a user meets it: what it is called where nothing is set, else itself."""
+        return self.none if self.none is not None and value in (None, (), {}) else value
+
+    def meant(self, shown: Any) -> Any:
+        """The other way for one value: None where it is called what it is when nothing is set."""
+        return None if self.none is not None and shown in (self.none, "none", "", None) else shown
 
 
 FIELDS: tuple[Field, ...] = (
     Field("system", "System", "Devices, their host and the wires between them.", "id", "hardware"),
     Field("workload", "Workload", "The network.", "id", "workload", "workloads"),
     Field(
+        "inputs", "Inputs", "Tokens, steps or items of a request.", "count", "workload", called="input_label",
+        plain=True,
+    ),
+    Field(
+        "outputs", "Outputs", "Tokens that a decoder generates for a request.", "count", "workload",
+        called="output_label", plain=True,
+    ),
+    Field(
+        "params", "Network parameters", "Sizes of the network.", "map", "workload", "params", none="its own",
+        flag=False, column=False,
+    ),
+    Field(
         "batch", "Batch", "Requests processed together; larger batches reuse each weight read.", "count", "batching",
-        "batches", plain=True,
+        "batches", plain=True, first=True,
     ),
     Field(
         "streams", "Streams", "Batches in flight at once on one device.", "count", "batching", "stream_counts",
         plain=True,
     ),
-    Field("inputs", "Inputs", "Tokens, steps or items of a request.", "count", "workload", plain=True),
-    Field("outputs", "Outputs", "Tokens that a decoder generates for a request.", "count", "workload", plain=True),
-    Field("params", "Network parameters", "Sizes of the network.", "map", "workload", flag=False, column=False),
     Field(
         "precision", "Precision",
         "Number format of weights and activations; accumulation may be wider. W4A16 narrows weights alone.",
-        "choice", "precision", "formats",
+        "choice", "precision", "formats", first=True,
     ),
     Field(
         "layers", "Layers in another format", "Operators that stay in a wider format.", "map", "precision",
-        flag=False, column=False,
+        none="none", flag=False, column=False,
     ),
-    Field("tile", "Tile", "Block of the operand kept on chip at once.", "tile", "tiling", "knobs", none="auto"),
+    Field(
+        "tile", "Tile", "Block of the operand kept on chip at once.", "tile", "tiling", "knobs", none="auto",
+        first=True,
+    ),
     Field(
         "scheme", "Partition", "How the model lies on the devices: copies, shards, or layer ranges.", "choice",
         "partition", "schemes",
     ),
-    Field("devices", "Devices", "Devices of the system in use.", "count", "partition", "device_counts"),
+    Field("devices", "Devices", "Devices of the system in use.", "count", "partition", "device_counts", first=True),
     Field(
         "split", "Cut before operator", "Operators before the cut run on the first executor, the rest on the second.",
-        "count", "partition", "splits", column=False,
+        "count", "partition", "cuts", column=False,
     ),
     Field(
         "switches", "Optimisations", "What the compiler and the runtime do.", "map", "optimisations", "switches",

@@ -38,7 +38,7 @@ def test_what_does_not_stay_is_said_once_and_undone():
     mine = PRESETS["v100-1.5b"].scenario.with_(batch=4, overrides={"devices.0.memory.hbm.bandwidth": "2 TB/s"})
     at = moved(mine, "dfx-u280")
     (said,) = lines(at)
-    assert "what-ifs none, not 1" in said
+    assert "hardware overrides none, not 1" in said
     at.button(key="undo.moved").click().run()
     assert at.session_state["scenario"] == mine
     assert lines(at.run()) == []

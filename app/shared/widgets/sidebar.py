@@ -1,6 +1,7 @@
 """The scenario's controls: written from the scenario on every run, changing it through `link.commit`.
 
-Only what the system and the workload offer can be picked; what is missing says why.
+Each field stands in the order, with the label, the help and the values of `engine.scenario.fields.FIELDS`. Only what
+the system and the workload offer can be picked; what is missing says why.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.fields import FIELDS, Field, field
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -28,20 +30,21 @@ _NUMBER = 6  # digits beside the steps of a number input on half of it
 _AUTO = 0  # no tile has a side of 0
 
 
-def _commit(field: str) -> Callable[[Any], None]:
-    """What sets a field of the scenario; a widget that was emptied leaves it."""
+def _commit(of: Field) -> Callable[[Any], None]:
+    """What sets a field of the scenario, nothing where that is picked by its name; an emptied widget leaves it."""
 
     def turned(value: Any) -> None:
         if value is not None:
-            link.commit(**{field: value})
+            link.commit(**{of.path: of.meant(value)})
 
     return turned
 
 
-def _label(field: str, text: str) -> str:
+def _label(of: Field, text: str = "") -> str:
     """A widget's label, or what is wrong with the field it sets."""
     problem = st.session_state.get("problem")
-    return f"{text} :red[not allowed]" if problem and field in problem[0] else text
+    text = text or of.label
+    return f"{text} :red[not allowed]" if problem and of.path in problem[0] else text
 
 
 def kind_of(id: str) -> str:
@@ -67,10 +70,10 @@ def workload_label(id: str, reason: str | None = None) -> str:
 def _pair(scenario: Scenario, offered: Choices) -> None:
     systems = sorted(default_catalog().ids("systems"), key=lambda id: (kind_of(id), default_catalog().system(id).name))
     st.selectbox(
-        _label("system", "System"),
+        _label(field("system")),
         systems,
         format_func=system_label,
-        help="Devices, their host and the wires between them.",
+        help=field("system").help,
         **controlled("w.system", scenario.system, lambda id: link.open_pair(id, link.current().workload)),
     )
     zoo = default_zoo()
@@ -80,10 +83,10 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
     )
     labels = {id: workload_label(id, offered.workloads[id]) for id in loads}
     st.selectbox(
-        _label("workload", "Workload"),
+        _label(field("workload")),
         loads,
         format_func=labels.__getitem__,
-        help="The network. `not here`: this system can't run it; picking it says why.",
+        help=f"{field('workload').help} `not here`: this system can't run it; picking it says why.",
         **controlled(
             "w.workload",
             scenario.workload,
@@ -94,12 +97,12 @@ def _pair(scenario: Scenario, offered: Choices) -> None:
 
 
 def _shape(scenario: Scenario, offered: Choices) -> None:
-    lengths = [("inputs", offered.input_label), ("outputs", offered.output_label)]
+    """What is asked: lengths as the network calls them, then its sizes, two in a row where both are short."""
     cells: list[tuple[str, float, Callable[[], None]]] = []
-    for field, label in lengths:
-        if label:
-            now = getattr(scenario, field)
-            cells.append((label, now, lambda field=field, label=label, now=now: _number(field, label, now)))
+    for of in (f for f in FIELDS if f.called):
+        if label := getattr(offered, of.called):
+            now = getattr(scenario, of.path)
+            cells.append((label, now, lambda of=of, label=label, now=now: _number(of, label, now)))
     for p in offered.params:
         cells.append((p.label, scenario.params.get(p.name, p.default), lambda p=p: _param(p, scenario)))
     for at in range(0, len(cells), 2):
@@ -113,13 +116,13 @@ def _shape(scenario: Scenario, offered: Choices) -> None:
                 draw()
 
 
-def _number(field: str, label: str, value: int) -> None:
+def _number(of: Field, label: str, value: int) -> None:
     st.number_input(
-        _label(field, label),
+        _label(of, label),
         min_value=1,
         max_value=1_048_576,
         step=1,
-        **controlled(f"w.{field}", value, _commit(field)),
+        **controlled(f"w.{of.path}", value, _commit(of)),
     )
 
 
@@ -135,7 +138,7 @@ def _param(p: Any, scenario: Scenario) -> None:
 
     low, high = (min(p.low, value), max(p.high, value))
     st.number_input(
-        _label("params", p.label),
+        _label(field("params"), p.label),
         min_value=cast(low),
         max_value=cast(high),
         step=cast(1) if whole else None,
@@ -143,51 +146,62 @@ def _param(p: Any, scenario: Scenario) -> None:
     )
 
 
-def _slider(field: str, label: str, values: tuple[int, ...], now: int, help: str) -> None:
+def _slider(of: Field, values: tuple[int, ...], now: int) -> None:
     options = sorted({*values, now})
     if len(options) == 1:
         return
     st.select_slider(
-        _label(field, label),
+        _label(of),
         options,
-        help=help,
+        help=of.help,
         format_func=lambda v: f"{v:,}",
-        **controlled(f"w.{field}", now, _commit(field), tuple(options)),
+        **controlled(f"w.{of.path}", now, _commit(of), tuple(options)),
     )
 
 
-def _choice(field: str, label: str, options: tuple[str, ...], now: str, shown: Callable[[str], str], help: str) -> None:
-    """A segmented control where all options fit a 320 px sidebar, else a select box."""
+def _choice(of: Field, options: tuple[str, ...], now: str, missing: list[str]) -> None:
+    """A segmented control where all options fit a 320 px sidebar, else a select box; `missing` says what is not there.
+
+    A field with one value to pick is not drawn, unless something says why there is no other.
+    """
     values = list(options) if now in options else [now, *options]
+    if len(values) == 1 and not missing:
+        return
     common: dict[str, Any] = {
-        "format_func": shown,
-        "help": help,
-        **controlled(f"w.{field}", now, _commit(field), tuple(values)),
+        "format_func": glossary.value_label,
+        "help": " ".join([of.help, *missing]),
+        **controlled(f"w.{of.path}", now, _commit(of), tuple(values)),
     }
-    if len(values) <= 4 and sum(len(shown(v)) for v in values) <= _SEGMENTS:
-        st.segmented_control(_label(field, label), values, required=True, width="stretch", **common)
+    if len(values) <= 4 and sum(len(glossary.value_label(v)) for v in values) <= _SEGMENTS:
+        st.segmented_control(_label(of), values, required=True, width="stretch", **common)
     else:
-        st.selectbox(_label(field, label), values, **common)
+        st.selectbox(_label(of), values, **common)
 
 
-def _formats_help(offered: Choices) -> str:
-    """What the formats are, and why the usual others are not offered."""
-    reasons = dict.fromkeys(reason for name, reason in offered.missing_formats.items() if name in _USUAL)
-    return " ".join([glossary.HELP["precision"], *reasons])
+def _offered(of: Field, scenario: Scenario, offered: Choices) -> None:
+    """A field whose values are listed: numbers along a slider, names to choose from; nothing where it has none."""
+    values, now = offered.of(of), of.shown(getattr(scenario, of.path))
+    if not values:
+        return
+    if of.kind == "count":
+        _slider(of, values, now)
+        return
+    reasons = getattr(offered, f"missing_{of.offered}", {})
+    _choice(of, values, now, list(dict.fromkeys(reason for name, reason in reasons.items() if name in _USUAL)))
 
 
 def _tile(scenario: Scenario, offered: Choices) -> None:
     if not offered.knobs:
         return
-    auto = dict(cached.report(encode(scenario)).tile) if offered.formats else {}
+    of, auto = field("tile"), dict(cached.report(encode(scenario)).tile) if offered.formats else {}
     for column, (at, knob) in zip(st.columns(len(offered.knobs)), enumerate(offered.knobs), strict=True):
         now = scenario.tile[at] if scenario.tile else _AUTO
-        chosen = f"auto ({auto[knob.name]})" if not scenario.tile and knob.name in auto else "auto"
+        chosen = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else of.none
         column.selectbox(
-            _label("tile", knob.label),
+            _label(of, knob.label),
             [_AUTO, *knob.values],
             format_func=lambda v, chosen=chosen: chosen if v == _AUTO else str(v),
-            help=glossary.HELP["tile"],
+            help=of.help,
             **controlled(f"w.tile.{knob.name}", now, lambda value, at=at: _tiled(at, value), (chosen, *knob.values)),
         )
 
@@ -230,16 +244,16 @@ def _switches(scenario: Scenario, offered: Choices) -> None:
     def turned(name: str, value: bool) -> None:
         link.commit(switches={**link.current().switches, name: value})
 
-    with st.expander(f"Optimisations · {sum(on.values())} of {len(on)} on", key="open.switches"):
+    with st.expander(f"{field('switches').label} · {sum(on.values())} of {len(on)} on", key="open.switches"):
         for switch in offered.switches:
             name = switch.name
             st.toggle(switch.label, help=switch.help, **controlled(f"w.switch.{name}", on[name], partial(turned, name)))
 
 
-def _overrides(scenario: Scenario) -> None:
+def _overrides(scenario: Scenario, _: Choices) -> None:
     """What-ifs: pick a value of the hardware, then type another; taking it off the list brings the catalog's back."""
     known = {row.path: row for row in specs.overridable(scenario)}
-    count = len(scenario.overrides)
+    of, count = field("overrides"), len(scenario.overrides)
     opened = [p for p in st.session_state.get("opened", []) if p in known]
     shown = list(dict.fromkeys([*scenario.overrides, *opened]))
 
@@ -253,12 +267,12 @@ def _overrides(scenario: Scenario) -> None:
         rest = {p: v for p, v in link.current().overrides.items() if p != path}
         link.commit(overrides=rest | {path: text.strip()} if text.strip() else rest)
 
-    with st.expander(f"Hardware overrides · {count or 'none'}", key="open.overrides"):
+    with st.expander(f"{of.label} · {count or of.none}", key="open.overrides"):
         st.multiselect(
             "Values to change",
             list(dict.fromkeys([*known, *shown])),
             format_func=lambda p: known[p].label if p in known else p,
-            help=glossary.HELP["overrides"],
+            help=of.help,
             **controlled("w.overrides", shown, picked, tuple(known)),
         )
         for path in shown:
@@ -272,7 +286,7 @@ def _overrides(scenario: Scenario) -> None:
             )
 
 
-def set_costs(scenario: Scenario) -> None:
+def set_costs(scenario: Scenario, _: Choices | None = None) -> None:
     """Prices and limits, in the units people use."""
     costs, limits = scenario.costs, scenario.limits
     count = sum(v is not None for v in limits.model_dump().values())
@@ -282,16 +296,16 @@ def set_costs(scenario: Scenario) -> None:
             link.commit(costs=link.current().costs.model_dump() | {name: value})
 
     with st.expander(f"Costs and limits · {count or 'no'} limit{'' if count == 1 else 's'}", key="open.costs"):
-        fields = (
+        prices = (
             ("energy_usd_per_kwh", "USD per kWh", 0.01),
             ("pue", "PUE", 0.05),
             ("years", "Years in use", 1.0),
             ("utilisation", "Share of time busy", 0.05),
         )
-        for (left, right), columns in zip((fields[:2], fields[2:]), (st.columns(2), st.columns(2)), strict=True):
+        for (left, right), columns in zip((prices[:2], prices[2:]), (st.columns(2), st.columns(2)), strict=True):
             for column, (name, label, step) in zip(columns, (left, right), strict=True):
                 column.number_input(
-                    _label("costs", label),
+                    _label(field("costs"), label),
                     min_value=0.0,
                     step=step,
                     **controlled(f"w.costs.{name}", float(getattr(costs, name)), partial(cost, name)),
@@ -319,35 +333,25 @@ def limits_inputs(scenario: Scenario, key: str, labels: tuple[str, str, str]) ->
         )
 
 
+_OWN: dict[str, Callable[[Scenario, Choices], None]] = {
+    "inputs": _shape,
+    "tile": _tile,
+    "switches": _switches,
+    "overrides": _overrides,
+    "costs": set_costs,
+}
+"""Fields that are more than one widget, the first one of those that are drawn together."""
+
+
 def scenario_controls(scenario: Scenario) -> None:
-    """Everything a user may turn, in the order a design is thought of: what, shape, batch, format, tile, partition."""
+    """Everything a user may turn, in the order a design is thought of, which is that of the table of fields."""
     offered = cached.options(encode(scenario))
     with st.sidebar:
         _pair(scenario, offered)
         if not offered.formats:
             return
-        _shape(scenario, offered)
-        _slider("batch", "Batch", offered.batches, scenario.batch, glossary.HELP["batch"])
-        if offered.max_streams > 1:
-            streams = tuple(2**i for i in range(offered.max_streams.bit_length()) if 2**i < offered.max_streams)
-            _slider("streams", "Streams", (*streams, offered.max_streams), scenario.streams, glossary.HELP["streams"])
-        _choice(
-            "precision", "Precision", offered.formats, scenario.precision, glossary.format_label, _formats_help(offered)
-        )
-        _tile(scenario, offered)
-        if len(offered.schemes) > 1:
-            _choice(
-                "scheme",
-                "Partition",
-                offered.schemes,
-                scenario.scheme,
-                lambda s: glossary.SCHEMES.get(s, s),
-                glossary.HELP["scheme"],
-            )
-        _slider("devices", "Devices", offered.device_counts, scenario.devices, "Devices of the system in use.")
-        if scenario.scheme == "split":
-            cuts = tuple(range(len(offered.splits) + 1))
-            _slider("split", "Cut before operator", cuts, scenario.split, glossary.HELP["split"])
-        _switches(scenario, offered)
-        _overrides(scenario)
-        set_costs(scenario)
+        for of in FIELDS:
+            if of.path in _OWN:
+                _OWN[of.path](scenario, offered)
+            elif of.kind in ("count", "choice"):
+                _offered(of, scenario, offered)

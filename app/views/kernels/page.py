@@ -20,6 +20,7 @@ from engine.host.measure import KERNELS, Bounds, KernelRun
 from engine.host.measure.jobs import KernelShown, kernel
 from engine.kernels import jit
 from engine.kernels.probe import MeasuredRoofline
+from engine.scenario.fields import field
 
 _BOUNDS = Bounds(bytes=5e8, flops=2e10, seconds=1.5)  # one reader's share of a server that others use too
 _REPEATS = 15
@@ -57,7 +58,7 @@ def controls() -> KernelChoice:
         precision = entry.precisions[0]
         if len(entry.precisions) > 1:
             formats = {precision: glossary.format_label(precision) for precision in entry.precisions}
-            precision = choose("Precision", formats, f"{name}-in", help=glossary.HELP["precision"])
+            precision = choose(field("precision").label, formats, f"{name}-in", help=field("precision").help)
         threads = 1
         if jit.pool_size() > 1:
             threads = checked(

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.shared import boundary, cached, glossary, link, parts
+from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
@@ -18,6 +18,7 @@ from engine.numerics.study import LADDERS, TENSORS, FormatLoss, network, plan, p
 from engine.numerics.workflow import STUDIES, WorkflowResult, in_scenario
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
+from engine.scenario.fields import field
 from model_zoo.catalog import default_zoo
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -240,7 +241,7 @@ def show() -> None:
     log(found)
     measured()
     trained.trained_here()
-    st.caption(f"{glossary.HELP['precision']} Tensors and the network are synthetic and the same on every visit.")
+    st.caption(f"{field('precision').help} Tensors and the network are synthetic and the same on every visit.")
     parts.footer(report)
 
 

@@ -15,7 +15,9 @@ from app.shared import cached, glossary, specs
 from app.shared import formats as fmt
 from app.shared.specs import SpecNumber
 from engine.devices import family
+from engine.resolve.choices import Choices
 from engine.scenario import Scenario, encode
+from engine.scenario.fields import FIELDS, Field
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
 
@@ -68,6 +70,7 @@ class Candidate:
     shown: Callable[[Any], str] = field(default=str, compare=False)
     help: str = ""
     row: SpecNumber | None = None  # of a range: the number that it turns
+    listed: bool = False  # an axis of the first space
 
     @property
     def ranged(self) -> bool:
@@ -81,81 +84,82 @@ def _whole(low: int, high: int) -> tuple[int, ...]:
 
 
 def _listed(
-    path: str, label: str, group: str, options: Any, now: Any, shown: Callable[[Any], str] = str, help: str = ""
+    path: str,
+    label: str,
+    group: str,
+    options: Any,
+    now: Any,
+    shown: Callable[[Any], str],
+    help: str,
+    first: bool = False,
 ) -> Candidate:
-    return Candidate(path, label, group, tuple(options), tuple(options), now, shown, help)
+    return Candidate(path, label, group, tuple(options), tuple(options), now, shown, help, listed=first)
 
 
-def _request(scenario: Scenario) -> list[Candidate]:
-    offered = cached.options(encode(scenario))
-    found = [
-        _listed(
-            "batch",
-            "Batch",
-            "request",
-            sorted({*offered.batches, scenario.batch}),
-            scenario.batch,
-            fmt.count,
-            glossary.HELP["batch"],
-        )
+def _of_field(of: Field, scenario: Scenario, offered: Choices) -> Candidate | None:
+    """A field as an axis; None where there is one value to choose from."""
+    now = of.shown(getattr(scenario, of.path))
+    label = getattr(offered, of.called) if of.called else of.label
+    values: Any = _whole(1, 4096) if of.called and label else offered.of(of)
+    if of.kind == "count" and values:
+        values = sorted({*values, now})
+    if len(values) < 2:
+        return None
+    return _listed(of.path, label, _GROUP[of.group], values, now, glossary.value_label, of.help, of.first)
+
+
+def _tile(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
+    """Each number of the tile."""
+    tile = scenario.tile or (None,) * len(offered.knobs)
+    return [
+        _listed(f"tile.{at}", knob.label, "mapping", knob.values, now, glossary.value_label, of.help, of.first)
+        for at, (knob, now) in enumerate(zip(offered.knobs, tile, strict=True))
     ]
-    if offered.max_streams > 1:
-        counts = sorted({*_whole(1, offered.max_streams), offered.max_streams, scenario.streams})
-        found.append(
-            _listed("streams", "Streams", "request", counts, scenario.streams, fmt.count, glossary.HELP["streams"])
-        )
-    for name, label in (("inputs", offered.input_label), ("outputs", offered.output_label)):
-        if label:
-            now = getattr(scenario, name)
-            found.append(_listed(name, label, "request", sorted({*_whole(1, 4096), now}), now, fmt.count))
+
+
+def _params(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
+    """Sizes of the network, about what they are."""
+    found = []
     for p in offered.params:
         now = scenario.params.get(p.name, p.default)
         around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
         values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
-        found.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count))
+        found.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count, of.help))
     return found
 
 
-def _mapping(scenario: Scenario) -> list[Candidate]:
+def _switches(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
+    """Each optimisation, on and off."""
+    now = {s.name: scenario.switches.get(s.name, s.default) for s in offered.switches}
+    return [
+        _listed(f"switches.{s.name}", s.label, "switch", _ON_OFF, now[s.name], _on_off, s.help)
+        for s in offered.switches
+    ]
+
+
+def _on_off(on: bool) -> str:
+    return "on" if on else "off"
+
+
+_SEVERAL: dict[str, Callable[[Field, Scenario, Choices], list[Candidate]]] = {
+    "tile": _tile,
+    "params": _params,
+    "switches": _switches,
+}
+"""Fields that are more than one axis each."""
+_GROUP = {"workload": "request", "batching": "request", "precision": "mapping", "tiling": "mapping"}
+_GROUP |= {"partition": "mapping"}
+
+
+def _fields(scenario: Scenario) -> list[Candidate]:
+    """The scenario's own fields, in the order of the table."""
     offered = cached.options(encode(scenario))
-    found = []
-    if len(offered.formats) > 1:
-        found.append(
-            _listed(
-                "precision",
-                "Precision",
-                "mapping",
-                offered.formats,
-                scenario.precision,
-                glossary.format_label,
-                glossary.HELP["precision"],
-            )
-        )
-    if len(offered.schemes) > 1:
-        found.append(
-            _listed(
-                "scheme",
-                "Partition",
-                "mapping",
-                offered.schemes,
-                scenario.scheme,
-                lambda s: glossary.SCHEMES.get(s, s),
-                glossary.HELP["scheme"],
-            )
-        )
-    if len(offered.device_counts) > 1:
-        found.append(_listed("devices", "Devices", "mapping", offered.device_counts, scenario.devices, fmt.count))
-    for at, knob in enumerate(offered.knobs):
-        now = scenario.tile[at] if scenario.tile else None
-        found.append(_listed(f"tile.{at}", knob.label, "mapping", knob.values, now, fmt.count, glossary.HELP["tile"]))
-    if scenario.scheme == "split":
-        cuts = range(len(offered.splits) + 1)
-        found.append(_listed("split", "Cut before operator", "mapping", cuts, scenario.split, fmt.count))
-    for s in offered.switches:
-        now = scenario.switches.get(s.name, s.default)
-        found.append(
-            _listed(f"switches.{s.name}", s.label, "switch", _ON_OFF, now, lambda on: "on" if on else "off", s.help)
-        )
+    found: list[Candidate] = []
+    for of in FIELDS:
+        if of.path in _SEVERAL:
+            found += _SEVERAL[of.path](of, scenario, offered)
+        elif of.kind in ("count", "choice") and (one := _of_field(of, scenario, offered)):
+            found.append(one)
     return found
 
 
@@ -188,7 +192,7 @@ def _hardware(scenario: Scenario) -> list[Candidate]:
 
 def candidates(scenario: Scenario) -> dict[str, Candidate]:
     """Everything that may be an axis beside this scenario, the request first and the model's constants last."""
-    rows = [*_request(scenario), *_mapping(scenario), *_hardware(scenario)]
+    rows = [*_fields(scenario), *_hardware(scenario)]
     return {c.path: c for c in rows}
 
 
@@ -218,9 +222,8 @@ def usual(scenario: Scenario) -> dict[str, Values]:
     fast = left > DESIGNS_WHOLE
     chosen: dict[str, Values] = {}
     for path, c in found.items():
-        listed = c.group == "mapping" and path not in ("scheme", "split")
         values = c.options[:8] if path == "batch" else c.options
-        if (listed or (fast and path == "batch")) and 2 <= len(values) <= left:
+        if c.listed and (fast or path != "batch") and 2 <= len(values) <= left:
             chosen[path] = tuple(values)
             left //= len(values)
     ranged = _best_hardware(found, scenario)[: 3 if fast else 2]
