@@ -196,7 +196,7 @@ def _tile(scenario: Scenario, offered: Choices) -> None:
     of, auto = field("tile"), dict(cached.report(encode(scenario)).tile) if offered.formats else {}
     for column, (at, knob) in zip(st.columns(len(offered.knobs)), enumerate(offered.knobs), strict=True):
         now = scenario.tile[at] if scenario.tile else _AUTO
-        chosen = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else of.none
+        chosen = f"{of.none} ({auto[knob.name]})" if not scenario.tile and knob.name in auto else str(of.none)
         column.selectbox(
             _label(of, knob.label),
             [_AUTO, *knob.values],

@@ -1,0 +1,91 @@
+"""docs/SCENARIO.md from the schema and the table of fields: ``python -m tests.architecture.scenario`` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.scenario import Scenario
+from engine.scenario.fields import FIELDS, Field
+from engine.scenario.scenario import TOKEN_LIMIT, VERSION, Costs, Limits
+
+TARGET = Path(__file__).resolve().parents[2] / "docs" / "SCENARIO.md"
+_KINDS = {
+    "id": "an id of the catalog",
+    "choice": "a name",
+    "count": "a whole number",
+    "tile": "whole numbers, one a knob of the family",
+    "map": "values by name",
+    "record": "numbers by name",
+}
+
+
+def limits_of(info: Any) -> str:
+    """What the schema allows of a number: `1 to 65536`, `above 0, up to 20`."""
+    at = {name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le") if hasattr(m, name)}
+    if not at:
+        return ""
+    low = f"{at['ge']:,.12g}" if "ge" in at else f"above {at['gt']:,.12g}"
+    return f"{low} to {at['le']:,.12g}" if "ge" in at else f"{low}, up to {at['le']:,.12g}"
+
+
+def default_of(info: Any) -> str:
+    """What it is when left out of `Scenario(...)`; nothing where its parts have their own."""
+    if info.is_required():
+        return "required"
+    if isinstance(info.default, Costs | Limits):
+        return ""
+    empty = {"{}": "none", "()": "none", "None": "none"}
+    return empty.get(str(info.default), str(info.default))
+
+
+def row(of: Field) -> str:
+    """A line of the table of fields."""
+    info = Scenario.model_fields[of.path]
+    takes = ", ".join(part for part in (_KINDS[of.kind], limits_of(info)) if part)
+    shown = of.none if of.none is not None and default_of(info) == "none" else default_of(info)
+    flag = f"`--{of.path.replace('_', '-')}`" if of.flag else ""
+    return f"| `{of.path}` | {of.label} | {takes} | {shown} | {flag} | {of.group} | {of.help} |"
+
+
+def written() -> str:
+    """The text of docs/SCENARIO.md."""
+    lines = [
+        "# A scenario and its token",
+        "",
+        "Written by `python -m tests.architecture.scenario` from the schema and `engine/scenario/fields.py`.",
+        "A test holds it true.",
+        "",
+        "## Fields",
+        "",
+        "In the order of the sidebar. A setting by path (`--set batch=8`, an axis of a sweep) uses the same names;",
+        "`params.*`, `switches.*`, `layers.*`, `costs.*`, `limits.*` and `tile.0` reach inside, and `devices.0.*`,",
+        "`host.*`, `links.*`, `model.*` set an entry of `overrides`. The default is the schema's: a scenario file and",
+        "the command line take the pair's own for what they leave out. A gain is attributed by group.",
+        "",
+        "| field | label | takes | default | flag | group | what it is |",
+        "|---|---|---|---|---|---|---|",
+        *map(row, FIELDS),
+        "",
+    ]
+    for name, model in (("costs", Costs), ("limits", Limits)):
+        lines += [f"## `{name}`", "", "| number | allowed | default |", "|---|---|---|"]
+        lines += [f"| `{k}` | {limits_of(info)} | {default_of(info)} |" for k, info in model.model_fields.items()]
+        lines.append("")
+    kept = [f"`{of.path}`" for of in FIELDS if Scenario.model_fields[of.path].default is None]
+    lines += [
+        "## Token",
+        "",
+        f"A token is the version ({VERSION}), then `j` or `z`, then base64url without padding of four bytes and a",
+        "body. The body is JSON with sorted keys and no spaces, or (`z`) the same deflated, whichever is shorter; the",
+        "four bytes are the CRC-32 of the JSON, big-endian. It has at most",
+        f"{TOKEN_LIMIT:,} characters and stands in an address as `?s=`.",
+        "",
+        "The JSON has `version` and every field above, defaults too, so a link keeps its meaning when a default changes"
+        + (f". Left out where nothing is set: {', '.join(kept)}." if kept else "."),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(written())
