@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, NetworkFamily, built
-from model_zoo.importers.onnx.process import Apart
+from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError
@@ -50,7 +50,7 @@ class _Guest:
     digest: bytes
 
 
-def _guest(path: Path, apart: Apart) -> _Guest:
+def _guest(path: Path, apart: ImportProcess) -> _Guest:
     """A user's own file as a workload whose graph can be built; WorkloadError in one sentence otherwise."""
     try:
         if not path.is_file():
@@ -104,7 +104,7 @@ class Zoo:
     def _found(self) -> tuple[dict[str, _Guest], tuple[str, ...]]:
         found: dict[str, _Guest] = {}
         problems: list[str] = []
-        apart = Apart()
+        apart = ImportProcess()
         for root in self.guests:
             for path in sorted([*root.rglob("*.yaml"), *root.rglob("*.onnx")]):
                 try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.scenario import ScenarioError
 
-__all__ = ["TURNS", "SweepTurns", "resident"]
+__all__ = ["QUEUE", "SweepQueue", "resident"]
 
 _AT_ONCE = 2  # a short one passes a long one
 _MOST = 16  # that wait: beyond, the last would wait for minutes
@@ -28,7 +28,7 @@ def resident() -> float:
         return 0.0
 
 
-class SweepTurns:
+class SweepQueue:
     """Who works and who waits, by any object that stands for a sweep."""
 
     def __init__(
@@ -89,5 +89,5 @@ class SweepTurns:
         return None
 
 
-TURNS = SweepTurns()
+QUEUE = SweepQueue()
 """Of this process: every session of a server shares it."""

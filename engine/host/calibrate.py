@@ -20,7 +20,7 @@ import yaml
 
 from engine.host.files import beside
 from engine.host.measure.cases import MeasureError
-from engine.host.profile import HostProfile, habits
+from engine.host.profile import HostProfile, probe_profile
 from engine.kernels.ir.conv import BLOCK_VECTORS, tile_rows
 from engine.kernels.ir.microkernel import NC
 from engine.kernels.probe import MeasuredRoofline, Prober
@@ -195,14 +195,14 @@ def write_spec(device: Device, root: Path | None = None) -> Path:
 
 
 def seen() -> tuple[MeasuredRoofline, HostProfile]:
-    """Roofs and habits of this host, about two seconds once compiled. A measurement.
+    """Roofs and profile of this host, about two seconds once compiled. A measurement.
 
-    The roofs are taken before and after the habits and of the two each figure keeps the better one: others share the
+    The roofs are taken before and after the profile and of the two each figure keeps the better one: others share the
     machine, and what slows one moment has often passed by the next.
     """
     prober = Prober()
     first = prober.roofline(3)
-    found = habits(first, prober)
+    found = probe_profile(first, prober)
     return _better(first, prober.roofline(2)), found
 
 
@@ -216,7 +216,7 @@ def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline,
 
 @cache
 def host() -> tuple[MeasuredRoofline, HostProfile]:
-    """Roofs and habits of this host, taken once a process; nothing is written. A measurement."""
+    """Roofs and profile of this host, taken once a process; nothing is written. A measurement."""
     return seen()
 
 

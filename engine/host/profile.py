@@ -16,7 +16,7 @@ from engine.kernels.operators.gemv import gemv
 from engine.kernels.probe import MeasuredRoofline, Prober, compute_peak, stream_read
 from engine.kernels.timing import sample
 
-__all__ = ["HostProfile", "habits"]
+__all__ = ["HostProfile", "probe_profile"]
 
 _SPIN_STEPS = 200_000
 _STRAND = 0.012  # seconds spent on each small operator
@@ -140,7 +140,7 @@ def _exposed(spent: float, roofline: MeasuredRoofline) -> float:
     return min(2.0, max(0.0, (far - 16.0 * near) * roofline.l3 / moved))
 
 
-def habits(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
+def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
     """Time a few small operators: about a second once they are compiled."""
     clock = 4.0 * _SPIN_STEPS / sample(lambda: _spin(_SPIN_STEPS, 1), thread_time, 9, _STRAND).best
     gemm = min(1.0, max(_share(product(m, 512, 512, "fp32", 1)) for m in (256, 512)))

@@ -16,7 +16,7 @@ from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError, parse
 from model_zoo import WorkloadError, Zoo, default_zoo
 from model_zoo.importers.onnx.model import read_onnx
-from model_zoo.importers.onnx.process import Apart
+from model_zoo.importers.onnx.process import ImportProcess
 from tests.catalog.onnx_files import FLOAT, conv, f32, model, node
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,7 +165,7 @@ def test_heads_share_their_width() -> None:
 def test_an_onnx_file_is_read_apart(tmp_path: Path) -> None:
     """A file that takes too long, or more memory than there is, costs a sentence; the next one is read."""
     (tmp_path / "net.onnx").write_bytes(conv())
-    apart = Apart()
+    apart = ImportProcess()
     _, family = apart.read(tmp_path / "net.onnx")
     assert family.build({}).parameters == read_onnx(conv()).parameters
     first = apart._process
@@ -184,7 +184,7 @@ def test_an_onnx_file_is_read_apart(tmp_path: Path) -> None:
     apart.close()
     heavy = model([node("MatMul", ["x", "w"], ["y"])], IMAGE, [("y", FLOAT, None)], {"w": f32(8, 5 << 20)})
     (tmp_path / "big.onnx").write_bytes(heavy)
-    small = Apart(memory=500 << 20)
+    small = ImportProcess(memory=500 << 20)
     with pytest.raises(WorkloadError, match=r"500 MiB|MemoryError"):
         small.read(tmp_path / "big.onnx")
     small.close()

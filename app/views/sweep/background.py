@@ -17,7 +17,7 @@ import numpy as np
 
 from app.shared import cached, priority
 from app.shared import formats as fmt
-from app.shared.sweep_queue import TURNS
+from app.shared.sweep_queue import QUEUE
 from app.views.sweep import axes
 from app.views.sweep.axes import Candidate
 from app.views.sweep.objectives import Metric
@@ -243,7 +243,7 @@ class RunningSweep:
 
         Before its turn, how many are before it.
         """
-        ahead = TURNS.ahead(self)
+        ahead = QUEUE.ahead(self)
         if ahead:
             return f"Waiting: {ahead} sweep{'s' if ahead > 1 else ''} before this one"
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
@@ -255,7 +255,7 @@ class RunningSweep:
         return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
 
     def _work(self) -> None:
-        with TURNS.turn(self, self._stop) as mine:
+        with QUEUE.turn(self, self._stop) as mine:
             if mine:
                 self._began = time.monotonic()
                 self._sweep()
@@ -282,7 +282,7 @@ class RunningSweep:
         """Whether to stop; other sessions' pages go first."""
         if self._stop.is_set() or self._over:
             return True
-        self._over = TURNS.over(self) or ""
+        self._over = QUEUE.over(self) or ""
         if not self._over:
             priority.give_way()
         return bool(self._over) or self._stop.is_set()
@@ -294,7 +294,7 @@ class RunningSweep:
         self._prepared = at, of
 
     def __iter__(self) -> Iterator[float]:
-        TURNS.queue(self)
+        QUEUE.queue(self)
         thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
         self._began = time.monotonic()
         thread.start()

@@ -19,6 +19,7 @@ import numpy as np
 __all__ = [
     "Column",
     "NotAlike",
+    "as_doubles",
     "columns_of",
     "each",
     "exceeds",
@@ -27,7 +28,6 @@ __all__ = [
     "numbers",
     "one_by_one",
     "rows_of",
-    "settled",
     "smaller",
 ]
 
@@ -161,11 +161,11 @@ def exceeds(need: Any, capacity: Any) -> Any:
 
 
 def numbers(shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros that a model adds numbers or columns to; `settled` ends that."""
+    """Zeros that a model adds numbers or columns to; `as_doubles` ends that."""
     return np.full(shape, 0.0, dtype=object)
 
 
-def settled(found: np.ndarray) -> np.ndarray:
+def as_doubles(found: np.ndarray) -> np.ndarray:
     """The same as doubles, where no entry is a column."""
     return found if any(isinstance(one, Column) for one in found.flat) else found.astype(np.float64)
 

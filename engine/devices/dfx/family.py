@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.devices.common.column import larger, numbers, settled, smaller
+from engine.devices.common.column import as_doubles, larger, numbers, smaller
 from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
@@ -151,7 +151,7 @@ class _Pass:
                 for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
                     if roles[r, column]:
                         other.append((f"ring {name}", resource, roles[r, column]))
-        return settled(seconds), tuple(other)
+        return as_doubles(seconds), tuple(other)
 
 
 def price(job: Job) -> PhaseCost:

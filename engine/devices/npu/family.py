@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.common.column import exceeds, larger, largest, numbers, settled, smaller
+from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull
@@ -101,7 +101,7 @@ def _priced(job: Job) -> _Sheet:
 def brief(job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
     """Times of one pass, as `price` finds them. [s]"""
     sheet = _priced(job)
-    return settled(sheet.seconds), tuple(sheet.other)
+    return as_doubles(sheet.seconds), tuple(sheet.other)
 
 
 def price(job: Job) -> PhaseCost:
@@ -121,7 +121,7 @@ def price(job: Job) -> PhaseCost:
             f"{spilled_bytes.sum() / 1e6:.1f} MB of weights a pass come from {dram_name}: they are not pinned."
         )
     return PhaseCost(
-        settled(sheet.seconds),
+        as_doubles(sheet.seconds),
         flops,
         np.full(n, peak(job.device, job.format)),
         spilled_bytes,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.common.column import larger, numbers, settled, smaller
+from engine.devices.common.column import as_doubles, larger, numbers, smaller
 from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
 from engine.devices.common.footprint import footprint
 from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, capacity_of, home_of, input_cycles
@@ -249,7 +249,7 @@ def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:
         row[0], row[5] = one.rows * one.work, one.rows * one.wire
         row[1] = one.rows * (home.dram * one.waited + one.late)
         row[2] = one.rows * (1.0 - home.dram) * one.waited
-    return settled(seconds)
+    return as_doubles(seconds)
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:

@@ -214,7 +214,7 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
 
 
 class MeasuredHost:
-    """This host, to hold networks against: its habits, and its roofs as they are now."""
+    """This host, to hold networks against: its profile, and its roofs as they are now."""
 
     def __init__(self, roofline: MeasuredRoofline, found: HostProfile) -> None:
         self._roofline, self._found = roofline, found

@@ -1,7 +1,7 @@
 """Several threads in one compiled call: jobs dealt by atomic counters, phases closed by waiting for their last job.
 
 A phase has two counters: jobs taken and jobs done. Whoever takes a job does it; a phase is over when all are done. One
-thread can do everything alone, so a gang never waits for a thread that was not started, and a slow one is helped.
+thread can do everything alone, so a group never waits for a thread that was not started, and a slow one is helped.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _channels(name: str, value: float | np.ndarray, columns: int) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(values, (columns,)))
 
 
-def _shaped(x: np.ndarray, per_channel: bool) -> tuple[int, int]:
+def _rows_and_columns(x: np.ndarray, per_channel: bool) -> tuple[int, int]:
     """Rows and columns the kernel walks: channels last, or long rows of one scale."""
     if per_channel:
         return (x.size // x.shape[-1] if x.shape[-1] else 0), x.shape[-1]
@@ -118,7 +118,7 @@ def quantise(
             step=STEP,
         )
         return result
-    rows, columns = _shaped(x, per_channel)
+    rows, columns = _rows_and_columns(x, per_channel)
     steps, zeros = _channels("scale", scale, columns), _channels("zero", zero, columns)
     over_range(
         quantise_range,

@@ -2,7 +2,7 @@
 
 Designs of a family are numbered by a mixed radix of their own, the axes that demands depend on first. A block of
 `WIDTH` designs is gathered row by row, the operators of the runs that come in halves are priced on it (those whose
-price is cheaper than a call; the others were priced beforehand), and the same functions settle it that settle a single
+price is cheaper than a call; the others were priced beforehand), and the same functions finish it that finish a single
 scenario.
 """
 

@@ -21,14 +21,14 @@ from model_zoo.families.family import NetworkFamily
 from model_zoo.importers.onnx.file import MISSING
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["MEMORY", "SECONDS", "Apart"]
+__all__ = ["MEMORY", "SECONDS", "ImportProcess"]
 
 SECONDS = 60.0  # for one file; the largest allowed take some ten
 MEMORY = 6 << 30  # address space of the reader [B]; a file of the largest size takes half
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-class Apart:
+class ImportProcess:
     """Reads files one after another; `close` it. The process starts with the first and anew after one that ended it."""
 
     def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.shared import cached
-from app.shared.sweep_queue import SweepTurns, resident
+from app.shared.sweep_queue import SweepQueue, resident
 from app.views.sweep import axes, background, objectives, spaces
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
@@ -18,7 +18,7 @@ from engine.scenario import ScenarioError, encode
 class Worker:
     """A sweep that works until it is told to end."""
 
-    def __init__(self, turns: SweepTurns) -> None:
+    def __init__(self, turns: SweepQueue) -> None:
         self.turns, self.end, self.gone, self.began = turns, threading.Event(), threading.Event(), threading.Event()
         turns.queue(self)
         self.thread = threading.Thread(target=self.work, daemon=True)
@@ -36,7 +36,7 @@ class Worker:
 
 
 def test_few_sweeps_work_at_once_and_others_wait_in_their_order():
-    turns = SweepTurns(at_once=2)
+    turns = SweepQueue(at_once=2)
     one, two = Worker(turns), Worker(turns)
     assert one.began.wait(5)
     assert two.began.wait(5)
@@ -56,7 +56,7 @@ def test_few_sweeps_work_at_once_and_others_wait_in_their_order():
 
 
 def test_a_queue_of_sweeps_has_an_end_and_says_so():
-    turns = SweepTurns(at_once=0)
+    turns = SweepQueue(at_once=0)
     for _ in range(16):
         turns.queue(object())
     with pytest.raises(ScenarioError, match="16 sweeps wait on this server already; try again in a minute"):
@@ -65,7 +65,7 @@ def test_a_queue_of_sweeps_has_an_end_and_says_so():
 
 def test_a_sweep_ends_where_memory_is_taken_or_others_wait_long():
     used = [5e8]
-    turns = SweepTurns(at_once=1, share_s=0.2, room=1e8, memory=lambda: used[0])
+    turns = SweepQueue(at_once=1, share_s=0.2, room=1e8, memory=lambda: used[0])
     one = Worker(turns)
     assert one.began.wait(5)
     time.sleep(0.3)
@@ -86,7 +86,7 @@ def test_a_sweep_ends_where_memory_is_taken_or_others_wait_long():
 @pytest.mark.timeout(300)
 def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_that_it_waits(monkeypatch):
     """Every value of an axis is validated and kept: 68.7 G designs are 12,288 of them, before the first is priced."""
-    monkeypatch.setattr(background, "TURNS", SweepTurns(at_once=2, room=60e6))
+    monkeypatch.setattr(background, "QUEUE", SweepQueue(at_once=2, room=60e6))
     report = cached.report(encode(PRESETS["dfx-1.5b"].scenario))
     paths = [path for path, one in axes.candidates(report.scenario).items() if one.ranged][:3]
     spans = tuple((p, replace(axes.candidates(report.scenario)[p].first, steps=axes.MOST_STEPS)) for p in paths)

@@ -1,0 +1,50 @@
+"""Words that public classes and modules are named with: ``python -m tests.architecture.names`` lists the unknown."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("app", "engine", "hardware_specs", "model_zoo")
+PLAIN = Path(__file__).with_name("plain-words.txt")
+
+
+def words(name: str) -> list[str]:
+    """``KernelRun`` and ``kernel_run`` as kernel, run; an abbreviation in capitals is one word."""
+    parts = re.findall(r"[A-Z]+(?=[A-Z][a-z]|\b|_|\d)|[A-Z]?[a-z]+|[A-Z]+", name)
+    return [part.lower() for part in parts]
+
+
+def names() -> dict[str, str]:
+    """Public classes and modules, with the file each is in."""
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            path = file.relative_to(ROOT).as_posix()
+            if file.stem not in ("__init__", "__main__"):
+                found[file.stem] = path
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name] = path
+    return found
+
+
+def known() -> set[str]:
+    """Plain words, and every word of the glossary's first columns."""
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "GLOSSARY.md").read_text(), re.MULTILINE)
+    terms = {word.lower() for row in rows for word in re.findall(r"[A-Za-z]\w*", row)}
+    return terms | set(PLAIN.read_text().split())
+
+
+def unknown() -> list[str]:
+    """Words that are neither plain nor in the glossary, each with a name it stands in and the file."""
+    allowed = known()
+    return sorted(
+        f"{word}: {name} in {path}" for name, path in names().items() for word in words(name) if word not in allowed
+    )
+
+
+if __name__ == "__main__":
+    print(*unknown(), sep="\n")
