@@ -32,7 +32,7 @@ HOME = Path(__file__).parents[2] / "engine" / "devices" / "gpu" / "operators"
 LEAST_ROWS = 40  # of a band
 FLOOR_RATE = 0.08  # residuals in logarithms beyond this count linearly: a few rows are 10 to 100 times off
 WEIGHTS = {"sglang": 0.4, "int8_wo": 0.15, "int4_wo": 0.15, "sq": 0.15, "nvfp4": 0.5}
-FIRST = {"stream": 0.9, "softmax": 3e10}  # constants that a later kind sets, before it has
+FIRST = {"stream": 0.9, "softmax": 3e10, "block": 2e-6}  # constants that a later kind sets, before it has
 HEAD = "# Written by `python -m tests.bench.fit_gpu_operators --write`: basis calibrated, on the files named `data`.\n"
 
 

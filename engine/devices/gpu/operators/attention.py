@@ -15,6 +15,7 @@ from engine.devices.gpu.operators.slots import (
     AT_MEMORY,
     AT_START,
     BANDWIDTH,
+    BLOCK,
     BOUND,
     BOUND_BY,
     COMPUTE,
@@ -29,23 +30,24 @@ from engine.devices.gpu.operators.slots import (
     STREAM,
     UNITS,
 )
+from engine.devices.gpu.operators.slots import START as GAP
 from engine.devices.gpu.operators.terms import hit_share, overlapped
 from engine.kernels.jit import kernel
 
 PARTS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0])
 """Blocks a sequence's cache is cut into."""
-_LEAST_PART = 64.0  # tokens a block keeps
+_LEAST_PART = 128.0  # tokens a block keeps; the latency of its first ones is that of its start
 _ROWS = 16.0  # query heads a matrix instruction takes at once; fewer leave it idle
 _THIN, _THICK = 0.12, 0.7  # shares of the tensor peak with one such instruction's rows, and with many
 _TILE = 128.0  # queries a tile of a prompt has
 _RESULT_BYTES = 4.0  # a partial result is kept in 32 bits
-_POWER = 4.0  # how a token's streams overlap
+_POWER = 2.0  # how a token's streams overlap
 
 # a format on a part: seconds a tensor FLOP, bytes a cached or passed element, the kind's three constants, the group
-# of query heads above which a runtime's kernel reads the cache once a head, the parts it cuts a cache into at most, and
-# the blocks that run on a unit at once
-FORMAT = ("flop_s", "bytes", "start", "second", "third", "most_group", "most_parts", "resident")
-FLOP_S, BYTES, START, SECOND, THIRD, MOST_GROUP, MOST_PARTS, RESIDENT = range(8)
+# of query heads above which a runtime's kernel reads the cache once a head, the parts it cuts a cache into at most
+# where several query heads share it and where one has it alone, and the blocks that run on a unit at once
+FORMAT = ("flop_s", "bytes", "start", "second", "third", "most_group", "most_parts", "most_alone", "resident")
+FLOP_S, BYTES, START, SECOND, THIRD, MOST_GROUP, MOST_PARTS, MOST_ALONE, RESIDENT = range(9)
 
 
 @kernel
@@ -66,19 +68,20 @@ def decode_seconds(batch, tokens, heads, kv_heads, row, pair_flops, cold, machin
     chip = cached * again / (units * machine[FEED])
     rows = max(_ROWS / _THIN, group / _THICK)
     arithmetic = batch * kv_heads * rows * tokens * pair_flops * form[FLOP_S]
+    most = min(form[MOST_PARTS if group > 1.0 else MOST_ALONE], max(1.0, tokens / _LEAST_PART))
     best, which = np.inf, 0
     for i in range(PARTS.shape[0]):
-        most = min(form[MOST_PARTS], max(1.0, tokens / _LEAST_PART))
         parts = min(PARTS[i], most)
         if i > 0 and PARTS[i - 1] >= most:
             break
         blocks = batch * lanes * parts
         turns = blocks / (units * form[RESIDENT])
         turns = max(1.0, turns) if form[RESIDENT] > 1.0 else np.ceil(turns)
-        chain = turns * tokens / parts * row_bytes / form[THIRD]
-        rest = max(1.0, blocks / units) * form[SECOND]
+        chain = turns * max(tokens / parts - _LEAST_PART, 0.0) * row_bytes / form[THIRD]
+        chain += max(0.0, blocks / units - 1.0) * form[SECOND]
+        rest = 0.0
         if parts > 1.0:
-            rest += parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
+            rest += 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
         found = overlapped(chain, dram, chip, arithmetic, _POWER) + rest
         if found < best:
             best = found
@@ -129,7 +132,8 @@ def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machi
     memory = max(rows * form[BYTES] - machine[L2], 0.0) / machine[BANDWIDTH]
     out[BOUND] = max(compute, memory)
     out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
-    out[SECONDS] = max(busy + passing + form[START], out[BOUND])
+    filling = max(0.0, waves - 1.0) * machine[BLOCK]
+    out[SECONDS] = max(busy + filling + passing + form[START], out[BOUND])
     most = max(busy, passing, form[START])
     out[REGIME] = AT_START if most == form[START] else AT_COMPUTE if most == busy else AT_MEMORY
 

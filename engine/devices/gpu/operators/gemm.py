@@ -22,7 +22,6 @@ from engine.devices.gpu.operators.slots import (
     OVERLAP,
     REGIME,
     SECONDS,
-    SPLIT,
     START,
     STEP,
     STORE,
@@ -120,7 +119,7 @@ def product_seconds(m, n, k, layers, machine, form, out):
             dram = missed / (bandwidth * machine[DRAM_SHARE])
             rest = deep * machine[STEP] + waves * rows * columns * form[OUT_BYTES] / machine[STORE]
             if split > 1.0:
-                rest += machine[SPLIT] + split * m * n * 8.0 / (units * machine[FEED])
+                rest += machine[START] + split * m * n * 8.0 / (units * machine[FEED])
             if max(compute, feed, dram, draw) + rest >= best:
                 continue
             found = overlapped(compute, feed, dram, draw, machine[OVERLAP]) + rest

@@ -120,11 +120,14 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         constants = _triple(kind, part, format, runtime, given)
         peak = _peak(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
         most = float(facts()["most_group"].get(runtime, np.inf)) if row == 0.0 else np.inf
-        parts, resident = np.inf, 4.0
+        whole = facts()["unsplit_decode"]
+        parts = 1.0 if f"{part.generation} {format} {runtime}" in whole else np.inf
+        alone = 1.0 if f"{part.generation} {runtime} alone" in whole else parts
+        resident = 4.0
         if row > 0.0:  # latent rows fill a unit's memory
-            resident = 1.0
+            resident, alone = 1.0, np.inf
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
-        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, most, parts, resident])
+        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, most, parts, alone, resident])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
         window = numbers.get("window", np.zeros_like(heads))

@@ -12,13 +12,13 @@ MACHINE = (
     "store",
     "l2_share",
     "dram_share",
-    "split",
     "step",
     "overlap",
     "stream",
     "softmax",
+    "block",
 )
-UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, SPLIT, STEP, OVERLAP, STREAM, SOFTMAX = range(13)
+UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, STEP, OVERLAP, STREAM, SOFTMAX, BLOCK = range(13)
 
 # what an operator model answers
 SECONDS, BOUND, BOUND_BY, REGIME = range(4)
