@@ -69,6 +69,7 @@ TILES = np.array(
 SPLITS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0])
 """Parts k is cut into where tiles alone leave units idle."""
 _DEEP = 32.0  # k advances in steps of this [elements]
+_JOIN = 1.5  # starts that joining a split reduction takes: a barrier and a second pass
 _LEAST_K = 128.0  # and a split keeps at least this much of it
 
 # a format on a part, as `record.format_record` fills it
@@ -119,7 +120,7 @@ def product_seconds(m, n, k, layers, machine, form, out):
             dram = missed / (bandwidth * machine[DRAM_SHARE])
             rest = deep * machine[STEP] + waves * rows * columns * form[OUT_BYTES] / machine[STORE]
             if split > 1.0:
-                rest += machine[START] + split * m * n * 8.0 / (units * machine[FEED])
+                rest += _JOIN * machine[START] + split * m * n * 8.0 / (units * machine[FEED])
             if max(compute, feed, dram, draw) + rest >= best:
                 continue
             found = overlapped(compute, feed, dram, draw, machine[OVERLAP]) + rest
