@@ -18,7 +18,7 @@ from engine.devices.common.column import (
     numbers,
     one_by_one,
     rows_of,
-    settled,
+    as_doubles,
     smaller,
 )
 from engine.resolve.choices import default_scenario
@@ -100,9 +100,9 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
         assert b > 6.0
     assert found.value.axes == (1,)
     held = numbers((2,))
-    assert settled(held).dtype == np.float64
+    assert as_doubles(held).dtype == np.float64
     held[1] += b
-    assert settled(held)[1].values.tolist() == [[5.0, 7.0]]
+    assert as_doubles(held)[1].values.tolist() == [[5.0, 7.0]]
 
 
 @pytest.mark.parametrize(
