@@ -97,6 +97,22 @@ class Layout:
         """First row of the seconds that belong to no operator."""
         return N * self.runs
 
+    def seconds_of(self, run: int) -> slice:
+        """Rows of a run's seconds by resource, as its operators add up."""
+        return slice(N * run, N * (run + 1))
+
+    def others_of(self, run: int) -> slice:
+        """Rows of a run's seconds by resource that belong to no operator."""
+        return slice(self.others + N * run, self.others + N * (run + 1))
+
+    def fixed_of(self, stage: int) -> slice:
+        """Rows of what a stage pays once a request, by resource."""
+        return slice(self.fixed + N * stage, self.fixed + N * (stage + 1))
+
+    def hop_of(self, hop: int) -> slice:
+        """Rows of a hop, in the order of `HOP`."""
+        return slice(self.hops + len(HOP) * hop, self.hops + len(HOP) * (hop + 1))
+
     @property
     def passes(self) -> int:
         return 2 * N * self.runs

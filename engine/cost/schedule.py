@@ -294,14 +294,14 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
-        rows[6 * i : 6 * i + 6, 0] = column_sums(run.cost.seconds)
-        rows[layout.others + 6 * i : layout.others + 6 * i + 6, 0] = by_resource(run.cost.other)
+        rows[layout.seconds_of(i), 0] = column_sums(run.cost.seconds)
+        rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):
-        rows[layout.fixed + 6 * s : layout.fixed + 6 * s + 6, 0] = by_resource(stage.fixed)
+        rows[layout.fixed_of(s), 0] = by_resource(stage.fixed)
     for h, hop in enumerate(plan.hops):
         values = (hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop))
-        rows[layout.hops + 5 * h : layout.hops + 5 * h + 5, 0] = values
+        rows[layout.hop_of(h), 0] = values
     rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
     time_figures(rows, 1, *layout.facts())
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from engine.devices.common.counts import at as _at
@@ -26,26 +28,66 @@ from engine.devices.cpu.flags import (
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-FIELDS: tuple[str, ...] = (
-    "threads", "low_peak", "wide_peak", "binary_peak", "vector_rate", "lanes_rate", "clock", "gemm_efficiency",
-    "binary_efficiency", "short_row", "thin_input", "narrow_group", "lanes", "special_cycles", "dram", "shared_rate",
-    "private_rate", "private", "shared_share", "shared", "weights_total", "tables_total", "weight_bytes", "wide_bytes",
-    "quantised", "private_latency", "shared_latency", "dram_latency", "misses", "row_cycles", "hash_cycles",
-    "op_overhead", "barrier", "fuse", "fuse_requantise", "fuse_gathers", "prune", "preprocess_apart", "dead_ops",
-    "dead_cycles", "write_allocate", "window_overhead", "tile_rows", "tile_columns", "lone_vector", "exposed",
-    "weight_stream", "pool_cycles", "step_overhead", "conv_efficiency", "requantise_cycles", "core_dram",
-    "fit_threads",
-)  # fmt: skip
-(
-    THREADS, LOW_PEAK, WIDE_PEAK, BINARY_PEAK, VECTOR_RATE, LANES_RATE, CLOCK, GEMM_EFFICIENCY,
-    BINARY_EFFICIENCY, SHORT_ROW, THIN_INPUT, NARROW_GROUP, LANES, SPECIAL_CYCLES, DRAM, SHARED_RATE,
-    PRIVATE_RATE, PRIVATE, SHARED_SHARE, SHARED, WEIGHTS_TOTAL, TABLES_TOTAL, WEIGHT_BYTES, WIDE_BYTES,
-    QUANTISED, PRIVATE_LATENCY, SHARED_LATENCY, DRAM_LATENCY, MISSES, ROW_CYCLES, HASH_CYCLES,
-    OP_OVERHEAD, BARRIER, FUSE, FUSE_REQUANTISE, FUSE_GATHERS, PRUNE, PREPROCESS_APART, DEAD_OPS,
-    DEAD_CYCLES, WRITE_ALLOCATE, WINDOW_OVERHEAD, TILE_ROWS, TILE_COLUMNS, LONE_VECTOR, EXPOSED,
-    WEIGHT_STREAM, POOL_CYCLES, STEP_OVERHEAD, CONV_EFFICIENCY, REQUANTISE_CYCLES, CORE_DRAM,
-    FIT_THREADS,
-) = range(53)  # fmt: skip
+
+class Record(NamedTuple):
+    """Where each number that a CPU supplies lies in an array; an array, since a sweep has a column for each design."""
+
+    threads: int
+    low_peak: int
+    wide_peak: int
+    binary_peak: int
+    vector_rate: int
+    lanes_rate: int
+    clock: int
+    gemm_efficiency: int
+    binary_efficiency: int
+    short_row: int
+    thin_input: int
+    narrow_group: int
+    lanes: int
+    special_cycles: int
+    dram: int
+    shared_rate: int
+    private_rate: int
+    private: int
+    shared_share: int
+    shared: int
+    weights_total: int
+    tables_total: int
+    weight_bytes: int
+    wide_bytes: int
+    quantised: int
+    private_latency: int
+    shared_latency: int
+    dram_latency: int
+    misses: int
+    row_cycles: int
+    hash_cycles: int
+    op_overhead: int
+    barrier: int
+    fuse: int
+    fuse_requantise: int
+    fuse_gathers: int
+    prune: int
+    preprocess_apart: int
+    dead_ops: int
+    dead_cycles: int
+    write_allocate: int
+    window_overhead: int
+    tile_rows: int
+    tile_columns: int
+    lone_vector: int
+    exposed: int
+    weight_stream: int
+    pool_cycles: int
+    step_overhead: int
+    conv_efficiency: int
+    requantise_cycles: int
+    core_dram: int
+    fit_threads: int
+
+
+R = Record(*range(len(Record._fields)))
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, ROOF, MOVED, NEAR, BUSY = range(11)
@@ -55,15 +97,15 @@ LINE = 64.0  # bytes of a cache line
 HASH = float(T.CODES["Hash"])
 THREAD_ROWS, THREAD_COLUMNS = 16.0, 64.0  # of a product's result that one thread takes: a few register tiles
 BY_THREADS = (
-    THREADS,
-    LOW_PEAK,
-    WIDE_PEAK,
-    BINARY_PEAK,
-    VECTOR_RATE,
-    LANES_RATE,
-    SHARED_RATE,
-    PRIVATE_RATE,
-    PRIVATE,
+    R.threads,
+    R.low_peak,
+    R.wide_peak,
+    R.binary_peak,
+    R.vector_rate,
+    R.lanes_rate,
+    R.shared_rate,
+    R.private_rate,
+    R.private,
 )
 """Fields that are those of one core times the threads."""
 BLOCK_VECTORS = 4.0  # vectors of columns a register tile holds
@@ -94,11 +136,11 @@ def _conv_share(m, n, batch, window, channels, rec):
     share = 1.0
     if window > 0.0:
         row = np.sqrt(max(m / batch, 1.0))
-        share *= row / (row + rec[SHORT_ROW])
+        share *= row / (row + rec[R.short_row])
         if channels < 4.0 and n > 1.0:
-            share *= rec[THIN_INPUT]
-        if n < rec[LANES]:
-            share *= max(rec[NARROW_GROUP], n / rec[LANES])
+            share *= rec[R.thin_input]
+        if n < rec[R.lanes]:
+            share *= max(rec[R.narrow_group], n / rec[R.lanes])
     return share
 
 
@@ -110,16 +152,16 @@ def _tile_share(m, n, slides, rec):
     are rounded up to the packed panel, those of a convolution to whole vectors, where one left over shares its loads
     with no other.
     """
-    if slides == 0.0 and (m <= STREAMED_ROWS or n <= rec[LANES]):
+    if slides == 0.0 and (m <= STREAMED_ROWS or n <= rec[R.lanes]):
         return 1.0
-    rows = np.ceil(m / rec[TILE_ROWS]) * rec[TILE_ROWS]
+    rows = np.ceil(m / rec[R.tile_rows]) * rec[R.tile_rows]
     if slides == 0.0:
-        return m / rows * n / (np.ceil(n / rec[TILE_COLUMNS]) * rec[TILE_COLUMNS])
-    if n < rec[LANES]:  # groups: `_conv_share` has what they lose
+        return m / rows * n / (np.ceil(n / rec[R.tile_columns]) * rec[R.tile_columns])
+    if n < rec[R.lanes]:  # groups: `_conv_share` has what they lose
         return m / rows
-    vectors = np.ceil(n / rec[LANES])
-    vectors += (vectors - 2.0 * np.floor(vectors / 2.0)) * (1.0 / rec[LONE_VECTOR] - 1.0)
-    return m / rows * n / (rec[LANES] * vectors)
+    vectors = np.ceil(n / rec[R.lanes])
+    vectors += (vectors - 2.0 * np.floor(vectors / 2.0)) * (1.0 / rec[R.lone_vector] - 1.0)
+    return m / rows * n / (rec[R.lanes] * vectors)
 
 
 @kernel
@@ -151,7 +193,7 @@ def _cell_bytes(table, j, batch, length, context, ways, rec):
         if i > first and table[i, T.STORED] > 0.0 and table[i, T.SEQUENTIAL] == 0.0:
             break
         narrow = table[i, T.CLASS] == T.CONTRACTION and table[i, T.QUANTISABLE] > 0.0
-        total += table[i, T.STORED] / ways * (rec[WEIGHT_BYTES] if narrow else rec[WIDE_BYTES])
+        total += table[i, T.STORED] / ways * (rec[R.weight_bytes] if narrow else rec[R.wide_bytes])
         i += 1
     return total
 
@@ -161,9 +203,9 @@ def _on_threads(threads, rec, out):
     """The record of a stream that uses so many of its threads; fills ``out``. Its memory stays where it lies."""
     out[:] = rec
     for field in BY_THREADS:
-        out[field] *= threads / rec[THREADS]
-    out[DRAM] = min(rec[DRAM], threads * rec[CORE_DRAM])
-    out[BARRIER] = rec[BARRIER] * np.ceil(np.log2(threads))
+        out[field] *= threads / rec[R.threads]
+    out[R.dram] = min(rec[R.dram], threads * rec[R.core_dram])
+    out[R.barrier] = rec[R.barrier] * np.ceil(np.log2(threads))
 
 
 @kernel
@@ -176,10 +218,10 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
     """
     n = table.shape[0]
     part, found, done = np.empty(rec.shape[0]), np.empty((n, WIDTH)), np.zeros(n)
-    threads = rec[THREADS]
+    threads = rec[R.threads]
     _on_threads(threads, rec, part)
     _price_ops(table, flags, batch, length, context, ways, part, done, out)
-    left = n if part[BARRIER] * rec[FIT_THREADS] > 0.0 else 0
+    left = n if part[R.barrier] * rec[R.fit_threads] > 0.0 else 0
     while left > 0 and threads > 1.0:
         threads = 2.0 ** (np.ceil(np.log2(threads)) - 1.0)
         _on_threads(threads, rec, part)
@@ -205,11 +247,11 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
 def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
     """`price_ops` with all ops that are not ``done`` on the threads of a record."""
     # how much of what is read every pass stays in cache from one pass to the next
-    cached = rec[PRIVATE] + rec[SHARED]
-    weight_near = _cycle_share(cached, rec[WEIGHTS_TOTAL])
-    weight_private = _cycle_share(rec[PRIVATE], rec[WEIGHTS_TOTAL])
-    table_private = _share(rec[PRIVATE], rec[TABLES_TOTAL])
-    table_near = _share(cached, rec[TABLES_TOTAL])
+    cached = rec[R.private] + rec[R.shared]
+    weight_near = _cycle_share(cached, rec[R.weights_total])
+    weight_private = _cycle_share(rec[R.private], rec[R.weights_total])
+    table_private = _share(rec[R.private], rec[R.tables_total])
+    table_near = _share(cached, rec[R.tables_total])
     for j in range(table.shape[0]):
         if done[j] > 0.0:
             continue
@@ -239,29 +281,29 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
         n *= part_n
         klass = table[j, T.CLASS]
         binary = flags[j, BINARY] > 0.0
-        low = rec[QUANTISED] > 0.0 and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
+        low = rec[R.quantised] > 0.0 and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
         low = low and not binary
-        inline = rec[FUSE] > 0.0 and flags[j, INLINE] > 0.0
-        narrow = rec[QUANTISED] > 0.0 and rec[FUSE_REQUANTISE] > 0.0 and flags[j, NARROW] > 0.0
-        element = rec[WEIGHT_BYTES] if narrow else rec[WIDE_BYTES]
+        inline = rec[R.fuse] > 0.0 and flags[j, INLINE] > 0.0
+        narrow = rec[R.quantised] > 0.0 and rec[R.fuse_requantise] > 0.0 and flags[j, NARROW] > 0.0
+        element = rec[R.weight_bytes] if narrow else rec[R.wide_bytes]
         extra_ops = 0.0
 
         # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written)
-        stores = rec[WRITE_ALLOCATE]
+        stores = rec[R.write_allocate]
         if binary:
             size = (reads + writes) / 8.0
             moved = (reads + stores * writes) / 8.0
         elif low:
-            size = reads * rec[WEIGHT_BYTES]
+            size = reads * rec[R.weight_bytes]
             moved = size
-            stored_wide = flags[j, QUANTISE] == STORED_NARROW and rec[FUSE_REQUANTISE] == 0.0
+            stored_wide = flags[j, QUANTISE] == STORED_NARROW and rec[R.fuse_requantise] == 0.0
             if flags[j, QUANTISE] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
-                size += reads * (rec[WIDE_BYTES] + rec[WEIGHT_BYTES])
-                moved += reads * (rec[WIDE_BYTES] + stores * rec[WEIGHT_BYTES])
+                size += reads * (rec[R.wide_bytes] + rec[R.weight_bytes])
+                moved += reads * (rec[R.wide_bytes] + stores * rec[R.weight_bytes])
                 extra_ops += 1.0
-            size += writes * rec[WEIGHT_BYTES]
-            moved += stores * writes * rec[WEIGHT_BYTES]
-            if rec[FUSE_REQUANTISE] == 0.0:  # 32-bit sums stored, read for their range, read again to requantise
+            size += writes * rec[R.weight_bytes]
+            moved += stores * writes * rec[R.weight_bytes]
+            if rec[R.fuse_requantise] == 0.0:  # 32-bit sums stored, read for their range, read again to requantise
                 size += writes * 4.0
                 moved += writes * (stores * 4.0 + 4.0 + 4.0)
                 extra_ops += 2.0
@@ -273,28 +315,28 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
             moved = size
         if flags[j, FREE] > 0.0:
             moved = 0.0
-        state_bytes = state * rec[WIDE_BYTES]
+        state_bytes = state * rec[R.wide_bytes]
         if klass == T.LOOKUP:
-            size = writes * rec[WIDE_BYTES]
+            size = writes * rec[R.wide_bytes]
             moved = stores * size
             weight_bytes = 0.0
         elif binary:
             weight_bytes = weights / 8.0
-        elif low or (rec[QUANTISED] == 0.0 and klass == T.CONTRACTION):
-            weight_bytes = weights * rec[WEIGHT_BYTES]
+        elif low or (rec[R.quantised] == 0.0 and klass == T.CONTRACTION):
+            weight_bytes = weights * rec[R.weight_bytes]
         else:
-            weight_bytes = weights * rec[WIDE_BYTES]
+            weight_bytes = weights * rec[R.wide_bytes]
 
         # where they lie
-        act_private = _cycle_share(rec[PRIVATE], size)
-        act_near = _cycle_share(rec[PRIVATE] + rec[SHARED_SHARE], size)
+        act_private = _cycle_share(rec[R.private], size)
+        act_near = _cycle_share(rec[R.private] + rec[R.shared_share], size)
         kept_w, kept_private = weight_near, weight_private
         if steps > 1.0 and weight_bytes > 0.0:  # a step finds what the step before it read
             again = (steps - 1.0) / steps
             cell = _cell_bytes(table, j, batch, length, context, ways, rec)
             kept_w = max(kept_w, again * _cycle_share(cached, cell))
-            kept_private = max(kept_private, again * _cycle_share(rec[PRIVATE], cell))
-        state_near = _cycle_share(rec[SHARED_SHARE] + rec[PRIVATE], state_bytes * table[j, T.LAYERS])
+            kept_private = max(kept_private, again * _cycle_share(rec[R.private], cell))
+        state_near = _cycle_share(rec[R.shared_share] + rec[R.private], state_bytes * table[j, T.LAYERS])
         dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
         dram_a = moved * (1.0 - act_near)
         shared_w = weight_bytes * (kept_w - kept_private) + state_bytes * state_near
@@ -306,50 +348,50 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
         lookup = 0.0
         if klass == T.CONTRACTION:
             if binary:
-                roof = rec[BINARY_PEAK]
-                busy = flops / (roof * rec[BINARY_EFFICIENCY])
+                roof = rec[R.binary_peak]
+                busy = flops / (roof * rec[R.binary_efficiency])
             else:
-                roof = rec[LOW_PEAK] if low or rec[QUANTISED] == 0.0 else rec[WIDE_PEAK]
+                roof = rec[R.low_peak] if low or rec[R.quantised] == 0.0 else rec[R.wide_peak]
                 useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
                 tile = np.sqrt(max(m / batch, 1.0)) if flags[j, WINDOW] > 0.0 else THREAD_ROWS
-                useful *= _thread_share(g, m, n, rec[THREADS], tile)
+                useful *= _thread_share(g, m, n, rec[R.threads], tile)
                 useful *= _tile_share(m, n, flags[j, SLIDES], rec)
-                reached = rec[CONV_EFFICIENCY] if flags[j, CONVOLVES] > 0.0 else rec[GEMM_EFFICIENCY]
+                reached = rec[R.conv_efficiency] if flags[j, CONVOLVES] > 0.0 else rec[R.gemm_efficiency]
                 busy = flops / (roof * reached * useful)
-                if low and rec[FUSE_REQUANTISE] > 0.0:
-                    busy += writes / rec[LANES] * rec[REQUANTISE_CYCLES] / (rec[CLOCK] * rec[THREADS])
+                if low and rec[R.fuse_requantise] > 0.0:
+                    busy += writes / rec[R.lanes] * rec[R.requantise_cycles] / (rec[R.clock] * rec[R.threads])
         else:
-            roof = rec[WIDE_PEAK]
-            busy = flops / rec[VECTOR_RATE] * (rec[POOL_CYCLES] if flags[j, POOLS] > 0.0 else 1.0)
-            busy += flags[j, SPECIAL] * writes * rec[SPECIAL_CYCLES] / rec[LANES_RATE]
+            roof = rec[R.wide_peak]
+            busy = flops / rec[R.vector_rate] * (rec[R.pool_cycles] if flags[j, POOLS] > 0.0 else 1.0)
+            busy += flags[j, SPECIAL] * writes * rec[R.special_cycles] / rec[R.lanes_rate]
             if table[j, T.KIND] == HASH:
-                busy += writes * rec[HASH_CYCLES] / (rec[CLOCK] * rec[THREADS])
+                busy += writes * rec[R.hash_cycles] / (rec[R.clock] * rec[R.threads])
         if klass == T.LOOKUP and rows > 0.0:
-            lines = np.ceil(table[j, T.ROW_ELEMENTS] * rec[WIDE_BYTES] / LINE)
+            lines = np.ceil(table[j, T.ROW_ELEMENTS] * rec[R.wide_bytes] / LINE)
             waiting = (
-                table_private * rec[PRIVATE_LATENCY]
-                + (table_near - table_private) * rec[SHARED_LATENCY]
-                + (1.0 - table_near) * rec[DRAM_LATENCY]
+                table_private * rec[R.private_latency]
+                + (table_near - table_private) * rec[R.shared_latency]
+                + (1.0 - table_near) * rec[R.dram_latency]
             )
-            lookup = rows * lines * waiting / (rec[MISSES] * rec[THREADS])
-            busy += rows * rec[ROW_CYCLES] / (rec[CLOCK] * rec[THREADS])
+            lookup = rows * lines * waiting / (rec[R.misses] * rec[R.threads])
+            busy += rows * rec[R.row_cycles] / (rec[R.clock] * rec[R.threads])
             far = rows * lines * LINE * (1.0 - table_near)
-            lookup = max(lookup, far / rec[DRAM])
+            lookup = max(lookup, far / rec[R.dram])
             dram_a += far
             shared_a += rows * lines * LINE * (table_near - table_private)
             private_a += rows * lines * LINE * table_private
         if flags[j, HASHED] > 0.0:
             columns = table[j, T.GATHER_ROWS]
-            if rec[FUSE_GATHERS] == 0.0:
+            if rec[R.fuse_gathers] == 0.0:
                 extra_ops += columns - 1.0
-            if rec[PRUNE] == 0.0:
-                extra_ops += columns * rec[DEAD_OPS]
-                busy += columns * rec[DEAD_OPS] * batch * rec[DEAD_CYCLES] / (rec[CLOCK] * rec[THREADS])
+            if rec[R.prune] == 0.0:
+                extra_ops += columns * rec[R.dead_ops]
+                busy += columns * rec[R.dead_ops] * batch * rec[R.dead_cycles] / (rec[R.clock] * rec[R.threads])
 
         # overlap: weights stream while the first row is multiplied; activations stream under the other rows
-        far_w, far_a = dram_w / rec[DRAM], dram_a / rec[DRAM]
-        near_w = shared_w / (rec[SHARED_RATE] * rec[WEIGHT_STREAM]) + private_w / rec[PRIVATE_RATE]
-        near_a = shared_a / rec[SHARED_RATE] + private_a / rec[PRIVATE_RATE]
+        far_w, far_a = dram_w / rec[R.dram], dram_a / rec[R.dram]
+        near_w = shared_w / (rec[R.shared_rate] * rec[R.weight_stream]) + private_w / rec[R.private_rate]
+        near_a = shared_a / rec[R.shared_rate] + private_a / rec[R.private_rate]
         if klass == T.LOOKUP:
             stream = max(lookup, far_a + near_a)
             at_dram = far_a / (far_a + near_a) if far_a > 0.0 else 0.0
@@ -360,13 +402,13 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
             compute = busy - first
             late = max(1.0 - compute / (far_a + near_a), 0.0) if far_a + near_a > 0.0 else 0.0
             # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
-            again = max(np.ceil(n / (rec[LANES] * BLOCK_VECTORS)) - 1.0, 0.0) * reads * rec[WIDE_BYTES]
+            again = max(np.ceil(n / (rec[R.lanes] * BLOCK_VECTORS)) - 1.0, 0.0) * reads * rec[R.wide_bytes]
             waited = (
                 max(flags[j, SLIDES], flags[j, WINDOW])
-                * rec[EXPOSED]
+                * rec[R.exposed]
                 * (moved + again)
                 * (act_near - act_private)
-                / rec[SHARED_RATE]
+                / rec[R.shared_rate]
             )
             offchip = far_w + late * far_a
             onchip = near_w + max(late * near_a, waited)
@@ -375,12 +417,12 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
             compute = max(busy - offchip - onchip, 0.0)
         overhead = 0.0
         if not inline and flags[j, FREE] == 0.0:
-            overhead = (1.0 + extra_ops) * rec[OP_OVERHEAD] + rec[BARRIER]
-            overhead += flags[j, SLIDES] * rec[WINDOW_OVERHEAD]
+            overhead = (1.0 + extra_ops) * rec[R.op_overhead] + rec[R.barrier]
+            overhead += flags[j, SLIDES] * rec[R.window_overhead]
             if table[j, T.SEQUENTIAL] > 0.0:
-                overhead += rec[STEP_OVERHEAD]
+                overhead += rec[R.step_overhead]
         runs = table[j, T.LAYERS] * steps
-        if flags[j, PREPARED] > 0.0 and rec[PREPROCESS_APART] > 0.0:
+        if flags[j, PREPARED] > 0.0 and rec[R.preprocess_apart] > 0.0:
             runs = 0.0
         out[j, COMPUTE] = runs * compute
         out[j, OFFCHIP] = runs * offchip
@@ -399,7 +441,7 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
 def price_points(lo, hi, table, flags, ways, supply, totals):
     """Seconds of a pass at the columns lo..hi of ``supply``: adds what `price_ops` finds to ``totals`` (6, n).
 
-    Rows of ``supply``: the record's `FIELDS`, then batch, length and context.
+    Rows of ``supply``: the fields of `Record`, then batch, length and context.
     """
     fields = supply.shape[0] - 3
     rec, out = np.empty(fields), np.zeros((table.shape[0], WIDTH))

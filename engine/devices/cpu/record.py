@@ -308,11 +308,11 @@ FIELD_OF: dict[str, Callable[[StreamView], float]] = {
     "preprocess_apart": _switch("preprocess-apart"),
 }
 """Fields of the record that are more than a parameter of the same name. SI."""
-_FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.FIELDS)
+_FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.R._fields)
 
 
 def record(job: Job) -> np.ndarray:
-    """Flat record of a stream's share of the device, SI, in the order of `cpu_model.FIELDS`."""
+    """Flat record of a stream's share of the device, SI, in the order of `cpu.model.Record`."""
     seen = StreamView(job)
     return np.array([field(seen) for field in _FIELDS])
 
@@ -327,4 +327,4 @@ SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
     lambda job: job.length,
     lambda job: job.context,
 )
-"""The record's fields, batch, length, context: rows of `cpu_model.price_points`. Each on its own, for a sweep."""
+"""The record's fields, batch, length, context: rows of `cpu.model.price_points`. Each on its own, for a sweep."""
