@@ -64,7 +64,12 @@ def _asked(s: Scenario, knob: Axis) -> Fix | None:
     now = {"devices": s.devices, "scheme": s.scheme} if knob.path == "both" else getattr(s, knob.path)
     if len(knob) < 2:
         return None
-    limits = tuple(Limit(name, True, value) for name, value in s.limits.model_dump().items() if value is not None)
+    known = cached.report(encode(s)).figure
+    limits = tuple(
+        Limit(name, True, value)
+        for name, value in s.limits.model_dump().items()
+        if value is not None and known(name) is not None
+    )
     try:
         answer = inverse(Space(s, (knob,), limits=limits), {knob.path: now})
     except ScenarioError:

@@ -167,7 +167,7 @@ def _told(report: Any) -> list[str]:
         f"latency     {amount(report.latency_s, 's')}",
         f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
         f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
-        f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else 'not published'}",
+        f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
         f"error band  {_band(band)}",
     ]
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:

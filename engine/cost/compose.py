@@ -13,6 +13,7 @@ from engine.devices.common.contract import RESOURCES, Parameter, Span
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, engine_version
 from engine.scenario import encode
+from engine.scenario.overrides import unstated
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 from hardware_specs.catalog import quantities
 
@@ -232,6 +233,8 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
         )
     if report_of["power"] is not None:
         text += f" {amount(report_of['power'], 'W')}."
+    if report_of["unlisted"]:
+        text += " No price: a what-if."
     return text
 
 
@@ -262,6 +265,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
         "share": breakdown[bound_by] / latency if latency else 0.0,
         "bound": bound_by,
         "power": power,
+        "unlisted": bool(unstated(bound.what_ifs, "price")),
     }
     return Report(
         scenario=s,

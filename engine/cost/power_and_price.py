@@ -9,6 +9,7 @@ from engine.cost.figures import POWER, money_figures
 from engine.cost.schedule import Schedule
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound
+from engine.scenario.overrides import unstated
 from hardware_specs.schema import Device
 
 __all__ = ["Account", "account", "device_power", "draw", "purchase"]
@@ -61,7 +62,16 @@ def draw(bound: Bound, plan: Plan, times: Schedule | None) -> tuple[float | None
         notes.append((f"host counted: {why}", "published"))
     elif bound.host is not None:
         notes.append((_left_out(bound), "published"))
+    if turned := unstated(bound.what_ifs, "power"):
+        notes.append(
+            (f"power is that of the catalog's parts, whatever a what-if makes of them: {_few(turned)}", "assumed")
+        )
     return power, notes
+
+
+def _few(paths: tuple[str, ...]) -> str:
+    """Some paths in a sentence."""
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 def _left_out(bound: Bound) -> str:
@@ -76,7 +86,10 @@ def _left_out(bound: Bound) -> str:
 
 
 def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
-    """Price of the devices in use with switch and chassis, and notes as (text, basis); None if unpublished. [USD]"""
+    """Price of the devices in use with switch and chassis, and notes as (text, basis). [USD]
+
+    None where one is not published, and where a what-if makes a part that no list has, until it says its price too.
+    """
     notes: list[tuple[str, str]] = []
     price: float | None = 0.0
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
@@ -89,7 +102,10 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
                 notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
     if price is not None and bound.system.extra_price is not None:
         price += bound.system.extra_price.si
-    return price, notes
+    turned = unstated(bound.what_ifs, "price")
+    if price is None or not turned:
+        return price, notes
+    return None, [(f"no price: a what-if, {_few(turned)}; no list has it, so a price has to be set too", "assumed")]
 
 
 def account(bound: Bound, plan: Plan, times: Schedule) -> Account:

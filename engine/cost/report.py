@@ -8,6 +8,7 @@ from typing import Any
 from engine.devices.common.contract import RESOURCES, Span
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field
+from engine.scenario.overrides import unstated
 
 __all__ = [
     "RESOURCE_NAMES",
@@ -158,6 +159,18 @@ class Report:
     def roofline(self) -> Roofline:
         """Roofs of the device that spends most of the time."""
         return self.rooflines[0]
+
+    @property
+    def unlisted(self) -> bool:
+        """Whether what-ifs make a part that no list has a price for."""
+        return bool(unstated(self.scenario.overrides, "price"))
+
+    @property
+    def unpriced(self) -> str | None:
+        """Why there is no figure of money, in a few words; None where there is one."""
+        if self.capex_usd is not None:
+            return None
+        return "no price: a what-if" if self.unlisted else "no price is published"
 
     def figure(self, name: str) -> float | None:
         """A figure as a limit or an objective names it: a field, or a resource's seconds (``links_s``); None where

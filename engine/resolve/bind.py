@@ -48,6 +48,7 @@ class Bound:
     model: Mapping[str, float]  # scenario's overrides of model parameters
     catalog_digest: str
     zoo_digest: str
+    what_ifs: tuple[str, ...]  # paths that overrides set
 
     @property
     def device(self) -> Device:
@@ -226,7 +227,17 @@ def named(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = 
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     return Bound(
-        scenario, system, tuple(devices), host, tuple(wires), workload, graph, model, catalog.digest, zoo.digest
+        scenario,
+        system,
+        tuple(devices),
+        host,
+        tuple(wires),
+        workload,
+        graph,
+        model,
+        catalog.digest,
+        zoo.digest,
+        tuple(scenario.overrides),
     )
 
 

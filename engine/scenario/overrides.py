@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import of_kind
 from engine.scenario.token import brief
 
-__all__ = ["HARDWARE", "apply", "apply_all", "parse_setting"]
+__all__ = ["HARDWARE", "apply", "apply_all", "parse_setting", "unstated"]
 
 _PLAIN, _WHOLE, _RECORDS = frozenset(of_kind("id", "choice")), frozenset(of_kind("count")), of_kind("record")
 HARDWARE = ("devices", "host", "links", "model")  # heads of paths into a specification or the cost model
 _ON = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
+
+
+def unstated(paths: Iterable[str], figure: str) -> tuple[str, ...]:
+    """Paths of what-ifs that make another part of hardware than the catalog's, whose `figure` (price, power) none says.
+
+    A device's own figure says it for that device, any device's or the host's for a link. A parameter of the cost model
+    makes no other part. Paths alone decide, whatever they set.
+    """
+    changed: dict[str, list[str]] = {}
+    said = set()
+    for path in paths:
+        head, _, rest = path.removeprefix("system.").partition(".")
+        if head == "devices":
+            at, _, rest = rest.partition(".")
+            head = f"devices.{at}"
+        field = rest.partition(".")[0]
+        if field == figure and head != "links":
+            said |= {head, "links"}
+        elif field not in ("", "price", "model") and head.startswith(("devices.", "host", "links")):
+            changed.setdefault(head, []).append(path.removeprefix("system."))
+    return tuple(path for head, rows in changed.items() if head not in said for path in rows)
 
 
 def parse_setting(text: str) -> tuple[str, str]:

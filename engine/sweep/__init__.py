@@ -12,7 +12,7 @@ The public face, for pages, the command line and notebooks::
             "platform": [{"precision": "fp16", "scheme": "single"}, {"scheme": "tensor", "devices": 4}],  # together
         },
         "constraints": ["fits", "latency_s <= 0.5"],
-        "objectives": ["latency_s:min", "throughput_per_w:max", "capex_usd:min"],                # 1 to 4
+        "objectives": ["latency_s:min", "throughput_per_w:max"],                                 # 1 to 4
     })                                       # also from a YAML file's path or a token; `space.token` for a link
     result = sweep(space, progress=lambda done, size: ..., cancelled=lambda: False)
     result.front        # Front: numbers, values (objectives, n), token(i), rows()

@@ -123,7 +123,7 @@ def attribute(
             report = _between(base, other, frozenset(some), catalog, zoo)
             value = report.figure(figure)
             if value is None:
-                raise ScenarioError(f"{figure} is not published for {report.system_name}: it can't be attributed")
+                raise ScenarioError(f"{figure} is not known for {report.system_name}: it can't be attributed")
             values[frozenset(some)] = Fraction(value)
     n = len(groups)
     shares: dict[str, Fraction] = {}

@@ -101,6 +101,7 @@ def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = No
     if space.size > POINTS_LIMIT:
         raise ScenarioError(f"the grid has {space.size} designs: at most {POINTS_LIMIT} are allowed here")
     space = space.within(catalog, zoo)
+    space.priced()
     at = _start(space, start)
     names = list(dict.fromkeys(one.figure for one in space.limits)) or ["latency_s"]
     values, bad, unfit = (_each if space.size <= _FEW else price)(space, names, catalog, zoo)

@@ -121,6 +121,7 @@ def sweep(
     """
     began = time.perf_counter()
     space = space_of(space).within(catalog, zoo)
+    space.priced()
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
     wish = ChunkRequest(space.objectives, space.limits, space.fits, wanted, bins, top)
 

@@ -18,7 +18,7 @@ from typing import Any
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
-from engine.scenario.overrides import apply
+from engine.scenario.overrides import apply, unstated
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
 from hardware_specs.catalog import Catalog
@@ -52,6 +52,11 @@ class Axis:
         """What a digit sets, as (path, value)."""
         value = self.values[digit]
         return tuple(value.items()) if isinstance(value, Mapping) else ((self.path, value),)
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether every value sets the same paths."""
+        return len({frozenset(path for path, _ in self.settings(digit)) for digit in range(len(self))}) == 1
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -143,6 +148,25 @@ class Space:
                 seen.add(path)
         if self.size > POINTS_LIMIT:
             raise ScenarioError(f"a space has {self.size:.2e} designs: at most {POINTS_LIMIT:.0e} are allowed")
+
+    @cached_property
+    def unpriced(self) -> tuple[str, ...]:
+        """What-ifs of hardware that every design has and none has a price for: money is a figure of no design."""
+        moved = any(path in ("system", "workload") for axis in self.axes for path in axis.paths)
+        always = [] if moved else list(self.base.overrides)
+        for axis in self.axes:
+            always += [path for path in sorted(axis.paths) if axis.even or path.endswith(".price")]
+        return unstated(always, "price")
+
+    def priced(self) -> None:
+        """ScenarioError where a goal is a figure of money and no design has one."""
+        goals = [("objective", o.figure) for o in self.objectives] + [("limit", one.figure) for one in self.limits]
+        for what, figure in goals:
+            if "usd" in figure and self.unpriced:
+                raise ScenarioError(
+                    f"{what} {figure}: no design has a price, as {self.unpriced[0]} is a what-if and no list has that "
+                    "part; leave it out, or set a price of the device too, as devices.0.price"
+                )
 
     def within(self, catalog: Catalog | None, zoo: Zoo | None) -> Space:
         """The same space over those systems and workloads, its own where None."""
@@ -287,8 +311,11 @@ def _space(given: Any) -> Space:
         raise ScenarioError(f"axes has {brief(unnamed)}: a path such as batch or devices.0.npu.tiles is needed")
     axes = tuple(Axis(path, _values(path, values)) for path, values in given["axes"].items())
     fits, limits = limits_of(given.get("constraints", ["fits"]))
-    objectives = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
-    return Space(_base(given["scenario"]), axes, objectives, limits, fits)
+    if given.get("objectives"):
+        return Space(_base(given["scenario"]), axes, objectives_of(given["objectives"]), limits, fits)
+    usual = objectives_of("latency_s:min,throughput_per_w:max,capex_usd:min")
+    space = Space(_base(given["scenario"]), axes, usual, limits, fits)
+    return replace(space, objectives=usual[:2]) if space.unpriced else space
 
 
 def _unpack(token: str) -> Any:

@@ -256,7 +256,8 @@ def node_facts(
         raise TrafficError(f"{report.system_name} has no published power; a plan needs one")
     price = capex_usd if capex_usd is not None else report.capex_usd
     if price is None:
-        notes.append(f"No price is published for {report.system_name}: there is no money until one is given.")
+        said = str(report.unpriced)
+        notes.append(f"{said[:1].upper()}{said[1:]} ({report.system_name}): there is no money until one is given.")
     if idle_w is None:
         parts = list(zip(bound.devices, plan.devices_used))
         if bound.system.host_power_counted and bound.host is not None:

@@ -135,6 +135,17 @@ def test_the_table_holds_the_evaluated_numbers_and_marks_the_best():
     assert frame.loc["Note"].iloc[1] == "\\=cheap" or frame.loc["Note"].iloc[1] == "=cheap"
 
 
+def test_hardware_of_a_what_if_has_no_price_and_costs_least_nowhere():
+    wide = DFX.with_(overrides={"devices.0.memory.hbm.bandwidth": "1.84 TB/s"})
+    both = columns(Entry(V100), Entry(wide))
+    for frame in (tables.frame(both, both[0]), tables.frame(both[1:], both[1])):
+        (label,) = (row for row in frame.index if row.startswith("Capital cost"))
+        assert frame.loc[label].iloc[-1] == "no price: a what-if"
+    row = both[1].report.csv_row()
+    assert [row[name] for name in ("capex_usd", "usd_per_million", "throughput_per_usd")] == [None, None, None]
+    assert "cost" not in tables.verdict(both, both[0])
+
+
 def test_rates_of_different_work_are_never_divided():
     mixed = columns(Entry(DFX), Entry(PRESETS["wide-deep-int8"].scenario))
     assert tables.delta(mixed[1], mixed[0], METRICS["throughput"]) is None

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.shared import cached
+from app.shared import cached, specs
 from app.views.sweep import axes, background, objectives, questions, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.devices.dfx.core import vector_lanes
 from engine.devices.dfx.tiling import SAME, dsp_slices
+from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
@@ -51,6 +52,22 @@ def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allo
             continue
         for value in (listed[0], listed[-1]):
             assert apply(scenario, path, value) is not None
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_a_space_that_changes_hardware_has_no_goal_of_money_and_keeps_a_front(id):
+    scenario = PRESETS[id].scenario
+    names = list(objectives.metrics(evaluate(scenario)))
+    row = next(r for r in specs.overridable(scenario) if r.path.startswith("devices.0.memory") and r.si > 0)
+    plain = PageSpace((("batch", (1, 2)),), ("latency_per_unit_s", "throughput_per_s", "capex_usd"))
+    assert ("capex_usd" in spaces.fitting(plain, scenario, names)[0].objectives) == ("capex_usd" in names)
+    bent = plain.with_axis(row.path, AxisRange(row.printed, row.printed, 1))
+    found, lost = spaces.fitting(bent, scenario, names)
+    assert not lost
+    assert found.objectives == ("latency_per_unit_s", "throughput_per_s")
+    assert not [o for o in spaces.usual(scenario, names).objectives if "usd" in o] or not [
+        path for path in axes.usual(scenario) if path.startswith(("devices.0", "links"))
+    ]
 
 
 def test_a_range_has_its_ends_exactly_and_even_steps():
@@ -222,8 +239,8 @@ def test_axes_constraints_and_objectives_react():
     assert "links.peer.bandwidth" not in dict(alive(at).session_state["space"].axes)
     at.number_input(key=key_of(at, "x.limits.power_w")).set_value(500.0).run()
     assert alive(at).session_state["scenario"].limits.power_w == 500.0
-    at.selectbox(key=key_of(at, "x.objective.2")).set_value("capex_usd").run()
-    assert alive(at).session_state["space"].objectives[2] == "capex_usd"
+    at.selectbox(key=key_of(at, "x.objective.2")).set_value("throughput_per_w").run()
+    assert alive(at).session_state["space"].objectives[2] == "throughput_per_w"
     alive(at.button(key="x.run").click().run())
     assert "**20 designs in " in said(at)
 

@@ -77,6 +77,21 @@ def test_cards_each_with_a_band_and_a_unit(report):
         assert all(c.delta is None for c in found)
 
 
+@pytest.mark.parametrize("id", SOME)
+def test_hardware_of_a_what_if_shows_no_price_but_the_one_that_is_set(id):
+    scenario = PRESETS[id].scenario
+    row = next(r for r in specs.overridable(scenario) if r.path.startswith("devices.0.memory") and r.si > 0)
+    report = evaluate(scenario.with_(overrides={row.path: row.si}))
+    card = headline.cards(report, None, False, False)[-1]
+    assert (card.note, card.value) == ("no price: a what-if", fmt.UNKNOWN)
+    assert "a what-if changes" in card.help
+    if evaluate(scenario).capex_usd is None:
+        return
+    priced = evaluate(scenario.with_(overrides={row.path: row.si, "devices.0.price": 4000.0}))
+    assert priced.capex_usd is not None
+    assert headline.cards(priced, None, False, True)[-1].value == fmt.usd(priced.capex_usd)
+
+
 def test_a_decoder_shows_the_first_token_each_further_one_and_the_whole(report):
     """Never the whole over its tokens: 14.0 ms where a further token takes 7.07."""
     found = {c.label: c.value for c in headline.cards(report, None, False, False)}

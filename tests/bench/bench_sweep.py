@@ -94,6 +94,7 @@ def space(bandwidths: int, peaks: int, launches: int) -> Space:
                 "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": bandwidths, "scale": "log"},
                 "devices.0.peak.fp16": {"from": 5e13, "to": 1e15, "steps": peaks, "scale": "log"},
                 LAUNCH: {"from": 1e-6, "to": 1e-5, "steps": launches},
+                "devices.0.price": [11_458],
             },
             "objectives": ["latency_s:min", "throughput_per_w:max", "usd_per_million:min"],
         }

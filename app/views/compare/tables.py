@@ -157,7 +157,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
 
     for metric in METRICS.values():
         values = [value(c, metric) for c in columns]
-        if all(v is None for v in values):
+        if all(v is None for v in values) and not (metric.key == "capex" and any(_unlisted(c) for c in columns)):
             continue
         units = {_unit(c, metric) for c in columns if c.report}
         best = _best(columns, metric)
@@ -167,6 +167,8 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
         cells = []
         for column, v in zip(columns, values, strict=True):
             text = scale.text(v) if scale else fmt.si(v, _unit(column, metric))
+            if metric.unit == "$" and column.report is not None and _unlisted(column):
+                text = str(column.report.unpriced)
             text = f"**{text}**" if column is best else text
             against = delta(column, base, metric)
             cells.append(f"{text}  \n:{against[1]}[{against[0]}]" if against else text)
@@ -178,6 +180,10 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
     if any(c.note for c in columns):
         row("Note", [fmt.plain(c.note) for c in columns])
     return pd.DataFrame(table).set_index("")
+
+
+def _unlisted(column: ComparedScenario) -> bool:
+    return column.report is not None and column.report.unlisted and column.report.capex_usd is None
 
 
 def _headed(unit: str, scaled: str) -> str:

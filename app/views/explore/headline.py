@@ -95,9 +95,17 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
         ),
         _card(
             "Capital cost",
-            (("assumed" if phone else "assumed price") if assumed_price else "list price") if priced else "no price",
+            (("assumed" if phone else "assumed price") if assumed_price else "list price")
+            if priced
+            else "no price: a what-if"
+            if report.unlisted and not phone
+            else "no price",
             fmt.usd(report.capex_usd),
-            glossary.HELP["capex"] if priced else "No price is published for a device of this system.",
+            glossary.HELP["capex"]
+            if priced
+            else "No list has hardware that a what-if changes; a price set among the what-ifs would count."
+            if report.unlisted
+            else "No price is published for a device of this system.",
             (report.capex_usd, other.capex_usd if other else None),
             "cheaper",
         ),

@@ -143,11 +143,12 @@ def _objectives(space: PageSpace, found: Mapping[str, Metric], names: list[str])
             format_func=worded,
             **controlled(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
         )
+    if len(known) < len(names):
+        st.caption("Cost is no objective here: hardware that an axis changes has no list price.")
 
 
-def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric]) -> bool:
-    """The sidebar; returns whether Run was pressed."""
-    names = list(found)
+def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> bool:
+    """The sidebar; returns whether Run was pressed. `names` are the figures of the scenario itself."""
     candidates = axes.candidates(scenario)
     with st.sidebar:
         run = st.button(

@@ -10,8 +10,9 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.figures.heat import ObjectiveAxis
 from engine.cost.report import Report
+from engine.scenario.overrides import unstated
 
-__all__ = ["Metric", "axis", "known", "metrics", "scale"]
+__all__ = ["Metric", "axis", "known", "metrics", "priced", "scale"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def metrics(report: Report) -> dict[str, Metric]:
         Metric("throughput_per_usd", "Throughput per $", f"{made}/s/$", False),
     ]
     return {m.name: m for m in rows if getattr(report, m.name) is not None and (whole or m.name != "latency_s")}
+
+
+def priced(names: Iterable[str], paths: Iterable[str]) -> list[str]:
+    """The figures that designs with those what-ifs have: without money where no list has their hardware."""
+    return [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
 
 
 def known(found: dict[str, Metric], less: bool) -> list[str]:

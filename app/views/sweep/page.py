@@ -276,9 +276,11 @@ def show() -> None:
     st.session_state.sweep_seen = True
     message = spaces.sync(names)
     space = spaces.shown(names)
+    known = objectives.priced(names, (*scenario.overrides, *dict(space.axes)))
+    metrics = {name: metrics[name] for name in known}
     asked = by_link and message is None and axes.size(dict(space.axes)) <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
-    wanted = space_controls.controls(scenario, space, metrics) or st.session_state.pop("sweep_wanted", asked)
+    wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", asked)
     found = held()
     parts.bar(report, "sweep")
     if wanted:

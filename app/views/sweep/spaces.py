@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import link
-from app.views.sweep import axes
+from app.views.sweep import axes, objectives
 from app.views.sweep.axes import AxisRange, Values
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.token import boundary, deflated, pack, unpack
@@ -112,10 +112,9 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
                 kept.append((path, allowed))
             else:
                 lost.append(path)
-    objectives = tuple(o for o in space.objectives if o in names)
-    if len(objectives) < 2:
-        objectives = _usual_objectives(names)
-    return PageSpace(tuple(kept), objectives), lost
+    known = objectives.priced(names, (*scenario.overrides, *dict(kept)))
+    chosen = tuple(o for o in space.objectives if o in known)
+    return PageSpace(tuple(kept), chosen if len(chosen) >= 2 else _usual_objectives(known)), lost
 
 
 def _usual_objectives(names: list[str]) -> tuple[str, ...]:
@@ -126,7 +125,8 @@ def _usual_objectives(names: list[str]) -> tuple[str, ...]:
 
 def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
-    return PageSpace(tuple(axes.usual(scenario).items()), _usual_objectives(names))
+    found = axes.usual(scenario)
+    return PageSpace(tuple(found.items()), _usual_objectives(objectives.priced(names, (*scenario.overrides, *found))))
 
 
 def shown(names: list[str]) -> PageSpace:

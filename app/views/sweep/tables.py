@@ -109,6 +109,8 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[st
         if m is not None:
             now_text = m.text(getattr(report, name)) if report.fits else fmt.UNKNOWN
             rows.append((m.label, now_text, m.text(getattr(chosen, name))))
+    if chosen.unlisted and "capex_usd" not in outcome.metrics:
+        rows.append(("Capital cost", fmt.usd(report.capex_usd), str(chosen.unpriced)))
     held = [_held(of) if of.fits else fmt.UNKNOWN for of in (report, chosen)]
     rows.append(("Limited by", held[0], held[1]))
     return rows

@@ -258,7 +258,7 @@ def site(report: Report) -> Site:
         survives = checked(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
         slots = checked(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
         rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
-        listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else "none published"
+        listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
         price = _asked("Price of a node ($)", "node-usd", listed, of)
         idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", of, 1e7)
         return Site(given or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)

@@ -284,6 +284,7 @@ class Design:
             wires=tuple(wires),
             model=watched_model,
             graph=self.family.graph,
+            what_ifs=tuple(overrides),
         )
 
     def lower(self) -> None:

@@ -33,8 +33,11 @@ def _is_number(path: str) -> bool:
 
 
 def numeric_axes(space: Space) -> tuple[int, ...]:
-    """Axes that set numbers only: sizes of the work, prices, specs, model parameters."""
-    return tuple(i for i, axis in enumerate(space.axes) if all(_is_number(path) for path in axis.paths))
+    """Axes that set numbers only, at each value the same: sizes of the work, prices, specs, model parameters.
+
+    A table is made of what is read where the axes set something: one value of an uneven axis says nothing of another.
+    """
+    return tuple(i for i, axis in enumerate(space.axes) if axis.even and all(_is_number(path) for path in axis.paths))
 
 
 def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:

@@ -105,6 +105,7 @@ GRID = {
         "precision": ["fp16", "fp32"],
         "devices.0.memory.hbm.bandwidth": {"from": 5e11, "to": 4e12, "steps": 12, "scale": "log"},
         "devices.0.peak.fp16": {"from": 5e13, "to": 1e15, "steps": 11, "scale": "log"},
+        "devices.0.price": [11_458],  # no list has the other designs
         "costs.years": [1, 3],
     },
     "constraints": ["fits", "latency_s <= 2"],
