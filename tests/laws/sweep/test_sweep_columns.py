@@ -11,6 +11,7 @@ import pytest
 from engine.devices.common.column import (
     Column,
     NotAlike,
+    as_doubles,
     each,
     exceeds,
     larger,
@@ -18,7 +19,6 @@ from engine.devices.common.column import (
     numbers,
     one_by_one,
     rows_of,
-    as_doubles,
     smaller,
 )
 from engine.resolve.choices import default_scenario
