@@ -13,6 +13,7 @@ from engine.devices.gpu.operators.gemm import TILES
 from engine.devices.gpu.operators.slots import (
     AT_START,
     BANDWIDTH,
+    BLOCK,
     BOUND,
     BOUND_BY,
     COMPUTE,
@@ -108,7 +109,8 @@ def grouped_seconds(counts, loads, n, k, kept, machine, form, out):
         compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units / form[SHARE]
         feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
         rest = deep * machine[STEP] + waves * rows * columns * 2.0 / machine[STORE]
-        found = overlapped(compute, feed, dram, 0.0, machine[OVERLAP]) + rest
+        filling = max(waves - 1.0, 0.0) * machine[BLOCK]
+        found = overlapped(compute, feed, dram, filling, machine[OVERLAP]) + rest
         if found < best:
             best = found
             which = regime(compute, feed, dram, 0.0, rest)
@@ -131,7 +133,8 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     kept = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
     first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, kept, machine, form, out)
     second = grouped_seconds(counts, loads, hidden, width, kept, machine, form, out)
-    rows = total * (2.0 * hidden + (2.0 + gated) * width) * 2.0 * form[PASSES]
+    rows = total * (2.0 * hidden + (2.0 + gated) * width) + 2.0 * tokens * hidden  # every token is joined
+    rows *= 2.0 * form[PASSES]
     near = hit_share(rows, 2.0 * machine[L2])
     stream = machine[BANDWIDTH] * machine[DRAM_SHARE]
     passing = rows * ((1.0 - near) / stream + near / (machine[UNITS] * machine[FEED]))
