@@ -31,7 +31,7 @@ def _settled(bound: Bound, plan: Plan) -> Plan:
 def fewer_devices(bound: Bound, latency_s: float) -> str | None:
     """A sentence where fewer devices that share every operator answer sooner than the scenario's; None: they don't.
 
-    Tried are the powers of two below the scenario's count on which the network fits.
+    Tried are the powers of two below the scenario's count on which the network fits. The latency in [s].
     """
     s = bound.scenario
     if s.scheme != "tensor":

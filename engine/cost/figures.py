@@ -90,6 +90,7 @@ class Layout:
 
     @property
     def runs(self) -> int:
+        """Phases of stages. [-]"""
         return len(self.stage_of)
 
     @property
@@ -115,22 +116,27 @@ class Layout:
 
     @property
     def passes(self) -> int:
+        """First row of the passes."""
         return 2 * N * self.runs
 
     @property
     def fixed(self) -> int:
+        """First row of what stages pay once a request."""
         return self.passes + self.runs
 
     @property
     def hops(self) -> int:
+        """First row of the hops."""
         return self.fixed + N * len(self.copies)
 
     @property
     def globals(self) -> int:
+        """First row of the globals."""
         return self.hops + len(HOP) * len(self.wire_of)
 
     @property
     def scratch(self) -> int:
+        """First row of scratch."""
         return self.globals + len(GLOBALS)
 
     @property
@@ -151,6 +157,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
+        """Rows in all. [-]"""
         return self.metrics + COLUMNS
 
     def facts(self) -> tuple[np.ndarray, ...]:

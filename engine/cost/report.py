@@ -73,6 +73,8 @@ class Other:
 
 @dataclass(frozen=True)
 class MemoryRow:
+    """What must lie in a memory level of a device, against its capacity. [B]"""
+
     device: str
     level: str
     role: str
@@ -85,6 +87,8 @@ class MemoryRow:
 
 @dataclass(frozen=True)
 class LinkRow:
+    """What a request sends over a link, and how busy that keeps it."""
+
     name: str
     role: str
     bytes_per_request: float
@@ -105,6 +109,8 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Assumption:
+    """A sentence that figures rest on, and what stands behind it."""
+
     text: str
     basis: str  # published, calibrated, assumed, derived
 
@@ -121,6 +127,8 @@ class ErrorBand:
 
 @dataclass(frozen=True)
 class Report:
+    """Figures of a scenario with the reason for each, in SI units as their names say; None where one does not apply."""
+
     scenario: Scenario
     token: str
     system_name: str
@@ -174,7 +182,8 @@ class Report:
 
     def figure(self, name: str) -> float | None:
         """A figure as a limit or an objective names it: a field, or a resource's seconds (``links_s``); None where
-        there is none."""
+        there is none. SI, its unit as in its name [s, W, J, USD].
+        """
         resource = name.removesuffix("_s")
         return self.breakdown[resource] if resource in self.breakdown else getattr(self, name)
 

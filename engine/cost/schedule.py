@@ -112,7 +112,7 @@ def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
 
 
 def hop_terms(hop: Hop) -> tuple[float, float]:
-    """`engine.plan.plan.terms` of a hop's messages, the host's command for each included."""
+    """`engine.plan.plan.terms` of a hop's messages, the host's command for each included. Start [s], rate [B/s]."""
     start, rate = terms(hop.wire)
     return start + hop.command_s, rate
 
@@ -133,7 +133,7 @@ class Collective:
 
     @property
     def row(self) -> tuple[float, ...]:
-        """As `engine.cost.figures.exchange_points` takes it."""
+        """As `engine.cost.figures.exchange_points` takes it. [-], then [B] and steps of each way."""
         return (self.count, *self.ways[0], *self.ways[1])
 
 
@@ -191,7 +191,8 @@ def exchange_issue(job: Job, wire: Wire) -> float:
 def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
 
-    Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire.
+    Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
+    and [B].
     """
     other: list[tuple[str, str, float]] = []
     sent = 0.0
@@ -208,6 +209,7 @@ def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]
 
 
 def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
+    """What a stage's device is asked to run of a phase."""
     s = bound.scenario
     everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}

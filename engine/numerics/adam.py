@@ -31,7 +31,7 @@ class Adam:
         self.done = 0
 
     def step(self, gradients: Sequence[np.ndarray], rate: float) -> None:
-        """One update at a learning rate."""
+        """One update at a learning rate. The rate in [-]."""
         self.done += 1
         now = np.float32(rate * np.sqrt(1 - _BETA_2**self.done) / (1 - _BETA_1**self.done))
         constants = (now, np.float32(_BETA_1), np.float32(_BETA_2), np.float32(_TINY))

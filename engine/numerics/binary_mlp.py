@@ -44,7 +44,8 @@ def digits(seed: int = 0, share: float = 0.25) -> Images:
     """1,797 handwritten digits of 8 x 8 pixels, `share` of them held out.
 
     Test set of "Optical Recognition of Handwritten Digits" (Alpaydin and Kaynak, UCI, 1998), in the file that
-    scikit-learn ships, a copy of which lies beside this module: training needs no package of its own.
+    scikit-learn ships, a copy of which lies beside this module: training needs no package of its own. The share in
+    [-].
     """
     with gzip.open(_DIGITS, "rt") as text:
         rows = np.loadtxt(text, delimiter=",")
@@ -193,7 +194,10 @@ def train_float(
     rate: float = 1e-3,
     seed: int = 0,
 ) -> _Layers:
-    """The same perceptron in FP32 with ReLU, for comparison: (weights, biases) of every layer; see `float_classes`."""
+    """The same perceptron in FP32 with ReLU, for comparison: (weights, biases) of every layer; see `float_classes`.
+
+    Rates in [-].
+    """
     _checked(values, labels, hidden, epochs)
     rng, sizes = np.random.default_rng(seed), (values.shape[1], *hidden, int(labels.max()) + 1)
     layers = [

@@ -20,7 +20,10 @@ def _samples(x: np.ndarray) -> np.ndarray:
 
 
 def percentile(x: np.ndarray, share: float = 99.99) -> tuple[float, float]:
-    """Range that holds ``share`` [%] of the samples, the rest split evenly between both ends and clipped."""
+    """Range that holds ``share`` [%] of the samples, the rest split evenly between both ends and clipped.
+
+    NumericsError for a share that is not above 50 and at most 100 %.
+    """
     if not 50 < share <= 100:
         raise NumericsError(f"share is {share}; allowed: above 50, at most 100 [%]")
     tail = (100 - share) / 2
@@ -51,7 +54,8 @@ def entropy(x: np.ndarray, bits: int = 8, bins: int = HISTOGRAM_BINS) -> tuple[f
     """Symmetric range whose clipped and quantised magnitudes lose the least information (TensorRT's calibration).
 
     For every threshold the reference distribution carries the clipped tail in its last bin while the quantised one is
-    built from the unclipped part, so both clipping and coarse steps cost divergence.
+    built from the unclipped part, so both clipping and coarse steps cost divergence. In the unit of the values;
+    information in [nat]. NumericsError for too few bins.
     """
     magnitude = np.abs(_samples(x))
     top = float(magnitude.max())

@@ -62,7 +62,7 @@ def _effect(rank: np.ndarray, salt: int) -> np.ndarray:
 
 
 def clicks(rows: int, seed: int = 0) -> Clicks:
-    """Draw rows; another seed draws other rows of the same world."""
+    """Draw rows; another seed draws other rows of the same world. NumericsError for a number of rows out of range."""
     if not 1 <= rows <= _MOST:
         raise NumericsError(f"rows is {rows}; allowed: 1 to {_MOST}")
     world, rng = np.random.default_rng(_WORLD), np.random.default_rng([_WORLD, seed])

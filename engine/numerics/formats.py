@@ -240,7 +240,10 @@ FORMATS: dict[str, Format] = {
 
 
 def by_name(name: str, limits: tuple[float, float] | None = None) -> Format:
-    """The format called ``name``; ``limits`` fixes the range of an integer format (from a calibration)."""
+    """The format called ``name``; ``limits`` fixes the range of an integer format (from a calibration).
+
+    NumericsError for an unknown format, or limits of one that takes none.
+    """
     if name not in FORMATS:
         raise NumericsError(f"format is {name!r}; allowed: {', '.join(FORMATS)}")
     found = FORMATS[name]

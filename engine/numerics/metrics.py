@@ -35,13 +35,16 @@ def cosine(exact: np.ndarray, approximate: np.ndarray) -> float:
 
 
 def max_abs(exact: np.ndarray, approximate: np.ndarray) -> float:
-    """Largest absolute difference."""
+    """Largest absolute difference. In the unit of the values; [-] for a network's."""
     a, b = _pair(exact, approximate)
     return float(np.abs(a - b).max())
 
 
 def log_loss(labels: np.ndarray, probability: np.ndarray) -> float:
-    """Mean cross entropy of 0/1 ``labels`` under ``probability`` (clipped to float64's open unit interval). [nat]"""
+    """Mean cross entropy of 0/1 ``labels`` under ``probability`` (clipped to float64's open unit interval). [nat]
+
+    NumericsError for labels other than 0 and 1.
+    """
     y, p = _pair(labels, probability)
     if not np.isin(y, (0, 1)).all():
         raise NumericsError("labels hold other values than 0 and 1")
@@ -52,7 +55,8 @@ def log_loss(labels: np.ndarray, probability: np.ndarray) -> float:
 def normalised_entropy(labels: np.ndarray, probability: np.ndarray) -> float:
     """Log loss over the entropy of the labels' base rate: below 1 beats always predicting that rate. [-]
 
-    Seed 000 tolerates a degradation of 0.02 to 0.05 % for recommendation models.
+    Seed 000 tolerates a degradation of 0.02 to 0.05 % for recommendation models. NumericsError for labels that are
+    all alike.
     """
     rate = float(np.mean(labels))
     if not 0 < rate < 1:
@@ -62,7 +66,10 @@ def normalised_entropy(labels: np.ndarray, probability: np.ndarray) -> float:
 
 
 def auc(labels: np.ndarray, score: np.ndarray) -> float:
-    """Chance that a positive outranks a negative, ties counting half (Mann-Whitney). [-]"""
+    """Chance that a positive outranks a negative, ties counting half (Mann-Whitney). [-]
+
+    NumericsError for labels that are all alike.
+    """
     y, s = _pair(labels, score)
     positive = y == 1
     count, rest = int(positive.sum()), int((~positive).sum())
@@ -74,7 +81,10 @@ def auc(labels: np.ndarray, score: np.ndarray) -> float:
 
 
 def top1(labels: np.ndarray, logits: np.ndarray) -> float:
-    """Share of rows of ``logits`` ``[n, classes]`` whose first largest entry is the label. [-]"""
+    """Share of rows of ``logits`` ``[n, classes]`` whose first largest entry is the label. [-]
+
+    NumericsError for shapes that don't match.
+    """
     y, z = np.asarray(labels), np.asarray(logits)
     if z.ndim != 2 or y.shape != z.shape[:1] or y.size == 0:
         raise NumericsError(f"labels {y.shape} and logits {z.shape} do not match; allowed: [n] and [n, classes]")

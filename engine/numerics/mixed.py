@@ -59,7 +59,7 @@ class MixedPlan:
 
 
 def profile(operators: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
-    """Median seconds of each callable, after one warm-up call: a measurement. [s]"""
+    """Median seconds of each callable, after one warm-up call: a measurement. [s] NumericsError for no repeats."""
     if repeats < 1:
         raise NumericsError(f"repeats is {repeats}; allowed: 1 or more")
     found = {}
@@ -85,6 +85,8 @@ def search(
     always: Collection[str] = (),
 ) -> MixedPlan:
     """Find precisions whose loss stays within ``bound`` on tuning and held-out data.
+
+    NumericsError for a short ladder, a share out of range, or times that lack a format.
 
     Parameters
     ----------

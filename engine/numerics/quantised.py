@@ -56,7 +56,10 @@ class QuantisedLayer:
         return pack_f32(self.weight)
 
     def run(self, x: np.ndarray, format: str) -> np.ndarray:
-        """``x @ weight + bias`` as the format computes it; float32 [rows, inputs] -> float32 [rows, outputs]."""
+        """``x @ weight + bias`` as the format computes it; float32 [rows, inputs] -> float32 [rows, outputs].
+
+        NumericsError for an unknown format.
+        """
         x = np.ascontiguousarray(x, np.float32)
         if format == "fp32":
             return gemm_f32(x, self._single, self.bias)
@@ -84,7 +87,10 @@ class QuantisedTables:
         self._stored: dict[tuple[int, str], RowTable] = {}
 
     def one(self, table: int, indices: np.ndarray, format: str) -> np.ndarray:
-        """Sums of rows of one table: int64 ``[items, lookups]`` -> float32 ``[items, width]``."""
+        """Sums of rows of one table: int64 ``[items, lookups]`` -> float32 ``[items, width]``.
+
+        NumericsError for an unknown format.
+        """
         if format not in TABLE_FORMATS:
             raise NumericsError(f"format is {format!r}; allowed: {', '.join(TABLE_FORMATS)}")
         if (table, format) not in self._stored:

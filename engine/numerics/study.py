@@ -60,7 +60,7 @@ class Stored:
 
 @lru_cache(maxsize=16)
 def tensor(name: str, shape: tuple[int, int] = _SHAPE, seed: int = 0) -> np.ndarray:
-    """Float32 values of a named distribution; read-only."""
+    """Float32 values of a named distribution; read-only. NumericsError for an unknown tensor."""
     if name not in TENSORS:
         raise NumericsError(f"tensor is {name[:40]!r}; allowed: {', '.join(TENSORS)}")
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def points(name: str) -> tuple[FormatLoss, ...]:
 
 @lru_cache(maxsize=32)
 def stored(name: str, label: str) -> Stored:
-    """A tensor in one format."""
+    """A tensor in one format. NumericsError for an unknown format."""
     known = _candidates()
     if label not in known:
         raise NumericsError(f"format is {label[:40]!r}; allowed: {', '.join(known)}")
@@ -133,7 +133,8 @@ def network() -> DenseNetwork:
 def plan(ladder: str, bound: float) -> MixedPlan:
     """Precision of every layer so that at most ``bound`` of the answers change, on tuning and on held-out inputs.
 
-    An operator's time is taken as the bytes of its weights: what a product of few rows costs up to the bandwidth. [B]
+    An operator's time is taken as the bytes of its weights: what a product of few rows costs up to the bandwidth.
+    [B] NumericsError for an unknown ladder, or a bound that is not between 0 and 1.
     """
     if ladder not in LADDERS:
         raise NumericsError(f"ladder is {ladder[:40]!r}; allowed: {', '.join(LADDERS)}")

@@ -95,7 +95,10 @@ def wide_deep_study(
     held_out: int = 50_000,
     progress: Progress | None = None,
 ) -> WideDeepStudy:
-    """Train, judge on held-out rows and time each precision; a model of the same rows is trained once a process."""
+    """Train, judge on held-out rows and time each precision; a model of the same rows is trained once a process.
+
+    NumericsError for a number out of range.
+    """
     for name, value, least, most in (("rows", rows, 1024, MOST_ROWS), ("held_out", held_out, 100, MOST_ROWS)):
         if not least <= value <= most:
             raise NumericsError(f"{name} is {value}; allowed: {least} to {most}")

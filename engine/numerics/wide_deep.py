@@ -141,7 +141,8 @@ def train(
 ) -> WideDeep:
     """Fit the network to rows: Adam on the layers, its rate falling to a tenth; Adagrad on tables and wide part.
 
-    Reproducible for a seed on one machine; another matrix library may round differently.
+    Reproducible for a seed on one machine; another matrix library may round differently. Rates in [-].
+    NumericsError for fewer rows than a batch, or a number out of range.
     """
     for name, value, most in (("epochs", epochs, 100), ("batch", batch, 65536), ("buckets", buckets, 10**7)):
         if not 1 <= value <= most:

@@ -162,7 +162,10 @@ def _weights(w: np.ndarray, per_channel: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def serve_int8(model: WideDeep, calibration: Prepared, scheme: Scheme = PUBLISHED) -> Server:
-    """The model in INT8, ranges taken from calibration rows (part of the training rows, never of those judged)."""
+    """The model in INT8, ranges taken from calibration rows (part of the training rows, never of those judged).
+
+    NumericsError without rows to calibrate on.
+    """
     if len(calibration.clicked) == 0:
         raise NumericsError("calibration rows is 0; allowed: 1 or more")
     gain = np.ones(model.weights[0].shape[0], np.float32)

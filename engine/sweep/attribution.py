@@ -34,7 +34,7 @@ class Attribution:
 
     @property
     def difference(self) -> float:
-        """other - base."""
+        """other - base. In the figure's unit, as [s]."""
         return self.other - self.base
 
 
@@ -109,7 +109,8 @@ def attribute(
     A kind's share is its Shapley value: the mean, over all orders in which the changes could be made, of what the
     figure does when that kind is changed. Every mixture of both scenarios is evaluated. Where a mixture names what its
     system does not offer (a precision, a scheme), the nearest choice that exists stands in; where a system can't
-    run the other's workload, both are one change. Exact for the model.
+    run the other's workload, both are one change. Exact for the model. ScenarioError for a figure that is unknown,
+    or not known of one of the systems.
     """
     if figure not in FIGURES:
         raise ScenarioError(f"figure {figure[:40]!r}: figures are {', '.join(FIGURES)}")

@@ -59,7 +59,10 @@ def _figure(name: Any, where: str) -> str:
 
 
 def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objective, ...]:
-    """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max."""
+    """Objectives from ``latency_s:min,throughput_per_w:max``, a list of such parts, or a mapping figure -> min|max.
+
+    ScenarioError for a list that is none, an unknown figure or goal, or more than 4.
+    """
     if isinstance(given, Mapping):
         given = [f"{k}:{v}" for k, v in given.items()]
     if not isinstance(given, str | list | tuple):
@@ -82,7 +85,10 @@ def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objec
 
 
 def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
-    """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``."""
+    """(whether a design must fit, limits) from parts such as ``fits`` or ``latency_s <= 0.02``.
+
+    ScenarioError for a list or a limit that is none.
+    """
     if not isinstance(given, str | list | tuple | None):
         raise ScenarioError(f"constraints is {brief(given)}: a list such as [fits, latency_s <= 0.02] is needed")
     parts: Sequence[Any] = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else given or ()

@@ -88,6 +88,8 @@ def _each(
 def inverse(space: Space, start: Mapping[str, Any], catalog: Catalog | None = None, zoo: Zoo | None = None) -> Inverse:
     """The design nearest to the start that keeps every limit of the space.
 
+    ScenarioError without a limit, for too large a grid, or where no design runs.
+
     Nearest is: the fewest axes changed, then the smallest sum of distances along them, each 0 to 1 of its axis (by
     ratio for positive numbers, else by step), then the lowest number. Every design of the grid is priced, so the
     answer is exact on it. The binding limit is the one most exceeded by the designs one axis closer to the start.

@@ -126,7 +126,10 @@ def shown(value: Any) -> Any:
 
 
 def write_rows(rows: Iterator[dict[str, Any]], path: Path) -> int:
-    """Writes rows to a .csv or .parquet file; returns how many. Text a spreadsheet would run is made inert."""
+    """Writes rows to a .csv or .parquet file; returns how many. Text a spreadsheet would run is made inert.
+
+    ScenarioError for another suffix, or Parquet without pyarrow.
+    """
     rows = iter(rows)
     first = next(rows, None)
     if path.suffix == ".parquet":

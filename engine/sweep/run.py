@@ -101,6 +101,8 @@ def sweep(
 ) -> SweepResult:
     """Every design of a space: its front, a sampled cloud, counts and bins.
 
+    ScenarioError for a catalog or a zoo of one's own on other processes.
+
     Parameters
     ----------
     space : what `space_of` reads.

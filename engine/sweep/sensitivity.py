@@ -87,6 +87,9 @@ def sensitivity(
 ) -> dict[str, tuple[Sensitivity, ...]]:
     """A tornado for each figure: numbers multiplied by 1 - share and 1 + share one at a time, widest swing first.
 
+    The share in [-]. ScenarioError for a share that is not between 0 and 1, an unknown figure or a path that is no
+    positive number.
+
     Parameters
     ----------
     paths : numbers to move, each a path of `engine.scenario.overrides.apply`; every one that moves a figure when left

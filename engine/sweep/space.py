@@ -65,7 +65,10 @@ class Axis:
 
 
 def steps(low: float, high: float, count: int, scale: str = "linear") -> tuple[float, ...]:
-    """So many values from low to high, both included, evenly spaced on a linear or a log scale."""
+    """So many values from low to high, both included, evenly spaced on a linear or a log scale.
+
+    In the setting's unit, as [GB/s]. ScenarioError where they don't rise, or a log one isn't positive.
+    """
     if count < 1 or (count > 1 and not low < high) or (scale == "log" and low <= 0):
         raise ScenarioError(f"range {low:g} to {high:g} in {count} steps: it must rise, and a log one be positive")
     if count == 1:

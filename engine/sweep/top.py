@@ -24,7 +24,7 @@ class Top:
 
     @property
     def limit(self) -> float:
-        """What a design must not exceed to be among them."""
+        """What a design must not exceed to be among them. In the figure's unit, as [s]."""
         return float(self.values[0, -1]) if len(self.number) == self.k > 0 else np.inf
 
     def take(self, number: np.ndarray, values: np.ndarray) -> None:

@@ -137,6 +137,7 @@ def packets(scenario: Scenario, share: float, places: int | None = None) -> tupl
     packets asked about then queue for the executors, in as many places. A packet that is only forwarded takes its
     engine's cycles however many pass side by side; the way of one that is asked about is in the scenario's latency.
     Returns the system and its packets: size 1 is forwarded only, 2 is also classified and what latency is told of.
+    The share in [-]. TrafficError for a share that is not above 0 and at most 1.
     """
     _require(scenario, "packets")
     if not 0.0 < share <= 1.0:

@@ -222,7 +222,10 @@ class Trace:
 
     @classmethod
     def of(cls, instants: Iterable[float] | NDArray[np.float64]) -> Trace:
-        """A trace at its own mean rate, from instants in increasing order. [s]"""
+        """A trace at its own mean rate, from instants in increasing order. [s]
+
+        TrafficError unless two or more instants rise.
+        """
         times = np.asarray(instants, np.float64)
         if times.ndim != 1 or times.size < 2 or not np.isfinite(times).all() or (np.diff(times) < 0).any():
             raise TrafficError("instants must hold two or more finite times in increasing order")
@@ -246,7 +249,8 @@ Arrivals = Poisson | Deterministic | Gamma | Bursty | Diurnal | Trace
 def read_trace(source: str | Path | io.TextIOBase) -> tuple[Trace, Listed | None, Listed | None]:
     """A CSV trace: column ``time_s`` (increasing) and, if wanted, ``size`` and ``output`` (whole, from 1 on).
 
-    Returns the arrivals, the sizes and the output lengths. The first bad cell is named by its line.
+    Returns the arrivals, the sizes and the output lengths. The first bad cell is named by its line. TrafficError
+    where it can't be read.
     """
     if isinstance(source, io.TextIOBase):
         return _parse_trace(source)

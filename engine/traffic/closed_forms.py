@@ -53,7 +53,10 @@ class Law:
         return replace(self, mean=self.mean + extra_s, tail=lambda t: self.tail(t - extra_s)) if extra_s else self
 
     def quantile(self, p: float) -> float:
-        """Least t that a share ``p`` of those served do not exceed. [s]"""
+        """Least t that a share ``p`` of those served do not exceed. [s]
+
+        TrafficError for a p that is not between 0 and 1.
+        """
         if not 0.0 < p < 1.0:
             raise TrafficError(f"p is {p!r}; it must lie strictly between 0 and 1")
         lo, hi = 0.0, max(self.mean, 1e-300)
@@ -87,7 +90,10 @@ def _must_wait(load: float, servers: int) -> float:
 
 
 def mmc(rate: float, service_s: float, servers: int) -> Law:
-    """Exponential service, c servers. Wait: P(W > t) = C exp(-(c mu - lambda) t). Kleinrock I, 3.5."""
+    """Exponential service, c servers. Wait: P(W > t) = C exp(-(c mu - lambda) t). Kleinrock I, 3.5.
+
+    Rate in [1/s], service in [s].
+    """
     rho = _load(rate, service_s, servers)
     c = _must_wait(rate * service_s, servers)
     mu = 1.0 / service_s
@@ -123,7 +129,8 @@ def md1(rate: float, service_s: float) -> Law:
     """Constant service, one server; whole distribution, by sums of positive terms (no cancellation).
 
     Number in system: level crossings of the embedded chain (Ramaswami 1988). Wait: Franx, Oper. Res. Lett. 29(5),
-    2001: P(W <= kD - u) = sum_j Q(k-1-j) e^(-lambda u) (lambda u)^j / j!, Q(m) = P(at most m+1 in system).
+    2001: P(W <= kD - u) = sum_j Q(k-1-j) e^(-lambda u) (lambda u)^j / j!, Q(m) = P(at most m+1 in system). Rate in
+    [1/s], service in [s].
     """
     rho = _load(rate, service_s)
     wait = rho * service_s / (2.0 * (1.0 - rho))
@@ -174,7 +181,8 @@ def _heavy_tail(wait: float, waits: float, service_s: float) -> Callable[[float]
 def mg1(rate: float, service_s: float, cv: float) -> Law:
     """General service, one server. Mean exact (Pollaczek-Khinchine); the tail is an estimate.
 
-    The tail takes the wait as exponential given that there is one, the heavy-traffic limit, and service at its mean.
+    The tail takes the wait as exponential given that there is one, the heavy-traffic limit, and service at its
+    mean. Rate in [1/s], service in [s].
     """
     rho = _load(rate, service_s)
     wait = rho * service_s * (1.0 + positive("cv", cv, zero=True) ** 2) / (2.0 * (1.0 - rho))
@@ -182,7 +190,10 @@ def mg1(rate: float, service_s: float, cv: float) -> Law:
 
 
 def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: float = 1.0) -> Law:
-    """General arrivals and service, c servers: Allen and Cunneen's estimate, (ca^2 + cs^2)/2 times the M/M/c wait."""
+    """General arrivals and service, c servers: Allen and Cunneen's estimate, (ca^2 + cs^2)/2 times the M/M/c wait.
+
+    Rate in [1/s], service in [s].
+    """
     rho = _load(rate, service_s, servers)
     factor = (positive("arrivals_cv", arrivals_cv, zero=True) ** 2 + positive("cv", cv, zero=True) ** 2) / 2.0
     c = _must_wait(rate * service_s, servers)
@@ -191,7 +202,10 @@ def mgc(rate: float, service_s: float, servers: int, cv: float, arrivals_cv: flo
 
 
 def mdc(rate: float, service_s: float, servers: int) -> Law:
-    """Constant service, c servers: M/D/1 exact for one, else Allen and Cunneen's estimate."""
+    """Constant service, c servers: M/D/1 exact for one, else Allen and Cunneen's estimate.
+
+    Rate in [1/s], service in [s].
+    """
     return md1(rate, service_s) if servers == 1 else mgc(rate, service_s, servers, 0.0)
 
 
@@ -199,7 +213,7 @@ def mm1n(rate: float, service_s: float, capacity: int) -> Law:
     """Exponential service, one server, at most ``capacity`` in the system; any load. Kleinrock I, 3.6.
 
     An accepted arrival that finds k stays for k + 1 exponential services (Erlang): longer than t where a Poisson number
-    of mean t / service is at most k.
+    of mean t / service is at most k. Rate in [1/s], service in [s].
     """
     n = whole("capacity", capacity)
     rho = positive("rate", rate) * positive("service_s", service_s)

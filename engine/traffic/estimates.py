@@ -31,7 +31,7 @@ class Estimate:
         return half / abs(self.value) if self.value else (0.0 if half == 0 else math.inf)
 
     def holds(self, truth: float) -> bool:
-        """Whether ``truth`` lies in the interval."""
+        """Whether ``truth`` lies in the interval. In the estimate's own unit, as [s]."""
         return self.low <= truth <= self.high
 
 
@@ -51,6 +51,7 @@ class Tail:
         The mean's interval is Student's t over the groups. A quantile is that of the pooled sample; its interval
         comes from how unevenly the groups lie above that value: their shares are means, so t applies to them, and the
         pooled sample turns the share's interval into one of time (infinite where the sample ends before it).
+        [s]
         """
         groups = [g for g in groups if g.size]
         if not groups:

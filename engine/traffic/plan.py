@@ -157,7 +157,8 @@ def capacity_plan(
 
     ``card``: one accelerator of one node (its node carries (n-1)/n). ``node``: one node. ``rack``: the fullest rack.
     Load is spread evenly over all nodes; a node's power is linear in its busy share from idle to busy (estimate).
-    Racks fill one after the other, as far as slots and power allow.
+    Racks fill one after the other, as far as slots and power allow. Headroom in [-], a share of the peak.
+    TrafficError for an unknown domain or a rack that holds no node.
     """
     site = site or SiteFacts()
     positive("headroom", headroom, zero=True)

@@ -37,14 +37,17 @@ class NoBatching:
 
     @property
     def max_batch(self) -> int:
+        """Requests launched together. [-]"""
         return 1
 
     @property
     def timeout_s(self) -> float:
+        """What a request waits for others. [s]"""
         return 0.0
 
     @property
     def edges(self) -> tuple[int, ...]:
+        """Upper edges of its length buckets: none. [items]"""
         return ()
 
 
@@ -64,6 +67,7 @@ class DynamicBatching:
 
     @property
     def edges(self) -> tuple[int, ...]:
+        """Upper edges of its length buckets: none. [items]"""
         return ()
 
 
@@ -174,7 +178,7 @@ def single(service: Service, policy: Policy = PLAIN) -> TandemQueue:
 def sparse_dense(
     sparse: Service, dense: Service, sparse_policy: Policy, dense_policy: Policy, hop_s: float = 0.0
 ) -> TandemQueue:
-    """A two-stage pipeline: embedding look-ups on their cards, then the dense part on its own, ``hop_s`` away."""
+    """A two-stage pipeline: embedding look-ups on their cards, then the dense part on its own, ``hop_s`` away. [s]"""
     return TandemQueue((Station(sparse, sparse_policy, name="sparse"), Station(dense, dense_policy, hop_s, "dense")))
 
 
@@ -197,7 +201,7 @@ def on_path_nic(
 
     A packet holds one of ``executors`` for ``forward_s``, or ``forward_s + inference_s`` [s]; packets wait in a
     buffer of ``places`` and are dropped when it is full. Returns the system and the sizes of its packets: 1 is
-    forwarded only, 2 is also classified.
+    forwarded only, 2 is also classified. TrafficError for a share outside [0, 1].
     """
     if not 0.0 <= share <= 1.0:
         raise TrafficError(f"share is {share!r}; it must lie in [0, 1]")

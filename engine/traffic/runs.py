@@ -242,7 +242,10 @@ def run_stations(
 def run_decoder(
     decoder: DecoderServer, arrive: NDArray[np.float64], inputs: NDArray[np.int64], outputs: NDArray[np.int64]
 ) -> RawRun:
-    """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder."""
+    """Send prompts of ``inputs`` that want ``outputs`` tokens through a decoder.
+
+    TrafficError for a request longer than the longest context tabled.
+    """
     service, policy = decoder.service, decoder.policy
     longest = int((inputs + outputs).max())
     if longest > service.contexts[-1]:
@@ -328,6 +331,7 @@ def saturated(
     """Throughput [1/s] with everybody at the door at time 0, and busy seconds per request of each resource.
 
     Buffers are taken as unlimited and service times at their means. Estimated on the middle 80% of the answers.
+    TrafficError where no request fits.
     """
     size = sizes.draw(n, seed, SIZE_STREAM, 0)
     arrive = np.zeros(n)

@@ -70,7 +70,10 @@ def ladder(most: int, least: int = 1) -> list[int]:
 
 
 def checked(scenario: Scenario) -> Report:
-    """The scenario's report; a system that can't hold it carries no load."""
+    """The scenario's report; a system that can't hold it carries no load.
+
+    TrafficError where the scenario does not fit its system.
+    """
     report = evaluate(scenario)
     if not report.fits:
         raise TrafficError(report.problems[0] if report.problems else "The workload does not fit the system")
@@ -100,7 +103,7 @@ def _links(plan: Plan, times: Schedule) -> dict[str, float]:
 
 
 def sizes_of(sizes_are: str, sizes: Sequence[int] | None) -> tuple[int | None, ...]:
-    """Sizes to table: those given, or the scenario's own (None)."""
+    """Sizes to table: those given, or the scenario's own (None). TrafficError for another way of giving sizes."""
     if sizes_are not in SIZES:
         raise TrafficError(f"sizes_are is {sizes_are!r}; it must be one of {', '.join(SIZES)}")
     return (None,) if sizes is None else tuple(sizes)
@@ -164,7 +167,8 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
 
     Prefill of c tokens is the latency of a request with one output; a step at context c is what a second output adds.
     Both are tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests
-    may not be longer), steps at powers of two of the batch. An estimate, as good as the cost model.
+    may not be longer), steps at powers of two of the batch. An estimate, as good as the cost model. TrafficError
+    for a network that makes no tokens one by one.
     """
     whole("max_batch", max_batch)
     if not is_decoder(scenario):
@@ -229,7 +233,10 @@ def load_of(
     longest: int | None = None,
     sizes_are: str = "inputs",
 ) -> TandemQueue | DecoderServer:
-    """The system to simulate: a decoder under continuous batching, else one station under ``policy``."""
+    """The system to simulate: a decoder under continuous batching, else one station under ``policy``.
+
+    TrafficError for a policy that the network can't be served by.
+    """
     if isinstance(policy, ContinuousBatching):
         return DecoderServer(decoder_table(scenario, policy.max_batch, longest), policy)
     if is_decoder(scenario) and policy.max_batch > 1:
@@ -244,7 +251,8 @@ def node_facts(
 
     Power and price are `evaluate`'s; a price that is not published stays open. Idle power is that of the devices in
     use plus what the system draws at any load; a device whose idle power is not published is taken to draw its full
-    power always, an upper bound.
+    power always, an upper bound. Given power in [W], price in [USD]. TrafficError where a plan can't be made: no
+    load inside the agreement, no published power.
     """
     if carried.qps <= 0:
         raise TrafficError(carried.message)

@@ -22,7 +22,10 @@ class TrafficError(ScenarioError):
 
 
 def positive(name: str, value: float, *, zero: bool = False) -> float:
-    """``value`` as a finite float above zero (or from zero on), else a `TrafficError`."""
+    """``value`` as a finite float above zero (or from zero on), else a `TrafficError`.
+
+    In the unit of what is named, as [s] or [1/s].
+    """
     if not 0 <= value < math.inf or (value == 0 and not zero):
         raise TrafficError(f"{name} is {value!r}; it must be a finite number {'of at least' if zero else 'above'} 0")
     return float(value)
@@ -37,7 +40,7 @@ def whole(name: str, value: int, least: int = 1, most: int = WHOLE_MOST) -> int:
 
 
 def overloaded(qps: float, capacity_qps: float, limit: str = "") -> str:
-    """Why a load at or above capacity has no tail, in a sentence."""
+    """Why a load at or above capacity has no tail, in a sentence. Both in [1/s]."""
     named = f" ({limit})" if limit else ""
     where = "is above" if qps > capacity_qps else "is at"
     return (
@@ -154,6 +157,8 @@ class Service:
         cv: float = 0.0,
     ) -> Service:
         """A table evaluated at some batch sizes, linear between them (an estimate there, exact at the points).
+
+        TrafficError unless batches rise from 1.
 
         Parameters
         ----------

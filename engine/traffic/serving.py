@@ -78,7 +78,10 @@ class Serving:
             raise TrafficError(f"buckets is {self.buckets}; without batches or sizes that differ it must be 1")
 
     def of(self, scenario: Scenario) -> tuple[TandemQueue | DecoderServer, Sizes, Sizes]:
-        """The system to simulate, and the sizes and outputs of its requests."""
+        """The system to simulate, and the sizes and outputs of its requests.
+
+        TrafficError for sizes, outputs or a policy that the arrangement or the network can't have.
+        """
         inputs = self.sizes or Fixed(scenario.inputs)
         outputs = self.outputs or Fixed(scenario.outputs)
         several = self.sizes is not None or self.outputs is not None
@@ -148,7 +151,8 @@ def compare(
     """Systems at an equal agreement, demand, site and way of serving.
 
     ``demand`` is in inferences a second: a request of another scenario may hold more of them. Every system is asked
-    for the same figure of its own requests. ``idle_w`` and ``node_usd`` are the first system's, where given. Estimates.
+    for the same figure of its own requests. ``idle_w`` and ``node_usd`` are the first system's, where given.
+    Estimates. Power in [W], price in [USD].
     """
     found = []
     for at, (name, scenario) in enumerate(scenarios.items()):

@@ -106,6 +106,8 @@ def simulate(
 ) -> LoadReport:
     """Latency distribution of ``system`` under ``arrivals``.
 
+    TrafficError for too few or too many requests, or a rate too low to simulate.
+
     ``requests`` are split over independent ``replications``; the first tenth of each is discarded. When the interval
     of a mean or quantile is wider than ±5%, replications are added until it is not or ``most`` requests have been
     simulated. A trace is replayed once and its interval comes from consecutive batches. A daily curve is run over whole
@@ -332,7 +334,7 @@ def latency_curve(
 ) -> tuple[LoadReport, ...]:
     """Reports at ``points`` equally spaced loads from ``low`` to ``high`` of capacity, each on the same random numbers.
 
-    ``until`` ends the curve early (a page that was left).
+    ``until`` ends the curve early (a page that was left). Loads as shares of capacity [-].
     """
     whole("points", points, 2)
     top = capacity(system, sizes, outputs, seed)

@@ -48,7 +48,10 @@ class Sla:
 
     @classmethod
     def parse(cls, text: str) -> Sla:
-        """``p99=20ms`` or ``ttft:p95=300ms``: a metric and a time with its unit (ns, us, ms, s)."""
+        """``p99=20ms`` or ``ttft:p95=300ms``: a metric and a time with its unit (ns, us, ms, s).
+
+        TrafficError for a text that is none.
+        """
         match = re.fullmatch(r"(?:(\w+):)?(\w+)\s*(?:=|<=)\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)", text.strip())
         if match is None:
             raise TrafficError(f"sla is {brief(text)}; write it like p99=20ms or ttft:p95=300ms")
@@ -112,7 +115,8 @@ def max_qps(
     """Highest load that keeps ``sla``, by a scan of loads and bisection above the highest that passes.
 
     An estimate: ``qps`` goes by the estimates of the figures, and ``sure_qps``/``hopeless_qps`` say how far their
-    intervals let it be off. All loads see the same random numbers. ``precision`` is relative to capacity.
+    intervals let it be off. All loads see the same random numbers. ``precision`` is relative to capacity. [1/s]
+    TrafficError for a time that only a decoder has.
     """
     if sla.time != "latency" and not isinstance(system, DecoderServer):
         raise TrafficError(f"time is {sla.time!r}; only a decoder has one, other systems have latency")

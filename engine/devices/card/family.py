@@ -269,7 +269,10 @@ def _asked(job: Job) -> tuple[Any, ...]:
 
 
 def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:
-    """Demand, seconds by resource, spans on the cores, and core-seconds (held, offered) of one pass."""
+    """Demand, seconds by resource, spans on the cores, and core-seconds (held, offered) of one pass.
+
+    [FLOP], [B] and counts; the rest in [s].
+    """
     asked, first, waits = demand(job)
     seconds, spans = np.zeros((asked.shape[0], 6)), np.zeros((asked.shape[0], 5))
     used = C.time_ops(

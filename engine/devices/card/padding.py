@@ -39,7 +39,10 @@ def padded_length(mean: float, spread: float, batch: float, lengths: tuple[float
 
 
 def padded(switches: Mapping[str, bool]) -> Callable[[Mapping[str, float], float, float], float] | None:
-    """Mean padded length as a function of model, mean length and batch; None where sentences are not padded."""
+    """Mean padded length as a function of model, mean length and batch; None where sentences are not padded.
+
+    Lengths in [tokens].
+    """
     if not switches["static-shapes"]:
         return None
     lengths = COMPILED_LENGTHS if switches["padding-buckets"] else COMPILED_LENGTHS[-1:]

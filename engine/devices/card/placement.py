@@ -55,7 +55,10 @@ def wide_format(device: Device, format: str) -> str:
 
 
 def table_bits(job: Job) -> float:
-    """Stored bits of an element of a lookup table: token tables stay wide, those of a recommendation model need not."""
+    """Stored bits of an element of a lookup table: token tables stay wide, those of a recommendation model need not.
+
+    [bit]
+    """
     if not any(op.kind == "EmbeddingBag" for phase in job.graph.phases for op in phase.ops):
         return BITS[wide_format(job.device, job.format)]
     return job.model["table_bits"] if job.switches["mixed-tables"] else max(8.0, job.model["table_bits"])

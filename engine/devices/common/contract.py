@@ -191,7 +191,7 @@ class Fit:
 
     @property
     def lacks(self) -> float:
-        """1.0 where the level does not hold what must lie there, else 0.0."""
+        """1.0 where the level does not hold what must lie there, else 0.0. [-]"""
         return exceeds(self.need_bytes, self.capacity_bytes) if self.required else 0.0
 
     @property
@@ -291,7 +291,11 @@ class DeviceFamily:
         return cost.seconds, cost.other
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Model parameters for a device: the family's, then the part's own, then the scenario's."""
+        """Model parameters for a device: the family's, then the part's own, then the scenario's.
+
+        SI, each in its parameter's [unit]. ScenarioError where the scenario names one that is not or is out of
+        range, ValueError where a part's file does.
+        """
         values = {p.name: p.value for p in self.parameters}
         for name, given in device.model.items():
             if name not in values:

@@ -165,7 +165,10 @@ def _features(job: Job) -> float:
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """What a request costs beside its operators: features the framework parses, and the host's network path."""
+    """What a request costs beside its operators: features the framework parses, and the host's network path.
+
+    As (name, resource, seconds) [s]. An estimate.
+    """
     fixed: list[tuple[str, str, float]] = []
     features = _features(job)
     if job.switches["framework"] and features:

@@ -133,7 +133,7 @@ _SIZES: dict[tuple[int, str, str, int], tuple[Graph, float, float]] = {}
 
 
 def sizes_of(job: Job) -> tuple[float, float]:
-    """`_parameters`, remembered per graph object."""
+    """`_parameters`, remembered per graph object. [B]"""
     key = (id(job.graph), wide_format(job.device, job.format), job.format, job.ways)
     known = _SIZES.get(key)
     if known is None or known[0] is not job.graph:

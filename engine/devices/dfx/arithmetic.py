@@ -39,7 +39,7 @@ def gelu_table(x: np.ndarray) -> np.ndarray:
 
 
 def tree_sum(x: np.ndarray) -> np.float16:
-    """Sum of a power-of-two number of fp16 values by pairs of neighbours."""
+    """Sum of a power-of-two number of fp16 values by pairs of neighbours. [-]"""
     while len(x) > 1:
         x = x[0::2] + x[1::2]
     return x[0]
@@ -49,7 +49,7 @@ def accumulate(x: np.ndarray, lanes: int, stages: int) -> np.float16:
     """Sum of a vector as the vector unit forms it: a tree over each beat, then an adder of `stages` stages.
 
     As many partial sums circulate in the adder as it has stages; beat i is added to sum i modulo `stages`, and the
-    sums by pairs of neighbours at the end.
+    sums by pairs of neighbours at the end. [-]
     """
     padded = np.zeros(-(-len(x) // lanes) * lanes, HALF)
     padded[: len(x)] = x

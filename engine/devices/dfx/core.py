@@ -87,7 +87,10 @@ def vector_lanes(dfx: Dfx, d: float) -> float:
 def core_record(
     device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
 ) -> tuple[float, ...]:
-    """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle."""
+    """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle.
+
+    In [cycle], [elements/cycle] and [B/cycle].
+    """
     dfx = device.dfx
     assert dfx is not None
     clock = dfx.clock.si
@@ -146,7 +149,10 @@ def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) 
 
 @lru_cache(maxsize=4096)
 def time_program(part: str, record: tuple[float, ...], layer: LayerSizes, context: float, chaining: bool) -> Timed:
-    """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate."""
+    """Cycles of one layer, of the LM head or of the embedding of one token on one core. An estimate.
+
+    [cycle]; the context in [tokens].
+    """
     return _summarise(_program(part, record, layer, context), chaining, record[isa.FILL])
 
 

@@ -201,7 +201,7 @@ def layer_program(
     """One decoder layer of one token on one card that holds `heads` heads, (instructions, COLUMNS).
 
     Value comes first so that its transposition hides behind Key and Query. Heads are software pipelined: the scores
-    of the next head are computed while the softmax of this one runs.
+    of the next head are computed while the softmax of this one runs. The context in [tokens].
     """
     p = _Program(rec)
     local = heads * head
@@ -243,7 +243,10 @@ def layer_program(
 
 
 def token_program(rec: Sequence[float], width: float) -> np.ndarray:
-    """Embedding of one token: a row of WTE and one of WPE from DDR, added; (instructions, COLUMNS)."""
+    """Embedding of one token: a row of WTE and one of WPE from DDR, added; (instructions, COLUMNS).
+
+    The context in [tokens].
+    """
     p = _Program(rec)
     cycles = ceil(width * rec[BYTES] / rec[DDR_RATE])
     token = p.put(DDR, cycles, rec[DDR_LATENCY], -1, -1, False, EMBEDDING, LOAD_TOKEN, X, NONE)
@@ -255,7 +258,7 @@ def token_program(rec: Sequence[float], width: float) -> np.ndarray:
 def head_program(rec: Sequence[float], width: float, vocab: float) -> np.ndarray:
     """Final norm, logits of this card's share of the vocabulary, their maximum, and the token back to DDR.
 
-    Shape (instructions, COLUMNS).
+    Shape (instructions, COLUMNS). The context in [tokens].
     """
     p = _Program(rec)
     at = p.norm(width, -1, FINAL_NORM, X)

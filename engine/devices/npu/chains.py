@@ -100,7 +100,10 @@ class Pipeline:
 
     @classmethod
     def of(cls, depths: Mapping[str, float], native: float, lanes: float, tiles: float, mfus: float) -> Pipeline:
-        """Depths from an instance's parameters: the adder tree deepens with lanes, the hand-over with engines."""
+        """Depths from an instance's parameters: the adder tree deepens with lanes, the hand-over with engines.
+
+        [cycle]
+        """
         product = (
             2 * depths["mvu-convert"]  # float16 to shared exponent, and back
             + depths["mvu-distribute"]
@@ -226,7 +229,7 @@ class Passes:
 def finish(
     chain: InstructionChain, places: tuple[int, ...], pipe: Pipeline, ready: dict[str, float]
 ) -> dict[str, float]:
-    """Cycles at which the registers a chain writes are valid, given when those it reads are."""
+    """Cycles at which the registers a chain writes are valid, given when those it reads are. [cycle]"""
     t = ready[chain.source] + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else pipe.bypass)
     written = {}
     for unit in sorted(set(places)):  # an MFU without work is passed by

@@ -36,7 +36,10 @@ def formats(device: Device) -> tuple[str, ...]:
 
 
 def peak(device: Device, format: str) -> float:
-    """Engines x 32 bits a cycle x two operations (xor, count): a bound no code without a count instruction reaches."""
+    """Engines x 32 bits a cycle x two operations (xor, count): a bound no code without a count instruction reaches.
+
+    [FLOP/s]
+    """
     nic = _nic(device)
     return nic.engines.si * nic.clock.si * WORD_BITS * 2.0
 
@@ -253,7 +256,7 @@ def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:
 
 
 def request(job: Job) -> tuple[tuple[str, str, float], ...]:
-    """Packets in and out, where the request's way through the network is counted."""
+    """Packets in and out, where the request's way through the network is counted. As (name, resource, seconds) [s]."""
     if not job.switches["network"]:
         return ()
     return (("packet received, parsed and answered on the NIC", "links", job.model["nic_path"]),)

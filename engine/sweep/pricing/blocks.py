@@ -118,7 +118,10 @@ def price(
 
 
 def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
-    """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises."""
+    """Figures of one design through `evaluate`; NaN where one does not apply. Raises what `evaluate` raises.
+
+    SI, units as in the names, as [s].
+    """
     space = space.within(catalog, zoo)
     report = evaluate(space.scenario(number), space.catalog, space.zoo)
     found = {}
@@ -131,7 +134,8 @@ def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Z
 def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Iterator[dict[str, Any]]:
     """Every design as a flat row: number, what each axis sets, all figures, whether it fits, its token.
 
-    A figure that does not apply is None, a design that is refused has none and no token. At most `TABLE_LIMIT` designs.
+    A figure that does not apply is None, a design that is refused has none and no token. At most `TABLE_LIMIT`
+    designs. ScenarioError for a space too large for a full table.
     """
     if space.size > TABLE_LIMIT:
         raise ScenarioError(f"the space has {space.size} designs: a full table holds at most {TABLE_LIMIT}")

@@ -93,7 +93,7 @@ def collectives_of(stage: int, phase: int) -> Callable[[Design], tuple[np.ndarra
 
 
 def wire_rates(stage: int) -> tuple[Callable[[Design, Job], float], ...]:
-    """Rates of `engine.cost.figures.exchange_points`, of a design and its job."""
+    """Rates of `engine.cost.figures.exchange_points`, of a design and its job. [B/s] and [s]."""
 
     def of(rate: Callable[[Job, Wire], float]) -> Callable[[Design, Job], float]:
         def found(design: Design, job: Job) -> float:
@@ -137,7 +137,7 @@ def places(stage: int, fam: DeviceFamily) -> Callable[[Design], tuple[float, ...
 
 
 def known(value: float | None) -> tuple[float]:
-    """A figure that may not be published; NaN stands for None."""
+    """A figure that may not be published; NaN stands for None. In the figure's own unit, as [USD] or [W]."""
     return (float("nan") if value is None else value,)
 
 
@@ -149,5 +149,5 @@ def prices(design: Design) -> tuple[float, ...]:
 
 
 def rate_of(stage: int, phase: int, rate: Callable[[Design, Job], float]) -> Callable[[Design], tuple[float]]:
-    """One of a family's rates, of a stage's job in a phase."""
+    """One of a family's rates, of a stage's job in a phase. In the rate's own unit, as [B/s]."""
     return lambda design: (rate(design, design.job(stage, phase)),)

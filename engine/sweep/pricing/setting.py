@@ -58,7 +58,7 @@ def read_setting(
 ) -> tuple[str, Any, Any]:
     """One setting of a scenario, validated against what it names: (kind, where it goes, what goes there).
 
-    ValueError, in one sentence, where the value is refused.
+    ValueError, in one sentence, where the value is refused. ScenarioError for a path that is no number.
     """
     head, rest = head_of(path)
     changed = apply(scenario, path, value)

@@ -78,7 +78,7 @@ class WatchedQuantity(Quantity):
 
     @property
     def si(self) -> float:
-        """The value in SI units."""
+        """The value in SI units. In its dimension's unit, as [B/s]."""
         axes, value = self.__dict__["seen"]
         note(axes)
         return value

@@ -48,7 +48,10 @@ class Kind:
 
 
 def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mapping[str, Any] | None = None) -> Any:
-    """Constants of a kind and format on a part's generation: the runtime's own, else the first one's that has any."""
+    """Constants of a kind and format on a part's generation: the runtime's own, else the first one's that has any.
+
+    NoModel where none was measured.
+    """
     if given is not None:
         return given["kind"]
     table = fitted()[part.generation].get(kind, {}).get(format)

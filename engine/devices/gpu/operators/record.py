@@ -111,7 +111,7 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
     """A format on a part as `gemm.FORMAT` names it.
 
     ``constants``: ``energy`` [J/FLOP] that tensor arithmetic draws, ``quantise_s`` [s] of starting the kernels that
-    quantise an input, ``quantise_rate`` [B/s] at which one unit does.
+    quantise an input, ``quantise_rate`` [B/s] at which one unit does. NoModel where the part lacks the arithmetic.
     """
     shape = facts()["formats"][format]
     peak = part.peak.get(shape["peak"])
