@@ -289,8 +289,6 @@ class Design:
 
     def lower(self) -> None:
         """The graph as the accelerator's compiler runs it; Structural where that depends on an axis."""
-        if family(self.bound.device.kind).lower is None:
-            return
         with unwatched():
             model = WatchedModel(own_model(self.bound.device, self.bound.model), self.family.model_axes)
         with watching(self.family.fields) as read:

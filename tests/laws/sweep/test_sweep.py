@@ -15,9 +15,21 @@ from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import ScenarioError, decode
-from engine.sweep import FIGURES, SweepCancelled, figures_of, price, space_of, sweep, table_rows, write_rows
+from engine.sweep import (
+    FIGURES,
+    Axis,
+    Space,
+    SweepCancelled,
+    figures_of,
+    price,
+    space_of,
+    sweep,
+    table_rows,
+    write_rows,
+)
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
 PAIRS = (
     ("v100-appliance", "gpt2-345m"),
@@ -88,6 +100,15 @@ def check_points(space, count: int, seed: int) -> int:
 def test_sweep_is_evaluate(system: str, workload: str) -> None:
     ran = sum(check_points(random_space(system, workload, seed), 28, seed) for seed in range(4))
     assert ran > 20
+
+
+def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
+    """On a family whose compiler leaves the graph as it is, too."""
+    base = default_scenario("xeon-8280l", "resnet50", precision="int8")
+    graph = default_zoo().graph("resnet50")
+    layers = {op.name: "fp32" for phase in graph.phases for op in phase.ops if op.contraction and op.stored}
+    space = Space(base.with_(layers=layers), (Axis("batch", (1, 4)), Axis("streams", (1, 2))))
+    assert check_points(space, 4, 1) == 4
 
 
 @pytest.mark.slow
