@@ -20,6 +20,7 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, Preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
+from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import default_catalog
 
 __all__ = [
@@ -176,6 +177,7 @@ def _kept(now: Scenario, usual: Scenario) -> Iterator[dict[str, Any]]:
     if same:
         yield {"batch": now.batch}
     yield {"precision": now.precision}
+    yield from ({of.path: value} for of in BY_FAMILY if (value := getattr(now, of.path)) is not None)
     if same:
         yield from ({name: getattr(now, name)} for name in ("inputs", "outputs", "params", "limits", "layers"))
     own = _usual(now)

@@ -164,6 +164,9 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
     for p in times.priced:
         for text in p.family.assumptions:
             found[text] = "derived"
+        for path, priced in p.family.fields.items():
+            if getattr(bound.scenario, path) is not None:
+                found[priced.assumption] = "assumed"
         for rule in p.family.rules:
             found[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
         for parameter in p.family.parameters:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
 from engine.scenario import Scenario, ScenarioError
+from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import Quantity, SpecError, parse
 from hardware_specs.schema import Device, Link, LinkUse, System
@@ -279,6 +280,9 @@ def lowered(scenario: Scenario, device: Device, graph: Graph, model: Mapping[str
     fam = family(device.kind)
     if scenario.layers:
         graph = _raised(scenario, device, graph)
+    for path, priced in fam.fields.items():
+        if (value := getattr(scenario, path)) is not None:
+            graph = priced.lower(device, graph, scenario.precision, value)
     if fam.lower is None:
         return graph
     switches = {s.name: scenario.switches.get(s.name, s.default) for s in fam.switches}
@@ -347,9 +351,33 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
     for name in scenario.switches:
         if name not in known:
             raise ScenarioError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
+    _check_own(scenario, fam, device, graph)
     most = fam.max_streams(device) if fam.max_streams else 1
     if scenario.streams > most:
         raise ScenarioError(f"streams is {scenario.streams}: {device.name} runs at most {most} at once")
+
+
+def own_values(path: str, fam: DeviceFamily, graph: Graph, scenario: Scenario) -> tuple[str, ...]:
+    """Values of a field that a family prices for a network; none where another executor takes a part of the network."""
+    priced = fam.fields.get(path)
+    return priced.offers(graph) if priced is not None and scenario.scheme != "split" else ()
+
+
+def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> None:
+    """Fields that only some families price: each one set has one of its values; ScenarioError says what it may be."""
+    for of in BY_FAMILY:
+        value, values = getattr(scenario, of.path), own_values(of.path, fam, graph, scenario)
+        if value is None or value in values:
+            continue
+        if values:
+            raise ScenarioError(f"{of.path} is {value!r}: {', '.join(values)} and {of.none!r} are allowed")
+        if of.path not in fam.fields:
+            why = f"{device.name} has no price for another one"
+        elif scenario.scheme == "split":
+            why = "the network is cut between two executors"
+        else:
+            why = f"the network has no {fam.fields[of.path].needs}"
+        raise ScenarioError(f"{of.path} is {value!r}: only {of.none!r} is allowed, as {why}")
 
 
 @lru_cache(maxsize=1)

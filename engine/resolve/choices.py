@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from engine.devices import family
 from engine.devices.common.contract import Knob, Switch, Unsupported
+from engine.resolve.bind import own_values
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import Field
 from engine.scenario.formats import BITS
@@ -49,6 +51,7 @@ class Choices:
     output_label: str | None
     max_streams: int
     splits: tuple[str, ...]  # operator names; cut i lies before operator i
+    by_family: Mapping[str, tuple[str, ...]]  # values of the fields that only some families price, by path
     cuts: tuple[int, ...]  # where the scenario's network may be cut; empty: its scheme does not cut it
     workloads: dict[str, str | None]  # id -> None, or why this system can't run it
     batches: tuple[int, ...] = field(default=BATCHES)
@@ -64,8 +67,13 @@ class Choices:
 
         Empty where it can't be turned, or where any value that the schema allows may be typed.
         """
-        values = tuple(getattr(self, field.offered)) if field.offered else ()
+        values = getattr(self, field.offered) if field.offered else ()
+        values = tuple(values.get(field.path, ()) if isinstance(values, Mapping) else values)
         return (field.none, *values) if values and field.none is not None else values
+
+    def takes(self, field: Field, value: Any) -> bool:
+        """Whether a field that only some families price may have a value, or None."""
+        return value is None or value in self.of(field)
 
 
 @lru_cache(maxsize=4096)
@@ -195,6 +203,7 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         output_label=kind.output_label,
         max_streams=fam.max_streams(device) if fam.max_streams else 1,
         splits=tuple(op.name for op in graph.phases[0].ops),
+        by_family={path: own_values(path, fam, graph, scenario) for path in fam.fields},
         cuts=tuple(range(len(graph.phases[0].ops) + 1)) if scenario.scheme == "split" else (),
         workloads=pairs,
     )

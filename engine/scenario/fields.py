@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["FIELDS", "GROUPS", "Field", "field", "of_kind"]
+__all__ = ["BY_FAMILY", "FIELDS", "GROUPS", "Field", "field", "of_kind"]
 
 Kind = Literal["id", "choice", "count", "tile", "map", "record"]
 """An id of a catalog, one of a list of formats or schemes, a whole number, a tile, values by name, or fixed numbers by
@@ -103,6 +103,9 @@ FIELDS: tuple[Field, ...] = (
           none="none", flag=False, column=False),
 )  # fmt: skip
 """In the order in which a design is thought of, which is the order of the sidebar."""
+
+BY_FAMILY = tuple(field for field in FIELDS if field.offered == "by_family")
+"""Fields that only some families price, each for the networks that it can matter for; None: not set."""
 
 _BY_PATH = {field.path: field for field in FIELDS}
 

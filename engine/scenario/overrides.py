@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.scenario import Scenario, ScenarioError, make
-from engine.scenario.fields import of_kind
+from engine.scenario.fields import field, of_kind
 from engine.scenario.token import brief
 
 __all__ = ["HARDWARE", "apply", "apply_all", "parse_setting", "unstated"]
@@ -74,7 +74,7 @@ def apply(scenario: Scenario, path: str, value: Any) -> Scenario:
     if path.startswith("system.") or (head in HARDWARE and rest):
         fields["overrides"] = fields["overrides"] | {path.removeprefix("system."): _printed(path, value)}
     elif path in _PLAIN:
-        fields[path] = value
+        fields[path] = field(path).meant(value)
     elif path in _WHOLE:
         fields[path] = _whole(path, value)
     elif path == "tile":

@@ -2,7 +2,8 @@
 
 The app's URL, a CSV row, the command line and the Python API all speak this token: two characters (schema version,
 encoding), then base64url of a 4-byte CRC-32 and the JSON of *every* field, deflated where that is shorter. A link
-therefore keeps its meaning when a default changes.
+therefore keeps its meaning when a default changes. Only a field that may be set to nothing, and is, is left out:
+that means the same for ever, and a token older than the field stays as it is.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ def _allowed(kind: str, info: Any, message: str) -> str:
 
 def encode(scenario: Scenario) -> str:
     """Token of a scenario, e.g. ``1z...``."""
-    text = json.dumps(scenario.model_dump(mode="json"), separators=(",", ":"), sort_keys=True).encode()
+    fields = {name: value for name, value in scenario.model_dump(mode="json").items() if value is not None}
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
     packed = deflated(text)
     kind, body = ("z", packed) if len(packed) < len(text) else ("j", text)
     return f"{VERSION}{kind}" + pack(text, body)

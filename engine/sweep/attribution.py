@@ -12,7 +12,7 @@ from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import Scenario, ScenarioError, make
-from engine.scenario.fields import GROUPS
+from engine.scenario.fields import BY_FAMILY, GROUPS
 from engine.sweep.goals import FIGURES
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -73,6 +73,7 @@ def _between(
         "params": mixed.params if mixed.params.keys() <= {p.name for p in offered.params} else start.params,
         "overrides": mixed.overrides if source["system"].system == mixed.system else {},
     }
+    changes |= {of.path: pick(of.path, lambda v, of=of: offered.takes(of, v)) for of in BY_FAMILY}
     planned = source["layers"]
     same = (planned.system, planned.workload, planned.precision) == (mixed.system, mixed.workload, changes["precision"])
     changes["layers"] = mixed.layers if same else {}

@@ -18,6 +18,7 @@ from typing import Any
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
+from engine.scenario.fields import BY_FAMILY
 from engine.scenario.overrides import apply, unstated
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
@@ -251,6 +252,7 @@ def _moved(base: Scenario, system: str, workload: str, catalog: Catalog | None, 
         fields |= {"inputs": base.inputs, "outputs": base.outputs, "params": base.params}
     if base.precision in offered.formats:
         fields["precision"] = base.precision
+    fields |= {of.path: v for of in BY_FAMILY if offered.takes(of, v := getattr(base, of.path))}
     if base.scheme in offered.schemes and base.devices in offered.device_counts and base.scheme != "split":
         fields |= {"scheme": base.scheme, "devices": base.devices}
     fields["switches"] = start.switches | {k: v for k, v in base.switches.items() if k in start.switches}

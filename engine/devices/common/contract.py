@@ -28,6 +28,7 @@ __all__ = [
     "Knob",
     "Parameter",
     "PhaseCost",
+    "PricedField",
     "Rule",
     "Span",
     "Switch",
@@ -97,6 +98,23 @@ class Knob:
     name: str
     label: str
     values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PricedField:
+    """A field of a scenario that only some families price: a choice of the network's, not of one operator's.
+
+    Attributes
+    ----------
+    needs : what a network must have for it, in words; offers : graph -> values it may take there, empty without that.
+    lower : (device, graph, precision, value) -> the graph with it, from which everything is priced.
+    assumption : what the price rests on while it is set.
+    """
+
+    needs: str
+    offers: Callable[[Graph], tuple[str, ...]]
+    lower: Callable[[Device, Graph, str, str], Graph]
+    assumption: str
 
 
 @dataclass(frozen=True)
@@ -247,6 +265,7 @@ class DeviceFamily:
     cores : job -> bars of every core in one pass, from the pass's start on.
     mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
     rules : what was read off published figures without being a number.
+    fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
     """
 
     kind: str
@@ -278,6 +297,7 @@ class DeviceFamily:
     cores: Callable[[Job], tuple[Span, ...]] | None = None
     mixed: Callable[[Device, str], str] | None = None
     rules: tuple[Rule, ...] = ()
+    fields: Mapping[str, PricedField] = field(default_factory=dict)
 
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""
