@@ -72,6 +72,10 @@ FIELDS: tuple[Field, ...] = (
         "choice", "precision", "formats", first=True,
     ),
     Field(
+        "kv_format", "KV-cache format", "How a decoder's keys and values lie in memory; arithmetic stays as it is.",
+        "choice", "precision", "by_family", none="as activations",
+    ),
+    Field(
         "layers", "Layers in another format", "Operators that stay in a wider format.", "map", "precision",
         none="none", flag=False, column=False,
     ),

@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.devices.common.contract import DeviceFamily, Fit, Halves, Job, Knob, PhaseCost
 from engine.devices.common.footprint import footprint
+from engine.devices.common.kv_cache import kv_format
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
@@ -202,4 +203,5 @@ FAMILY = DeviceFamily(
     max_streams=lambda device: max(1, int(cpu_of(device).cores.si)),
     mixed=wide_format,
     exchanged=wide_format,
+    fields={"kv_format": kv_format(lambda device, format: (bits := BITS[wide_format(device, format)], bits))},
 )

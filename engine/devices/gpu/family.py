@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.devices.common.contract import DeviceFamily, Fit, Halves, Job, Parameter, PhaseCost, Switch
 from engine.devices.common.footprint import footprint
+from engine.devices.common.kv_cache import kv_format
 from engine.devices.gpu.eager import kernels
 from engine.devices.gpu.model import (
     BYTES,
@@ -57,6 +58,12 @@ def wide_format(device: Device, format: str) -> str:
     if BITS[format] >= 16:
         return format
     return next((f for f in ("bf16", "fp16", "fp32") if f in device.peak), format)
+
+
+def activation_bits(device: Device, format: str) -> tuple[float, float]:
+    """Stored bits of an activation, and of state, of ops in the scenario's format and of those that stay wide. [bit]"""
+    wide = BITS[wide_format(device, format)]
+    return wide if format in WEIGHT_ONLY else BITS[format], wide
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -146,11 +153,10 @@ def _cache(job: Job) -> float:
 
 def record(job: Job) -> np.ndarray:
     """What the compiled model must know of a device before rates: in the order of `gpu_model.FIELDS`, in SI."""
-    wide, low = BITS[wide_format(job.device, job.format)] / 8, BITS[job.format] / 8
-    kept = wide if job.format in WEIGHT_ONLY else low
+    kept, wide = (bits / 8 for bits in activation_bits(job.device, job.format))
     narrow = compute_format(job.device, job.format)
     sides = _side(job, narrow), _side(job, wide_format(job.device, job.format))
-    return np.array([_units(job), low, kept, wide, _cache(job), float(job.switches["fuse"]), *sides])
+    return np.array([_units(job), BITS[job.format] / 8, kept, wide, _cache(job), float(job.switches["fuse"]), *sides])
 
 
 def _wide_of(job: Job) -> str:
@@ -211,6 +217,7 @@ FAMILY = DeviceFamily(
     halves=Halves(lambda job: (demand(job),), SUPPLY_OF, supply_points, block=supply_block),
     issue=lambda job: 0.0 if job.switches["graph"] else _issue(job),
     exchanged=wide_format,
+    fields={"kv_format": kv_format(activation_bits)},
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",

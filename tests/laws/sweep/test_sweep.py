@@ -102,6 +102,23 @@ def test_sweep_is_evaluate(system: str, workload: str) -> None:
     assert ran > 20
 
 
+@pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
+def test_a_kv_format_sweeps_as_it_is_evaluated(system: str) -> None:
+    space = space_of(
+        {
+            "scenario": {"system": system, "workload": "gpt2-345m"},
+            "axes": {
+                "batch": [1, 8, 64],
+                "kv_format": ["as activations", "fp16", "fp8", "int8"],
+                "inputs": [16, 900],
+                "devices.0.memory.0.bandwidth": {"from": 1e11, "to": 4e12, "steps": 3},
+            },
+            "constraints": [],
+        }
+    )
+    assert check_points(space, 60, 1) == 60
+
+
 def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
     """On a family whose compiler leaves the graph as it is, too."""
     base = default_scenario("xeon-8280l", "resnet50", precision="int8")

@@ -1,0 +1,59 @@
+"""A KV cache in a format of its own: for which networks, and how many bytes of it lie in memory and move.
+
+Families count state in elements and price each as they price an activation: in one number of bits where it lies, in
+another where an operator moves it. A cache of another format is the same number of keys and values in fewer or more
+bits, so the network is priced with its state counted in elements of *those* bits: exact, and the same for memory, for
+traffic and for whatever else reads the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from engine.devices.common.contract import PricedField
+from engine.scenario.formats import BITS, WEIGHT_ONLY
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph
+
+__all__ = ["FORMATS", "kv_format"]
+
+FORMATS = ("fp16", "fp8", "int8")
+"""Formats that serving frameworks store keys and values in beside the activations' own."""
+
+
+def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> PricedField:
+    """The field for a family.
+
+    ``moved_bits`` gives what an element of state has where an operator in the scenario's precision moves it, and where
+    one that stays wide does, from a device and that precision. [bit]
+    """
+
+    def lower(device: Device, graph: Graph, precision: str, value: str) -> Graph:
+        narrow, wide = moved_bits(device, precision)
+        kept = 16.0 if precision in WEIGHT_ONLY else BITS[precision]  # as `footprint` counts it
+        return _recounted(graph, BITS[value] / narrow, BITS[value] / wide, BITS[value] / kept)
+
+    return PricedField(
+        needs="KV cache",
+        offers=lambda graph: FORMATS if graph.state_elements.c else (),
+        lower=lower,
+        assumption="A KV cache in a format of its own has one scale a tensor, which takes no room; keys and values are "
+        "narrowed as they are written and widened as they are read, at no cost of their own.",
+    )
+
+
+@lru_cache(maxsize=256)
+def _recounted(graph: Graph, narrow: float, wide: float, kept: float) -> Graph:
+    """The graph with elements of state times a factor: of operators in the scenario's precision and of others, and of
+    what is kept. [-]"""
+    phases = []
+    for phase in graph.phases:
+        factors = [narrow if op.quantisable else wide for op in phase.ops]
+        ops = (
+            replace(op, state_reads=op.state_reads * factor, state_writes=op.state_writes * factor)
+            for op, factor in zip(phase.ops, factors, strict=True)
+        )
+        phases.append(replace(phase, ops=tuple(ops)))
+    return replace(graph, phases=tuple(phases), state_elements=graph.state_elements * kept)
