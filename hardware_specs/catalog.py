@@ -229,6 +229,23 @@ class Catalog:
         """System of that id."""
         return self._get("systems", id)
 
+    def alone(self, system: str) -> bool:
+        """Whether a system is one device by itself, which no file under ``systems`` describes."""
+        return system in self._alone
+
+    def called(self, name: str) -> str:
+        """Id of the system that others call ``name``; the name itself where it is nobody's alias."""
+        return self._aliases.get(name.strip().lower(), name)
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        """System by alias, in lower case; of two that claim one, the first."""
+        found: dict[str, str] = {}
+        for id in self._paths["systems"]:
+            for alias in self.system(id).aliases:
+                found.setdefault(alias.lower(), id)
+        return found
+
     @cached_property
     def digest(self) -> str:
         """Digest of every file's bytes: changes when any number does. [-]"""

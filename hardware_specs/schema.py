@@ -57,6 +57,9 @@ Cores = Annotated[Quantity, within("1", 1.0, 65_536.0)]
 Ratio = Annotated[Quantity, within("1", 0.0, 1.0)]
 
 
+Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
+
+
 class Record(BaseModel):
     """Base of every spec: immutable, unknown keys refused, no inf or nan."""
 
@@ -304,6 +307,7 @@ class System(Record):
     name: Name
     summary: Text
     document: Literal["000", "001", "002", "003", "004"] | None = None
+    aliases: tuple[Alias, ...] = ()  # what others call it in their tables
     sources: dict[str, Source] = {}
     topology: Literal["single", "switch", "ring", "all-to-all", "network", "pair", "on-path"]
     devices: tuple[DeviceGroup, ...] = Field(min_length=1)

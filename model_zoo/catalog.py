@@ -142,6 +142,19 @@ class Zoo:
             self._read[id] = read_workload(self._paths[id])
         return self._read[id]
 
+    def called(self, name: str) -> str:
+        """Id of the workload that others call ``name``; the name itself where it is nobody's alias."""
+        return self._aliases.get(name.strip().lower(), name)
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        """Workload by alias, in lower case; of two that claim one, the first."""
+        found: dict[str, str] = {}
+        for id in self._paths:
+            for alias in self.workload(id).aliases:
+                found.setdefault(alias.lower(), id)
+        return found
+
     def family(self, id: str) -> NetworkFamily:
         """Family of that workload; a network read from ONNX is one of its own, with nothing to adjust."""
         workload = self.workload(id)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
+Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1200)]
 Basis = Literal["measured", "published", "calibrated", "assumed"]
 
@@ -78,6 +79,7 @@ class Workload(Record):
     id: Id
     name: Name
     family: Id
+    aliases: tuple[Alias, ...] = ()  # what others call it in their tables
     document: Literal["000", "001", "002", "003", "004"] | None = None
     summary: Text
     sources: dict[str, Source]

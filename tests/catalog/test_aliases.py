@@ -1,0 +1,31 @@
+"""Names that others use: each means one entry, and none is another entry's id."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+ENTRIES = {
+    "systems": {id: default_catalog().system(id).aliases for id in default_catalog().ids("systems")},
+    "workloads": {id: default_zoo().workload(id).aliases for id in default_zoo().ids()},
+}
+
+
+@pytest.mark.parametrize("kind", ENTRIES)
+def test_an_alias_means_one_entry(kind: str):
+    entries = ENTRIES[kind]
+    given = [alias.lower() for aliases in entries.values() for alias in aliases]
+    assert given
+    assert len(given) == len(set(given))
+    assert not set(given) & set(entries)
+
+
+def test_an_alias_is_found_in_any_case_and_a_strange_name_stays():
+    for id, aliases in ENTRIES["systems"].items():
+        assert {default_catalog().called(name.upper()) for name in aliases} <= {id}
+    for id, aliases in ENTRIES["workloads"].items():
+        assert {default_zoo().called(name.upper()) for name in aliases} <= {id}
+    assert default_catalog().called("h9000") == "h9000"
+    assert default_zoo().called("resnet50") == "resnet50"
