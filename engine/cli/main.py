@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli.compare_measured import add_compare_measured
 from engine.cli.edge import add_edge
 from engine.cli.machine import add_machine
 from engine.cli.measure import add_measure
@@ -237,6 +238,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_edge(commands, _add_scenario, _changed)
     add_measure(commands)
     add_op(commands)
+    add_compare_measured(commands)
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")

@@ -1,0 +1,194 @@
+"""``python -m engine compare-measured``: a table of measurements beside our predictions, and a part fitted to it."""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+from pathlib import Path
+from typing import Any
+
+from engine.cli.op import add_op
+from engine.cli.output import emit
+from engine.host.files import beside, writable
+from engine.scenario import ScenarioError
+from engine.scenario.sentences import amount, percent
+
+__all__ = ["add_compare_measured"]
+
+_HEADER = 65536  # bytes
+_ROWS = 24  # told one by one on a terminal; --json and --out hold all
+
+
+def add_compare_measured(commands: Any) -> None:
+    """Register the command."""
+    p = commands.add_parser("compare-measured", help="your measurements beside our predictions; --fit a part to them")
+    p.add_argument(
+        "file", type=Path, help="a .csv or .csv.xz: fields of a scenario and measured figures, one run a row"
+    )
+    p.add_argument("--fit", action="store_true", help="move few constants of the parts; written into your catalog")
+    p.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="any setting, of every row")
+    p.add_argument("--out", type=Path, metavar="FILE", help="every row back with its predictions and reasons")
+    p.add_argument("--force", action="store_true", help="replace files that are there already")
+    p.set_defaults(run=_compare_measured)
+
+
+def _compare_measured(args: argparse.Namespace) -> int:
+    from engine.published.measured.columns import known
+    from engine.published.measured.compare import compared, coverage, groups, read_measured, skipped, spread, write_back
+    from hardware_specs.catalog import default_catalog
+
+    if _operators(args.file):
+        return _as_op(args)
+    if args.out is not None:
+        writable(args.out, args.force)
+    found = compared(read_measured(args.file, args.set))
+    if args.out is not None:
+        with beside(args.out) as fresh:
+            write_back(fresh, found)
+    done = [row for row in found.rows if row.predicted]
+    why = skipped(found.rows)
+    if not done:
+        reason, count = why.most_common(1)[0]
+        raise ScenarioError(f"{found.name}: none of {len(found.rows)} rows could be predicted; of {count}: {reason}")
+    errors = [error for row in done for error in row.errors.values()]
+    held, all_ = coverage(done), spread(errors)
+    without: dict[str, int] = {}
+    for row in done:
+        for name in row.missing:
+            without[name] = without.get(name, 0) + 1
+    data: dict[str, Any] = {
+        "file": found.name,
+        "rows": len(found.rows),
+        "predicted": len(done),
+        "skipped": dict(why),
+        "figures_without_prediction": without,
+        "summary": all_,
+        "groups": groups(done),
+        "workloads": groups(done, "workload"),
+        "band": held,
+        "errors": [
+            {"row": row.number, "measured": dict(row.measured), "predicted": dict(row.predicted), "errors": row.errors}
+            for row in done
+        ],
+    }
+    lines = [f"{found.name}: {len(done)} of {len(found.rows)} rows predicted"]
+    lines += [f"  {count} skipped: {reason}" for reason, count in why.most_common()]
+    lines += [
+        f"  {count} {name} beside those: no closed-loop scheduler, or none here" for name, count in without.items()
+    ]
+    lines += _row_lines(done)
+    for by, title in (("groups", "kind of network"), ("workloads", "network")):
+        lines += [
+            "",
+            f"{'system':24} {title:22} {'format':7} {'figure':18} {'n':>5} {'median':>7} {'p90':>7} {'bias':>7}",
+        ]
+        lines += [_group_line(group) for group in data[by]]
+    lines += ["", f"all: half within {percent(all_['median'])}, 90% within {percent(all_['p90'])}"]
+    lines.append(
+        f"error band: held {held['held']} of the {held['banded']} figures that have one; "
+        f"{held['no_evidence']} have no evidence for any"
+    )
+    if any(row.concurrency is not None for row in done):
+        lines.append(
+            f"under load: continuous batching in steady state, at most {known()['budget']} tokens an iteration"
+        )
+    if args.fit:
+        data["fit"], told = _fitted(args, done, default_catalog())
+        lines += told
+    return emit(data, args.json, lines)
+
+
+def _operators(path: Path) -> bool:
+    """Whether a table's rows are operators of a device, which `op` predicts."""
+    with (lzma.open if path.suffix == ".xz" else open)(path, "rb") as file:
+        try:
+            header = file.readline(_HEADER).decode("utf-8-sig", "replace")
+        except (lzma.LZMAError, EOFError):
+            return False  # told where it is read
+    return {"time_us", "device"} <= {name.strip() for name in header.split(",")}
+
+
+def _as_op(args: argparse.Namespace) -> int:
+    """The same answer from `op`, whose tables these are."""
+    for name, given in (("--fit", args.fit), ("--set", bool(args.set))):
+        if given:
+            raise ScenarioError(f"{name} is given for {args.file.name}, a table of operators: only --out is allowed")
+    parser = argparse.ArgumentParser()
+    add_op(parser.add_subparsers())
+    out = ["--out", str(args.out)] if args.out is not None else []
+    op = parser.parse_args(["op", "--from", str(args.file), *out, *(["--force"] if args.force else [])])
+    op.json = args.json
+    return op.run(op)
+
+
+def _row_lines(rows: list[Any]) -> list[str]:
+    shown = [
+        f"  {row.number:>6}  {row.scenario.system[:24]:24} {row.scenario.workload[:20]:20} "
+        + ", ".join(f"{name.rpartition('_')[0]} {error:+.0%}" for name, error in row.errors.items())
+        for row in rows[:_ROWS]
+    ]
+    more = len(rows) - len(shown)
+    return shown + ([f"          and {more} more: --out FILE or --json has them"] if more else [])
+
+
+def _group_line(group: dict[str, Any]) -> str:
+    network = group.get("family") or group["workload"]
+    return (
+        f"{group['system'][:24]:24} {network[:22]:22} {group['precision']:7} {group['figure'][:18]:18} {group['n']:>5} "
+        f"{group['median']:>7.1%} {group['p90']:>7.1%} {group['bias']:>+7.1%}"
+    )
+
+
+def _fitted(args: argparse.Namespace, done: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """Every part with enough rows fitted, and written where that helps on rows left out."""
+    from engine.published.measured.calibrated import files_of, write_fit
+    from engine.published.measured.fit import enough, fit
+    from hardware_specs.catalog import user_root
+
+    parts = enough(done, catalog)
+    for system, device, _ in parts:
+        for path in files_of(system, device.id, user_root()):
+            if path.exists():
+                writable(path, args.force)
+    data, lines = [], []
+    for system, device, rows in parts:
+        found = fit(system, device, rows, catalog)
+        entry: dict[str, Any] = {
+            "system": system,
+            "device": device.id,
+            "rows": found.rows,
+            "error_before": found.before,
+            "error_after": found.after,
+            "error_left_out": found.left_out,
+            "gain_left_out": found.gain,
+            "gain_standard_error": found.doubt,
+            "moved": [
+                {"name": m.name, "unit": m.unit, "before": m.before, "after": m.after, "basis": m.basis}
+                for m in found.moved
+            ],
+        }
+        lines += ["", f"fit of {device.name} to {found.rows} rows of {system}:"]
+        lines += [
+            f"  {m.name:24} {_value(m.before, m.unit)} -> {_value(m.after, m.unit)} ({m.factor - 1:+.0%}; {m.basis})"
+            for m in found.moved
+        ]
+        lines.append(
+            f"  half within {percent(found.before)} before, {percent(found.after)} after, "
+            f"{percent(found.left_out)} on rows left out"
+        )
+        if found.helps:
+            entry["new_system"], files = write_fit(found, args.file.name, catalog, user_root(), args.force)
+            entry["files"] = [str(path) for path in files]
+            lines += [f"  written to {path}" for path in files]
+            lines.append(f"  to use it: --system {entry['new_system']}, or here --set system={entry['new_system']}")
+        else:
+            lines.append(
+                f"  nothing is written: a row left out gains {found.gain:+.1%} on average, with a standard error of "
+                f"{found.doubt:.1%}"
+            )
+        data.append(entry)
+    return data, lines
+
+
+def _value(value: float, unit: str) -> str:
+    return f"{value:.4g}" if unit == "1" else amount(value, unit)

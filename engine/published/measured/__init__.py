@@ -1,0 +1,1 @@
+"""A user's own measurements beside our predictions: rows read, priced, judged, and a part's constants fitted."""

@@ -1,0 +1,90 @@
+"""A fitted part as a device of the user's catalog, in the system it was measured in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine.host.calibrate import spec_text
+from engine.host.files import beside, writable
+from engine.published.measured.fit import Fit
+from hardware_specs.catalog import Catalog
+from hardware_specs.quantity import SpecError, parse
+from hardware_specs.schema import Device, System
+
+__all__ = ["SUFFIX", "files_of", "specs_of", "write_fit"]
+
+SUFFIX = "-calibrated"
+
+
+def _number(value: float, unit: str) -> str:
+    """A constant as a spec prints it: with its unit where the catalog reads that, in SI in any case."""
+    shown = f"{value:.6g}"
+    try:
+        return f"{shown} {unit}" if unit != "1" and parse(f"1 {unit}") == (1.0, unit) else shown
+    except SpecError:
+        return shown
+
+
+def specs_of(fit: Fit, told: str, catalog: Catalog) -> tuple[Device, System | None]:
+    """The part with its constants moved, and its system around it; None where a part by itself is the system.
+
+    ``told``: where the measurements come from, the evidence of every constant that moved.
+    """
+    device = fit.device
+    moved = {
+        m.name: {
+            "value": _number(m.after, m.unit),
+            "basis": "calibrated",
+            "claims": [told],
+            "note": f"fitted to {fit.rows} measured rows; before, {m.basis}, it was {m.before:.6g}",
+        }
+        for m in fit.moved
+    }
+    data = device.model_dump(mode="json", exclude_defaults=True)
+    data |= {"id": f"{device.id}{SUFFIX}", "name": f"{device.name[:100]}, calibrated", "power": data.get("power", {})}
+    data["model"] = data.get("model", {}) | moved
+    own = Device.model_validate(data)
+    system = catalog.system(fit.system)
+    if catalog.alone(system.id):
+        return own, None
+    group = system.devices[0].model_copy(update={"device": own.id})
+    around = system.model_copy(
+        update={
+            "id": f"{system.id}{SUFFIX}",
+            "name": f"{system.name[:100]}, calibrated",
+            "devices": (group, *system.devices[1:]),
+            "aliases": (),
+        }
+    )
+    return own, around
+
+
+def files_of(system: str, device: str, root: Path) -> tuple[Path, Path]:
+    """Where a fit is written: the device's file and the system's."""
+    return root / "devices" / f"{device}{SUFFIX}.yaml", root / "systems" / f"{system}{SUFFIX}.yaml"
+
+
+def write_fit(fit: Fit, told: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:
+    """Writes the device and its system into a catalog folder; the id of the new system, and the files.
+
+    ScenarioError where a file is there already and ``force`` is not given, or can't be written.
+    """
+    device, system = specs_of(fit, told, catalog)
+    at, around = files_of(fit.system, fit.device.id, root)
+    texts = {at: spec_text(device)}
+    if system is not None:
+        texts[around] = _text(system.model_dump(mode="json", exclude_defaults=True))
+    for path in texts:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writable(path, force)
+    for path, text in texts.items():
+        with beside(path) as fresh:
+            fresh.write_text(text)
+    return (device.id if system is None else system.id), list(texts)
+
+
+def _text(data: dict[str, Any]) -> str:
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)

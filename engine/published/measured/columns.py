@@ -1,0 +1,136 @@
+"""Columns of a table of measurements: which are a scenario's, which are figures and in what unit, which are neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.scenario import ScenarioError
+from engine.scenario.fields import FIELDS
+from engine.scenario.overrides import HARDWARE
+from engine.scenario.token import brief
+from hardware_specs.plain import load_yaml
+
+__all__ = ["FIGURES", "Columns", "Figure", "known", "measured", "sorted_out"]
+
+_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_UNITS: dict[str, dict[str, float]] = {
+    "latency": _TIME,
+    "ttft": _TIME,
+    "tpot": _TIME,
+    "latency_per_unit": _TIME,
+    "throughput_per": {"s": 1.0},
+    "power": {"w": 1.0, "kw": 1e3},
+    "energy_per_unit": {"j": 1.0, "mj": 1e-3, "uj": 1e-6},
+}
+_HEADS = ("params", "switches", "layers", "costs", "limits", *HARDWARE)  # of settings by path
+_MOST = 1e12  # of a figure, in its SI unit
+_SHOWN = 80  # characters of a value that a sentence repeats
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured figure's column: the `engine.cost.report.Report` attribute it is held against, and its unit in SI."""
+
+    column: str
+    attribute: str
+    scale: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A header sorted out: fields of a scenario, figures, what a serving engine was asked, and settings by path."""
+
+    fields: Mapping[str, str]  # field -> column
+    figures: tuple[Figure, ...]
+    serving: tuple[str, ...]
+    settings: tuple[str, ...]
+
+
+def _figures() -> dict[str, Figure]:
+    found = {}
+    for stem, units in _UNITS.items():
+        attribute = f"{stem}_{next(iter(units))}"
+        found |= {f"{stem}_{unit}": Figure(f"{stem}_{unit}", attribute, scale) for unit, scale in units.items()}
+    return found
+
+
+FIGURES: dict[str, Figure] = _figures()
+"""Every figure a row may hold, by the name of its column, unit included."""
+
+
+@cache
+def known() -> dict[str, Any]:
+    """Names others use and what is known of their tables."""
+    return load_yaml((Path(__file__).parent / "names.yaml").read_bytes())
+
+
+def _unitless(name: str) -> list[str]:
+    """The columns a name without its unit, or with one that is not known, may have meant."""
+    stem = next((s for s in sorted(_UNITS, key=len, reverse=True) if name == s or name.startswith(f"{s}_")), None)
+    stem = stem or ("throughput_per" if name.startswith("throughput") else None)
+    return [f"{stem}_{unit}" for unit in _UNITS[stem]] if stem else []
+
+
+def sorted_out(header: Sequence[str]) -> Columns:
+    """A table's columns by what they are.
+
+    Raises
+    ------
+    ScenarioError
+        For a column that is unknown or lacks its unit, for two that say the same, and where no figure is given.
+    """
+    names = known()
+    own = {f.path: f.path for f in FIELDS if f.kind not in ("map", "record")} | {"token": "token"} | names["columns"]
+    serving = (*names["serving"], *(f"{side}_{name}" for side in ("prefill", "decode") for name in names["apart"]))
+    fields: dict[str, str] = {}
+    figures: dict[str, Figure] = {}
+    asked, settings = [], []
+    for column in header:
+        if column in own:
+            other = fields.setdefault(own[column], column)
+            if other != column:
+                raise ScenarioError(f"columns {other!r} and {column!r} both say {own[column]}: give one of the two")
+        elif column in FIGURES:
+            figure = FIGURES[column]
+            other = figures.setdefault(figure.attribute, figure)
+            if other is not figure:
+                raise ScenarioError(f"columns {other.column!r} and {column!r} are one figure: give one of the two")
+        elif column in serving:
+            asked.append(column)
+        elif "." in column and column.partition(".")[0] in _HEADS:
+            settings.append(column)
+        elif column not in names["said"]:
+            raise ScenarioError(_unknown(column, (*own, *serving, *names["said"])))
+    if not figures:
+        raise ScenarioError(f"no column holds a measured figure: at least one of {', '.join(FIGURES)} is needed")
+    if "token" not in fields and not {"system", "workload"} <= fields.keys():
+        lacking = next(name for name in ("system", "workload") if name not in fields)
+        raise ScenarioError(f"column {lacking!r} is missing: a row needs a system and a workload, or a token")
+    return Columns(fields, tuple(figures.values()), tuple(asked), tuple(settings))
+
+
+def _unknown(column: str, others: Sequence[str]) -> str:
+    meant = _unitless(column)
+    if meant:
+        return f"column {brief(column)} gives no unit that is known: {' or '.join(meant)} is allowed"
+    return (
+        f"column {brief(column)} is unknown: {', '.join(others)}, a setting such as switches.fuse, and figures "
+        f"({', '.join(FIGURES)}) are allowed"
+    )
+
+
+def measured(figure: Figure, text: str, row: int) -> float | None:
+    """A measured figure in SI; None where the row has none. ScenarioError for what can't be a measurement."""
+    if not text.strip():
+        return None
+    try:
+        value = float(text) * figure.scale
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value <= _MOST:
+        raise ScenarioError(f"row {row}: {figure.column} is {text[:_SHOWN]!r}; a number above 0 is allowed, or nothing")
+    return value

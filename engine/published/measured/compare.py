@@ -1,0 +1,272 @@
+"""Rows of measurements held against predictions: each row's error, what groups of them show, what the bands held."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from engine.devices.common.contract import Unsupported
+from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
+from engine.evaluate import evaluate
+from engine.published.measured.columns import Columns, known, measured, sorted_out
+from engine.published.measured.serving import mixed_tpot
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError, decode, token_in
+from engine.scenario.overrides import apply, apply_all
+from hardware_specs.catalog import Catalog, default_catalog
+from hardware_specs.quantity import SpecError
+from model_zoo.catalog import Zoo, default_zoo
+from model_zoo.schema import WorkloadError
+
+__all__ = [
+    "Measured",
+    "Row",
+    "compared",
+    "coverage",
+    "figures_of",
+    "groups",
+    "read_measured",
+    "skipped",
+    "spread",
+    "write_back",
+]
+
+_REFUSED = (ScenarioError, Unsupported, SpecError, WorkloadError)
+_QUEUES = "needs a closed-loop scheduler, which there is none of yet"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: what was measured [SI], and its scenario or the reason why it is skipped."""
+
+    number: int  # in the file, from 1
+    measured: Mapping[str, float]
+    scenario: Scenario | None = None
+    concurrency: int | None = None  # requests in flight; None: `scenario.batch` of them from start to end
+    reason: str = ""
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
+    band: float | None = None
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Predicted over measured, less one, of each figure that has both. [-]"""
+        return {
+            name: self.predicted[name] / value - 1.0 for name, value in self.measured.items() if name in self.predicted
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A table of measurements, read."""
+
+    name: str
+    table: Table
+    columns: Columns
+    rows: tuple[Row, ...]
+
+
+def read_measured(
+    path: Path, settings: Sequence[str] = (), catalog: Catalog | None = None, zoo: Zoo | None = None
+) -> Measured:
+    """A table with every row's scenario, ``settings`` applied to each.
+
+    Raises
+    ------
+    ScenarioError
+        Where the file as a whole can't be used: a column that is unknown or has no unit, a figure that is none.
+    """
+    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    try:
+        table = read_rows(path)
+    except RowsError as error:
+        raise ScenarioError(str(error)) from None
+    columns = sorted_out(table.header)
+    found = []
+    for at in range(len(table.lines)):
+        cells = {name: values[at].strip() for name, values in table.columns.items()}
+        given = {f.attribute: measured(f, cells[f.column], at + 1) for f in columns.figures}
+        figures = {name: value for name, value in given.items() if value is not None}
+        try:
+            if not figures:
+                raise ScenarioError("no figure was measured")
+            scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
+            found.append(Row(at + 1, figures, scenario, concurrency))
+        except _REFUSED as error:
+            found.append(Row(at + 1, figures, reason=str(error)))
+    return Measured(path.name, table, columns, tuple(found))
+
+
+def _scenario(
+    cells: Mapping[str, str], columns: Columns, settings: Sequence[str], catalog: Catalog, zoo: Zoo
+) -> tuple[Scenario, int | None]:
+    """A row's scenario and its requests in flight; ScenarioError or Unsupported says why it has none."""
+    said = {name: cells[column] for name, column in columns.fields.items() if cells[column]}
+    if "token" in said:
+        base = decode(token_in(said.pop("token")))
+    else:
+        lacking = next((name for name in ("system", "workload") if name not in said), None)
+        if lacking:
+            raise ScenarioError(f"{lacking} is not given")
+        system, workload = catalog.called(said.pop("system")), zoo.called(said.pop("workload"))
+        count = {"devices": int(said["devices"])} if said.get("devices", "").isdecimal() else {}
+        base = default_scenario(system, workload, catalog, zoo, **count)
+    asked = {name: cells[name] for name in columns.serving if cells[name]}
+    concurrency = _in_flight(asked, said) if "concurrency" in columns.serving else None
+    if "precision" in said:
+        said["precision"] = known()["formats"].get(said["precision"].lower(), said["precision"])
+    for path, value in said.items():
+        called = {"system": catalog.called, "workload": zoo.called}.get(path, str)
+        base = apply(base, path, called(value))
+    for path in columns.settings:
+        if cells[path]:
+            base = apply(base, path, cells[path])
+    if concurrency is not None:
+        share = known()["mean_length"].get(cells.get("source", ""), 1.0)
+        lengths = {name: max(1, round(share * getattr(base, name))) for name in ("inputs", "outputs")}
+        base = base.with_(batch=concurrency, **lengths)
+    return apply_all(base, list(settings)), concurrency
+
+
+def _in_flight(asked: Mapping[str, str], said: Mapping[str, str]) -> int | None:
+    """Requests a serving engine was kept busy with, None where the row has a batch instead; ScenarioError where the way
+    it was run has no model."""
+    names = known()
+    if "concurrency" not in asked and "batch" in said:
+        return None
+    for flag in filter(None, asked.get("flags", "").split(";")):
+        if flag in names["left_out"]:
+            raise ScenarioError(f"flagged {flag} in its table: {names['left_out'][flag]}")
+    if any(name.startswith(("prefill_", "decode_")) for name in asked):
+        raise ScenarioError("prefill and decode ran on workers apart, which is not modelled")
+    if asked.get("spec", "") not in names["plain_spec"]:
+        raise ScenarioError(f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is not modelled")
+    for name, what in (("pp", "a pipeline of layers"), ("attn_dp", "attention by data"), ("moe_ep", "experts apart")):
+        if asked.get(name, "1") != "1":
+            raise ScenarioError(f"{name} is {asked[name][:40]}: {what} on a serving engine is not modelled")
+    if asked.get("tp", said.get("devices", "1")) != said.get("devices", "1"):
+        raise ScenarioError(
+            f"tp is {asked['tp'][:40]} of {said.get('devices', '1')[:40]} devices: all or one is modelled"
+        )
+    text = asked.get("concurrency", "")
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 65536 or value != int(value):
+        raise ScenarioError(f"concurrency is {text[:40]!r}: a whole number from 1 to 65536 is needed")
+    return int(value)
+
+
+def figures_of(
+    row: Row, catalog: Catalog, zoo: Zoo | None = None
+) -> tuple[dict[str, float], dict[str, str], float | None]:
+    """Predictions of a row's measured figures [SI], why others have none, and the error band beside them."""
+    scenario = row.scenario
+    assert scenario is not None
+    missing: dict[str, str] = {}
+    if row.concurrency is not None:
+        missing = {name: f"under load it {_QUEUES}" for name in row.measured if name != "tpot_s"}
+        if "tpot_s" not in row.measured:
+            return {}, missing, None
+        found = {"tpot_s": mixed_tpot(scenario, row.concurrency, known()["budget"], catalog)}
+        return found, missing, evaluate(scenario, catalog, zoo).error_band.relative
+    report = evaluate(scenario, catalog, zoo)
+    found = {}
+    for name in row.measured:
+        value = getattr(report, name)
+        if value is None or not value > 0.0:
+            missing[name] = f"{report.system_name} has no {name} for {report.workload_name}"
+        else:
+            found[name] = float(value)
+    return found, missing, report.error_band.relative
+
+
+def compared(data: Measured, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Measured:
+    """The same table with every row's predictions, or the reason why it has none."""
+    catalog = catalog or default_catalog()
+    rows = tuple(_priced(row, catalog, zoo) for row in data.rows)
+    return Measured(data.name, data.table, data.columns, rows)
+
+
+def _priced(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
+    if row.scenario is None:
+        return row
+    try:
+        found, missing, band = figures_of(row, catalog, zoo)
+    except _REFUSED as error:
+        return replace(row, reason=str(error))
+    reason = "" if found else next(iter(missing.values()))
+    return replace(row, reason=reason, predicted=found, missing=missing, band=band)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """The smallest of the values that a share of them does not exceed."""
+    ranked = sorted(values)
+    return ranked[max(0, math.ceil(share * len(ranked)) - 1)]
+
+
+def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> list[dict[str, Any]]:
+    """Count, median, 90th percentile and bias (median of the signed errors) by system, network, format and figure.
+
+    ``by``: networks of a ``family`` together, or each ``workload`` by itself.
+    """
+    zoo = zoo or default_zoo()
+    found: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        for name, error in row.errors.items():
+            s = row.scenario
+            assert s is not None
+            network = s.workload if by == "workload" else zoo.workload(s.workload).family
+            found.setdefault((s.system, network, s.precision, name), []).append(error)
+    return [
+        {"system": system, by: network, "precision": precision, "figure": name, **spread(errors)}
+        for (system, network, precision, name), errors in sorted(found.items())
+    ]
+
+
+def spread(errors: Sequence[float]) -> dict[str, float]:
+    """Count, median and 90th percentile of the sizes of errors, and their bias, the median of them signed."""
+    size = [abs(error) for error in errors]
+    return {"n": len(errors), "median": median(size), "p90": _quantile(size, 0.9), "bias": median(errors)}
+
+
+def coverage(rows: Sequence[Row]) -> dict[str, int]:
+    """Predicted figures with an error band, those of them that lie in it, and those without evidence for any."""
+    pairs = [(row.band, error) for row in rows for error in row.errors.values()]
+    banded = [(band, error) for band, error in pairs if band is not None]
+    held = sum(abs(error) <= band for band, error in banded)
+    return {"banded": len(banded), "held": held, "no_evidence": len(pairs) - len(banded)}
+
+
+def skipped(rows: Sequence[Row]) -> Counter[str]:
+    """Rows without a prediction, by reason."""
+    return Counter(row.reason for row in rows if row.reason)
+
+
+def _lines(data: Measured) -> Iterator[str]:
+    def joined(values: Sequence[str]) -> str:
+        out = io.StringIO()
+        csv.writer(out, lineterminator="").writerow(values)
+        return out.getvalue()
+
+    figures = data.columns.figures
+    yield joined([*data.table.header, *(f"predicted_{f.column}" for f in figures), "reason"])
+    for line, row in zip(data.table.lines, data.rows, strict=True):
+        values = [
+            f"{row.predicted[f.attribute] / f.scale:.6g}" if f.attribute in row.predicted else "" for f in figures
+        ]
+        yield f"{line},{joined([*values, row.reason])}"
+
+
+def write_back(path: Path, data: Measured) -> None:
+    """Every row as it was, with `predicted_<figure>` beside each measured figure and `reason` where there is none."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in _lines(data))

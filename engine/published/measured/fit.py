@@ -1,0 +1,306 @@
+"""Constants of a part moved to a user's measurements: few, held near the shipped ones, and judged on rows left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from engine.devices import family
+from engine.devices.common.contract import Parameter, Unsupported
+from engine.published.measured.compare import Row, figures_of
+from engine.scenario import ScenarioError
+from hardware_specs.catalog import Catalog
+from hardware_specs.schema import Device
+
+__all__ = ["LEAST", "Fit", "Moved", "enough", "fit"]
+
+LEAST = 4  # rows of a part: three for a constant, and one to leave out
+ROWS_EACH = 3  # rows for each constant that may move
+MOST = 6  # constants that move at all
+PRIOR = {"published": 1.25, "calibrated": 1.5, "derived": 1.5, "assumed": 2.0}
+"""Factor within which a constant is believed to be known, by its evidence: one standard deviation of its logarithm."""
+_NOISE = 0.1  # how far measurements lie from a model that is right: one standard deviation of their logarithm
+_OUTLIER = 0.3  # beyond this residual a row pulls no harder
+_FOLDS = 5
+_STEP = 0.02  # of a logarithm, for slopes
+_GAIN = 0.99  # of the error on rows left out that is left when one more constant is worth its place ...
+_LEAST_GAIN = 1e-3  # ... and what it must lessen it by at least
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A constant before and after, in its own unit."""
+
+    name: str
+    unit: str
+    before: float
+    after: float
+    basis: str  # of the value before
+
+    @property
+    def factor(self) -> float:
+        """After over before. [-]"""
+        return self.after / self.before
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What moved for a part and what it is worth: median absolute errors of the rows used, and of rows left out."""
+
+    device: Device
+    system: str
+    rows: int
+    moved: tuple[Moved, ...]
+    before: float
+    after: float
+    left_out: float
+    gain: float  # mean of what a row left out gains, of the size of its logarithm
+    doubt: float  # standard error of that mean
+
+    @property
+    def helps(self) -> bool:
+        """Whether rows left out are met better than before, by more than chance among so few would have it."""
+        return bool(self.moved) and self.gain > self.doubt
+
+
+Predict = Callable[[Mapping[str, float], Sequence[int]], np.ndarray]
+"""Values of constants and rows -> each row's logarithm of predicted over measured, the mean over its figures."""
+
+
+def _parts(rows: Sequence[Row], catalog: Catalog) -> dict[tuple[str, str], list[Row]]:
+    """Rows that have a prediction, by their system and its first device."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.predicted and row.scenario is not None:
+            system = row.scenario.system
+            found.setdefault((system, catalog.system(system).devices[0].device), []).append(row)
+    return found
+
+
+def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
+    known: dict[tuple[int, tuple[tuple[str, float], ...]], float] = {}
+
+    def one(at: int, values: Mapping[str, float]) -> float:
+        key = (at, tuple(sorted(values.items())))
+        if key not in known:
+            row = rows[at]
+            assert row.scenario is not None
+            overrides = row.scenario.overrides | {f"model.{name}": value for name, value in values.items()}
+            turned = row.scenario.with_(overrides=overrides)
+            found, _, _ = figures_of(Row(row.number, row.measured, turned, row.concurrency), catalog)
+            known[key] = sum(math.log(found[name] / row.measured[name]) for name in found) / len(found)
+        return known[key]
+
+    def predict(values: Mapping[str, float], which: Sequence[int]) -> np.ndarray:
+        return np.array([one(at, values) for at in which])
+
+    return predict
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant that may move: its value, its believed spread and its range, as logarithms of the ratio to it."""
+
+    parameter: Parameter
+    value: float
+    spread: float
+    low: float
+    high: float
+
+
+def _constants(device: Device, rows: Sequence[Row], catalog: Catalog) -> list[_Constant]:
+    """Constants of a part's family that are above 0 and that no row sets for itself.
+
+    A plain number without an upper limit is a count (of a tile's rows, of operators), known from a design: it stays.
+    """
+    fam = family(device.kind)
+    values = fam.model(device)
+    own = {path.removeprefix("model.") for row in rows if row.scenario for path in row.scenario.overrides}
+    found = []
+    for p in fam.parameters:
+        value = values[p.name]
+        if value <= 0.0 or p.name in own or (p.unit == "1" and math.isinf(p.high)):
+            continue
+        evidence = device.model[p.name].basis if p.name in device.model else p.basis
+        spread = math.log(PRIOR.get(evidence, PRIOR["published"]))
+        low = math.log(p.low / value) if p.low > 0.0 else -math.inf
+        found.append(_Constant(p, value, spread, low, math.log(p.high / value) if p.high < math.inf else math.inf))
+    return found
+
+
+def _weights(residuals: np.ndarray) -> np.ndarray:
+    """How hard each row pulls: less the further off it is beyond `_OUTLIER`. [1/variance]"""
+    return np.minimum(1.0, _OUTLIER / np.maximum(np.abs(residuals), 1e-12)) / _NOISE**2
+
+
+def _step(slopes: np.ndarray, residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Where a linear model of the rows is met best with the prior: the new logarithms of the ratios."""
+    weight = _weights(residuals)
+    left = slopes.T * weight @ slopes + np.diag(1.0 / spread**2)
+    return at - np.linalg.solve(left, slopes.T @ (weight * residuals) + at / spread**2)
+
+
+def _cost(residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> float:
+    """What a fit pays: Huber's loss of the rows and the distance from what was believed."""
+    size = np.abs(residuals)
+    loss = np.where(size <= _OUTLIER, 0.5 * size**2, _OUTLIER * (size - 0.5 * _OUTLIER))
+    return float(loss.sum() / _NOISE**2 + 0.5 * ((at / spread) ** 2).sum())
+
+
+def _left_out(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> float:
+    """Mean absolute residual of each row when a linear model is met without it."""
+    rows = len(residuals)
+    found = []
+    for out in range(rows):
+        kept = np.arange(rows) != out
+        moved = _step(slopes[kept], residuals[kept], np.zeros(len(spread)), spread)
+        found.append(abs(residuals[out] + slopes[out] @ moved))
+    return float(np.mean(found))
+
+
+def _chosen(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> list[int]:
+    """Constants that are worth moving, best first: each must lessen the error of rows left out."""
+    chosen: list[int] = []
+    best = float(np.mean(np.abs(residuals)))
+    open_ = [j for j in range(slopes.shape[1]) if np.abs(slopes[:, j]).max() > 1e-3]
+    while open_ and len(chosen) < min(MOST, len(residuals) // ROWS_EACH):
+        tried = {j: _left_out(slopes[:, [*chosen, j]], residuals, spread[[*chosen, j]]) for j in open_}
+        winner = min(tried, key=lambda j: tried[j])
+        if tried[winner] > min(_GAIN * best, best - _LEAST_GAIN):
+            break
+        best = tried[winner]
+        chosen.append(winner)
+        open_.remove(winner)
+    return chosen
+
+
+def _moved(
+    predict: Predict, which: Sequence[int], constants: Sequence[_Constant], slopes: np.ndarray, start: np.ndarray
+) -> dict[str, float]:
+    """Values of the constants worth moving, fitted to some rows with the model itself: Gauss-Newton from the prior."""
+    rows = list(which)
+    spread = np.array([c.spread for c in constants])
+    chosen = _chosen(slopes[rows], start[rows], spread)
+    if not chosen:
+        return {}
+    mine = [constants[j] for j in chosen]
+    own, low, high = spread[chosen], np.array([c.low for c in mine]), np.array([c.high for c in mine])
+
+    def values(at: np.ndarray) -> dict[str, float]:
+        return {c.parameter.name: c.value * math.exp(x) for c, x in zip(mine, at, strict=True)}
+
+    at, residuals, local = np.zeros(len(mine)), start[rows], slopes[rows][:, chosen]
+    for _ in range(4):
+        goal = np.clip(_step(local, residuals, at, own), low, high)
+        cost = _cost(residuals, at, own)
+        for _ in range(4):
+            found = predict(values(goal), rows)
+            if _cost(found, goal, own) < cost:
+                break
+            goal = (goal + at) / 2.0
+        else:
+            break
+        done = np.abs(goal - at).max() < 1e-3
+        at, residuals = goal, found
+        if done:
+            break
+        for j in range(len(mine)):
+            local[:, j] = _slope(predict, values, at, j, rows, residuals, high[j])
+    return values(at)
+
+
+def _slope(
+    predict: Predict,
+    values: Callable[[np.ndarray], Mapping[str, float]],
+    at: np.ndarray,
+    j: int,
+    rows: Sequence[int],
+    residuals: np.ndarray,
+    high: float,
+) -> np.ndarray:
+    """How rows answer to the logarithm of one constant, towards the side its range leaves open."""
+    step = _STEP if at[j] + _STEP <= high else -_STEP
+    turned = at.copy()
+    turned[j] += step
+    return (predict(values(turned), rows) - residuals) / step
+
+
+def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> Fit:
+    """Constants of a part moved to measurements of it.
+
+    The sum of the rows' squared logarithms of predicted over measured (Huber's loss beyond 30%, noise of 10%) and of
+    the constants' distances from their shipped values (`PRIOR`) is made least: the most probable constants. At most one
+    constant for three rows moves, the one first that meets rows left out best, and only while those gain. The check
+    leaves a fifth of the rows out at a time, chooses and fits anew on the rest, and predicts those left out.
+
+    Raises
+    ------
+    ScenarioError
+        For fewer than `LEAST` rows.
+    """
+    if len(rows) < LEAST:
+        raise ScenarioError(
+            f"--fit needs at least {LEAST} predicted rows of a part, three for a constant and one to leave out: "
+            f"{system} has {len(rows)}"
+        )
+    constants = _constants(device, rows, catalog)
+    predict = _predict(rows, catalog)
+    every = range(len(rows))
+    start = predict({}, every)
+    slopes = np.zeros((len(rows), len(constants)))
+    for j, c in enumerate(constants):
+        step = _STEP if c.high >= _STEP else -_STEP
+        try:
+            slopes[:, j] = (predict({c.parameter.name: c.value * math.exp(step)}, every) - start) / step
+        except (ScenarioError, Unsupported):
+            continue  # a value this part may not take: it stays
+    found = _moved(predict, every, constants, slopes, start)
+    outside = np.empty(len(rows))
+    folds = min(_FOLDS, len(rows))
+    for at in range(folds):
+        out = [i for i in every if i % folds == at]
+        kept = [i for i in every if i % folds != at]
+        outside[out] = predict(_moved(predict, kept, constants, slopes, start), out)
+    by_name = {c.parameter.name: c for c in constants}
+    moved = tuple(
+        Moved(name, by_name[name].parameter.unit, by_name[name].value, value, _basis(device, by_name[name].parameter))
+        for name, value in found.items()
+    )
+    gains = np.abs(start) - np.abs(outside)
+    return Fit(
+        device,
+        system,
+        len(rows),
+        moved,
+        _size(start),
+        _size(predict(found, every)),
+        _size(outside),
+        float(gains.mean()),
+        float(gains.std(ddof=1) / math.sqrt(len(rows))),
+    )
+
+
+def _basis(device: Device, parameter: Parameter) -> str:
+    return device.model[parameter.name].basis if parameter.name in device.model else parameter.basis
+
+
+def _size(residuals: np.ndarray) -> float:
+    """Median absolute relative error of logarithms. [-]"""
+    return median(abs(math.expm1(r)) for r in residuals.tolist())
+
+
+def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, list[Row]]]:
+    """Parts with enough rows to fit; ScenarioError where there is none."""
+    found = _parts(rows, catalog)
+    enough = [(system, catalog.device(id), mine) for (system, id), mine in found.items() if len(mine) >= LEAST]
+    if not enough:
+        most = max((len(mine) for mine in found.values()), default=0)
+        raise ScenarioError(
+            f"--fit needs at least {LEAST} predicted rows of one part, three for a constant and one to leave out; "
+            f"there are {most}"
+        )
+    return enough

@@ -1,0 +1,315 @@
+"""A user's measurements beside predictions: every row answered, nothing lost, a part fitted only where that helps."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from engine.cli.main import main
+from engine.cost.best_plan import make_plan
+from engine.cost.schedule import schedule
+from engine.evaluate import evaluate
+from engine.published.measured.columns import FIGURES, known
+from engine.published.measured.compare import compared, coverage, read_measured, write_back
+from engine.published.measured.fit import LEAST, ROWS_EACH, enough, fit
+from engine.published.measured.serving import mixed_tpot
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.resolve.presets import preset
+from engine.scenario import ScenarioError
+from hardware_specs.catalog import Catalog, default_catalog
+from model_zoo.catalog import default_zoo
+
+SERVING = (
+    "id,source,measured,framework,version,model,system,precision,isl,osl,concurrency,batch_per_rank,gpus,tp,pp,attn_dp,"
+    "moe_tp,moe_ep,spec,ttft_ms,tpot_ms,flags"
+)
+LLAMA = "meta-llama/Llama-3.1-70B,h100_sxm,fp8,1024,1024"
+
+
+def serving(*changes: str) -> list[str]:
+    """Rows in the columns of published serving tables."""
+    return [SERVING, *(f"a,inferencex,2025-10-29,vllm,0.18.0,{change}" for change in changes)]
+
+
+def table(folder: Path, *lines: str) -> Path:
+    path = folder / "rows.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
+    code = main(["compare-measured", *map(str, argv)])
+    done = capsys.readouterr()
+    return code, done.out, done.err
+
+
+QUICK = ("node-resnext", "cpu-dlrm", "brainwave-tp1", "tonic-fc", "dfx-345m", "v100-1.5b")  # one of each family
+
+
+@pytest.mark.parametrize("least", [True, False], ids=["SI", "another unit"])
+def test_what_we_predict_measures_without_error(least: bool, tmp_path: Path):
+    """Scenarios of every family by their token, every figure: a prediction taken for a measurement is met."""
+    figures = {f.attribute: f for f in (FIGURES.values() if least else reversed(FIGURES.values()))}
+    rows, expected = [",".join(["token", *(f.column for f in figures.values())])], 0
+    for id in QUICK:
+        report = evaluate(preset(id).scenario)
+        values = [(getattr(report, name), f.scale) for name, f in figures.items()]
+        rows.append(",".join([report.token, *("" if v is None else repr(v / scale) for v, scale in values)]))
+        expected += sum(v is not None for v, _ in values)
+    found = compared(read_measured(table(tmp_path, *rows)))
+    errors = [error for row in found.rows for error in row.errors.values()]
+    assert len(errors) == expected > 4 * len(QUICK)
+    assert max(map(abs, errors)) < 1e-9
+
+
+def test_names_of_others_are_our_own(tmp_path: Path):
+    """A part, a model and a format as others write them give the row that our ids give."""
+    theirs = table(tmp_path, "model,system,dtype,isl,osl,gpus,tpot_ms", "Qwen/Qwen3-32B,h100_sxm,bfloat16,512,64,2,9")
+    (a,) = read_measured(theirs).rows
+    ours = table(
+        tmp_path, "workload,system,precision,inputs,outputs,devices,tpot_s", "qwen3-32b,h100-sxm,bf16,512,64,2,0.009"
+    )
+    (b,) = read_measured(ours).rows
+    assert a.scenario == b.scenario is not None
+    assert a.measured == pytest.approx(b.measured)
+
+
+def test_serving_rows_go_in_as_published_and_each_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = table(
+        tmp_path,
+        *serving(
+            f"{LLAMA},64,64,4,4,1,1,4,1,none,300,22,",
+            f"{LLAMA},,,4,4,1,1,4,1,none,300,22,concurrency_unrecorded",
+            f"{LLAMA},64,64,4,4,1,1,4,1,mtp?,300,22,",
+            f"{LLAMA},64,64,4,4,1,1,4,1,none,300,22,label_fixed;suspect_fast",
+            f"{LLAMA},64,8,8,1,1,8,1,8,none,300,22,",
+            "openai/gpt-of-nobody,h100_sxm,fp4,1024,1024,64,64,4,4,1,1,4,1,none,300,22,",
+            "meta-llama/Llama-3.1-70B,part_of_nobody,fp8,1024,1024,64,64,4,4,1,1,4,1,none,300,22,",
+        ),
+    )
+    out = tmp_path / "out.csv"
+    code, told, err = run(capsys, path, "--json", "--out", out)
+    assert code == 0, err
+    data = json.loads(told)
+    assert (data["rows"], data["predicted"], sum(data["skipped"].values())) == (7, 1, 6)
+    for word in ("concurrency", "mtp?", "suspect_fast", "attn_dp", "gpt-of-nobody", "part_of_nobody"):
+        assert any(word in reason for reason in data["skipped"]), word
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [bool(row["predicted_tpot_ms"]) for row in rows] == [True] + [False] * 6
+    assert [bool(row["reason"]) for row in rows] == [False] + [True] * 6
+    assert [row["tpot_ms"] for row in rows] == ["22"] * 7, "a row comes back as it was"
+    code, _, err = run(capsys, path, "--out", out)
+    assert code == 2
+    assert "--force" in err
+
+
+def test_lengths_that_a_client_draws_below_the_nominal_count_at_their_mean(tmp_path: Path):
+    (row,) = read_measured(table(tmp_path, *serving(f"{LLAMA},64,64,4,4,1,1,4,1,none,300,22,"))).rows
+    assert row.scenario is not None
+    assert (row.scenario.inputs, row.scenario.outputs) == (922, 922)  # 0.9 of 1024, as the client draws them
+
+
+DENSE = [id for id in default_zoo().ids() if default_zoo().graph(id).causal]
+
+
+@pytest.mark.parametrize("workload", DENSE)
+def test_a_mixed_iteration_costs_less_than_its_two_passes_and_no_less_than_one(workload: str):
+    """D <= TPOT <= D + the prompts that come in while a token is made, each in a pass of its own."""
+    catalog = default_catalog()
+    base = default_scenario("h100-sxm", workload, devices=8)
+    for concurrency, inputs, outputs in ((1, 64, 512), (32, 512, 128), (256, 900, 100)):
+        at = base.with_(inputs=inputs, outputs=outputs)
+
+        def passes(scenario):
+            bound = bind(scenario, catalog)
+            runs = schedule(bound, make_plan(bound)).priced[0].runs
+            return {run.job.phase.name: run.cost.total_s for run in runs}
+
+        decode, prefill = passes(at.with_(batch=concurrency))["decode"], passes(at.with_(batch=1))["prefill"]
+        found = mixed_tpot(at, concurrency, known()["budget"], catalog)
+        assert decode <= found * (1 + 1e-9)
+        assert found <= (decode + concurrency / (outputs - 1) * prefill) * 1.02
+
+
+def test_prompts_vanish_from_long_answers_and_slow_short_ones():
+    catalog = default_catalog()
+    base = default_scenario("h100-sxm", "llama3.1-8b")
+    many = [mixed_tpot(base.with_(inputs=i, outputs=128), 64, 8192, catalog) for i in (128, 512, 2048, 8192, 32768)]
+    assert many == sorted(many)
+    bound = bind(base.with_(batch=1, inputs=16, outputs=100_000), catalog)
+    decode = schedule(bound, make_plan(bound)).priced[0].runs[1].cost.total_s
+    alone = mixed_tpot(base.with_(inputs=16, outputs=100_000), 1, 8192, catalog)
+    assert alone == pytest.approx(decode, rel=1e-3)
+
+
+GOOD = "h100-sxm,llama3.1-8b,5"
+BAD = {
+    "unknown column": (["system,workload,latency_ms,colour", f"{GOOD},red"], "'colour' is unknown"),
+    "no unit": (["system,workload,latency", GOOD], "'latency' gives no unit that is known: latency_s or latency_ms"),
+    "another unit": (["system,workload,ttft_min", GOOD], "'ttft_min' gives no unit"),
+    "no unit of a rate": (["system,workload,throughput", GOOD], "throughput_per_s is allowed"),
+    "negative": (["system,workload,latency_ms", "h100-sxm,llama3.1-8b,-5"], "row 1: latency_ms is '-5'"),
+    "zero": (["system,workload,latency_ms", GOOD, "h100-sxm,llama3.1-8b,0"], "row 2: latency_ms is '0'"),
+    "no number": (["system,workload,latency_ms", "h100-sxm,llama3.1-8b,fast"], "'fast'"),
+    "infinite": (["system,workload,latency_ms", "h100-sxm,llama3.1-8b,inf"], "'inf'"),
+    "one figure twice": (["system,workload,latency_ms,latency_s", f"{GOOD},5"], "are one figure"),
+    "one field twice": (["system,workload,model,latency_ms", "h100-sxm,a,b,5"], "both say workload"),
+    "no figure": (["system,workload,batch", GOOD], "no column holds a measured figure"),
+    "no system": (["workload,latency_ms", "llama3.1-8b,5"], "'system' is missing"),
+    "no part known": (["system,workload,latency_ms", "h9000,llama3.1-8b,5"], "none of 1 rows could be predicted"),
+    "no rows": (["system,workload,latency_ms"], "holds no rows"),
+    "ragged": (["system,workload,latency_ms", "h100-sxm,llama3.1-8b"], "2 fields where the header has 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_file_that_cannot_be_used_gets_one_sentence(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    lines, said = BAD[case]
+    code, out, err = run(capsys, table(tmp_path, *lines))
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_bad_row_is_skipped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rows = [GOOD, "h9000,llama3.1-8b,5", "h100-sxm,a-net,5", "h100-sxm,binary-fc-4096,5", "h100-sxm,llama3.1-8b,"]
+    code, out, err = run(capsys, table(tmp_path, "system,workload,latency_ms", *rows), "--json")
+    data = json.loads(out)
+    assert code == 0, err
+    assert (data["predicted"], sum(data["skipped"].values()), len(data["skipped"])) == (1, 4, 4)
+
+
+def test_what_the_bands_held_adds_up(tmp_path: Path):
+    rows = ["system,workload,latency_ms"] + [f"{s},{w},5" for s in ("h100-sxm", "cerebras-wse-3", "xeon-8280l")
+                                             for w in ("resnet50", "bert-base")]  # fmt: skip
+    found = [row for row in compared(read_measured(table(tmp_path, *rows))).rows if row.predicted]
+    held = coverage(found)
+    assert held["banded"] + held["no_evidence"] == len(found)
+    assert held["held"] == sum(abs(e) <= r.band for r in found if r.band is not None for e in r.errors.values())
+
+
+# a part fitted
+
+NETS = [(id, b) for id in ("resnet50", "bert-base", "wide-deep-criteo", "mobilenet-v1") for b in (1, 8, 64)]
+TURNED = {"gemm_efficiency": 0.35, "conv_efficiency": 0.4, "op_overhead": 8e-6}
+
+
+def measurements(folder: Path, model: dict[str, float], nets: list[tuple[str, int]] = NETS) -> Path:
+    """Rows as a Xeon would give them whose constants are others than the shipped ones."""
+    rows = ["system,workload,batch,streams,latency_us"]
+    for workload, batch in nets:
+        base = default_scenario("xeon-8280l", workload).with_(batch=batch, streams=1)
+        report = evaluate(base.with_(overrides={f"model.{name}": value for name, value in model.items()}))
+        rows.append(f"xeon-8280l,{workload},{batch},1,{report.latency_s * 1e6!r}")
+    return table(folder, *rows)
+
+
+def fitted(path: Path):
+    catalog = default_catalog()
+    done = [row for row in compared(read_measured(path)).rows if row.predicted]
+    ((system, device, rows),) = enough(done, catalog)
+    return fit(system, device, rows, catalog)
+
+
+def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(tmp_path: Path):
+    found = fitted(measurements(tmp_path, TURNED))
+    assert 1 <= len(found.moved) <= len(NETS) // ROWS_EACH
+    assert found.before > 0.25
+    assert found.after < 0.05
+    assert found.left_out < 0.7 * found.before
+    moved = {m.name: m.after for m in found.moved}
+    assert moved.keys() >= TURNED.keys()
+    assert {name: moved[name] for name in TURNED} == pytest.approx(TURNED, rel=0.15)
+
+
+def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
+    found = fitted(measurements(tmp_path, {}))
+    assert found.moved == ()
+    assert not found.helps
+
+
+def test_a_fit_of_noise_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
+    """Times as far off upwards as downwards, with no constant behind them: rows left out are not met better."""
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
+    path = measurements(tmp_path, {})
+    columns, *rows = path.read_text().splitlines()
+    noisy = [
+        f"{row.rpartition(',')[0]},{float(row.rpartition(',')[2]) * 1.3 ** (-1) ** i!r}" for i, row in enumerate(rows)
+    ]
+    code, out, err = run(capsys, table(tmp_path, columns, *noisy), "--fit", "--json")
+    assert code == 0, err
+    (entry,) = json.loads(out)["fit"]
+    written = (tmp_path / "mine").exists()
+    assert (
+        written == ("files" in entry) == bool(entry["moved"] and entry["gain_left_out"] > entry["gain_standard_error"])
+    )
+
+
+def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = measurements(tmp_path, TURNED, NETS[: LEAST - 1])
+    code, out, err = run(capsys, path, "--fit")
+    assert (code, out) == (2, "")
+    assert f"--fit needs at least {LEAST} predicted rows of one part" in err
+
+
+def test_a_fitted_part_is_a_device_of_the_users_catalog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
+    path = measurements(tmp_path, TURNED)
+    code, out, err = run(capsys, path, "--fit", "--json")
+    assert code == 0, err
+    (entry,) = json.loads(out)["fit"]
+    catalog = Catalog().with_guest(tmp_path / "mine")
+    assert catalog.problems == ()
+    device = catalog.device("xeon-8280l-calibrated")
+    assert {m["name"] for m in entry["moved"]} <= device.model.keys()
+    for moved in entry["moved"]:
+        number = device.model[moved["name"]]
+        assert number.basis == "calibrated"
+        assert number.claims == ("rows.csv",)
+        assert number.si == pytest.approx(moved["after"], rel=1e-5)
+    again = compared(read_measured(path, [f"system={entry['new_system']}"], catalog), catalog)
+    errors = [abs(error) for row in again.rows for error in row.errors.values()]
+    assert median(errors) == pytest.approx(entry["error_after"], abs=1e-4)
+    code, _, err = run(capsys, path, "--fit")
+    assert code == 2
+    assert "--force" in err
+
+
+def test_rows_of_operators_go_to_op(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "gemm.csv"
+    path.write_text("device,dtype,m,n,k,time_us\nh100_sxm,bfloat16,4096,4096,4096,210\n")
+    code, out, err = run(capsys, path, "--json", "--out", tmp_path / "out.csv")
+    assert code == 0, err
+    assert json.loads(out)["kind"] == "gemm"
+    assert "predicted_us" in (tmp_path / "out.csv").read_text()
+    code, _, err = run(capsys, path, "--fit")
+    assert (code, "table of operators" in err) == (2, True)
+
+
+def test_a_setting_by_path_is_a_column_too(tmp_path: Path):
+    path = table(tmp_path, "system,workload,switches.fuse,latency_ms", "h100-sxm,resnet50,off,5")
+    (row,) = read_measured(path, ["batch=8"]).rows
+    assert row.scenario is not None
+    assert row.scenario.switches["fuse"] is False
+    assert row.scenario.batch == 8
+
+
+def test_a_field_with_a_comma_comes_back_whole(tmp_path: Path):
+    path = table(tmp_path, "note,system,workload,latency_ms", '"a, b",h100-sxm,resnet50,5', '"c, d",h9,resnet50,5')
+    found = compared(read_measured(path))
+    write_back(tmp_path / "out.csv", found)
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert [row["note"] for row in csv.DictReader(file)] == ["a, b", "c, d"]
+
+
+def test_a_part_that_a_row_names_wrongly_is_named_in_the_sentence(tmp_path: Path):
+    with pytest.raises(ScenarioError, match="are allowed"):
+        read_measured(table(tmp_path, "system,workload,latency_ms,h100", f"{GOOD},1"))
