@@ -33,8 +33,8 @@ def add_compare_measured(commands: Any) -> None:
 
 
 def _compare_measured(args: argparse.Namespace) -> int:
-    from engine.published.measured.columns import known
     from engine.published.measured.compare import compared, coverage, groups, read_measured, skipped, spread, write_back
+    from engine.published.measured.table import known
     from hardware_specs.catalog import default_catalog
 
     if _operators(args.file):
@@ -141,7 +141,7 @@ def _group_line(group: dict[str, Any]) -> str:
 
 def _fitted(args: argparse.Namespace, done: list[Any], catalog: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Every part with enough rows fitted, and written where that helps on rows left out."""
-    from engine.published.measured.calibrated import files_of, write_fit
+    from engine.published.measured.calibration import files_of, write_fit
     from engine.published.measured.fit import enough, fit
     from hardware_specs.catalog import user_root
 

@@ -15,8 +15,8 @@ from typing import Any
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
-from engine.published.measured.columns import Columns, known, measured, sorted_out
 from engine.published.measured.serving import mixed_tpot
+from engine.published.measured.table import Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
 from engine.scenario.overrides import apply, apply_all
@@ -69,7 +69,7 @@ class Measured:
 
     name: str
     table: Table
-    columns: Columns
+    columns: Header
     rows: tuple[Row, ...]
 
 
@@ -105,7 +105,7 @@ def read_measured(
 
 
 def _scenario(
-    cells: Mapping[str, str], columns: Columns, settings: Sequence[str], catalog: Catalog, zoo: Zoo
+    cells: Mapping[str, str], columns: Header, settings: Sequence[str], catalog: Catalog, zoo: Zoo
 ) -> tuple[Scenario, int | None]:
     """A row's scenario and its requests in flight; ScenarioError or Unsupported says why it has none."""
     said = {name: cells[column] for name, column in columns.fields.items() if cells[column]}

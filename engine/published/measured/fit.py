@@ -16,7 +16,7 @@ from engine.scenario import ScenarioError
 from hardware_specs.catalog import Catalog
 from hardware_specs.schema import Device
 
-__all__ = ["LEAST", "Fit", "Moved", "enough", "fit"]
+__all__ = ["LEAST", "FittedConstant", "FittedPart", "enough", "fit"]
 
 LEAST = 4  # rows of a part: three for a constant, and one to leave out
 ROWS_EACH = 3  # rows for each constant that may move
@@ -32,7 +32,7 @@ _LEAST_GAIN = 1e-3  # ... and what it must lessen it by at least
 
 
 @dataclass(frozen=True)
-class Moved:
+class FittedConstant:
     """A constant before and after, in its own unit."""
 
     name: str
@@ -48,13 +48,13 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedPart:
     """What moved for a part and what it is worth: median absolute errors of the rows used, and of rows left out."""
 
     device: Device
     system: str
     rows: int
-    moved: tuple[Moved, ...]
+    moved: tuple[FittedConstant, ...]
     before: float
     after: float
     left_out: float
@@ -229,7 +229,7 @@ def _slope(
     return (predict(values(turned), rows) - residuals) / step
 
 
-def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> Fit:
+def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> FittedPart:
     """Constants of a part moved to measurements of it.
 
     The sum of the rows' squared logarithms of predicted over measured (Huber's loss beyond 30%, noise of 10%) and of
@@ -265,13 +265,10 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         out = [i for i in every if i % folds == at]
         kept = [i for i in every if i % folds != at]
         outside[out] = predict(_moved(predict, kept, constants, slopes, start), out)
-    by_name = {c.parameter.name: c for c in constants}
-    moved = tuple(
-        Moved(name, by_name[name].parameter.unit, by_name[name].value, value, _basis(device, by_name[name].parameter))
-        for name, value in found.items()
-    )
+    mine = [(c.parameter, c.value) for c in constants if c.parameter.name in found]
+    moved = tuple(FittedConstant(p.name, p.unit, value, found[p.name], _basis(device, p)) for p, value in mine)
     gains = np.abs(start) - np.abs(outside)
-    return Fit(
+    return FittedPart(
         device,
         system,
         len(rows),

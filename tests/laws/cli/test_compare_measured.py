@@ -13,10 +13,10 @@ from engine.cli.main import main
 from engine.cost.best_plan import make_plan
 from engine.cost.schedule import schedule
 from engine.evaluate import evaluate
-from engine.published.measured.columns import FIGURES, known
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
 from engine.published.measured.fit import LEAST, ROWS_EACH, enough, fit
 from engine.published.measured.serving import mixed_tpot
+from engine.published.measured.table import FIGURES, known
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset

@@ -14,7 +14,7 @@ from engine.scenario.overrides import HARDWARE
 from engine.scenario.token import brief
 from hardware_specs.plain import load_yaml
 
-__all__ = ["FIGURES", "Columns", "Figure", "known", "measured", "sorted_out"]
+__all__ = ["FIGURES", "Figure", "Header", "known", "measured", "sorted_out"]
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNITS: dict[str, dict[str, float]] = {
@@ -41,7 +41,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Columns:
+class Header:
     """A header sorted out: fields of a scenario, figures, what a serving engine was asked, and settings by path."""
 
     fields: Mapping[str, str]  # field -> column
@@ -75,7 +75,7 @@ def _unitless(name: str) -> list[str]:
     return [f"{stem}_{unit}" for unit in _UNITS[stem]] if stem else []
 
 
-def sorted_out(header: Sequence[str]) -> Columns:
+def sorted_out(header: Sequence[str]) -> Header:
     """A table's columns by what they are.
 
     Raises
@@ -110,7 +110,7 @@ def sorted_out(header: Sequence[str]) -> Columns:
     if "token" not in fields and not {"system", "workload"} <= fields.keys():
         lacking = next(name for name in ("system", "workload") if name not in fields)
         raise ScenarioError(f"column {lacking!r} is missing: a row needs a system and a workload, or a token")
-    return Columns(fields, tuple(figures.values()), tuple(asked), tuple(settings))
+    return Header(fields, tuple(figures.values()), tuple(asked), tuple(settings))
 
 
 def _unknown(column: str, others: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import yaml
 
 from engine.host.calibrate import spec_text
 from engine.host.files import beside, writable
-from engine.published.measured.fit import Fit
+from engine.published.measured.fit import FittedPart
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System
@@ -28,7 +28,7 @@ def _number(value: float, unit: str) -> str:
         return shown
 
 
-def specs_of(fit: Fit, told: str, catalog: Catalog) -> tuple[Device, System | None]:
+def specs_of(fit: FittedPart, told: str, catalog: Catalog) -> tuple[Device, System | None]:
     """The part with its constants moved, and its system around it; None where a part by itself is the system.
 
     ``told``: where the measurements come from, the evidence of every constant that moved.
@@ -67,7 +67,7 @@ def files_of(system: str, device: str, root: Path) -> tuple[Path, Path]:
     return root / "devices" / f"{device}{SUFFIX}.yaml", root / "systems" / f"{system}{SUFFIX}.yaml"
 
 
-def write_fit(fit: Fit, told: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:
+def write_fit(fit: FittedPart, told: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:
     """Writes the device and its system into a catalog folder; the id of the new system, and the files.
 
     ScenarioError where a file is there already and ``force`` is not given, or can't be written.
