@@ -138,24 +138,12 @@ def _scenario(
 def _in_flight(asked: Mapping[str, str], said: Mapping[str, str]) -> int | None:
     """Requests a serving engine was kept busy with, None where the row has a batch instead; ScenarioError where the way
     it was run has no model."""
-    names = known()
-    if "concurrency" not in asked and "batch" in said:
-        return None
-    for flag in filter(None, asked.get("flags", "").split(";")):
-        if flag in names["left_out"]:
-            raise ScenarioError(f"flagged {flag} in its table: {names['left_out'][flag]}")
-    if any(name.startswith(("prefill_", "decode_")) for name in asked):
-        raise ScenarioError("prefill and decode ran on workers apart, which is not modelled")
-    if asked.get("spec", "") not in names["plain_spec"]:
-        raise ScenarioError(f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is not modelled")
-    for name, what in (("pp", "a pipeline of layers"), ("attn_dp", "attention by data"), ("moe_ep", "experts apart")):
-        if asked.get(name, "1") != "1":
-            raise ScenarioError(f"{name} is {asked[name][:40]}: {what} on a serving engine is not modelled")
-    if asked.get("tp", said.get("devices", "1")) != said.get("devices", "1"):
-        raise ScenarioError(
-            f"tp is {asked['tp'][:40]} of {said.get('devices', '1')[:40]} devices: all or one is modelled"
-        )
     text = asked.get("concurrency", "")
+    if not text and "batch" in said:
+        return None
+    why = _unmodelled(asked, said.get("devices", "1"))
+    if why:
+        raise ScenarioError(why)
     try:
         value = float(text)
     except ValueError:
@@ -163,6 +151,24 @@ def _in_flight(asked: Mapping[str, str], said: Mapping[str, str]) -> int | None:
     if not 1 <= value <= 65536 or value != int(value):
         raise ScenarioError(f"concurrency is {text[:40]!r}: a whole number from 1 to 65536 is needed")
     return int(value)
+
+
+def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
+    """Why a serving engine's run says nothing of our model, in a sentence; empty where it does."""
+    names = known()
+    flagged = [flag for flag in asked.get("flags", "").split(";") if flag in names["left_out"]]
+    if flagged:
+        return f"flagged {flagged[0]} in its table: {names['left_out'][flagged[0]]}"
+    if any(name.startswith(("prefill_", "decode_")) for name in asked):
+        return "prefill and decode ran on workers apart, which is not modelled"
+    if asked.get("spec", "") not in names["plain_spec"]:
+        return f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is not modelled"
+    for name, what in (("pp", "a pipeline of layers"), ("attn_dp", "attention by data"), ("moe_ep", "experts apart")):
+        if asked.get(name, "1") != "1":
+            return f"{name} is {asked[name][:40]}: {what} on a serving engine is not modelled"
+    if asked.get("tp", devices) != devices:
+        return f"tp is {asked['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
+    return ""
 
 
 def figures_of(

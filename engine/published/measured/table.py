@@ -86,31 +86,29 @@ def sorted_out(header: Sequence[str]) -> Header:
     names = known()
     own = {f.path: f.path for f in FIELDS if f.kind not in ("map", "record")} | {"token": "token"} | names["columns"]
     serving = (*names["serving"], *(f"{side}_{name}" for side in ("prefill", "decode") for name in names["apart"]))
-    fields: dict[str, str] = {}
-    figures: dict[str, Figure] = {}
-    asked, settings = [], []
+    settings = [column for column in header if "." in column and column.partition(".")[0] in _HEADS]
     for column in header:
-        if column in own:
-            other = fields.setdefault(own[column], column)
-            if other != column:
-                raise ScenarioError(f"columns {other!r} and {column!r} both say {own[column]}: give one of the two")
-        elif column in FIGURES:
-            figure = FIGURES[column]
-            other = figures.setdefault(figure.attribute, figure)
-            if other is not figure:
-                raise ScenarioError(f"columns {other.column!r} and {column!r} are one figure: give one of the two")
-        elif column in serving:
-            asked.append(column)
-        elif "." in column and column.partition(".")[0] in _HEADS:
-            settings.append(column)
-        elif column not in names["said"]:
+        if not any(column in group for group in (own, FIGURES, serving, settings, names["said"])):
             raise ScenarioError(_unknown(column, (*own, *serving, *names["said"])))
+    fields = _single({column: own[column] for column in header if column in own}, "both say")
+    figures = _single({column: FIGURES[column].attribute for column in header if column in FIGURES}, "are both")
     if not figures:
         raise ScenarioError(f"no column holds a measured figure: at least one of {', '.join(FIGURES)} is needed")
     if "token" not in fields and not {"system", "workload"} <= fields.keys():
         lacking = next(name for name in ("system", "workload") if name not in fields)
         raise ScenarioError(f"column {lacking!r} is missing: a row needs a system and a workload, or a token")
-    return Header(fields, tuple(figures.values()), tuple(asked), tuple(settings))
+    asked = tuple(column for column in header if column in serving)
+    return Header(fields, tuple(FIGURES[column] for column in figures.values()), asked, tuple(settings))
+
+
+def _single(meant: Mapping[str, str], verb: str) -> dict[str, str]:
+    """Columns by what they mean; ScenarioError where two mean the same."""
+    found: dict[str, str] = {}
+    for column, meaning in meant.items():
+        if meaning in found:
+            raise ScenarioError(f"columns {found[meaning]!r} and {column!r} {verb} {meaning}: give one of the two")
+        found[meaning] = column
+    return found
 
 
 def _unknown(column: str, others: Sequence[str]) -> str:

@@ -158,7 +158,7 @@ BAD = {
     "zero": (["system,workload,latency_ms", GOOD, "h100-sxm,llama3.1-8b,0"], "row 2: latency_ms is '0'"),
     "no number": (["system,workload,latency_ms", "h100-sxm,llama3.1-8b,fast"], "'fast'"),
     "infinite": (["system,workload,latency_ms", "h100-sxm,llama3.1-8b,inf"], "'inf'"),
-    "one figure twice": (["system,workload,latency_ms,latency_s", f"{GOOD},5"], "are one figure"),
+    "one figure twice": (["system,workload,latency_ms,latency_s", f"{GOOD},5"], "are both latency_s"),
     "one field twice": (["system,workload,model,latency_ms", "h100-sxm,a,b,5"], "both say workload"),
     "no figure": (["system,workload,batch", GOOD], "no column holds a measured figure"),
     "no system": (["workload,latency_ms", "llama3.1-8b,5"], "'system' is missing"),
