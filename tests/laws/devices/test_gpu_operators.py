@@ -283,3 +283,13 @@ def test_a_part_outside_its_evidence_has_a_wider_band() -> None:
         found = predict(KINDS["gemm"], texts, numbers)
         wide.append(float(found.high[0] / found.low[0]))
     assert wide[1] > wide[0] > 1.0
+
+
+def test_a_runtime_nobody_measured_takes_the_main_one() -> None:
+    part, one = named_part("h100-sxm"), np.array([64.0])
+    shape = {"m": one, "n": one * 64, "k": one * 64}
+    found = [
+        _seconds(KINDS["gemm"], part, {"dtype": "fp8", "framework": name}, shape)[0, SECONDS]
+        for name in ("trtllm", "vllm", "sglang")
+    ]
+    assert found[0] == found[1] != found[2]

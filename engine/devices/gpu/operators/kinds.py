@@ -48,7 +48,7 @@ class Kind:
 
 
 def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mapping[str, Any] | None = None) -> Any:
-    """Constants of a kind and format on a part's generation: the runtime's own, else the first one's that has any.
+    """Constants of a kind and format on a part's generation: the runtime's own, else trtllm's, else any there are.
 
     NoModel where none was measured.
     """
@@ -57,7 +57,7 @@ def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mappin
     table = fitted()[part.generation].get(kind, {}).get(format)
     if table is None:
         raise NoModel(f"no {kind} in {format} was measured on generation {part.generation}")
-    return table.get(runtime) or next(iter(table.values()))
+    return table.get(runtime) or table.get("trtllm") or next(iter(table.values()))
 
 
 def runtime_of(texts: Texts) -> str:
