@@ -7,9 +7,10 @@ are assumptions of the catalog, as the document names the points only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf
+from types import MappingProxyType
 
 from engine.analyses.split import Goal, best_split, split_points
 from engine.cost.schedule import wire_time
@@ -19,8 +20,10 @@ from engine.plan.plan import usable
 from engine.resolve.bind import Wire
 from engine.scenario import Scenario, ScenarioError, make
 from hardware_specs.catalog import Catalog, default_catalog
+from model_zoo.catalog import default_zoo
+from model_zoo.schema import WorkloadError
 
-__all__ = ["TIERS", "Camera", "Placement", "Tier", "placements", "refusals"]
+__all__ = ["TIERS", "Camera", "Placement", "Tier", "placements", "refusals", "sees"]
 
 ANSWER_BYTES = 256.0  # what goes back to the camera's owner: labels and boxes
 FIBRE_S_PER_M = 5e-9  # light in glass, one way
@@ -70,6 +73,16 @@ class Placement:
         return self.travel_s + self.compute_s
 
 
+def sees(workload: str) -> bool:
+    """Whether a network takes one image at a time, so that a camera's frame is a request of it."""
+    try:
+        graph = default_zoo().graph(workload)
+    except WorkloadError as error:
+        raise ScenarioError(str(error)) from None
+    first = graph.phases[0].ops[0].kind == "Conv" and graph.unit in ("inference", "sample")  # of a user's own file
+    return graph.unit == "image" or first
+
+
 def _way(catalog: Catalog, links: Sequence[str], size: float, metres: float) -> float:
     """Time of a message over links in a row, with extra fibre. [s]"""
     spent = sum(wire_time(Wire(catalog.link(id), "peer", 1), size) for id in links)
@@ -84,6 +97,7 @@ def placements(
     extra_m: float = 0.0,
     goal: Goal = "latency",
     catalog: Catalog | None = None,
+    params: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Placement, ...]:
     """Whole networks at each tier and the best cut from the far edge to each other one.
 
@@ -92,18 +106,19 @@ def placements(
     limit_s : largest time from frame to answer; None for no limit. [s]
     extra_m : fibre on top of what the links' latencies hold. [m]
     goal : what the best cut is best at, see `engine.analyses.split.Goal`. A cut has a part on both sides.
+    params : of the network, as a scenario's.
 
     Points that can't run the network are left out, see `refusals`; Unsupported, with the first reason, where all are.
     """
     catalog = catalog or default_catalog()
-    refused = dict(refusals(workload, precision, catalog))
+    refused = dict(refusals(workload, precision, catalog, params))
     if len(refused) == len(TIERS):
         raise Unsupported(next(iter(refused.values())))
     found = []
     for tier in TIERS:
         if tier.name in refused:
             continue
-        report = evaluate(_at(tier.system, workload, precision), catalog)
+        report = evaluate(_at(tier.system, workload, precision, params), catalog)
         travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
         uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
         links = [catalog.link(id) for id in tier.way]
@@ -113,7 +128,7 @@ def placements(
     for tier in TIERS:
         if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
             continue
-        scenario = _at(tier.cut, workload, precision, "split")
+        scenario = _at(tier.cut, workload, precision, params, "split")
         inner = [p for p in split_points(scenario, catalog=catalog) if p.at and p.rest]
         if not inner:
             continue
@@ -128,16 +143,25 @@ def placements(
     return tuple(found)
 
 
-def _at(system: str, workload: str, precision: str, scheme: str = "single") -> Scenario:
-    return make({"system": system, "workload": workload, "precision": precision, "scheme": scheme})
+def _at(system: str, workload: str, precision: str, params: Mapping[str, float], scheme: str = "single") -> Scenario:
+    fields = {"system": system, "workload": workload, "precision": precision, "scheme": scheme}
+    return make(fields | {"params": dict(params)})
 
 
-def refusals(workload: str, precision: str = "fp32", catalog: Catalog | None = None) -> tuple[tuple[str, str], ...]:
+def refusals(
+    workload: str,
+    precision: str = "fp32",
+    catalog: Catalog | None = None,
+    params: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[tuple[str, str], ...]:
     """Execution points that can't run a network in a precision, each with the reason; ScenarioError where none can."""
     found, last = [], None
+    if not sees(workload):
+        name = default_zoo().workload(workload).name
+        return tuple((tier.name, f"{name} takes no image: a camera's frame is no request of it.") for tier in TIERS)
     for tier in TIERS:
         try:
-            evaluate(_at(tier.system, workload, precision), catalog)
+            evaluate(_at(tier.system, workload, precision, params), catalog)
         except (Unsupported, ScenarioError) as why:
             found.append((tier.name, str(why)))
             last = why

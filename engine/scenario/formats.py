@@ -29,9 +29,7 @@ BITS = MappingProxyType(
 WEIGHT_ONLY = frozenset({"w8a16", "w4a16"})
 """Formats of weights alone: groups of 32 share a 16-bit scale; activations, state and arithmetic stay 16-bit."""
 
-LABELS = MappingProxyType(
-    {name: name.upper() if not name.startswith("ms") else name for name in BITS} | {"binary": "Binary"}
-)
+LABELS = MappingProxyType({name: name.upper() for name in BITS} | {"binary": "Binary"})
 
 
 def activation_bytes(format: str) -> float:

@@ -135,6 +135,13 @@ def test_the_table_holds_the_evaluated_numbers_and_marks_the_best():
     assert frame.loc["Note"].iloc[1] == "\\=cheap" or frame.loc["Note"].iloc[1] == "=cheap"
 
 
+def test_a_head_is_text_and_no_markup():
+    """A table's head is no Markdown everywhere: there `:gray[baseline]` is read as it is written."""
+    both = columns(Entry(V100), Entry(DFX))
+    assert [":" in name for name in tables.frame(both, both[0])] == [False, False]
+    assert "baseline" in next(iter(tables.frame(both, both[0])))
+
+
 def test_hardware_of_a_what_if_has_no_price_and_costs_least_nowhere():
     wide = DFX.with_(overrides={"devices.0.memory.hbm.bandwidth": "1.84 TB/s"})
     both = columns(Entry(V100), Entry(wide))

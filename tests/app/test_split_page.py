@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.shared import formats as fmt
+from app.shared import specs
 from app.views.split import charts, fused
 from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
@@ -14,7 +16,7 @@ from engine.host.measure import Spread
 from engine.host.measure.fused import BLOCKS, FusedRun, Rates
 from engine.kernels.jit import JIT_ENABLED
 from engine.resolve.presets import PRESETS
-from engine.scenario import ScenarioError, encode
+from engine.scenario import Scenario, ScenarioError, encode
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
 ALEXNET = PRESETS["alexnet-split"].scenario
@@ -22,8 +24,12 @@ pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's ker
 
 
 def opened(id: str) -> AppTest:
+    return opened_with(PRESETS[id].scenario)
+
+
+def opened_with(scenario: Scenario) -> AppTest:
     at = AppTest.from_file(str(MAIN), default_timeout=240)
-    at.query_params["s"] = encode(PRESETS[id].scenario)
+    at.query_params["s"] = encode(scenario)
     at.run()
     at.switch_page("views/split/page.py").run()
     assert not at.exception, [e.message for e in at.exception]
@@ -60,10 +66,29 @@ def test_a_cut_at_either_end_says_who_takes_all():
 
 
 def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
-    at = opened("tonic-fc")
+    at = opened("nic-coprocessor")
     assert "Street, cabinet or core" in said(at)
     assert "answers first" in said(at)
     assert any("Not at the core" in c.value for c in at.caption)
+
+
+@pytest.mark.parametrize("id", ["dfx-1.5b", "tonic-fc", "brainwave-gru", "node-dlrm"])
+def test_a_network_that_takes_no_image_has_no_camera(id):
+    at = opened(id)
+    assert "Street, cabinet or core" not in said(at)
+    assert not [w for w in at.number_input if "Frame" in w.label]
+
+
+def test_a_camera_asks_what_the_scenario_asks_and_says_which_what_ifs_it_leaves_out():
+    clock = next(row for row in specs.overridable(ALEXNET) if row.path.endswith("clock"))
+    asked = ALEXNET.with_(params={"image": 448}, overrides={clock.path: clock.si / 2})
+    here, plain = opened_with(asked), opened("alexnet-split")
+    assert any("What-ifs" in c.value for c in here.caption)
+    assert not any("What-ifs" in c.value for c in plain.caption)
+    quick = min(p.latency_s for p in placements("alexnet", params={"image": 448}) if p.meets_limit and p.cameras)
+    assert f"answers first, in {fmt.seconds(quick)}" in said(here).replace("\\", "")
+    narrow = opened_with(PRESETS["node-detector"].scenario)
+    assert any("Not at the metro edge" in c.value and "int8" in c.value for c in narrow.caption)
 
 
 def test_nothing_runs_on_this_host_until_asked():

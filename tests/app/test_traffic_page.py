@@ -20,8 +20,9 @@ from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
-from engine.traffic import RequestTimeline, Sla, capacity
+from engine.traffic import RequestTimeline, Sla, capacity, capacity_plan
 from engine.traffic.closed_forms import md1
+from engine.traffic.scenario_load import node_facts
 from tests.app.keys import key_of
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
@@ -177,7 +178,9 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     assert "draws its full power when idle" in notes[0]
     thrifty, _, none = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, idle_w=10.0))
     assert not none
-    assert thrifty["Inferences/J"].max() > frame["Inferences/J"].max()
+    (made,) = (name for name in frame if name.startswith("Inferences/J"))
+    assert made in thrifty
+    assert thrifty[made].max() > frame[made].max()
     poor = evaluate(GRU)
     few, said, notes = tables.plans(poor, loads.answer(Load(poor.token), Sla(5e-3)).headline, SITE)
     assert few["Nodes"].min() >= 1
@@ -187,6 +190,32 @@ def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     none, _, why = tables.plans(poor, loads.answer(Load(poor.token), Sla(1e-6)).headline, SITE)
     assert none is None
     assert "No load keeps" in why[0]
+
+
+@pytest.mark.parametrize("each", [1.19e-5, 0.0042, 0.5, 3.0, 4.2e7])
+def test_no_column_of_a_plan_counts_zeros(each):
+    """0.0000119 inferences/J is 11.9 µ of them."""
+    best = loads.answer(Load(encode(GRU)), Sla(5e-3)).headline
+    node, _ = node_facts(GRU, best)
+    plan = capacity_plan(loads.demand_of(SITE), node, loads.site_facts(GRU, SITE))
+    columns = tables.columns([replace(plan, inferences_per_joule=each, energy_j_per_inference=1 / each)])
+    for name, values in columns.items():
+        if name.startswith(("Inferences/J", "Energy")):
+            assert 1e-3 <= values[0] < 1000, name  # a count has no m for a thousandth
+
+
+def test_only_an_overloaded_part_stands_out():
+    """A decoder's server is at work all the time at 80% of what it carries: its batches still grow."""
+    load = Load(encode(PRESETS["v100-1.5b"].scenario), max_batch=16)
+    system, sizes, outputs = load.system()
+    top = capacity(system, sizes, outputs)
+    for share, over in ((0.8, False), (1.3, True)):
+        spot = loads.point(load, Sla(10.0), share * top.qps, top)
+        assert max(spot.use.values()) >= 0.995
+        assert (spot.message is not None) == over
+        fig = charts.use(spot.use, False, over=spot.message is not None)
+        colours = [bar.marker.color for bar in fig.data[1:]]
+        assert (charts.PICK[False] in colours) == over
 
 
 def test_systems_are_put_beside_each_other_at_the_same_promise():

@@ -15,6 +15,7 @@ from engine.resolve.bind import bind
 from engine.resolve.choices import choices, why_not
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError
+from engine.scenario.formats import BITS
 from hardware_specs.catalog import default_catalog
 
 APP = Path(__file__).parents[2] / "app"
@@ -53,7 +54,11 @@ def test_a_pair_that_cannot_run_is_told_knob_by_knob_too(id):
     for system in refused:
         there = here.with_(system=system, switches={"turned": False}, overrides={"devices.0.power.max": "80 W"})
         assert glossary.knobs(there, None)[-1].endswith(" 80 W")
-        assert "what-ifs none, not 1" in glossary.changed(there, here, None)
+        assert "hardware overrides none, not 1" in glossary.changed(there, here, None)
+
+
+def test_no_format_is_shown_by_its_id():
+    assert [name for name in BITS if glossary.format_label(name) == name] == []
 
 
 @pytest.mark.parametrize("id", PRESETS)

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from app.shared import formats as fmt
 from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, track, two_lines
+from engine.scenario.formats import LABELS
 
 __all__ = ["Bar", "PeakOfPart", "peaks", "shares", "waits"]
 
@@ -93,7 +94,7 @@ def peaks(parts: Sequence[PeakOfPart], dark: bool) -> go.Figure:
             )
     x = {
         "tickvals": list(range(len(formats))),
-        "ticktext": formats,
+        "ticktext": [LABELS.get(name, name.upper()) for name in formats],
         "range": [-0.4, len(formats) - 0.6],
         "showgrid": False,
     }

@@ -9,6 +9,7 @@ import inspect
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import streamlit as st
@@ -56,12 +57,17 @@ def _strange(name: str, given: str, asked: dict[str, Any]) -> str | None:
     return None if given in names else stray(name, names, given)
 
 
+def _plain(limit: float) -> str:
+    """A limit with all its digits, never in scientific notation."""
+    return f"{Decimal(f'{limit:.15g}'):,f}"
+
+
 def _outside(name: str, given: str, asked: dict[str, Any]) -> str | None:
     """What is wrong with a text that should be a number from ``min_value`` to ``max_value``, each where it is given."""
     low, high = asked.get("min_value"), asked.get("max_value")
     low, high = -math.inf if low is None else low, math.inf if high is None else high
     whole = all(isinstance(asked.get(limit, 0) or 0, int) for limit in ("min_value", "max_value", "value", "step"))
-    allowed = f"{low:,.15g} or more is allowed" if high == math.inf else f"{low:,.15g} to {high:,.15g} is allowed"
+    allowed = f"{_plain(low)} or more is allowed" if high == math.inf else f"{_plain(low)} to {_plain(high)} is allowed"
     try:
         value = int(given) if whole else float(given)
         wrong = None if low <= value <= high and math.isfinite(value) else "is out of range"

@@ -147,7 +147,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
     table: dict[str, list[str]] = {"": []}
     for column in columns:
         name = f"{column.letter} · {fmt.plain(column.name)}"
-        table[name + (" :gray[baseline]" if column.at == base.at else "")] = []
+        table[name + (" (baseline)" if column.at == base.at else "")] = []
     heads = list(table)[1:]
 
     def row(label: str, cells: Sequence[str]) -> None:

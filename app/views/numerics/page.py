@@ -28,8 +28,8 @@ _RUNGS = {
     "int8": "INT8",
     "fp16": "FP16",
     "fp32": "FP32",
-    "ms-fp8": "ms-fp8",
-    "ms-fp9": "ms-fp9",
+    "ms-fp8": "MS-FP8",
+    "ms-fp9": "MS-FP9",
     "bfp-1s2m": "block 2 bit",
     "bfp-1s4m": "block 4 bit",
 }

@@ -11,7 +11,7 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, fused
-from engine.analyses.camera import Camera, placements, refusals
+from engine.analyses.camera import Camera, placements, refusals, sees
 from engine.analyses.edge import cuts, depth_first_of, executors, forwarding, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
 from engine.cost.report import Report
@@ -121,7 +121,8 @@ def camera(scenario: Scenario) -> None:
     three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if asked == "any" else float(asked)
     try:
-        found = placements(scenario.workload, Camera(float(frames), fmt.KILOBYTE.si(float(size))), limit)
+        seen = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
+        found = placements(scenario.workload, seen, limit, scenario.precision, params=scenario.params)
     except (ScenarioError, Unsupported) as error:
         with parts.card("Street, cabinet or core", "none of the three runs this network"):
             st.caption(fmt.plain(str(error)))
@@ -151,12 +152,15 @@ def camera(scenario: Scenario) -> None:
             column_config={"Uplink of a camera (Mbit/s)": number},
             alt="Uplink, cameras and limit of each execution point",
         )
-        for name, reason in refusals(scenario.workload):
+        for name, reason in refusals(scenario.workload, scenario.precision, params=scenario.params):
             st.caption(fmt.plain(f"Not at the {name}: {reason}"))
         st.caption(
             "Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
-            "Machines, links and distances are ours; the document names the points only."
+            "Machines, links and distances are ours; the document names the points only. "
+            f"A frame at a time in {glossary.format_label(scenario.precision)}."
         )
+        if scenario.overrides or scenario.layers:
+            st.caption("What-ifs and layer formats are of the scenario's own system; these machines are the catalog's.")
 
 
 def packets(scenario: Scenario, report: Report | None) -> None:
@@ -226,7 +230,8 @@ def show() -> None:
     if report is not None and not report.problems:
         st.markdown(report.verdict)
     cut(scenario)
-    camera(scenario)
+    if sees(scenario.workload):
+        camera(scenario)
     if report is not None:
         packets(scenario, report)
         depth_first(scenario)

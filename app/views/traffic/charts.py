@@ -229,13 +229,14 @@ def _short_time(value: float) -> str:
     return f"{found(value):.6f}".rstrip("0").rstrip(".") + f" {found.unit}"
 
 
-def use(shares: dict[str, float], dark: bool, least: int = 140) -> go.Figure:
-    """How busy each resource is at one load; at least so many pixels tall."""
+def use(shares: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> go.Figure:
+    """How busy each resource is at one load; at least so many pixels tall. Full ones stand out where load is `over`
+    capacity: below it, one that batches is at work all the time and still has room."""
     rows = sorted(shares.items(), key=lambda item: -item[1])
     data, labels = [track(len(rows), dark)], []
     for at, (name, share) in enumerate(rows):
         labels.append(two_lines(name[:1].upper() + name[1:], fmt.percent(share)))
-        colour = PICK[dark] if share >= 1.0 else INK[dark]
+        colour = PICK[dark] if over and share >= 1.0 else INK[dark]
         hover = f"<b>{name}</b><br>{fmt.percent(share)} busy<extra></extra>"
         data.append(bar(at, 100 * share, marker={"color": colour}, hovertemplate=hover))
     x = {

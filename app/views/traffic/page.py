@@ -26,6 +26,7 @@ from engine.traffic import Sla
 _REQUESTS = {50_000: "50 k", 200_000: "200 k", 1_000_000: "1 M"}
 _RATE, _KEPT = "qps", "traffic.qps"  # in the address; in the session, with the scenario it was set for
 _SHORT = 230  # least height of the figures of use [px]
+_ALWAYS = 0.995  # of the time: told as 100%
 _TALL = (380, 300)  # height of the figure beside the curve, on a wide window and on a phone [px]
 
 
@@ -115,9 +116,11 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
     with parts.card("How busy each part is", said):
-        parts.figure(charts.use(spot.use, parts.dark(), least), f"Use: {said}.", "t.use")
+        parts.figure(charts.use(spot.use, parts.dark(), least, spot.message is not None), f"Use: {said}.", "t.use")
         if "server" in spot.use and len(spot.use) > 1:
             st.caption("Server: the whole system at work on a request, whichever of its parts that takes.")
+        if spot.message is None and spot.use[most] >= _ALWAYS:
+            st.caption("One that batches is at work whenever somebody is in it: more load makes its batches larger.")
 
 
 def busy_along(points: list[LoadPoint], qps: float, height: int) -> None:

@@ -22,6 +22,7 @@ from engine.traffic.serving import Offer
 
 __all__ = [
     "at_this_load",
+    "columns",
     "curve_csv",
     "decimals",
     "everything",
@@ -165,13 +166,14 @@ def window_key(seen: RequestTimeline) -> str:
     return f"Grey waits, {'narrow travels, ' if seen.wires else ''}{said}."
 
 
-def _columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
+def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
     """Machines, power and money of plans as columns, one prefix a column; None where there is no figure."""
 
     def scaled(values: list[float | None], unit: str, label: str) -> tuple[str, list[float | None]]:
         known = [value for value in values if value is not None]
         found = fmt.scale(known or [1.0], unit)
-        return label.format(found.unit).replace(" )", ")"), [None if v is None else found(v) for v in values]
+        named = label.format(found.unit).replace(" )", ")").replace(" ()", "")
+        return named, [None if v is None else found(v) for v in values]
 
     def column(name: str) -> list[Any]:
         return [None if p is None else getattr(p, name) for p in plans]
@@ -185,7 +187,7 @@ def _columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
             scaled(column("capex_usd"), "", "Capex ($ {})"),
             ("$ / M inferences", column("usd_per_million")),
             scaled(column("energy_j_per_inference"), "J", "Energy ({}/inference)"),
-            ("Inferences/J", column("inferences_per_joule")),
+            scaled(column("inferences_per_joule"), "", "Inferences/J ({})"),
             ("Busy at peak (%)", [None if p is None else 100 * p.peak_use for p in plans]),
         ]
     )
@@ -209,7 +211,7 @@ def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame 
         made = [capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order]
     except TrafficError as error:
         return None, "no plan", [f"{str(error).rstrip('.')}."]
-    frame = pd.DataFrame({"Down": ["nothing" if d == "none" else f"one {d}" for d in order]} | _columns(made))
+    frame = pd.DataFrame({"Down": ["nothing" if d == "none" else f"one {d}" for d in order]} | columns(made))
     return frame, plan_said(made[0]), list(notes)
 
 
@@ -225,7 +227,7 @@ def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
         f"{scale.unit} inferences/s a node".strip(): [v if v is None else scale(v) for v in carried],
         "Limited by": [None if h is None else h.limit for h in lines],
     }
-    return pd.DataFrame(head | _columns([offer.plan for offer in offers]))
+    return pd.DataFrame(head | columns([offer.plan for offer in offers]))
 
 
 def decimals(largest: float) -> int:

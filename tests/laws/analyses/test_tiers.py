@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.analyses.camera import TIERS, Camera, placements, refusals
+from engine.devices.common.contract import Unsupported
 from engine.scenario import ScenarioError
 from hardware_specs.catalog import default_catalog
 
@@ -35,6 +36,17 @@ def test_distance_adds_the_speed_of_light_in_glass():
     assert far["far edge"] == near["far edge"]
     for name in ("metro edge", "core", "far edge and metro edge", "far edge and core"):
         assert far[name].travel_s - near[name].travel_s == pytest.approx(2 * 100e3 * 5e-9)
+
+
+@pytest.mark.parametrize("workload", ["gpt2-345m", "bert-base", "dlrm-less-complex", "deepbench-gru-512", "mlp-mnist"])
+def test_what_takes_no_image_is_refused_in_a_sentence(workload):
+    with pytest.raises(Unsupported, match="takes no image"):
+        placements(workload)
+
+
+def test_a_larger_image_takes_longer_everywhere():
+    usual, large = named("resnet50"), named("resnet50", params={"image": 448})
+    assert all(large[name].compute_s > usual[name].compute_s for name in usual)
 
 
 def test_more_frames_serve_fewer_cameras_and_fill_the_uplink():
