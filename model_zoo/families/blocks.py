@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypedDict, Unpack
 
 from model_zoo.ops import ONE, ZERO, Dim, Op, Shard
 from model_zoo.schema import WorkloadError
@@ -55,6 +56,16 @@ _WIDE = frozenset(
 )
 
 
+class Repeated(TypedDict, total=False):
+    """Fields that an `Op` takes as they are given: how often it runs, what it keeps, what it is told."""
+
+    layers: int
+    steps: Dim
+    sequential: bool
+    state_writes: Dim
+    attributes: tuple[tuple[str, float], ...]
+
+
 def linear(
     name: str,
     rows: Dim,
@@ -64,15 +75,12 @@ def linear(
     group: str,
     inputs: Sequence[str] = (),
     kind: str = "Gemm",
-    layers: int = 1,
-    steps: Dim = ONE,
     bias: bool = True,
     stored: float | None = None,
     shard: Shard = "n",
-    sequential: bool = False,
     state_reads: Dim = ZERO,
     quantisable: bool = True,
-    attributes: tuple[tuple[str, float], ...] = (),
+    **rest: Unpack[Repeated],
 ) -> Op:
     """Rows of activations (rows x k) times a k x n matrix of weights."""
     own = k * n + (n if bias else 0)
@@ -81,8 +89,6 @@ def linear(
         kind=kind,
         group=group,
         inputs=tuple(inputs),
-        layers=layers,
-        steps=steps,
         m=rows,
         n=Dim(float(n)),
         k=Dim(float(k)),
@@ -93,9 +99,8 @@ def linear(
         writes=rows * n,
         state_reads=state_reads,
         shard=shard,
-        sequential=sequential,
         quantisable=quantisable,
-        attributes=attributes,
+        **rest,
     )
 
 
@@ -142,15 +147,11 @@ def elementwise(
     operands: float = 1,
     operations: float | None = None,
     written: Dim | None = None,
-    layers: int = 1,
-    steps: Dim = ONE,
     stored: float = 0.0,
     state_reads: Dim = ZERO,
-    state_writes: Dim = ZERO,
     parts: Dim = ONE,
     shard: Shard = "elements",
-    sequential: bool = False,
-    attributes: tuple[tuple[str, float], ...] = (),
+    **rest: Unpack[Repeated],
 ) -> Op:
     """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`.
 
@@ -165,8 +166,6 @@ def elementwise(
         kind=kind,
         group=group,
         inputs=tuple(inputs),
-        layers=layers,
-        steps=steps,
         g=parts,
         flops=elements * (OPERATIONS[kind] if operations is None else operations),
         stored=stored,
@@ -174,11 +173,9 @@ def elementwise(
         reads=elements * operands,
         writes=elements if written is None else written,
         state_reads=state_reads,
-        state_writes=state_writes,
         shard=shard,
-        sequential=sequential,
         quantisable=kind not in _WIDE,
-        attributes=attributes,
+        **rest,
     )
 
 
