@@ -14,9 +14,15 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import SpecError, parse
 from hardware_specs.schema import Device, System
 
-__all__ = ["SUFFIX", "files_of", "specs_of", "write_fit"]
+__all__ = ["files_of", "specs_of", "write_fit"]
 
 SUFFIX = "-calibrated"
+_LONGEST = 63  # characters of an id
+
+
+def _called(id: str) -> str:
+    """Id of what a fit makes of an entry."""
+    return f"{id[: _LONGEST - len(SUFFIX)]}{SUFFIX}"
 
 
 def _number(value: float, unit: str) -> str:
@@ -44,7 +50,7 @@ def specs_of(fit: FittedPart, told: str, catalog: Catalog) -> tuple[Device, Syst
         for m in fit.moved
     }
     data = device.model_dump(mode="json", exclude_defaults=True)
-    data |= {"id": f"{device.id}{SUFFIX}", "name": f"{device.name[:100]}, calibrated", "power": data.get("power", {})}
+    data |= {"id": _called(device.id), "name": f"{device.name[:100]}, calibrated", "power": data.get("power", {})}
     data["model"] = data.get("model", {}) | moved
     own = Device.model_validate(data)
     system = catalog.system(fit.system)
@@ -53,7 +59,7 @@ def specs_of(fit: FittedPart, told: str, catalog: Catalog) -> tuple[Device, Syst
     group = system.devices[0].model_copy(update={"device": own.id})
     around = system.model_copy(
         update={
-            "id": f"{system.id}{SUFFIX}",
+            "id": _called(system.id),
             "name": f"{system.name[:100]}, calibrated",
             "devices": (group, *system.devices[1:]),
             "aliases": (),
@@ -64,7 +70,7 @@ def specs_of(fit: FittedPart, told: str, catalog: Catalog) -> tuple[Device, Syst
 
 def files_of(system: str, device: str, root: Path) -> tuple[Path, Path]:
     """Where a fit is written: the device's file and the system's."""
-    return root / "devices" / f"{device}{SUFFIX}.yaml", root / "systems" / f"{system}{SUFFIX}.yaml"
+    return root / "devices" / f"{_called(device)}.yaml", root / "systems" / f"{_called(system)}.yaml"
 
 
 def write_fit(fit: FittedPart, told: str, catalog: Catalog, root: Path, force: bool) -> tuple[str, list[Path]]:

@@ -13,6 +13,7 @@ from engine.cli.main import main
 from engine.cost.best_plan import make_plan
 from engine.cost.schedule import schedule
 from engine.evaluate import evaluate
+from engine.published.measured.calibration import write_fit
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
 from engine.published.measured.fit import LEAST, ROWS_EACH, enough, fit
 from engine.published.measured.serving import mixed_tpot
@@ -281,6 +282,26 @@ def test_a_fitted_part_is_a_device_of_the_users_catalog(
     code, _, err = run(capsys, path, "--fit")
     assert code == 2
     assert "--force" in err
+
+
+def test_a_fitted_part_of_the_longest_id_can_be_read_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """A part by itself, whose id leaves no room for a suffix."""
+    id = "x" * 63
+    text = default_catalog().path("devices", "xeon-8280l").read_text()
+    (tmp_path / "mine" / "devices").mkdir(parents=True)
+    (tmp_path / "mine" / "devices" / f"{id}.yaml").write_text(text.replace("id: xeon-8280l", f"id: {id}"))
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path / "mine"))
+    catalog = Catalog().with_guest(tmp_path / "mine")
+    path = measurements(tmp_path, TURNED)
+    done = [row for row in compared(read_measured(path, [f"system={id}"], catalog), catalog).rows if row.predicted]
+    ((system, device, rows),) = enough(done, catalog)
+    called, files = write_fit(fit(system, device, rows, catalog), "rows", catalog, tmp_path / "mine", force=False)
+    assert [file.stem for file in files] == [called], "a part by itself is its own system"
+    again = Catalog().with_guest(tmp_path / "mine")
+    assert again.problems == ()
+    assert again.system(called).devices[0].device == called
 
 
 def test_rows_of_operators_go_to_op(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
