@@ -115,6 +115,7 @@ class Cpu(Record):
     popcount_bits_per_cycle: Count | None = None  # xor + popcount + add of one core
     core_bandwidth: BytesPerS | None = None  # what one core draws from DRAM
     issue_width: Count | None = None  # instructions a cycle
+    isa: Literal["x86", "arm"] | None = None  # instruction set, where a framework's libraries differ by it
 
 
 class Gpu(Record):

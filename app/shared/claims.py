@@ -10,27 +10,9 @@ import pandas as pd
 
 from app.shared import formats as fmt
 
-__all__ = ["ClaimSummary", "drawable", "export", "frame", "shown", "tally", "tolerance", "worst"]
+__all__ = ["drawable", "export", "frame", "shown", "tolerance", "worst"]
 
 Row = dict[str, Any]
-
-
-class ClaimSummary:
-    """How many claims of one role were predicted and met, and how far off they are."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        mine = [row for row in rows if row["predicted"] is not None]
-        errors = sorted(abs(row["error"]) for row in mine if row["error"] is not None)
-        self.claims = len(rows)
-        self.predicted = len(mine)
-        self.met = sum(bool(row["within"]) for row in mine)
-        self.median = errors[math.ceil(0.5 * len(errors)) - 1] if errors else None
-        self.p90 = errors[math.ceil(0.9 * len(errors)) - 1] if errors else None
-
-
-def tally(rows: Sequence[Row], role: str) -> ClaimSummary:
-    """Counters of one role."""
-    return ClaimSummary([row for row in rows if row["role"] == role])
 
 
 def shown(value: Any) -> str:
@@ -54,8 +36,6 @@ def tolerance(value: Any) -> str:
     """What the claim allows, in words."""
     if isinstance(value, int | float):
         return f"±{value:.0%}"
-    if isinstance(value, dict) and "abs_pp" in value:
-        return f"±{value['abs_pp']:g} points"
     if isinstance(value, dict):
         return shown(value)
     return str(value).replace("_", " ")
@@ -95,6 +75,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
             "Error (%)": [None if row["error"] is None else round(100 * row["error"], 1) + 0.0 for row in rows],
             "Allowed": [tolerance(row["tolerance"]) for row in rows],
             "Status": [status(row) for row in rows],
+            "Kind": [row["kind"] or "" for row in rows],
             "Role": [row["role"] for row in rows],
             "Of": [" · ".join(str(row[k]) for k in ("system", "workload", "config") if row[k]) for row in rows],
             "Where": [f"{row['document']}, {row['where']}" for row in rows],
@@ -105,7 +86,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 def export(rows: Sequence[Row], versions: dict[str, str]) -> list[dict[str, Any]]:
     """Claims as flat rows of a file, id and token first, versions last."""
-    order = ("id", "token", "document", "where", "role", "system", "workload", "config", "metric", "unit")
+    order = ("id", "token", "document", "where", "kind", "role", "system", "workload", "config", "metric", "unit")
     tail = {f"{name}_version": value for name, value in versions.items()}
     return [
         {key: row[key] for key in order}

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from engine.devices import family
-from engine.devices.common.contract import Job
+from engine.devices.common.contract import Job, Rule
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise
 from model_zoo.ops import Dim, Graph, Op, Phase, dim
 
 __all__ = [
     "ELEMENT",
+    "RULES",
     "DepthFirstComparison",
     "FusedChain",
     "chains",
@@ -37,6 +38,7 @@ FUSABLE = frozenset({
 })  # fmt: skip
 LOOPS = frozenset({"MaxPool", "AveragePool", "Conv"})  # read a window: neighbours' rows are needed too
 POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool"})
+RULES = (Rule("On an ARM CPU a framework calls a grouped convolution channel by channel.", ("5G-071",)),)
 ELEMENT = 4.0  # bytes of an activation: frameworks of the document's year run FP32
 
 
@@ -367,10 +369,10 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> D
     """A network's forward pass breadth first under an eager framework, and depth first. An estimate.
 
     Both run the same library for dense products. Frameworks of the document's year had grouped convolutions from oneDNN
-    (x86) and cuDNN only: on another CPU, breadth first calls a convolution for each channel of a depthwise one.
+    (x86) and cuDNN only: on an ARM CPU, breadth first calls a convolution for each channel of a depthwise one.
     """
     plain = graph.phases[0]
-    slow = device.cpu is not None and device.vendor not in ("Intel", "AMD")
+    slow = device.cpu is not None and device.cpu.isa == "arm"
     breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
     unfolded = eager(plain)
     depth, found = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
@@ -391,12 +393,9 @@ def pool_cycles(device: Device) -> float:
 def seconds(
     device: Device, graph: Graph, phase: Phase, batch: int, format: str = "fp32", tile: tuple[int, ...] = ()
 ) -> float:
-    """Time of one pass with operators issued one by one and nothing fused by the library. [s]
-
-    Frameworks of the document's year forked all threads for every operator.
-    """
+    """Time of one pass with operators issued one by one and nothing fused by the library. [s]"""
     fam = family(device.kind)
-    eagerly = {"fuse": False, "graph": False, "fit-threads": False}
+    eagerly = {"fuse": False, "graph": False}
     switches = {s.name: eagerly.get(s.name, s.default) for s in fam.switches}
     job = Job(
         device=device,

@@ -187,7 +187,8 @@ def uses(scenario: Scenario) -> tuple[Use, ...]:
         units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
         held = next((d for d in densities(device) if d.format == scenario.precision), None)
         most = held.hard + held.soft if held else None
-        found = [Use(f"multiply-accumulators, {scenario.precision}", units, most, "estimate of what the part holds")]
+        basis = "fitted to the 80,000 units printed for a Stratix 10 280"
+        found = [Use(f"multiply-accumulators, {scenario.precision}", units, most, basis)]
         if fabric is not None:
             found += [
                 Use(f"{name}, there", value.si, None, value.basis)

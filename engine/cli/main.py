@@ -190,9 +190,14 @@ def _band(band: Any) -> str:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from engine.published import summary, validate, write_residuals
+    from engine.published import renew_dependence, summary, validate, write_residuals
+    from engine.published.dependence import told
     from engine.published.other_sources import compare
 
+    if args.dependence:
+        found = renew_dependence()
+        emit(found, args.json, [f"{name}: {text}" for name, text in told(found).items()])
+        return 0
     rows, elsewhere = validate(), compare()
     if args.write:
         write_residuals(rows, elsewhere)
@@ -242,6 +247,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
     p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
+    p.add_argument(
+        "--dependence", action="store_true", help="change every constant and rewrite which predictions move with it"
+    )
     p.add_argument("--elsewhere", action="store_true", help="with --json: results printed elsewhere, not the claims")
     p.set_defaults(run=_validate)
     p = commands.add_parser("bench", help="ratios against libraries and limits, measured side by side")

@@ -192,7 +192,8 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
 
 def _tell(parameter: Parameter, priced: Priced) -> str:
     value = priced.runs[0].job.model[parameter.name] if priced.runs else parameter.value
-    where = f"; fitted on {', '.join(parameter.claims)}" if parameter.claims else ""
+    how = "fitted on" if parameter.basis == "calibrated" else "chosen in view of"
+    where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
     return f"{parameter.name} = {value:.4g} {parameter.unit}: {parameter.note}{where}"
 
 

@@ -129,7 +129,9 @@ PREDICTIONS: dict[str, Prediction] = {
         None,
         "DeepScan of 200 words on two FPGAs, pinned depth first.",
     ),
-    "BW-010": Prediction(lambda: effective() / _device(PRE)[1].clock.si, gru, "npu", "Sustained over the headline."),
+    "BW-010": Prediction(
+        lambda rate: 1e12 * rate / _device(PRE)[1].clock.si, gru, "npu", "Sustained over the headline.", ("BW-001",)
+    ),
     "BW-013": Prediction(lambda: _memory_bytes() / 1e6),
     "BW-014": Prediction(lambda: _memory_rate(600e6) / 1e12),
     "BW-015": Prediction(_tens_of_millions, None, None, "All of the memory at three stored bits a weight."),
@@ -137,8 +139,8 @@ PREDICTIONS: dict[str, Prediction] = {
     "BW-026": Prediction(_sizes),
     "BW-036": Prediction(lambda: _peak(PRE) / 1e12),
     "BW-037": Prediction(lambda: _operations("gru-3200x2400"), gru),
-    "BW-038": Prediction(lambda: 1e3 * headline().latency_s, gru, "npu"),
-    "BW-039": Prediction(lambda: utilisation(gru()), gru, "npu"),
+    "BW-038": Prediction(lambda rate: 1e-9 * _operations("gru-3200x2400") / rate, gru, "npu", of=("BW-001",)),
+    "BW-039": Prediction(lambda rate: 1e12 * rate / _peak(PRE), gru, "npu", of=("BW-001",)),
     "BW-040": Prediction(
         lambda: _operations("gru-3200x2400") / _operations("resnet50-v1"),
         None,

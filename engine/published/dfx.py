@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import cache
 from statistics import fmean
 
@@ -19,7 +20,7 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
 from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.family import peak as core_peak
-from engine.devices.dfx.tiling import CANDIDATES, Choice, best, dsp_slices, ties
+from engine.devices.dfx.tiling import CANDIDATES, Choice, dsp_slices, ties
 from engine.evaluate import evaluate
 from engine.published.prediction import Prediction
 from engine.resolve.choices import default_scenario
@@ -94,23 +95,11 @@ def throughput_ratio() -> float:
     return fmean(rate("dfx", "1.5b", 4, i, o) / rate("v100", "1.5b", 4, i, o) for i, o in GRID)
 
 
-def efficiency_ratio() -> float:
-    """Mean over the grid of the ratio of output tokens a joule. [-]"""
-    return fmean(per_watt("dfx", i, o) / per_watt("v100", i, o) for i, o in GRID)
-
-
-def per_watt(on: str, inputs: int, outputs: int) -> float:
-    """Output tokens a joule of 1.5B on four devices. [1/J]"""
-    value = report(on, "1.5b", 4, inputs, outputs).throughput_per_w
-    assert value is not None, "both appliances publish their power"
-    return value
-
-
-def per_million_usd(on: str) -> float:
-    """Output tokens a second for each million dollars of accelerators, 1.5B 64:64. [1/s/M$]"""
-    found = report(on, "1.5b", 4).throughput_per_usd
-    assert found is not None
-    return found * 1e6
+def power(on: str) -> float:
+    """Power of four accelerators. [W]"""
+    found = report(on, "1.5b", 4).power_w
+    assert found is not None, "both appliances publish their power"
+    return found
 
 
 def capex(on: str) -> float:
@@ -132,19 +121,21 @@ def sync_share() -> float:
     return sum(row.time_s for row in found.other if row.name.startswith("ring sync")) / found.latency_s
 
 
-def stage_rate(on: str, stage: str) -> float:
-    """Operations a second of GPT-2 345M 64:64 in one stage. [FLOP/s]"""
+def _work(on: str, phase: str) -> float:
+    """Operations of GPT-2 345M 64:64 in one phase. [FLOP]"""
+    return sum(op.flops for op in report(on, "345m", 1).ops if op.phase == phase)
+
+
+def generation_rate(on: str) -> float:
+    """Operations a second of GPT-2 345M 64:64 after the first token. [FLOP/s]"""
     found = report(on, "345m", 1)
     assert found.ttft_s is not None
-    phase = "prefill" if stage == "summarization" else "decode"
-    work = sum(op.flops for op in found.ops if op.phase == phase)
-    return work / (found.ttft_s if phase == "prefill" else found.latency_s - found.ttft_s)
+    return _work(on, "decode") / (found.latency_s - found.ttft_s)
 
 
-def overall_rate() -> float:
-    """Operations a second of GPT-2 345M 64:64 on one DFX card, both stages. [FLOP/s]"""
-    found = report("dfx", "345m", 1)
-    return sum(op.flops for op in found.ops) / found.latency_s
+def work() -> float:
+    """Operations an output token of GPT-2 345M 64:64 takes on DFX, both stages. [FLOP]"""
+    return sum(op.flops for op in report("dfx", "345m", 1).ops) / 64
 
 
 def _wins(model: str, cards: int, inputs: int, outputs: int) -> bool:
@@ -195,11 +186,15 @@ def tiles() -> tuple[Choice, ...]:
     return tuple(found)
 
 
+def _fastest() -> tuple[Choice, ...]:
+    """Tiles that fill the memory port and keep the matrix unit busy no longer than the best in attention."""
+    return ties(c for c in tiles() if c.tile in CANDIDATES)
+
+
 def _best_tile() -> list[int]:
-    device, _ = _core()
-    assert device.fpga is not None
-    assert device.fpga.dsp is not None
-    return list(best(tiles(), device.fpga.dsp.si).tile)
+    """Of those, the one whose matrix processing unit is the smallest, as figure 8 (b) chooses."""
+    special = {c.tile: dsp_slices(*c.tile, 0)["matrix special function unit"] for c in _fastest()}
+    return list(min(special, key=lambda tile: special[tile]))
 
 
 def _slices() -> dict[str, float]:
@@ -236,17 +231,28 @@ def _rate(model: str, cards: int, note: str = "") -> Prediction:
     return Prediction(lambda: rate("dfx", model, cards), lambda: dfx(model, cards), "dfx", note)
 
 
-def _gflops(on: str, stage: str, note: str = "") -> Prediction:
-    opened = tpu if on == "tpu" else lambda: v100("345m", 1)
-    return Prediction(lambda: stage_rate(on, stage) / 1e9, opened, "gpu", note)
+def _opened(on: str) -> Callable[[], Scenario]:
+    return tpu if on == "tpu" else lambda: v100("345m", 1)
+
+
+def _generation(on: str, note: str = "") -> Prediction:
+    return Prediction(lambda: generation_rate(on) / 1e9, _opened(on), "gpu", note)
+
+
+def _summarization(on: str, generation: str, note: str) -> Prediction:
+    """A pass over 64 tokens costs as many calls as one over a token, so their rates are as their work."""
+    more = lambda: _work(on, "prefill") / (_work(on, "decode") / 63)  # noqa: E731
+    return Prediction(lambda rate: rate * more(), _opened(on), "gpu", note, (generation,))
 
 
 PREDICTIONS: dict[str, Prediction] = {
     "DFX-001": Prediction(
         lambda: speedup("1.5b", 4), lambda: dfx("1.5b", 4), "dfx", f"Ratio of latencies summed. {_OVER_GRID}"
     ),
-    "DFX-002": Prediction(efficiency_ratio, lambda: dfx("1.5b", 4), "dfx", f"Mean of ratios. {_OVER_GRID}"),
-    "DFX-003": Prediction(lambda: per_million_usd("dfx") / per_million_usd("v100"), lambda: dfx("1.5b", 4), "dfx"),
+    "DFX-002": Prediction(
+        lambda ratio: ratio * power("v100") / power("dfx"), lambda: dfx("1.5b", 4), "dfx", of=("DFX-004",)
+    ),
+    "DFX-003": Prediction(lambda ours, theirs: ours / theirs, lambda: dfx("1.5b", 4), "dfx", of=("DFX-064", "DFX-063")),
     "DFX-004": Prediction(throughput_ratio, lambda: dfx("1.5b", 4), "dfx", f"Mean of ratios. {_OVER_GRID}"),
     "DFX-005": Prediction(
         lambda: latency("v100", "1.5b", 4, 32, 256) / latency("dfx", "1.5b", 4, 32, 256),
@@ -256,9 +262,11 @@ PREDICTIONS: dict[str, Prediction] = {
     "DFX-006": Prediction(lambda: speedup("345m", 1), lambda: dfx("345m", 1), "dfx", _OVER_GRID),
     "DFX-007": Prediction(lambda: speedup("774m", 2), lambda: dfx("774m", 2), "dfx", f"{_OVER_GRID} {_BASELINE}"),
     "DFX-008": Prediction(
-        lambda: 1e3 * (latency("v100", "1.5b", 4, 64, 128) - latency("v100", "1.5b", 4, 64, 64)) / 64,
+        lambda rate: 1e3 / rate,
         lambda: v100("1.5b", 4),
         "gpu",
+        "Every pass costs its calls, whatever it works on: a token more is a token's share of the request.",
+        ("DFX-057",),
     ),
     "DFX-009": Prediction(
         lambda: 1e3 * (latency("v100", "1.5b", 4, 128, 64) - latency("v100", "1.5b", 4, 32, 64)) / 96,
@@ -275,10 +283,10 @@ PREDICTIONS: dict[str, Prediction] = {
     ),
     "DFX-019": Prediction(lambda: _dma() / 1e9),
     "DFX-020": Prediction(
-        _best_tile, None, None, "Fastest attention at the full context of 1024, of all tiles that fit the DSP slices."
+        _best_tile, None, None, "The smallest matrix processing unit of the tiles that DFX-022 finds equally fast."
     ),
     "DFX-022": Prediction(
-        lambda: {c.tile for c in ties(c for c in tiles() if c.tile in CANDIDATES)} == {(16, 64), (32, 32), (64, 16)},
+        lambda: [list(tile) for tile in sorted(c.tile for c in _fastest())],
         None,
         None,
         "Matrix unit in attention at the full context of 1024, tiles that fill the memory port.",
@@ -305,9 +313,9 @@ PREDICTIONS: dict[str, Prediction] = {
     "DFX-043": Prediction(
         sync_share, lambda: dfx("1.5b", 4), "dfx", "Mostly the hand-over that 345M on one and two cards fixes."
     ),
-    "DFX-048": _gflops(
+    "DFX-048": _summarization(
         "v100",
-        "summarization",
+        "DFX-050",
         "From the same figure 17 as DFX-050: 24 ms for a pass that costs as many kernels as a token, which takes 17 ms "
         "by that figure and 36 ms by DFX-006.",
     ),
@@ -318,41 +326,42 @@ PREDICTIONS: dict[str, Prediction] = {
         "Largest ratio of the document's own lengths up to which DFX is faster with all three models. With 1.5B alone "
         "it would be 10:1, as the printed 75.45 ms an output token over 6.9 ms a pass say too.",
     ),
-    "DFX-049": _gflops(
+    "DFX-049": _summarization(
         "tpu",
-        "summarization",
+        "DFX-051",
         "Inconsistent with DFX-051 where a pass costs its calls: 674.5 GFLOPS are 58 ms for 64 tokens, 8.2 GFLOPS are "
         "86 ms for one.",
     ),
-    "DFX-050": _gflops(
+    "DFX-050": _generation(
         "v100",
-        "generation",
         "Inconsistent in the source: 40.6 GFLOPS are 17 ms a token, the 3.20x of the same GPU and model (DFX-006) "
         "needs 36 ms. The latter agrees with 774M, 1.5B and the share of norms; figure 17 is off for DFX too, by 1.4.",
     ),
-    "DFX-051": _gflops("tpu", "generation"),
+    "DFX-051": _generation("tpu"),
     "DFX-052": Prediction(
-        lambda: overall_rate() / 1e9,
+        lambda rate: rate * work() / 1e9,
         lambda: dfx("345m", 1),
         None,
         "Inconsistent in the source: 93.10 tokens/s make 131 GFLOPS with an LM head in every pass.",
+        ("DFX-053",),
     ),
     "DFX-053": _rate("345m", 1),
     "DFX-054": _rate("345m", 2),
     "DFX-055": _rate("345m", 4),
     "DFX-056": Prediction(
-        lambda: math.sqrt(rate("dfx", "345m", 4) / rate("dfx", "345m", 1)),
+        lambda four, one: math.sqrt(four / one),
         lambda: dfx("345m", 4),
         "dfx",
         "Geometric mean of the two doublings.",
+        ("DFX-055", "DFX-053"),
     ),
     "DFX-057": Prediction(lambda: rate("v100", "1.5b", 4), lambda: v100("1.5b", 4), "gpu"),
     "DFX-058": _rate("1.5b", 4),
     "DFX-061": Prediction(lambda: capex("v100"), lambda: v100("1.5b", 4)),
     "DFX-062": Prediction(lambda: capex("dfx"), lambda: dfx("1.5b", 4)),
-    "DFX-063": Prediction(lambda: per_million_usd("v100"), lambda: v100("1.5b", 4), "gpu"),
-    "DFX-064": Prediction(lambda: per_million_usd("dfx"), lambda: dfx("1.5b", 4), "dfx"),
-    "DFX-065": Prediction(lambda: capex("v100") - capex("dfx")),
+    "DFX-063": Prediction(lambda rate: 1e6 * rate / capex("v100"), lambda: v100("1.5b", 4), "gpu", of=("DFX-057",)),
+    "DFX-064": Prediction(lambda rate: 1e6 * rate / capex("dfx"), lambda: dfx("1.5b", 4), "dfx", of=("DFX-058",)),
+    "DFX-065": Prediction(lambda theirs, ours: theirs - ours, of=("DFX-061", "DFX-062")),
 }
 
 _FABRIC = "Comes out of synthesis and placement; no netlist or per-unit count is published to derive it from."

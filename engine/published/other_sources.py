@@ -54,7 +54,7 @@ def compare() -> list[dict[str, Any]]:
                 "id": result["id"],
                 "role": "elsewhere",
                 "family": family(default_catalog().device(device).kind).kind,
-                "kind": default_zoo().workload(scenario.workload).family,
+                "network": default_zoo().workload(scenario.workload).family,
                 "metric": metric,
                 "published": measured,
                 "predicted": predicted,

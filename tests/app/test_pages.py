@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared.formats import compared, plain
 from engine.evaluate import evaluate
 from engine.published import validate
+from engine.published.headline import sentence
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, decode, encode
@@ -313,11 +314,14 @@ def test_every_entry_of_the_catalog_opens():
             )
 
 
-def test_published_tells_validation_from_calibration_and_opens_a_claim():
+def test_published_says_what_the_readme_says_and_opens_a_claim():
     at = opened()
     at.switch_page("views/published/page.py").run()
     alive(at)
-    assert [m.label.split(" ")[0] for m in at.metric][:2] == ["Validation", "Calibration"]
+    assert [m.label.split(" ")[0] for m in at.metric][:2] == ["Independent", "Other"]
+    said = sentence(validate())
+    assert said in [m.value for m in at.markdown]
+    assert said in (Path(__file__).parents[2] / "README.md").read_text()
     at.selectbox(key="status").set_value("not predicted").run()
     alive(at)
     at.text_input(key="claim").set_value("nothing is called this").run()

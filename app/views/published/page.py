@@ -11,6 +11,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
+from engine.published import headline
 from engine.scenario import ScenarioError, decode, encode
 
 _ALL = "All"
@@ -53,23 +54,31 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
 
 
 def counters(rows: list[claims.Row]) -> None:
-    """Validation apart from calibration, and what is not predicted."""
+    """Independent timing predictions apart from the rest, and what is not predicted."""
+    found = headline.Headline(rows)
+    rest = headline.others(rows)
     with st.grid(4, min_column_width=150):
-        for role in ("validation", "calibration"):
-            found = claims.tally(rows, role)
-            share = found.met / found.predicted if found.predicted else None
-            st.metric(
-                f"{role.capitalize()} :gray[met]",
-                f"{found.met} of {found.predicted}",
-                border=True,
-                height="stretch",
-                delta=fmt.percent(share) if share is not None else None,
-                delta_color="gray",
-                delta_arrow="off",
-                delta_description="within tolerance",
-                help="Claims used to fit a constant." if role == "calibration" else "Claims that were only predicted.",
-            )
-        found = claims.tally(rows, "validation")
+        st.metric(
+            "Independent :gray[met]",
+            f"{found.count - len(found.missed)} of {found.count}",
+            border=True,
+            height="stretch",
+            delta=f"{len(found.missed)} missed",
+            delta_color="gray",
+            delta_arrow="off",
+            help="Times, rates, powers and shares that no constant was fitted on or chosen in view of. Missed: "
+            f"{', '.join(found.missed) or 'none'}.",
+        )
+        st.metric(
+            "Other figures :gray[met]",
+            f"{sum(met for _, _, met in rest)} of {sum(count for _, count, _ in rest)}",
+            border=True,
+            height="stretch",
+            delta="no evidence of times",
+            delta_color="gray",
+            delta_arrow="off",
+            help="; ".join(f"{count} {words}, {met} met" for words, count, met in rest) + ".",
+        )
         st.metric(
             "Typical error :gray[median]",
             fmt.band(found.median) if found.median is not None else fmt.UNKNOWN,
@@ -79,7 +88,7 @@ def counters(rows: list[claims.Row]) -> None:
             delta_color="gray",
             delta_arrow="off",
             delta_description="for nine in ten",
-            help="Of the validation claims with a number.",
+            help="Of the independent predictions with a number.",
         )
         missing = sum(row["predicted"] is None for row in rows)
         st.metric(
@@ -95,14 +104,7 @@ def counters(rows: list[claims.Row]) -> None:
 
 def sentence(rows: list[claims.Row]) -> None:
     """The page's answer in words."""
-    found = claims.tally(rows, "validation")
-    if not found.predicted or found.median is None:
-        st.markdown("**No figure of these documents is predicted yet**, so there is no evidence for any result.")
-        return
-    st.markdown(
-        f"**{found.met} of {found.predicted} published figures that no constant was fitted on are met** within their "
-        f"own tolerance; half are within {fmt.band(found.median)}, nine in ten within {fmt.band(found.p90)}."
-    )
+    st.markdown(headline.sentence(rows))
 
 
 @callback
@@ -126,7 +128,10 @@ def detail(row: claims.Row) -> None:
     values = [fmt.plain(claims.shown(row[key])) for key in ("published", "predicted")]
     error = f", {fmt.signed(row['error'])}" if row["error"] is not None else ""
     st.markdown(f"Published **{values[0]}**, predicted **{values[1]}** {fmt.plain(unit)}{error}")
-    st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {row['role']}; {claims.status(row)}.")
+    evidence = ", ".join(text for text in (row["kind"], row["role"]) if text)
+    st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {evidence}; {claims.status(row)}.")
+    if row["naive"]:
+        st.caption(f"It must be closer than {row['naive']['name']}: {claims.shown(row['naive']['predicted'])}.")
     for text in (row["reason"], row["note"]):
         if text:
             st.markdown(fmt.plain(text))

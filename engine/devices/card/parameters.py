@@ -48,7 +48,7 @@ PARAMETERS = (
               claims=("FB-093", "FB-110", "FB-125"), low=1e-3),
     Parameter("pool_cycles", 3.5, "cycle", "calibrated",
               "Cycles an element in the average-pool kernel that is not vectorised: load, convert, add.",
-              claims=("FB-076",)),
+              claims=("FB-076", "FB-078")),
     Parameter("matrix_fill", 1.0, "1", "assumed",
               "Share of its peak a multiplier array reaches on full tiles: all of it, as nothing published says less; "
               "partial tiles are counted apart.", low=0.01, high=1.0),

@@ -293,7 +293,7 @@ FAMILY = DeviceFamily(
                   low=1.0),
         Parameter("packet_cycles", 1000.0, "cycle", "assumed",
                   "Engine cycles to forward a packet: at most 1,181, or 512 B would miss line rate beside inference.",
-                  low=1.0),
+                  ("5G-052",), low=1.0),
         Parameter("nic_path", 35e-6, "s", "published", "Request and answer through the NIC alone.",
                   source="document 003, section 5.5"),
     ),

@@ -1,0 +1,398 @@
+"""What each prediction depends on, found by changing it: from this follow a claim's kind and its role.
+
+``python -m engine validate --dependence`` recomputes `DEPENDENCE`, which `validate` reads. Everything is changed and
+put back in this process: the time of every operator, every constant of the cost models, every number of the catalog and
+of the zoo, and one by one each constant that names the claims it was fitted on, read off or chosen in view of.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from engine.analyses import depth_first
+from engine.devices import FAMILIES, family
+from engine.devices.common.contract import DeviceFamily, Job, PhaseCost, Rule
+from engine.published.prediction import Prediction, predicted
+from hardware_specs.catalog import default_catalog
+from hardware_specs.quantity import Quantity
+from model_zoo.catalog import default_zoo
+from model_zoo.ops import Graph, Op
+from model_zoo.schema import Number
+
+__all__ = ["DEPENDENCE", "LEAST", "constants", "dependence", "kind_of", "known", "moved", "rules", "told"]
+
+DEPENDENCE = Path(__file__).resolve().parent / "dependence.json"
+LEAST = 0.01
+"""Relative change of a prediction from which it depends on a constant that is halved or doubled. [-]"""
+_ONE_SIDED = ("upper_bound", "lower_bound", "order")
+
+
+# --- changing things and putting them back ---------------------------------------------------------------------------
+
+
+def _forget() -> None:
+    """Empties every cache of a result of the models; what is compiled stays."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("engine.") and not name.startswith(("engine.kernels", "engine.host", "engine.numerics")):
+            for found in list(vars(module).values()):
+                if hasattr(found, "cache_clear") and found not in (family, default_catalog, default_zoo, known):
+                    found.cache_clear()
+    default_zoo()._lower.cache_clear()
+
+
+@contextmanager
+def _swapped(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    object.__setattr__(owner, name, value)
+    _forget()
+    try:
+        yield
+    finally:
+        object.__setattr__(owner, name, before)
+        _forget()
+
+
+@contextmanager
+def _held(read: dict[Any, Any], key: Any, value: Any) -> Iterator[None]:
+    before = read[key]
+    read[key] = value
+    _forget()
+    try:
+        yield
+    finally:
+        read[key] = before
+        _forget()
+
+
+def _factor(name: str, spread: float) -> float:
+    """A factor between 1 and `spread` that the name decides. [-]"""
+    return spread ** random.Random(zlib.crc32(name.encode())).random()
+
+
+def _repriced(fam: DeviceFamily, change: Callable[[Job, PhaseCost], PhaseCost]) -> Iterator[Any]:
+    price = fam.price
+    yield _swapped(fam, "price", lambda job: change(job, price(job)))
+    yield _swapped(fam, "brief", None)
+
+
+def _slowed(seed: str, spread: float) -> Callable[[Job, PhaseCost], PhaseCost]:
+    def change(job: Job, cost: PhaseCost) -> PhaseCost:
+        factors = np.array([_factor(f"{seed}{job.device.kind}{op.kind}{op.name}", spread) for op in job.ops])
+        other = tuple((name, resource, seconds * spread) for name, resource, seconds in cost.other)
+        return replace(cost, seconds=cost.seconds * factors[:, None], other=other)
+
+    return change
+
+
+def _families() -> list[DeviceFamily]:
+    return [family(kind) for kind in FAMILIES]
+
+
+@contextmanager
+def _times(seed: str, spread: float) -> Iterator[None]:
+    """Every operator takes longer by a factor of its own."""
+    with ExitStack() as stack:
+        for fam in _families():
+            for one in _repriced(fam, _slowed(seed, spread)):
+                stack.enter_context(one)
+        yield
+
+
+def _bounded(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+@contextmanager
+def _model(seed: str, spread: float) -> Iterator[None]:
+    """Every constant of every cost model grows by a factor of its own."""
+    with ExitStack() as stack:
+        for fam in _families():
+            changed = tuple(
+                replace(p, value=_bounded(p.value * _factor(seed + p.name, spread), p.low, p.high))
+                for p in fam.parameters
+            )
+            stack.enter_context(_swapped(fam, "parameters", changed))
+        yield
+
+
+def _walk(node: Any, change: Callable[[str, Any], Any], at: str = "") -> Any:
+    """A copy of a spec with every quantity or number changed, told apart by its path."""
+    if isinstance(node, Quantity | Number):
+        return change(at, node)
+    if isinstance(node, BaseModel):
+        found = {name: _walk(getattr(node, name), change, f"{at}.{name}") for name in type(node).model_fields}
+        return node.model_copy(update=found)
+    if isinstance(node, Mapping):
+        return {key: _walk(value, change, f"{at}.{key}") for key, value in node.items()}
+    if isinstance(node, tuple):
+        return tuple(_walk(value, change, f"{at}.{i}") for i, value in enumerate(node))
+    return node
+
+
+def _scaled(q: Quantity, factor: float) -> Quantity:
+    value = q.si * factor
+    return q.model_copy(update={"value": value if q.dimension == "1" else f"{value:.12g} {q.dimension}"})
+
+
+def _sized(number: Number, factor: float) -> Number:
+    def grown(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(grown(v) for v in value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return max(1, round(value * factor))
+        return value * factor if isinstance(value, float) else value
+
+    return number.model_copy(update={"value": grown(number.value)})
+
+
+@contextmanager
+def _catalog(seed: str, spread: float) -> Iterator[None]:
+    """Every number of every device, system, link and NIC grows by a factor of its own."""
+    catalog = default_catalog()
+    with ExitStack() as stack:
+        for section in ("devices", "links", "nics", "systems"):
+            for id in catalog.ids(section):
+                spec = catalog._get(section, id)
+                changed = _walk(spec, lambda at, q, id=id: _scaled(q, _factor(f"{seed}{id}{at}", spread)))
+                stack.enter_context(_held(catalog._read, (section, id), changed))
+        yield
+
+
+@contextmanager
+def _zoo() -> Iterator[None]:
+    """Every size of every network doubles."""
+    zoo = default_zoo()
+    with ExitStack() as stack:
+        for id in zoo.ids():
+            if not zoo.is_guest(id):
+                changed = _walk(zoo.workload(id).params, lambda _, number: _sized(number, 2.0))
+                stack.enter_context(_held(zoo._read, id, zoo.workload(id).model_copy(update={"params": changed})))
+        yield
+
+
+@contextmanager
+def _lowered(change: Callable[[str, Graph], Graph]) -> Iterator[None]:
+    zoo = default_zoo()
+    found = lru_cache(maxsize=512)(lambda id, overrides: change(id, zoo._lower_uncached(id, overrides)))
+    with _swapped(zoo, "_lower", found):
+        yield
+
+
+def _deepened(id: str, graph: Graph) -> Graph:
+    """Every operator of a network sums over more, by a factor of its own, and moves as much more."""
+
+    def changed(op: Op) -> Op:
+        f = _factor(id + op.name, 2.0)
+        return replace(
+            op, k=op.k * f, reads=op.reads * f, writes=op.writes * f, stored=op.stored * f, weights=op.weights * f
+        )
+
+    phases = tuple(replace(phase, ops=tuple(changed(op) for op in phase.ops)) for phase in graph.phases)
+    return replace(graph, phases=phases)
+
+
+@contextmanager
+def _watched(networks: list[str], priced: list[str]) -> Iterator[None]:
+    """Notes every network that is lowered and every family that prices a job."""
+    with ExitStack() as stack:
+        stack.enter_context(_lowered(lambda id, graph: networks.append(id) or graph))
+        for fam in _families():
+            for one in _repriced(fam, lambda job, cost: priced.append(job.device.id) or cost):
+                stack.enter_context(one)
+        yield
+
+
+def _roofline(job: Job, cost: PhaseCost) -> PhaseCost:
+    """The naive price: each operator at the dense peak, or at the bandwidth of the memory behind it, nothing else."""
+    far = max((m.bandwidth.si for m in job.device.memory if m.role == "offchip" and m.bandwidth), default=math.inf)
+    seconds = np.zeros_like(cost.seconds)
+    work = np.divide(cost.flops, cost.peak, out=np.zeros_like(cost.flops), where=cost.peak > 0)
+    seconds[:, 0] = np.maximum(work, cost.offchip / far)
+    return replace(cost, seconds=seconds, other=())
+
+
+@contextmanager
+def _naive() -> Iterator[None]:
+    """Every operator at the roofline of its device's data sheet, and no fixed cost."""
+    with ExitStack() as stack:
+        for fam in _families():
+            for one in _repriced(fam, _roofline):
+                stack.enter_context(one)
+            stack.enter_context(_swapped(fam, "request", None))
+        yield
+
+
+# --- constants that name claims --------------------------------------------------------------------------------------
+
+
+def constants() -> dict[str, tuple[tuple[str, ...], tuple[Any, ...]]]:
+    """Each constant that was fitted on claims, read off them or chosen in view of them: those, and how to change it."""
+    found: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {}
+    for fam in _families():
+        for p in fam.parameters:
+            if p.claims:
+                found[f"{fam.kind}.{p.name}"] = (p.claims, ("parameter", fam.kind, p.name))
+    catalog, zoo = default_catalog(), default_zoo()
+    for id in catalog.ids("devices"):
+        named: dict[str, tuple[str, ...]] = {}
+        _walk(catalog.device(id), lambda at, q, named=named: named.update({at: q.claims} if q.claims else {}) or q)
+        for at, claims in named.items():
+            found[f"{id}{at}"] = (claims, ("device", id, at))
+    for id in zoo.ids():
+        for name, number in zoo.workload(id).params.items():
+            if number.claims and not zoo.is_guest(id):
+                found[f"{id}.{name}"] = (number.claims, ("workload", id, name))
+    return found
+
+
+def rules() -> tuple[Rule, ...]:
+    """What was read off published figures without being a number."""
+    return (*(rule for fam in _families() for rule in fam.rules), *depth_first.RULES)
+
+
+@contextmanager
+def _constant(how: tuple[Any, ...], factor: float) -> Iterator[None]:
+    where, id, name = how
+    with ExitStack() as stack:
+        if where == "parameter":
+            fam = family(id)
+            changed = tuple(
+                replace(p, value=_bounded(p.value * factor, p.low, p.high)) if p.name == name else p
+                for p in fam.parameters
+            )
+            stack.enter_context(_swapped(fam, "parameters", changed))
+        elif where == "device":
+            catalog = default_catalog()
+            changed = _walk(catalog.device(id), lambda at, q: _scaled(q, factor) if at == name else q)
+            stack.enter_context(_held(catalog._read, ("devices", id), changed))
+        else:
+            zoo = default_zoo()
+            workload = zoo.workload(id)
+            params = {**workload.params, name: _sized(workload.params[name], factor)}
+            stack.enter_context(_held(zoo._read, id, workload.model_copy(update={"params": params})))
+        yield
+
+
+# --- what moves ------------------------------------------------------------------------------------------------------
+
+
+def _value(given: Mapping[str, Prediction], id: str) -> Any:
+    try:
+        return predicted(given, id)
+    except Exception as error:  # what can no longer be computed at all depends on what was changed
+        return f"{type(error).__name__}"
+
+
+def _change(before: Any, after: Any) -> float:
+    """Largest relative change of a prediction; infinite where it is no number and another. [-]"""
+    pair = [[v] if isinstance(v, int | float) and not isinstance(v, bool) else v for v in (before, after)]
+    if all(isinstance(v, list | tuple) and all(isinstance(x, int | float) for x in v) for v in pair):
+        return max(abs(a - b) / abs(b) if b else float(a != b) for b, a in zip(*pair, strict=True))
+    return 0.0 if before == after else math.inf
+
+
+def _kept(change: float) -> float:
+    """A change as the file keeps it: four digits, and no infinity, which JSON lacks."""
+    return float(f"{min(change, 1e6):.4g}")
+
+
+def moved(given: Mapping[str, Prediction], ids: Iterable[str], how: tuple[Any, ...]) -> dict[str, float]:
+    """Relative change of predictions where a constant is halved or doubled, whichever changes them more. [-]"""
+    ids = tuple(ids)
+    before = {id: _value(given, id) for id in ids}
+    found = dict.fromkeys(ids, 0.0)
+    for factor in (0.5, 2.0):
+        with _constant(how, factor):
+            for id in ids:
+                found[id] = max(found[id], _change(before[id], _value(given, id)))
+    return found
+
+
+def kind_of(tolerance: Any, prediction: Prediction, found: Mapping[str, float]) -> str:
+    """Kind of a claim that is predicted, by what moves its prediction.
+
+    ``derived`` from others; ``bound`` where the claim is one-sided or an order of magnitude; ``timing`` where a cost
+    model's times or constants move it; ``input`` where only numbers of the catalog do; ``count`` where only the sizes
+    and operators of a network do; else ``identity``.
+    """
+    if prediction.of:
+        return "derived"
+    if tolerance in _ONE_SIDED:
+        return "bound"
+    if found["times"] or found["model"]:
+        return "timing"
+    if found["catalog"] > LEAST:
+        return "input"
+    return "count" if found["zoo"] > LEAST else "identity"
+
+
+def _moves(given: Mapping[str, Prediction], ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Relative change of each prediction as operators, cost models, the catalog and networks change.
+
+    What is no number is moved by the times it is decided from, even where they would have to change by more.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    before = {}
+    for id in ids:
+        networks: list[str] = []
+        priced: list[str] = []
+        with _watched(networks, priced):
+            before[id] = _value(given, id)
+        words = isinstance(before[id], bool | list)
+        found[id] = {"times": math.inf if words and priced else 0.0, "zoo": math.inf if words and networks else 0.0}
+    groups: list[tuple[str, Any]] = [("catalog", lambda: _catalog("a", 1.25)), ("zoo", _zoo)]
+    groups.append(("zoo", lambda: _lowered(_deepened)))
+    for seed in ("a", "b", "c"):
+        groups += [("times", lambda s=seed: _times(s, 1.5)), ("times", lambda s=seed: _times(s, 9.0))]
+        groups += [("model", lambda s=seed: _model(s, 1.25)), ("model", lambda s=seed: _model(s, 4.0))]
+    for name, group in groups:
+        with group():
+            for id, one in found.items():
+                one[name] = max(one.get(name, 0.0), _change(before[id], _value(given, id)))
+    return found
+
+
+def dependence(given: Mapping[str, Prediction], ids: Iterable[str] | None = None) -> dict[str, Any]:
+    """What moves each prediction, and each constant that names claims with every prediction it moves by over 1%."""
+    ids = tuple(ids or given)
+    moves = {id: {k: _kept(v) for k, v in one.items()} for id, one in _moves(given, ids).items()}
+    timed = [id for id in ids if not given[id].of and (moves[id]["times"] or moves[id]["model"])]
+    with _naive():
+        for id in timed:
+            moves[id]["naive"] = _value(given, id)
+    found = {}
+    for name, (claims, how) in constants().items():
+        changed = moved(given, {*timed, *(id for id in claims if id in given)}, how)
+        found[name] = {
+            "claims": list(claims),
+            "moves": {id: _kept(change) for id, change in sorted(changed.items()) if change > LEAST},
+        }
+    return {"constants": found, "predictions": moves}
+
+
+def told(found: Mapping[str, Any]) -> dict[str, str]:
+    """In words, each constant that names claims: those, and which predictions move with it."""
+    return {
+        name: f"names {', '.join(one['claims'])}; moves "
+        + (", ".join(f"{id} by {100 * change:.3g}%" for id, change in one["moves"].items()) or "none")
+        for name, one in found["constants"].items()
+    }
+
+
+@cache
+def known() -> dict[str, Any]:
+    """The dependence as last computed."""
+    return json.loads(DEPENDENCE.read_text())
