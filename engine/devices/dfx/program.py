@@ -80,14 +80,10 @@ class _Program:
         unit: int,
         occupy: float,
         latency: float,
-        dep1: int,
-        dep2: int,
+        after: tuple[int, int],
         chain: bool,
         role: int,
-        op: int,
-        dst: int,
-        src1: int,
-        src2: int = NONE,
+        word: tuple[int, int, int, int],
         *,
         hbm: float = 0.0,
         beats: float = 0.0,
@@ -95,10 +91,9 @@ class _Program:
         sent: float = 0.0,
         arg: float = 0.0,
     ) -> int:
+        """An instruction after two others: ``word`` is its operation, target and sources. Returns its number."""
         wait = self.rec[HANDOFF_CYCLES] if handoff else 0.0
-        self.rows.append(
-            [unit, occupy, latency, dep1, dep2, chain, role, hbm, beats, wait, sent, op, dst, src1, src2, arg]
-        )
+        self.rows.append([unit, occupy, latency, *after, chain, role, hbm, beats, wait, sent, *word, arg])
         return len(self.rows) - 1
 
     def matrix(
@@ -125,13 +120,10 @@ class _Program:
             MPU,
             occupy,
             latency,
-            dep1,
-            dep2,
+            (dep1, dep2),
             False,
             role,
-            op,
-            dst,
-            src,
+            (op, dst, src, NONE),
             hbm=rows * cols * rec[BYTES],
             beats=beats,
             handoff=handoff,
@@ -154,7 +146,7 @@ class _Program:
     ) -> int:
         """An element-wise vector instruction; where `chain` is set a dependent one may follow element by element."""
         beats = ceil(elements / self.rec[VECTOR])
-        return self.put(VPU, beats, latency, dep1, dep2, chain, role, op, dst, src1, src2, arg=arg)
+        return self.put(VPU, beats, latency, (dep1, dep2), chain, role, (op, dst, src1, src2), arg=arg)
 
     def accumulate(self, elements: float, dep: int, role: int, dst: int, src: int) -> int:
         """Sum of a vector: a tree over each beat, and a pipelined adder that takes a beat a cycle.
@@ -164,18 +156,18 @@ class _Program:
         add, lanes = self.rec[ADD], self.rec[VECTOR]
         beats = ceil(elements / lanes)
         levels = one_by_one(_levels, lanes) + exceeds(beats, 1.0) + one_by_one(_levels, smaller(beats, add))
-        return self.put(VPU, beats, levels * add, dep, -1, True, role, ACCUMULATE, dst, src)
+        return self.put(VPU, beats, levels * add, (dep, -1), True, role, (ACCUMULATE, dst, src, NONE))
 
     def norm(self, width: float, dep: int, role: int, source: int) -> int:
         """LayerNorm: mean, deviation, reciprocal root, scale and shift as vector instructions."""
         add, mul = self.rec[ADD], self.rec[MUL]
         total = self.accumulate(width, dep, role, SUM, source)
-        mean = self.put(VPU, 1.0, mul, total, -1, False, role, DIVIDE_BY_WIDTH, MEAN, SUM)
+        mean = self.put(VPU, 1.0, mul, (total, -1), False, role, (DIVIDE_BY_WIDTH, MEAN, SUM, NONE))
         centred = self.vector(width, add, dep, mean, False, role, SUB_SCALAR, CENTRED, source, MEAN)
         squares = self.vector(width, mul, centred, -1, True, role, MUL_OP, SQUARES, CENTRED, CENTRED)
         total = self.accumulate(width, squares, role, SUM, SQUARES)
         root = mul + add + self.rec[ROOT]  # times 1 / width, plus epsilon, reciprocal root
-        deviation = self.put(VPU, 1.0, root, total, -1, False, role, INVERSE_DEVIATION, DEVIATION, SUM)
+        deviation = self.put(VPU, 1.0, root, (total, -1), False, role, (INVERSE_DEVIATION, DEVIATION, SUM, NONE))
         scaled = self.vector(width, mul, centred, deviation, False, role, MUL_SCALAR, SCALED, CENTRED, DEVIATION)
         scaled = self.vector(width, mul, scaled, -1, True, role, MUL_GAMMA, SCALED, SCALED)
         return self.vector(width, add, scaled, -1, True, role, ADD_BETA, NORMED, SCALED)
@@ -187,12 +179,13 @@ class _Program:
         hops = rec[CARDS] - 1.0
         sent = hops * local * rec[BYTES]
         latency = ceil(hops * rec[HOP] + sent / rec[LINK_RATE]) + beats
-        return self.put(ROUTER, beats, latency, dep, -1, False, role, op, dst, src, handoff=True, sent=sent)
+        return self.put(ROUTER, beats, latency, (dep, -1), False, role, (op, dst, src, NONE), handoff=True, sent=sent)
 
     def store(self, local: float, latency: float, dep: int, op: int, src: int) -> int:
         """New keys or values of this card's heads written to HBM."""
         beats = ceil(local / self.rec[VECTOR])
-        return self.put(WRITE, beats, latency, dep, -1, False, KV_APPEND, op, NONE, src, hbm=local * self.rec[BYTES])
+        word, sent = (op, NONE, src, NONE), local * self.rec[BYTES]
+        return self.put(WRITE, beats, latency, (dep, -1), False, KV_APPEND, word, hbm=sent)
 
 
 def layer_program(
@@ -224,7 +217,7 @@ def layer_program(
         lowered = p.vector(context, rec[ADD], scores, -1, False, SOFTMAX, SUB_MAXIMUM, POWERS, SCORE, arg=float(h))
         powers = p.vector(context, rec[EXP], lowered, -1, True, SOFTMAX, EXP_OP, POWERS, POWERS)
         total = p.accumulate(context, powers, SOFTMAX, SUM, POWERS)
-        share = p.put(VPU, 1.0, rec[RECIPROCAL], total, -1, False, SOFTMAX, RECIPROCAL_OP, SHARE, SUM)
+        share = p.put(VPU, 1.0, rec[RECIPROCAL], (total, -1), False, SOFTMAX, (RECIPROCAL_OP, SHARE, SUM, NONE))
         powers = p.vector(context, rec[MUL], powers, share, False, SOFTMAX, MUL_SCALAR, POWERS, POWERS, SHARE)
         last = p.matrix(context, head, 0.0, powers, value_stored, CONTEXT, MM, MIXED, POWERS, float(h))
         scores = following
@@ -249,8 +242,8 @@ def token_program(rec: Sequence[float], width: float) -> np.ndarray:
     """
     p = _Program(rec)
     cycles = ceil(width * rec[BYTES] / rec[DDR_RATE])
-    token = p.put(DDR, cycles, rec[DDR_LATENCY], -1, -1, False, EMBEDDING, LOAD_TOKEN, X, NONE)
-    place = p.put(DDR, cycles, rec[DDR_LATENCY], -1, -1, False, EMBEDDING, LOAD_POSITION, POSITION, NONE)
+    token = p.put(DDR, cycles, rec[DDR_LATENCY], (-1, -1), False, EMBEDDING, (LOAD_TOKEN, X, NONE, NONE))
+    place = p.put(DDR, cycles, rec[DDR_LATENCY], (-1, -1), False, EMBEDDING, (LOAD_POSITION, POSITION, NONE, NONE))
     p.vector(width, rec[ADD], token, place, False, EMBEDDING, ADD_OP, X, X, POSITION)
     return p.code()
 
@@ -265,5 +258,5 @@ def head_program(rec: Sequence[float], width: float, vocab: float) -> np.ndarray
     part = ceil(vocab / rec[CARDS])
     at = p.matrix(width, part, p.maximum, at, -1, LM_HEAD, MM_ARGMAX, NEXT, NORMED, LM_HEAD, handoff=True)
     at = p.sync(1.0, at, ARGMAX, SYNC_ARGMAX, BEST, NEXT)
-    p.put(DDR, 1.0, rec[DDR_LATENCY], at, -1, False, ARGMAX, STORE_TOKEN, NONE, BEST)
+    p.put(DDR, 1.0, rec[DDR_LATENCY], (at, -1), False, ARGMAX, (STORE_TOKEN, NONE, BEST, NONE))
     return p.code()
