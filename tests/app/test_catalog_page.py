@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(300)
 def opened(section: str, find: str = "") -> AppTest:
     at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
     at.run()
-    at.switch_page(str(APP / "views" / "catalog.py"))
+    at.switch_page(str(APP / "views" / "catalog" / "page.py"))
     at.query_params["section"] = section
     if find:
         at.query_params["find"] = find
