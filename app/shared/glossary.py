@@ -9,6 +9,7 @@ from app.shared import specs
 from app.shared.figures.roofline import points
 from app.shared.figures.style import RESOURCE_LABELS, level_name
 from engine.cost.report import MemoryRow, Report
+from engine.devices import FAMILIES
 from engine.resolve.bind import named
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field, field
@@ -17,7 +18,6 @@ from model_zoo.catalog import default_zoo
 
 __all__ = [
     "HELP",
-    "KINDS",
     "SCHEMES",
     "answer_breakdown",
     "answer_fits",
@@ -44,7 +44,6 @@ HELP = {
     "bound": "Resource whose time is longest for this operator, after overlap.",
     "baseline": "The scenario that deltas refer to.",
 }
-KINDS = {"cpu": "CPU", "gpu": "GPU", "card": "Card", "npu": "NPU", "dfx": "FPGA", "smartnic": "SmartNIC"}
 SCHEMES = {
     "single": "Single",
     "replicas": "Replicas",
@@ -54,7 +53,6 @@ SCHEMES = {
     "split": "Split",
     "on-path": "On path",
 }
-_BLOCKS = ("dfx", "npu", "card", "cpu", "gpu", "smartnic")  # parts of a spec that a label need not name
 _TINY = {"sample": "smpl"}  # on half of a phone
 _SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
 _WAITS = {
@@ -80,9 +78,12 @@ def value_label(value: Any) -> str:
 
 
 def tidy(label: str) -> str:
-    """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon."""
+    """`memory hbm bandwidth` -> `HBM bandwidth`, `peak fp16` -> `Peak FP16`, `peer link: latency` without its colon.
+
+    The block of a spec that only its family has (`npu tiles`) needs no name.
+    """
     words = label.replace("link: ", "link ").removeprefix("memory ").split(" ")
-    shown = [format_label(w) if w in BITS else w for w in words if w not in _BLOCKS or len(words) == 1]
+    shown = [format_label(w) if w in BITS else w for w in words if w not in FAMILIES or len(words) == 1]
     return level_name(" ".join(shown))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from engine.analyses.depth_first import DepthFirstComparison, compare
 from engine.analyses.split import SplitPoint, split_points
-from engine.devices.smartnic import family
+from engine.devices import FAMILIES, family
+from engine.devices.smartnic import family as smartnic
 from engine.plan.schemes import second_executor
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
@@ -18,7 +19,6 @@ __all__ = ["PACKETS", "Forwarding", "cuts", "depth_first_of", "executors", "forw
 
 PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
 """Ethernet frames at which forwarding is asked. [B]"""
-_RUNS = ("cpu", "gpu", "card")
 
 
 def cuts(scenario: Scenario, first_format: str | None = None) -> tuple[Scenario, tuple[SplitPoint, ...]]:
@@ -64,23 +64,24 @@ def forwarding(device: Device, executors: int, sizes: Sequence[int] = PACKETS) -
     most = int(nic.engines.si * nic.threads_per_engine.si)
     if not 0 <= executors <= most:
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
-    model = family.FAMILY.model(device)
+    model = smartnic.FAMILY.model(device)
     return Forwarding(
         executors=executors,
         line_bytes_per_s=nic.ports.si * nic.port_rate.si,
-        cycles_per_s=family.packet_budget(device, executors, model),
-        drop_bytes=family.drop_point(device, executors, model),
+        cycles_per_s=smartnic.packet_budget(device, executors, model),
+        drop_bytes=smartnic.drop_point(device, executors, model),
         sizes=tuple(sizes),
-        bytes_per_s=tuple(family.forwarding_rate(device, size, executors, model) for size in sizes),
+        bytes_per_s=tuple(smartnic.forwarding_rate(device, size, executors, model) for size in sizes),
     )
 
 
 def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
     """The scenario's network on its first device, breadth first under an eager framework against depth first."""
     bound = bind(scenario)
-    if bound.device.kind not in _RUNS:
+    if not bound.family.layerwise:
+        kinds = ", ".join(kind for kind in FAMILIES if family(kind).layerwise)
         raise ScenarioError(
-            f"{bound.device.name} is a {bound.device.kind}; depth-first execution is answered for {', '.join(_RUNS)}"
+            f"{bound.device.name} is a {bound.device.kind}; depth-first execution is answered for {kinds}"
         )
     if len(bound.graph.phases) > 1:
         raise ScenarioError(f"{bound.workload.name} has several phases; depth-first execution is answered for one")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from engine.devices import family
-from engine.devices.common.contract import Knob, Switch, Unsupported
+from engine.devices.common.contract import DeviceFamily, Knob, Switch, Unsupported
 from engine.resolve.bind import own_values
 from engine.scenario import Scenario, ScenarioError, make
 from engine.scenario.fields import Field
@@ -133,7 +133,7 @@ def default_scenario(
     prefer = (load.precision, "bf16", "fp16", "ms-fp8", "ms-fp9", "int8", "fp32")
     precision = next((f for f in prefer if f in offered), offered[0])
     scheme = changes.get("scheme") or _default_scheme(
-        entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam.kind
+        entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam
     )
     fields = {
         "system": system,
@@ -154,13 +154,13 @@ def default_scenario(
     return make(fields | changes)
 
 
-def _default_scheme(schemes: tuple[str, ...], count: int, zoo: Zoo, workload: str, kind: str) -> str:
+def _default_scheme(schemes: tuple[str, ...], count: int, zoo: Zoo, workload: str, fam: DeviceFamily) -> str:
     """The natural scheme: tables where there are tables, tensor for several devices, else the system's first."""
     graph = zoo.graph(workload)
     lookups = any(op.kind == "EmbeddingBag" for phase in graph.phases for op in phase.ops)
     if "tables" in schemes and lookups:
         return "tables"
-    if count > 1 and "tensor" in schemes and kind in ("dfx", "gpu"):
+    if count > 1 and "tensor" in schemes and fam.sharded:
         return "tensor"
     if count > 1 and "pinned" in schemes:
         return "pinned"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hardware_specs
+from engine.devices import family
 from hardware_specs import Device, System, default_catalog
 from hardware_specs.catalog import quantities
 
@@ -107,7 +108,7 @@ def block_peak(device: Device, format: str, low: bool = False) -> float | None:
         return 2 * device.dfx.cores.si * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
     if device.smartnic is not None:
         return 2 * 32 * device.smartnic.engines.si * device.smartnic.clock.si
-    return None
+    return family(device.kind).peak(device, format)
 
 
 @pytest.mark.parametrize("id", [id for id in DEVICES if CATALOG.device(id).kind != "gpu"])

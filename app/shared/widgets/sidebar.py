@@ -15,6 +15,7 @@ import streamlit as st
 from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
+from engine.devices import family
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import FIELDS, Field, field
@@ -50,8 +51,7 @@ def _label(of: Field, text: str = "") -> str:
 def kind_of(id: str) -> str:
     """What the first devices of a system are: `FPGA`, `GPU`."""
     catalog = default_catalog()
-    kind = catalog.device(catalog.system(id).devices[0].device).kind
-    return glossary.KINDS.get(kind, kind)
+    return family(catalog.device(catalog.system(id).devices[0].device).kind).label
 
 
 def system_label(id: str) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.shared import cached, claims, glossary, link, machine, parts, specs
+from app.shared import cached, claims, link, machine, parts, specs
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import choose, unknown
+from engine.devices import family as family_of
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError, encode
@@ -50,7 +51,7 @@ def _of(section: str, entry: Any) -> str:
     if section == "systems":
         return widgets.kind_of(entry.id)
     if section == "devices":
-        return glossary.KINDS.get(entry.kind, entry.kind)
+        return family_of(entry.kind).label
     if section == "workloads":
         return str(entry.family).replace("-", " ")
     return section.removesuffix("s")

@@ -345,6 +345,8 @@ def max_streams(device: Device) -> int:
 FAMILY = DeviceFamily(
     kind="card",
     title="Many-core inference card",
+    label="Card",
+    layerwise=True,
     formats=formats,
     peak=peak,
     supports=supports,

@@ -248,7 +248,8 @@ class DeviceFamily:
 
     Attributes
     ----------
-    kind : name of the spec's `kind`.
+    kind : name of the spec's `kind`, and of the block that only this family's specs have.
+    title, label : what it is called, and what it is called in a list: a word.
     formats : device -> formats its units run, best first; these are what a user may pick.
     peak : (device, format) -> dense peak of one device, derived from the block a user may override. [FLOP/s]
     supports : (device, graph, format) -> None, or a sentence why it can't run.
@@ -265,11 +266,14 @@ class DeviceFamily:
     cores : job -> bars of every core in one pass, from the pass's start on.
     mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
     rules : what was read off published figures without being a number.
+    sharded : whether several of its devices divide every matrix unless a scenario says otherwise.
+    layerwise : whether its operators run one after another through memory, so that their order is worth asking about.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
     """
 
     kind: str
     title: str
+    label: str
     formats: Callable[[Device], tuple[str, ...]]
     peak: Callable[[Device, str], float]
     supports: Callable[[Device, Graph, str], str | None]
@@ -297,6 +301,8 @@ class DeviceFamily:
     cores: Callable[[Job], tuple[Span, ...]] | None = None
     mixed: Callable[[Device, str], str] | None = None
     rules: tuple[Rule, ...] = ()
+    sharded: bool = False
+    layerwise: bool = False
     fields: Mapping[str, PricedField] = field(default_factory=dict)
 
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:

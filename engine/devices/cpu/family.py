@@ -188,6 +188,8 @@ def knobs(device: Device) -> tuple[Knob, ...]:
 FAMILY = DeviceFamily(
     kind="cpu",
     title="CPU",
+    label="CPU",
+    layerwise=True,
     formats=formats,
     peak=peak,
     supports=supports,

@@ -270,6 +270,8 @@ def knobs(device: Device) -> tuple[Knob, ...]:
 FAMILY = DeviceFamily(
     kind="dfx",
     title="FPGA transformer core",
+    label="FPGA",
+    sharded=True,
     formats=formats,
     peak=peak,
     supports=supports,

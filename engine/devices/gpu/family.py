@@ -209,6 +209,9 @@ def price(job: Job) -> PhaseCost:
 FAMILY = DeviceFamily(
     kind="gpu",
     title="GPU or TPU",
+    label="GPU",
+    sharded=True,
+    layerwise=True,
     formats=formats,
     peak=peak,
     supports=supports,

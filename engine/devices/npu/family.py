@@ -321,6 +321,7 @@ def _vector_cycles(job: Job, engine: Engine, op: Op) -> float:
 FAMILY = DeviceFamily(
     kind="npu",
     title="Soft vector processor",
+    label="NPU",
     formats=formats,
     peak=peak,
     supports=supports,

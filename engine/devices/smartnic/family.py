@@ -275,6 +275,7 @@ def knobs(device: Device) -> tuple[Knob, ...]:
 FAMILY = DeviceFamily(
     kind="smartnic",
     title="SmartNIC",
+    label="SmartNIC",
     formats=formats,
     peak=peak,
     supports=supports,
