@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,7 +16,9 @@ import streamlit as st
 
 from app.shared import link
 from app.shared.boundary import callback
-from engine.scenario import Scenario, ScenarioError, encode, token_in
+from engine.devices.common.contract import Unsupported
+from engine.resolve.bind import bind
+from engine.scenario import Scenario, ScenarioError, decode, encode, token_in
 
 __all__ = [
     "LETTERS",
@@ -94,7 +97,7 @@ def read(token: str) -> tuple[Comparison, str | None]:
     for at, part in enumerate(given[:MOST]):
         scenario_token, _, note = part.partition(".")
         try:
-            scenario = link.read(scenario_token)
+            scenario = _named(scenario_token)
         except ScenarioError as error:
             lost.append((at, str(error).rstrip(".")))
             continue
@@ -104,6 +107,14 @@ def read(token: str) -> tuple[Comparison, str | None]:
     if not entries:
         raise ScenarioError(f"This comparison has no scenario that can be read. {lost[0][1]}")
     return Comparison(tuple(entries), kept_baseline or 0), _left_out(lost, len(given), kept_baseline is None)
+
+
+def _named(token: str) -> Scenario:
+    """Scenario of a token that this server can name and check; pricing it is its column's business."""
+    scenario = decode(token)
+    with suppress(Unsupported):  # a column says why
+        bind(scenario)
+    return scenario
 
 
 def _note(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.shared import comparison
+from app.shared import cached, comparison
 from app.shared.comparison import LIMIT, MOST, Comparison, Entry
 from app.shared.formats import digits3
 from app.views.compare import charts, tables
@@ -133,6 +133,19 @@ def test_the_table_holds_the_evaluated_numbers_and_marks_the_best():
         assert cells.iloc[0] == texts[0]
         assert cells.iloc[1] == f"{texts[1]}  \n:{'green' if better else 'red'}[{words}]"
     assert frame.loc["Note"].iloc[1] == "\\=cheap" or frame.loc["Note"].iloc[1] == "=cheap"
+
+
+def test_reading_a_link_prices_nothing(monkeypatch):
+    """Eight scenarios that nobody has asked for yet took over a second before the page could say anything."""
+    monkeypatch.setattr(cached, "report", lambda token: pytest.fail("a link was priced to be read"))
+    text = comparison.write(Comparison(EIGHT))
+    found, message = comparison.read(f"{text}~{encode(DFX)}")
+    assert found.entries == EIGHT
+    assert message == f"Only the first {MOST} scenarios of this comparison are read."
+    broken = DFX.with_(overrides={"devices.0.memory.hbm.bandwidth": "2 parsecs"})
+    left, message = comparison.read(comparison.write(Comparison((Entry(DFX), Entry(broken)))))
+    assert left.entries == (Entry(DFX),)
+    assert "2 parsecs" in message
 
 
 def test_a_head_is_text_and_no_markup():
