@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["CANDIDATES", "Choice", "best", "chosen", "dsp_slices", "ties"]
+__all__ = ["CANDIDATES", "Choice", "chosen", "dsp_slices", "ties"]
 
 CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16), (128, 8))
 """Tiles whose d x l weights fill the 32 x 512 bit of the memory channels in a cycle."""
@@ -56,11 +56,6 @@ def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     found = tuple(choices)
     least = min(c.matrix_s for c in found)
     return tuple(c for c in found if c.matrix_s <= least * (1 + NEGLIGIBLE))
-
-
-def best(choices: Iterable[Choice], limit: float = float("inf")) -> Choice:
-    """The fastest of those that fit `limit` slices; of equally fast ones, the one that takes the fewest. [-]"""
-    return min((c for c in choices if c.dsp <= limit), key=lambda c: (c.seconds, c.dsp))
 
 
 def chosen(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:
