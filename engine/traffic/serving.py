@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from engine.devices.common.contract import Unsupported
@@ -146,7 +145,6 @@ def compare(
     node_usd: float | None = None,
     requests: int = 200_000,
     seed: int = 0,
-    executor: Executor | None = None,
 ) -> tuple[Offer, ...]:
     """Systems at an equal agreement, demand, site and way of serving.
 
@@ -159,9 +157,7 @@ def compare(
         best: Headline | None = None
         try:
             system, sizes, outputs = serving.of(scenario)
-            best = max_qps(
-                system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed, executor=executor
-            )
+            best = max_qps(system, sla, arrivals, sizes=sizes, outputs=outputs, requests=requests, seed=seed)
             mine = (idle_w, node_usd) if at == 0 else (None, None)
             node, notes = node_facts(scenario, best, *mine)
             load = Demand(tuple(qps / scenario.batch for qps in demand.qps))

@@ -101,7 +101,6 @@ def simulate(
     ceiling: Capacity | None = None,
     executor: Executor | None = None,
     parallel: bool = True,
-    events_only: bool = False,
     keep_samples: bool = False,
 ) -> LoadReport:
     """Latency distribution of ``system`` under ``arrivals``.
@@ -156,7 +155,7 @@ def simulate(
             length = skip + whole_days
 
     def one(replication: int) -> SimulatedRun:
-        return run(system, arrivals, sizes, outputs, length, skip, seed, replication, events_only)
+        return run(system, arrivals, sizes, outputs, length, skip, seed, replication)
 
     runs: list[SimulatedRun] = []
     limit = max(most or requests, requests)
