@@ -56,7 +56,7 @@ _WIDE = frozenset(
 )
 
 
-class Repeated(TypedDict, total=False):
+class OpFields(TypedDict, total=False):
     """Fields that an `Op` takes as they are given: how often it runs, what it keeps, what it is told."""
 
     layers: int
@@ -80,7 +80,7 @@ def linear(
     shard: Shard = "n",
     state_reads: Dim = ZERO,
     quantisable: bool = True,
-    **rest: Unpack[Repeated],
+    **rest: Unpack[OpFields],
 ) -> Op:
     """Rows of activations (rows x k) times a k x n matrix of weights."""
     own = k * n + (n if bias else 0)
@@ -151,7 +151,7 @@ def elementwise(
     state_reads: Dim = ZERO,
     parts: Dim = ONE,
     shard: Shard = "elements",
-    **rest: Unpack[Repeated],
+    **rest: Unpack[OpFields],
 ) -> Op:
     """An element-wise op or a reduction over `elements` of `operands` inputs each; shard "g" deals out `parts`.
 
