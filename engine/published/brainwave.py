@@ -1,7 +1,8 @@
 """Predictions of the figures in document 001: the Brainwave NPU, its parts, its headline GRU and Bing's models.
 
 The pipeline depths of the NPU add up to a step that is recalled from another paper, but the hop between tiles is that
-step less the printed one, so the headline is calibration. Bing's models lack sequence lengths, a number of FPGAs and the shape of a CNN, so no figure of theirs is claimed.
+step less the printed one, so the headline is calibration. Bing's models lack sequence lengths, a number of FPGAs and
+the shape of a CNN, so no figure of theirs is claimed.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_normalisation_is_unfolded_where_the_network_has_it():
 
 
 def test_who_gains_most_on_each_part_is_as_the_document_reports():
-    """That MobileNet gains more on the ARM than on the GPU is not predicted: 5G-071 misses, and says what is missing."""
+    """That MobileNet gains more on the ARM than on the GPU is not predicted: 5G-071 misses, with its reason."""
     catalog, zoo = default_catalog(), default_zoo()
     nets = ("alexnet", "vgg16", "resnet152", "densenet161", "mobilenet-v1")
     gpu, arm = catalog.device("v100-32gb"), catalog.device("arm-edge-cpu")
