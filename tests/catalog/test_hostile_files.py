@@ -185,6 +185,6 @@ def test_an_onnx_file_is_read_apart(tmp_path: Path) -> None:
     heavy = model([node("MatMul", ["x", "w"], ["y"])], IMAGE, [("y", FLOAT, None)], {"w": f32(8, 5 << 20)})
     (tmp_path / "big.onnx").write_bytes(heavy)
     small = ImportProcess(memory=500 << 20)
-    with pytest.raises(WorkloadError, match=r"500 MiB|MemoryError"):
+    with pytest.raises(WorkloadError, match=r"500 MiB"):
         small.read(tmp_path / "big.onnx")
     small.close()

@@ -103,6 +103,8 @@ def _parse(data: bytes) -> Any:
     try:
         model = onnx.load_model_from_string(bytes(data))
     except (DecodeError, ValueError) as error:
+        if "alloc failed" in str(error):  # the parser's word for it
+            raise MemoryError from None
         raise WorkloadError(f"not readable as an ONNX model ({told(error)})") from None
     if not model.graph.node:
         raise WorkloadError("the ONNX model has no nodes")

@@ -86,7 +86,7 @@ class ImportProcess:
         )
 
 
-def _answer(path: Path) -> tuple[Any, Any, Any, str | None]:
+def _answer(path: Path, memory: int) -> tuple[Any, Any, Any, str | None]:
     """Workload, graph and name of its length, or why there are none."""
     from model_zoo.importers.onnx.workload import read_onnx_workload
 
@@ -95,6 +95,8 @@ def _answer(path: Path) -> tuple[Any, Any, Any, str | None]:
         return workload, family.build({}), family.input_label, None
     except WorkloadError as error:
         return None, None, None, str(error)
+    except MemoryError:
+        return None, None, None, f"reading it takes more than the {memory >> 20} MiB that are allowed"
     except OSError as error:
         return None, None, None, f"can't be read ({error.strerror or type(error).__name__})"
     except Exception as error:  # whatever the file holds
@@ -111,7 +113,7 @@ def _serve(memory: int) -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for line in sys.stdin.buffer:
-        answer = pickle.dumps(_answer(Path(json.loads(line))))
+        answer = pickle.dumps(_answer(Path(json.loads(line)), memory))
         out.write(len(answer).to_bytes(8, "big") + answer)
         out.flush()
 
