@@ -268,7 +268,7 @@ def point(load: Load, sla: Sla, qps: float, top: Capacity) -> LoadDetail:
     system, sizes, outputs = load.system()
     use = _use(top, qps)
     nothing = np.empty(0)
-    if qps >= top.breaks_qps:
+    if qps >= top.breaks_qps and load.arrivals != "trace":  # a trace ends, and its queue with it
         return LoadDetail("overload", {}, nothing, nothing, use, 0.0, "")
     law = _law(load, system, qps)
     if law is not None:

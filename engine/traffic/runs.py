@@ -286,8 +286,9 @@ def run(
     seed: int,
     replication: int,
     events_only: bool = False,
+    drained: bool = False,
 ) -> SimulatedRun:
-    """Simulate ``n`` requests and measure those from ``skip`` on."""
+    """Simulate ``n`` requests and measure those from ``skip`` on, to the last arrival or, where ``drained``, answer."""
     arrive = arrivals.times(n, seed, replication)
     size = sizes.draw(n, seed, SIZE_STREAM, replication)
     want = outputs.draw(n, seed, OUTPUT_STREAM, replication) if isinstance(system, DecoderServer) else size
@@ -316,8 +317,8 @@ def run(
         answered=int(answered),
         dropped=int(dropped),
         mean_s=total / max(answered, 1),
-        window_s=float(arrive[-1] - arrive[skip]),
-        in_system=area,
+        window_s=float((last if drained else arrive[-1]) - arrive[skip]),
+        in_system=total if drained else area,  # everybody has left
         busy={name: seconds / span for name, seconds in raw.busy.items()},
         events=raw.events,
         engine=raw.engine,

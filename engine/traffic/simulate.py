@@ -36,9 +36,10 @@ _LITTLE_EDGE = 4.0  # stays at the edges of the window by which Little's two sid
 class LoadReport:
     """A system under one load. An estimate: each figure has its interval at confidence ``level``.
 
-    ``latency``, ``ttft`` and ``tpot`` are None where the load has no steady state (``stable`` is False) or nobody is
-    served. ``passed`` is the latency of requests that only pass a system which looks at a share of them, and
-    ``latency`` that of the share; None where all are served alike. ``use`` is the share of time each resource is busy.
+    ``latency``, ``ttft`` and ``tpot`` are None where the load has no steady state (``stable`` is False; a trace has an
+    end instead) or nobody is served. ``passed`` is the latency of requests that only pass a system which looks at a
+    share of them, and ``latency`` that of the share; None where all are served alike. ``use`` is the share of time each
+    resource is busy.
     ``little_error`` compares the mean number in the system with rate times mean stay, inside the window; ``little_ok``
     says whether edges alone can explain it.
     """
@@ -142,9 +143,13 @@ def simulate(
             f"qps is {arrivals.qps:g}; at least {least:.2g} is needed for {length} arrivals at a time, or the clock "
             "would grow beyond the digits that tell a request's time"
         )
-    if arrivals.qps >= top.breaks_qps:
+    drained = isinstance(arrivals, Trace) and arrivals.qps >= top.breaks_qps
+    if arrivals.qps >= top.breaks_qps and not drained:
         return _overload(arrivals.qps, rho, top, seed, overloaded(arrivals.qps, top.breaks_qps, top.breaks))
     notes: tuple[str, ...] = ()
+    if isinstance(arrivals, Trace) and drained:
+        length, skip = min(arrivals.instants.size, _MOST_REQUESTS), 0
+        notes = (_drained(arrivals, top),)
     if isinstance(arrivals, Diurnal):
         whole_days = _whole_days(arrivals, length - skip)
         if whole_days is None:
@@ -155,7 +160,7 @@ def simulate(
             length = skip + whole_days
 
     def one(replication: int) -> SimulatedRun:
-        return run(system, arrivals, sizes, outputs, length, skip, seed, replication)
+        return run(system, arrivals, sizes, outputs, length, skip, seed, replication, drained=drained)
 
     runs: list[SimulatedRun] = []
     limit = max(most or requests, requests)
@@ -184,6 +189,14 @@ def _squeezed(arrivals: Diurnal, count: int) -> tuple[Diurnal, tuple[str, ...]]:
         "that builds up over hours is longer."
     )
     return replace(arrivals, period_s=count / arrivals.qps), (text,)
+
+
+def _drained(arrivals: Trace, top: Capacity) -> str:
+    return (
+        f"The trace brings {amount(arrivals.qps, 'QPS')}, above capacity {amount(top.breaks_qps, 'QPS')} "
+        f"({top.breaks}): its {arrivals.instants.size:,} requests are served once, from an empty system to the last "
+        "answer. A longer trace waits longer: there is no steady state."
+    )
 
 
 def _rush(arrivals: Diurnal, top: Capacity) -> str:

@@ -18,6 +18,7 @@ from engine.traffic import (
     Poisson,
     Service,
     Sla,
+    Trace,
     Uniform,
     capacity,
     max_qps,
@@ -126,3 +127,21 @@ def test_a_day_whose_peak_is_above_capacity_is_carried_by_none_but_a_buffer(plac
         assert found.latency is None
     else:
         assert found.dropped.value > 0.01
+
+
+@pytest.mark.parametrize("count", [2, 7, 300, 4000])
+@pytest.mark.parametrize("load", [1.0, 1.5, 40.0])
+def test_a_trace_above_capacity_is_drained(count: int, load: float) -> None:
+    """Its end is known, so every wait is: at a constant service, request i leaves (i + 1) services after the first."""
+    service_s, gap = 1e-3, 1e-3 / load
+    trace = Trace.of(np.arange(count) * gap)
+    report = simulate(single(Service.constant(service_s)), trace, requests=10_000)
+    waits = np.arange(count) * (service_s - gap) + service_s
+    assert report.latency is not None
+    assert report.latency.mean.value == pytest.approx(waits.mean(), rel=1e-9)
+    assert report.requests == count
+    assert report.served_qps == pytest.approx(count / (waits[-1] + (count - 1) * gap), rel=1e-9)
+    assert report.served_qps <= 1 / service_s * (1 + 1e-9)
+    assert report.use["server"] == pytest.approx(1.0)
+    assert any("served once, from an empty system" in note for note in report.notes)
+    assert not [note for note in report.notes if "Little" in note or "replayed" in note]
