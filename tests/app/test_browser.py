@@ -122,7 +122,7 @@ def test_a_claim_opens_in_explore_and_back_returns(visit):
     me = visit("/published")
     me.page.get_by_role("button", name="Open as scenario").click()
     me.page.wait_for_url(f"{me.server}/?s=*")
-    assert len(me.settled().metrics()) == 6
+    assert len(me.settled().metrics()) == 4
     assert me.token() != encode(PRESETS["dfx-1.5b"].scenario)
     me.page.go_back()
     me.page.wait_for_url(f"{me.server}/published?s=*")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import os
@@ -22,6 +21,7 @@ from websockets.exceptions import InvalidStatus
 from app.guard import Guard, Health, foreign, names
 from app.views.traffic.controls import _TRACE_MAX
 from tests.app.conftest import free_port
+from tests.app.loops import run
 
 ROOT = Path(__file__).parents[2]
 OURS = frozenset({"localhost", "desk"})
@@ -70,7 +70,7 @@ class Served:
             except InvalidStatus as refused:
                 return refused.response.status_code != 403
 
-        return asyncio.run(ask())
+        return run(ask())
 
     def asked(self) -> list[str]:
         return self.log.read_text().splitlines()
@@ -197,7 +197,7 @@ def answers(health: Health) -> tuple[int, str]:
         said.append(message)
 
     scope = {"type": "http", "path": "/_stcore/health", "headers": [(b"host", b"localhost")]}
-    asyncio.run(Guard(inner, health, OURS)(scope, None, send))
+    run(Guard(inner, health, OURS)(scope, None, send))
     return said[0]["status"], said[1]["body"].decode()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import threading
 import time
@@ -16,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared import link, priority
 from app.upkeep import Collector, Overdue, Watchdog
 from tests.app.conftest import free_port
+from tests.app.loops import run
 from tests.bench.sessions import load, served
 
 MAIN = Path(__file__).parents[2] / "app" / "main.py"
@@ -195,8 +195,8 @@ def test_memory_stays_over_many_reruns():
     """Short for every day; `python -m tests.bench.sessions --think 0 --reruns 10000` is the long one."""
     port = free_port()
     with served(port) as process:
-        asyncio.run(load(port, 4, 0.0, 1e9, 60, process))
+        run(load(port, 4, 0.0, 1e9, 60, process))
         before = process.memory_info().rss
-        asyncio.run(load(port, 4, 0.0, 1e9, 100, process))
+        run(load(port, 4, 0.0, 1e9, 100, process))
         grown = process.memory_info().rss - before
     assert grown < 40e6, f"{grown / 100 / 1e3:.0f} kB a rerun"
