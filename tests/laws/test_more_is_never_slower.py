@@ -56,8 +56,9 @@ LEFT: tuple[Left, ...] = (
     Left("gpu", "devices", 1.5,
          "Devices that share every operator exchange its result: over PCIe that takes longer than the sharing saves.",
          lambda one: one.less.scheme == "tensor"),
-    Left("npu", "devices", 1.3,
-         "Pieces over more FPGAs start requests more often, and each request crosses the network once a piece.",
+    Left("npu", "", 1.3,
+         "Pinned weights lie the way that starts requests most often; with other hardware, or more of it, that is "
+         "another way, in which a request crosses the network more often. Rates keep the law.",
          lambda one: one.less.scheme == "pinned" and one.figure == "latency"),
 )  # fmt: skip
 
