@@ -55,7 +55,7 @@ def bounded(what: str = "This page can't show what its link and its controls ask
         if fallen:
             _shown(f"That change was not made. {fallen}", "change")
         yield
-    except Exception as error:
+    except Exception as error:  # the last place before a dead page; the traceback goes to the log
         _shown(f"{what}. {_why(error)}", key)
 
 
@@ -66,7 +66,7 @@ def callback(act: Callable[P, object]) -> Callable[P, None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             act(*args, **kwargs)
-        except Exception as error:
+        except Exception as error:  # as in `bounded`: callbacks run outside it
             st.session_state[_FALLEN] = _why(error)
 
     return guarded

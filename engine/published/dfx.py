@@ -241,8 +241,11 @@ def _generation(on: str, note: str = "") -> Prediction:
 
 def _summarization(on: str, generation: str, note: str) -> Prediction:
     """A pass over 64 tokens costs as many calls as one over a token, so their rates are as their work."""
-    more = lambda: _work(on, "prefill") / (_work(on, "decode") / 63)  # noqa: E731
-    return Prediction(lambda rate: rate * more(), _opened(on), "gpu", note, (generation,))
+
+    def more(rate: float) -> float:
+        return rate * (_work(on, "prefill") / (_work(on, "decode") / 63))
+
+    return Prediction(more, _opened(on), "gpu", note, (generation,))
 
 
 PREDICTIONS: dict[str, Prediction] = {

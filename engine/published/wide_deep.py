@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from engine.cost.report import Report
 from engine.evaluate import evaluate
@@ -44,14 +44,14 @@ def model_bytes(precision: str) -> float:
 
 
 def _rate(framework: str, precision: str, note: str = "", naive: tuple[str, float] | None = None) -> Prediction:
-    opened = lambda: scenario(framework, precision)  # noqa: E731
-    return Prediction(lambda: rate(framework, precision), opened, "cpu", note, naive=naive)
+    return Prediction(
+        partial(rate, framework, precision), partial(scenario, framework, precision), "cpu", note, naive=naive
+    )
 
 
 def _speedup(framework: str, fp32: str, int8: str, note: str = "") -> Prediction:
     """INT8 over FP32. [-]"""
-    opened = lambda: scenario(framework, "int8")  # noqa: E731
-    return Prediction(lambda slow, fast: fast / slow, opened, "cpu", note, (fp32, int8))
+    return Prediction(lambda slow, fast: fast / slow, partial(scenario, framework, "int8"), "cpu", note, (fp32, int8))
 
 
 _ONE_BATCH = (

@@ -83,7 +83,7 @@ def test_a_walk_without_an_end_is_ended_again_where_it_swallows_the_first():
     def stubborn() -> None:
         try:
             spin(60)
-        except Exception:
+        except Exception:  # as a careless script would
             spin(60)
 
     with watched(dog):

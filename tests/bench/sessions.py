@@ -30,6 +30,7 @@ import psutil
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
@@ -109,7 +110,8 @@ class Reader:
 
 async def _read(port: int, seed: int, think: float, until: float, most: list[int]) -> list[float]:
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
-    async with connect(address, subprotocols=["streamlit"], max_size=None, compression=None) as socket:  # type: ignore[list-item]
+    protocols = [Subprotocol("streamlit")]
+    async with connect(address, subprotocols=protocols, max_size=None, compression=None) as socket:
         me = Reader(socket, seed)
         await me.ask(me.query())  # the first run of a session, its arrival, is not measured
         while time.monotonic() < until and most[0] > 0:

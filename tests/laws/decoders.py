@@ -15,6 +15,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from app.shared import comparison
@@ -198,7 +199,7 @@ def setting(r: random.Random) -> Callable[[], Any]:
 def traffic(r: random.Random) -> Callable[[], Any]:
     """Arrivals, sizes, agreements, demands and quantities as a command line spells them."""
     digits = [*map(str, NUMBERS), *TEXTS, "0.1", "4", "20", "1e-300", "1e300"]
-    part = lambda: r.choice(digits)  # noqa: E731
+    part = partial(r.choice, digits)
     kind = r.randrange(5)
     if kind == 0:
         head = r.choice(["poisson", "deterministic", "gamma", "bursty", "diurnal", "trace", part()])
