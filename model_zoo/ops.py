@@ -1,12 +1,14 @@
 """The op vocabulary: what an operator does, in exact counts, as a function of batch and length.
 
-Every count is a `Dim`: ``coef * B**b * S**s * C**c`` with exponents 0 or 1, where B is the batch, S the tokens (steps,
-frames) of one pass and C the context they attend to. Counts are facts about the mathematics; what they cost is the
-engine's business.
+Every count is a `Dim`: ``coef * B**b * S**s * min(C, cap)**c`` with exponents 0 or 1, where B is the batch, S the
+tokens (steps, frames) of one pass and C the context they attend to. A layer that looks back no further than a window
+or a chunk has operators of its own, whose counts stop growing there: their `cap`. Counts are facts about the
+mathematics; what they cost is the engine's business.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -23,6 +25,7 @@ __all__ = [
     "Op",
     "Phase",
     "Shard",
+    "Sum",
     "dim",
     "recurrence",
 ]
@@ -54,24 +57,26 @@ CONTRACTIONS: frozenset[str] = frozenset({"Gemm", "MatMul", "Conv", "BinaryGemm"
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """``coef * B**b * S**s * C**c``: a count that is linear in batch, pass length and context. [-]"""
+    """``coef * B**b * S**s * min(C, cap)**c``: a count linear in batch, pass length and context up to `cap`. [-]"""
 
     coef: float
     b: int = 0
     s: int = 0
     c: int = 0
+    cap: float = math.inf  # tokens of context beyond which the count stops growing
 
     def at(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
         """Value for a batch, a pass length and a context. [-]"""
-        return self.coef * (batch if self.b else 1) * (length if self.s else 1) * (context if self.c else 1)
+        seen = (context if context <= self.cap else self.cap) if self.c else 1
+        return self.coef * (batch if self.b else 1) * (length if self.s else 1) * seen
 
     def __mul__(self, other: Dim | float) -> Dim:
         if not isinstance(other, Dim):
-            return Dim(self.coef * other, self.b, self.s, self.c)
+            return Dim(self.coef * other, self.b, self.s, self.c, self.cap)
         b, s, c = self.b + other.b, self.s + other.s, self.c + other.c
         if max(b, s, c) > 1:
             raise ValueError(f"{self} * {other} is not linear in batch, length and context")
-        return Dim(self.coef * other.coef, b, s, c)
+        return Dim(self.coef * other.coef, b, s, c, min(self.cap, other.cap))
 
     __rmul__ = __mul__
 
@@ -80,9 +85,25 @@ ZERO = Dim(0.0)
 ONE = Dim(1.0)
 
 
-def dim(coef: float, symbols: str = "") -> Dim:
-    """Short form: ``dim(4096, "bs")`` is 4096 * batch * length. Symbols are b, s and c."""
-    return Dim(float(coef), int("b" in symbols), int("s" in symbols), int("c" in symbols))
+def dim(coef: float, symbols: str = "", cap: float = math.inf) -> Dim:
+    """Short form: ``dim(4096, "bs")`` is 4096 * batch * length. Symbols are b, s and c, of c at most `cap`."""
+    return Dim(float(coef), int("b" in symbols), int("s" in symbols), int("c" in symbols), cap)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Several counts together, where no one of them tells all: caches of layers that look back differently far. [-]"""
+
+    terms: tuple[Dim, ...] = ()
+
+    def at(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
+        """Value for a batch, a pass length and a context. [-]"""
+        return sum((term.at(batch, length, context) for term in self.terms), 0.0)
+
+    @property
+    def c(self) -> bool:
+        """Whether any of it grows with the context."""
+        return any(term.c for term in self.terms)
 
 
 Shard = Literal["n", "g", "k", "elements", "none"]
@@ -128,6 +149,15 @@ class Op:
             raise ValueError(f"op {self.name!r} has kind {self.kind!r}, which is not in the vocabulary")
         if self.layers < 1:
             raise ValueError(f"op {self.name!r} has {self.layers} layers; at least 1 is needed")
+
+    @property
+    def cap(self) -> float:
+        """Tokens of context beyond which its counts stop growing: a window, a chunk; infinite without one. [-]"""
+        counts = (self.g, self.m, self.n, self.k, self.flops, self.reads, self.writes, self.state_reads, self.weights)
+        caps = {count.cap for count in counts if count.c}
+        if len(caps) > 1:
+            raise ValueError(f"op {self.name!r} looks back {sorted(caps)} tokens; it can have one window")
+        return caps.pop() if caps else math.inf
 
     @property
     def contraction(self) -> bool:
@@ -185,7 +215,8 @@ class Phase:
 
     Decoding O tokens is one pass over the I input tokens and O - 1 passes of one token whose context grows from
     I + 1 to I + O - 1; because every count is linear in C, its mean I + O / 2 stands for all of them exactly in work
-    and bytes, and to first order in time. Phases compare by identity, so that tables made of them are found fast.
+    and bytes, and to first order in time (an upper bound where a request outgrows a window on the way). Phases compare
+    by identity, so that tables made of them are found fast.
     """
 
     name: str
@@ -203,7 +234,7 @@ class Graph:
     unit: str  # what is counted in throughput: token, image, sample, sentence, inference ...
     units_per_request: Linear = Linear(1.0)  # times the batch
     causal: bool = False
-    state_elements: Dim = ZERO  # resident state (KV cache, recurrent state) at context C
+    state_elements: Sum = Sum()  # resident state (KV cache, recurrent state) at context C
     input_elements: Dim = ONE  # of one request, what enters, with S the request's input length
     output_elements: Dim = ONE  # of one request, what leaves, with S the request's output length
     input_indices: Dim = ZERO  # of those that enter: token ids and rows of tables, integers at any precision

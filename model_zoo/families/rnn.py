@@ -13,7 +13,7 @@ from typing import Any
 
 from model_zoo.families.blocks import elementwise, gather, linear
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, dim
+from model_zoo.ops import ZERO, Dim, Graph, Linear, Op, Phase, Sum, dim
 
 __all__ = ["FAMILY", "GATES", "Cell", "step_of"]
 
@@ -188,7 +188,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     return Graph(
         phases=(Phase("forward", tuple(ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
         unit="sequence",
-        state_elements=dim(state, "b"),
+        state_elements=Sum((dim(state, "b"),)),
         input_elements=dim(1 if params.whole("vocab", 0, 2**31) else inputs, "bs"),
         input_indices=dim(1, "bs") if params.whole("vocab", 0, 2**31) else ZERO,
         output_elements=dim(leaving, "b"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from model_zoo.families.blocks import elementwise, gather, linear, matmul
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.ops import Dim, Graph, Linear, Op, Phase, dim
+from model_zoo.ops import Dim, Graph, Linear, Op, Phase, Sum, dim
 from model_zoo.schema import WorkloadError
 
 __all__ = ["FAMILY", "Shape", "read_shape"]
@@ -356,7 +356,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
         unit="token",
         units_per_request=Linear(0, 0, 1),
         causal=True,
-        state_elements=dim(2.0 * shape.layers * shape.kv_width, "bc"),
+        state_elements=Sum((dim(2.0 * shape.layers * shape.kv_width, "bc"),)),
         input_elements=TOKENS,
         output_elements=TOKENS,
         input_indices=TOKENS,

@@ -12,12 +12,12 @@ __all__ = ["at", "dealt", "parts"]
 
 @kernel
 def at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * C^c, exponents 0 or 1."""
+    """A count of op j: coef * B^b * S^s * min(C, cap)^c, exponents 0 or 1."""
     return (
         table[j, col]
         * (1.0 + table[j, col + 1] * (batch - 1.0))
         * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (context - 1.0))
+        * (1.0 + table[j, col + 3] * (min(context, table[j, T.CAP]) - 1.0))
     )
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from engine.devices.common.contract import PricedField
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
-from model_zoo.ops import Graph
+from model_zoo.ops import Graph, Op, Sum
 
 __all__ = ["FORMATS", "kv_format"]
 
@@ -46,14 +46,15 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
 
 @lru_cache(maxsize=256)
 def _recounted(graph: Graph, narrow: float, wide: float, kept: float) -> Graph:
-    """The graph with elements of state times a factor: of operators in the scenario's precision and of others, and of
-    what is kept. [-]"""
-    phases = []
-    for phase in graph.phases:
-        factors = [narrow if op.quantisable else wide for op in phase.ops]
-        ops = (
-            replace(op, state_reads=op.state_reads * factor, state_writes=op.state_writes * factor)
-            for op, factor in zip(phase.ops, factors, strict=True)
-        )
-        phases.append(replace(phase, ops=tuple(ops)))
-    return replace(graph, phases=tuple(phases), state_elements=graph.state_elements * kept)
+    """The graph with elements of its cache times a factor: of operators in the scenario's precision and of others, and
+    of what is kept. State that does not grow with the context (of a recurrence) is no cache and stays as it is. [-]"""
+
+    def recounted(op: Op) -> Op:
+        if op.state_reads.coef and not op.state_reads.c:
+            return op
+        factor = narrow if op.quantisable else wide
+        return replace(op, state_reads=op.state_reads * factor, state_writes=op.state_writes * factor)
+
+    phases = tuple(replace(phase, ops=tuple(map(recounted, phase.ops))) for phase in graph.phases)
+    terms = tuple(term * kept if term.c else term for term in graph.state_elements.terms)
+    return replace(graph, phases=phases, state_elements=Sum(terms))
