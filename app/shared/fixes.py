@@ -53,6 +53,9 @@ def _knobs(s: Scenario) -> Iterator[Axis]:
     yield Axis("both", ({"devices": s.devices, "scheme": s.scheme}, *both))
     fewer = sorted((f for f in offered.formats if BITS[f] < BITS[s.precision]), key=lambda f: -BITS[f])
     yield Axis("precision", (s.precision, *fewer))
+    for path, values in offered.by_family.items():
+        now = getattr(s, path)
+        yield Axis(path, (now, *(v for v in (None, *values) if v != now)))
     yield axis("batch", (b for b in offered.batches if b < s.batch))
     yield axis("streams", (s.streams >> i for i in range(1, s.streams.bit_length())))
     if offered.input_label:

@@ -14,6 +14,7 @@ from app.views.sweep import objectives
 from engine.devices.common.contract import RESOURCES
 from engine.evaluate import evaluate
 from engine.published import validate
+from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
 
@@ -152,6 +153,16 @@ def test_fixes_are_the_inverse_of_each_knob_and_say_what_binds():
     larger = [b for b in cached.options(encode(held)).batches if found["batch"].scenario.batch < b < held.batch]
     assert larger
     assert all(evaluate(held.with_(batch=b)).latency_s > limit for b in larger)
+
+
+def test_a_narrower_cache_is_among_the_fixes_of_one_that_is_too_large():
+    wide = default_scenario("h100-sxm", "llama3.1-8b").with_(inputs=4096, outputs=512, batch=64)
+    need, narrow = (
+        sum(level.need_bytes for level in evaluate(s).memory if level.required)
+        for s in (wide, wide.with_(kv_format="fp8"))
+    )
+    room = wide.with_(overrides={"devices.0.memory.hbm.capacity": f"{(need + narrow) / 2e9:.3f} GB"})
+    assert "KV-cache format FP8 instead of as activations" in [fix.label for fix in fixes.fixes(room, 9)]
 
 
 def test_neighbours_of_a_pair_that_cannot_run_can():

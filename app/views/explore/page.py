@@ -19,6 +19,7 @@ from engine.analyses.machine import has_machine
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.scenario.fields import field
 
 _IN_ONE_ROW = 4  # cards of numbers
 _CROWDED = 20  # characters of a label beside its help icon on half of a phone
@@ -84,22 +85,29 @@ def timeline(report: Report) -> None:
         parts.figure(fig, f"Timeline: {glossary.answer_timeline(report)}.", "timeline")
 
 
-def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
-    """Reports along one knob, those values that can run and fit."""
+def _values(scenario: Scenario) -> dict[str, list[Any]]:
+    """What each knob may be set to, everything else as it is."""
     offered = cached.options(encode(scenario))
-    values = {
+    values: dict[str, list[Any]] = {
         "batch": sorted({*offered.batches, scenario.batch}),
         "precision": list(offered.formats),
         "devices": list(offered.device_counts),
-    }[knob]
+    }
+    return values | {path: [None, *choices] for path, choices in offered.by_family.items()}
+
+
+def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
+    """Reports along one knob, those values that can run and fit."""
     found = []
-    for value in values:
+    for value in _values(scenario)[knob]:
         try:
             report = cached.report(encode(scenario.with_(**{knob: value})))
         except (ScenarioError, Unsupported):
             continue  # this value is not offered with the rest: it has no point on the curve
         if report.fits:
-            found.append((glossary.format_label(str(value)) if knob == "precision" else f"{value:,}", report))
+            row = field(knob)
+            name = f"{value:,}" if row.kind == "count" else glossary.value_label(row.shown(value))
+            found.append((name, report))
     return found
 
 
@@ -107,14 +115,11 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
 def turn_one_knob() -> None:
     """Throughput along one knob, everything else as it is."""
     scenario = link.current()
-    offered = cached.options(encode(scenario))
-    labels = {"batch": "Batch", "precision": "Precision", "devices": "Devices"}
-    many = {"batch": True, "precision": len(offered.formats) > 1, "devices": len(offered.device_counts) > 1}
+    labels = {path: field(path).label for path, values in _values(scenario).items() if len(values) > 1}
     with st.container(border=True, height="stretch"):
         title = st.empty()
-        offer = {k: name for k, name in labels.items() if many[k]}
-        knob, args = choice("Knob", offer, "knob")
-        st.pills("Knob", list(offer), required=True, label_visibility="collapsed", **args)
+        knob, args = choice("Knob", labels, "knob")
+        st.pills("Knob", list(labels), required=True, label_visibility="collapsed", **args)
         points = _along(scenario, knob)
         now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
         answer = "no other value fits"
