@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.cli.choose import add_choose
 from engine.cli.compare_measured import add_compare_measured
 from engine.cli.edge import add_edge
 from engine.cli.machine import add_machine
@@ -240,6 +241,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_machine(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)
+    add_choose(commands)
     add_edge(commands, _add_scenario, _changed)
     add_measure(commands)
     add_op(commands)

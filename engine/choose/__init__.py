@@ -1,0 +1,12 @@
+"""What should I use? Every system tried under the limits of a question, ranked by money, with why the others lose.
+
+>>> from engine.choose import choose
+>>> answer = choose({"workload": "llama3.1-70b", "inputs": 1024, "outputs": 1024, "tpot_s": 0.025})
+>>> answer.sentence, answer.rows[0].configuration, answer.question.token
+"""
+
+from engine.choose.answer import Answer, Row, choose
+from engine.choose.question import LOAD, Price, Question, WhatIf, question_of
+from engine.choose.serving import Refusal, Served
+
+__all__ = ["LOAD", "Answer", "Price", "Question", "Refusal", "Row", "Served", "WhatIf", "choose", "question_of"]

@@ -1,0 +1,314 @@
+"""The answer: every system at its best under the limits, ranked by money, with why the others lose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, log
+from typing import Any
+
+from engine.choose.candidates import Candidate, candidates
+from engine.choose.question import Question, question_of
+from engine.choose.serving import Refusal, Served, served
+from engine.cost.error_bands import error_band
+from engine.cost.report import ErrorBand
+from engine.devices import family
+from engine.scenario import encode
+from engine.scenario.configuration import configuration
+from engine.scenario.sentences import amount
+from hardware_specs.catalog import Catalog, default_catalog
+from model_zoo.catalog import Zoo, default_zoo
+
+__all__ = ["Answer", "Row", "choose"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system: its best arrangement under the limits, or why it has none.
+
+    `rank` counts from 1 among real systems that have a price; None for one that has none, is a what-if or is refused.
+    """
+
+    system: str
+    name: str
+    kind: str
+    what_if: bool
+    rank: int | None
+    best: Served | None
+    refusal: Refusal | None
+    reason: str  # why it loses; empty for the best
+    band: ErrorBand
+    front: tuple[Served, ...]  # speed of a user against throughput a device, slowest user first
+
+    @property
+    def configuration(self) -> str:
+        """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
+        found = self.best or self.refusal
+        return configuration(found.scenario) if found is not None else ""
+
+    @property
+    def label(self) -> str:
+        """Its name, and that it is a what-if."""
+        return f"{self.name} (what-if)" if self.what_if else self.name
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows in order: priced by money, then unpriced by throughput a device, then refused; what-ifs apart."""
+
+    question: Question
+    workload: str
+    unit: str
+    rows: tuple[Row, ...]
+    what_ifs: tuple[Row, ...]
+    sentence: str
+    tried: int
+    seconds: float
+
+    @property
+    def by(self) -> str:
+        """What money is ranked by: ``usd_per_hour`` for a demand, else ``usd_per_million``."""
+        return "usd_per_hour" if self.question.qps or self.question.users else "usd_per_million"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with SI units in the key names; the JSON of the command line."""
+        return {
+            "question": self.question.model_dump(mode="json"),
+            "token": self.question.token,
+            "workload": self.workload,
+            "unit": self.unit,
+            "answer": self.sentence,
+            "ranked_by": self.by,
+            "rows": [_plain(row) for row in self.rows],
+            "what_ifs": [_plain(row) for row in self.what_ifs],
+            "tried": self.tried,
+            "seconds": self.seconds,
+        }
+
+
+def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Answer:
+    """What should carry a workload: every system tried in every count, partition, precision and batch under the limits.
+
+    Parameters
+    ----------
+    question : `Question`, a mapping of its fields, or its token.
+    catalog, zoo : where names are looked up; the shipped ones when left out.
+
+    Returns
+    -------
+    answer : estimates, with the error band of each system's family on this kind of network.
+
+    Raises
+    ------
+    ScenarioError
+        A field that names nothing or is out of range: one sentence.
+    """
+    began = time.perf_counter()
+    question = question_of(question)
+    catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    rows, tried = [], 0
+    for candidate in candidates(question, catalog, zoo):
+        row, count = _row(question, candidate, catalog, zoo)
+        rows.append(row)
+        tried += count
+    money = "total_usd_per_hour" if question.qps or question.users else "usd_per_million"
+    workload = zoo.workload(question.workload)
+    unit = zoo.graph(question.workload).unit
+    real = _ordered([row for row in rows if not row.what_if], money)
+    what_ifs = _ordered([row for row in rows if row.what_if], money)
+    sentence = _sentence(question, real, workload.name, unit, money)
+    return Answer(question, workload.name, unit, real, what_ifs, sentence, tried, time.perf_counter() - began)
+
+
+def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -> tuple[Row, int]:
+    """A system's row before it is ranked, and how many designs were priced."""
+    found: list[Served] = []
+    refused: list[Refusal] = []
+    tried = 0
+    causal = zoo.graph(question.workload).causal
+    price = question.prices.get(candidate.system)
+    enough: set[str] = set()  # formats whose fewer devices serve already: more would serve no more a device
+    for start in candidate.arrangements:
+        if start.scheme == "tensor" and not causal and start.precision in enough:
+            continue
+        for one in served(question, start, price, catalog, zoo):
+            tried += 1
+            if isinstance(one, Refusal):
+                refused.append(one)
+            else:
+                found.append(one)
+                enough.add(start.precision)
+    band = _band(question, candidate, catalog, zoo)
+    best = min(found, key=lambda one: _key(one, question), default=None)
+    refusal = None if best is not None else _nearest(refused)
+    return Row(
+        candidate.system, candidate.name, candidate.kind, candidate.what_if, None, best, refusal, candidate.reason,
+        band, _front(found),
+    ), tried  # fmt: skip
+
+
+def _band(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -> ErrorBand:
+    kinds = [catalog.device(group.device).kind for group in catalog.system(candidate.system).devices]
+    return error_band((family(kind).kind for kind in kinds), zoo.workload(question.workload).family)
+
+
+def _key(one: Served, question: Question) -> tuple[float, ...]:
+    """What is least in the best arrangement of a system: money, then devices, then what a user waits for.
+
+    For a demand money counts in steps of 2%, so that nobody waits longer for a thousandth of a cent.
+    """
+    demand = question.qps is not None or question.users is not None
+    money = one.total_usd_per_hour if demand else one.usd_per_million
+    unpriced = one.devices * one.instances if demand else 1.0 / one.rate_per_device
+    more = (-one.speed, -one.rate) if demand else (-one.rate, -one.speed)
+    if money is not None and demand:
+        money = float(round(50.0 * log(max(money, 1e-30))))
+    return (unpriced if money is None else money, one.devices * one.instances, *more)
+
+
+def _nearest(refused: Sequence[Refusal]) -> Refusal | None:
+    """Of what was refused, what came nearest: a missed limit before a memory that is short, before what never ran."""
+    order = {"limit": 0, "fits": 1, "runs": 2}
+    return min(refused, key=lambda one: (order[one.kind], one.over), default=None)
+
+
+def _front(found: Sequence[Served]) -> tuple[Served, ...]:
+    """Arrangements that no other beats in both the speed of a user and throughput a device."""
+    kept: list[Served] = []
+    most = 0.0
+    for one in sorted(found, key=lambda one: (-one.speed, -one.rate_per_device)):
+        if one.rate_per_device > most:
+            kept.append(one)
+            most = one.rate_per_device
+    return tuple(reversed(kept))
+
+
+def _ordered(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
+    """Ranked, with why each loses."""
+
+    def paid(row: Row) -> float:
+        value = getattr(row.best, money) if row.best is not None else None
+        return inf if value is None else float(value)
+
+    able = [row for row in rows if row.best is not None]
+    priced = sorted((r for r in able if paid(r) < inf), key=lambda r: (paid(r), r.system))
+    unpriced = sorted(
+        (r for r in able if paid(r) == inf), key=lambda r: (-r.best.rate_per_device if r.best else 0.0, r.system)
+    )
+    order = {"limit": 0, "fits": 1, "runs": 2}
+    refused = sorted(
+        (r for r in rows if r.best is None),
+        key=lambda r: (order[r.refusal.kind] if r.refusal else 3, r.refusal.over if r.refusal else 0.0, r.system),
+    )
+    first = priced[0] if priced else None
+    out = [
+        replace(row, rank=None if row.what_if else at, reason=_loses(row, first, money))
+        for at, row in enumerate(priced, 1)
+    ]
+    out += [replace(row, reason=_no_price(row)) for row in unpriced]
+    out += [replace(row, reason=_refused(row)) for row in refused]
+    return tuple(out)
+
+
+def _loses(row: Row, first: Row | None, money: str) -> str:
+    """Why a priced system is not the first, from the two parts of its cost."""
+    if first is None or row is first or row.best is None or first.best is None:
+        return ""
+    mine, theirs = row.best, first.best
+    ratio = getattr(mine, money) / max(getattr(theirs, money), 1e-300)
+    said = f"{_times(ratio)} the cost"
+    demand = money == "total_usd_per_hour"
+    if demand and mine.instances == 1 and mine.rate > 2.0 * theirs.rate * theirs.instances:
+        return f"{said}: its smallest instance does far more than is asked"
+    hour = (mine.usd_per_hour or 0.0) / mine.devices / max((theirs.usd_per_hour or 0.0) / theirs.devices, 1e-300)
+    pace = mine.rate_per_device / theirs.rate_per_device
+    return f"{said}: {_times(pace)} the throughput a device at {_times(hour)} its price"
+
+
+def _no_price(row: Row) -> str:
+    """Why a system that serves is not ranked."""
+    if row.best is not None and row.best.capex_usd is not None:
+        return "not ranked: no power is published; rent it by the hour to rank it"
+    return "not ranked: a what-if has no price; give yours" if row.what_if else "not ranked: no price; give yours"
+
+
+def _refused(row: Row) -> str:
+    if row.refusal is None:
+        return row.reason.rstrip(".")
+    said = row.refusal.sentence.rstrip(".")
+    return {
+        "fits": f"does not fit on {row.refusal.scenario.devices}: {said}",
+        "limit": f"too slow at best: {said}" if "W >" not in said else f"too much power: {said}",
+    }.get(row.refusal.kind, said)
+
+
+def _times(ratio: float) -> str:
+    """`2.1 times`, `0.48 times`, `1,200 times`."""
+    return f"{ratio:,.0f} times" if ratio >= 99.5 else f"{float(f'{ratio:.2g}'):g} times"
+
+
+def _usd(value: float) -> str:
+    return f"${amount(value, '').strip()}" if value >= 1 else f"${value:.2g}"
+
+
+def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str, money: str) -> str:
+    """The answer in one sentence."""
+    able = [row for row in rows if row.best is not None]
+    if not able:
+        near = next((row for row in rows if row.refusal is not None), None)
+        why = f"; nearest is {near.name} ({near.configuration}), {near.reason}" if near is not None else ""
+        return f"No system meets this for {workload}{why}."
+    row = next((r for r in able if r.rank == 1), able[0])
+    best = row.best
+    assert best is not None
+    many = f"{best.instances:,} instances of " if best.instances > 1 else ""
+    if best.tpot_s is not None and best.ttft_s is not None:
+        times = f"TTFT {amount(best.ttft_s, 's')}, TPOT {amount(best.tpot_s, 's')}"
+    else:
+        asked = question.users is None and (question.latency_s is not None or question.qps is not None)
+        times = f"{'p99 ' if asked else ''}latency {amount(best.latency_s, 's')}"
+    head = f"{row.name}, {many}{configuration(best.scenario)}"
+    if row.rank is None:
+        pace = f"{amount(best.rate_per_device, '').strip()} {unit}s/s a device"
+        return f"{head}: fastest a device of {len(able)} systems that meet this, none with a price; {times}, {pace}."
+    cost = _usd(getattr(best, money)) + (" an hour" if money == "total_usd_per_hour" else f" per million {unit}s")
+    ranked = [r for r in able if r.rank is not None]
+    then = ""
+    if len(ranked) > 1 and ranked[1].best is not None:
+        then = f" Next: {ranked[1].name} at {_times(getattr(ranked[1].best, money) / getattr(best, money))} the cost."
+    left = len(able) - len(ranked)
+    unranked = f" {left} more meet it and have no price." if left else ""
+    return f"{head}: {cost}, the least of {len(ranked)} priced systems that meet this; {times}.{then}{unranked}"
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """A row as plain data."""
+    data: dict[str, Any] = {
+        "system": row.system,
+        "name": row.name,
+        "kind": row.kind,
+        "rank": row.rank,
+        "configuration": row.configuration,
+        "reason": row.reason,
+        "meets": row.best is not None,
+        "error_band": row.band.relative,
+        "evidence": row.band.label,
+    }
+    best = row.best
+    if best is None:
+        return data
+    names = ("latency_s", "ttft_s", "tpot_s", "rate", "full_rate", "rate_per_device", "devices", "instances")
+    money = ("power_w", "capex_usd", "usd_per_hour", "total_usd_per_hour", "usd_per_million", "input_usd", "output_usd")
+    data |= {("rate_per_s" if n == "rate" else n): getattr(best, n) for n in (*names, *money)}
+    data["token"] = encode(best.scenario)
+    data["front"] = [
+        {
+            "configuration": configuration(one.scenario),
+            "speed_per_s": one.speed,
+            "rate_per_device": one.rate_per_device,
+            "token": encode(one.scenario),
+        }
+        for one in row.front
+    ]
+    return data

@@ -1,0 +1,119 @@
+"""What is tried: every count, partition, precision and number of streams of a system that differ in what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.choose.question import Question
+from engine.devices import family
+from engine.devices.common.contract import Unsupported
+from engine.resolve.bind import bind
+from engine.resolve.choices import default_scenario
+from engine.scenario import Scenario, ScenarioError
+from engine.scenario.formats import BITS, WEIGHT_ONLY
+from hardware_specs.catalog import Catalog
+from hardware_specs.schema import Device, System
+from model_zoo.catalog import Zoo
+
+__all__ = ["Candidate", "candidates"]
+
+_SPREAD = ("tensor", "tables", "pinned", "on-path")
+"""Schemes that do on several devices what one can't; copies are instances, and a network cut in two is the Split
+page's question."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A system with the arrangements of it that are tried, each at batch 1; or why none is."""
+
+    system: str
+    name: str
+    kind: str
+    what_if: bool
+    arrangements: tuple[Scenario, ...]
+    reason: str = ""
+
+
+def candidates(question: Question, catalog: Catalog, zoo: Zoo) -> Iterator[Candidate]:
+    """Every real system asked for, then the what-ifs. ScenarioError for a system or a workload that is not known."""
+    known = catalog.ids("systems")
+    for id in (*question.systems, *question.prices):
+        if id not in known:
+            raise ScenarioError(f"system {id[:60]!r} is not in the catalog")
+    for id in question.systems or catalog.ids("systems"):
+        yield _candidate(question, id, {}, catalog, zoo)
+    for what_if in question.what_ifs:
+        yield _candidate(question, what_if.system, what_if.overrides, catalog, zoo)
+
+
+def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalog: Catalog, zoo: Zoo) -> Candidate:
+    try:
+        base = default_scenario(id, question.workload, catalog, zoo, batch=question.batch or 1, costs=question.costs)
+    except Unsupported as error:
+        system = catalog.system(id)
+        kind = family(catalog.device(system.devices[0].device).kind).label
+        return Candidate(id, system.name, kind, bool(overrides), (), str(error))
+    asked = {"inputs": question.inputs, "outputs": question.outputs}
+    base = base.with_(overrides=dict(overrides), **{k: v for k, v in asked.items() if v is not None})
+    bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
+    system = catalog.system(id)
+    device = catalog.device(system.devices[0].device)
+    found = tuple(_arrangements(question, base, system, device, zoo))
+    reason = "" if found else "it is there to cut one network in two, which the Split page answers"
+    return Candidate(id, system.name, family(device.kind).label, bool(overrides), found, reason)
+
+
+def _arrangements(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Scenario]:
+    """Fewest devices first."""
+    formats = _formats(question, device, zoo)
+    fam = family(device.kind)
+    streams = sorted({1, fam.max_streams(device) if fam.max_streams else 1})
+    for count, scheme in _layouts(system, base, zoo):
+        for format in formats:
+            for several in streams:
+                try:
+                    yield base.with_(devices=count, scheme=scheme, precision=format, streams=several)
+                except ScenarioError:
+                    continue
+
+
+def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, str]]:
+    """(devices, scheme): one device, then schemes that spread a network over several."""
+    group = system.devices[0]
+    counts = group.counts or (group.count,)
+    if "split" in system.schemes and "on-path" not in system.schemes:
+        return
+    if "single" in system.schemes:
+        yield min(counts), "single"
+    lookups = any(op.kind == "EmbeddingBag" for phase in zoo.graph(base.workload).phases for op in phase.ops)
+    for count in counts:
+        for scheme in _SPREAD:
+            several = count > 1 or scheme == "on-path" or "single" not in system.schemes
+            if scheme in system.schemes and several and (scheme != "tables" or lookups):
+                yield count, scheme
+    shared = system.extra_power or system.extra_price or system.host_power_counted
+    if "replicas" in system.schemes and shared and max(counts) > 1:
+        yield max(counts), "replicas"  # a chassis is bought and fed whole
+
+
+def _formats(question: Question, device: Device, zoo: Zoo) -> tuple[str, ...]:
+    """Formats worth trying: of equally many bits the fastest one, none wider than 16 bits where one of 16 runs."""
+    fam = family(device.kind)
+    graph, own = zoo.graph(question.workload), zoo.workload(question.workload).precision or ""
+    offered = [f for f in fam.formats(device) if fam.supports(device, graph, f) is None]
+    allowed = [f for f in offered if BITS[f] >= question.bits or f == own] or offered[:1]
+    best: dict[tuple[float, bool], str] = {}
+    for format in allowed:
+        key = (BITS[format], format in WEIGHT_ONLY)
+        if key not in best or _rank(format, own, device) > _rank(best[key], own, device):
+            best[key] = format
+    narrow = [f for f in best.values() if BITS[f] <= 16.0]
+    return tuple(sorted(narrow or best.values(), key=lambda f: -BITS[f]))
+
+
+def _rank(format: str, own: str, device: Device) -> tuple[float, bool, bool]:
+    """Which of several formats of one width is taken: the fastest, then the network's own, then a floating one."""
+    peak = device.peak.get(format)
+    return (peak.si if peak is not None else 0.0, format == own, not format.startswith("int"))

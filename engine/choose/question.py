@@ -1,0 +1,106 @@
+"""What is asked: a workload, its request, limits, a demand, candidates and prices; and the text in which it travels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError
+from engine.scenario.token import boundary, brief, deflated, pack, unpack
+
+__all__ = ["LOAD", "Price", "Question", "WhatIf", "question_of"]
+
+LOAD = 0.8
+"""Share of its capacity that an instance is planned to carry at most where requests come by themselves. [-]"""
+
+_TOKEN = "1q"
+_TOKEN_LIMIT = 16_384
+_JSON_LIMIT = 1 << 18
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=80)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Price(_Frozen):
+    """The user's own price of one device: bought [USD], or rented with its energy [USD/h]."""
+
+    usd: float | None = Field(default=None, ge=0, le=1e12)
+    usd_per_hour: float | None = Field(default=None, ge=0, le=1e9)
+
+
+class WhatIf(_Frozen):
+    """A system with hardware values of the user's own: never ranked among real ones."""
+
+    system: Id
+    overrides: dict[Path, Finite | Printed] = Field(min_length=1, max_length=64)
+
+
+class Question(_Frozen):
+    """What should carry a workload? SI units; None where nothing is asked.
+
+    Limits hold under load: `latency_s` for 99% of requests, `ttft_s` and `tpot_s` at the concurrency that is answered
+    with. `qps` is a demand of requests a second, `users` one of requests in flight, each user sending the next when the
+    last is answered; without either, an instance is used to its limits. `bits` is the fewest of a weight that is
+    tried; a format that the network itself was made for always is.
+    """
+
+    workload: Id
+    inputs: int | None = Field(default=None, ge=1, le=1_048_576)
+    outputs: int | None = Field(default=None, ge=1, le=1_048_576)
+    latency_s: float | None = Field(default=None, gt=0, le=1e6)
+    ttft_s: float | None = Field(default=None, gt=0, le=1e6)
+    tpot_s: float | None = Field(default=None, gt=0, le=1e6)
+    power_w: float | None = Field(default=None, gt=0, le=1e9)
+    qps: float | None = Field(default=None, gt=0, le=1e12)
+    users: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    batch: int | None = Field(default=None, ge=1, le=65536)
+    bits: Literal[4, 8, 16, 32] = 8
+    systems: tuple[Id, ...] = Field(default=(), max_length=1000)
+    prices: dict[Id, Price] = Field(default={}, max_length=1000)
+    what_ifs: tuple[WhatIf, ...] = Field(default=(), max_length=8)
+    costs: Costs = Costs()
+
+    @property
+    def token(self) -> str:
+        """The question as text for a link; ScenarioError where it is too long for one."""
+        text = json.dumps(self.model_dump(mode="json", exclude_defaults=True), separators=(",", ":")).encode()
+        token = _TOKEN + pack(text, deflated(text))
+        if len(token) > _TOKEN_LIMIT:
+            raise ScenarioError(f"this question makes a token of {len(token)} characters: {_TOKEN_LIMIT} are allowed")
+        return token
+
+    def with_(self, **changes: Any) -> Question:
+        """A copy with fields changed and everything validated again; ScenarioError in one sentence."""
+        return question_of(self.model_dump() | changes)
+
+
+def question_of(given: Any) -> Question:
+    """A question from a mapping or a token; ScenarioError names the field, the value and what is allowed."""
+    with boundary("a question that can't be read: a mapping of its fields or a token is needed"):
+        if isinstance(given, Question):
+            return given
+        if isinstance(given, str):
+            if len(given) > _TOKEN_LIMIT or given[:2] != _TOKEN:
+                raise ScenarioError(f"this is not a question: a token that begins with {_TOKEN} is needed")
+            given = unpack(given[2:], "question", _JSON_LIMIT)
+        if not isinstance(given, Mapping):
+            raise ScenarioError("a question is a mapping with a workload")
+        for name in ("qps", "users", "latency_s", "ttft_s", "tpot_s", "power_w", "inputs", "outputs", "batch", "bits"):
+            if isinstance(given.get(name), bool):
+                raise ScenarioError(f"{name} is {str(given[name]).lower()}: a number is needed")
+        try:
+            found = Question.model_validate(dict(given))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))[:80]
+            value = "" if isinstance(first.get("input"), dict | list) else f" is {brief(first.get('input'))}"
+            known = f"; fields are {', '.join(Question.model_fields)}" if first["type"] == "extra_forbidden" else ""
+            raise ScenarioError(f"{where}{value}: {first['msg'][:1].lower()}{first['msg'][1:]}{known}") from None
+    if found.qps is not None and found.users is not None:
+        raise ScenarioError(f"qps is {found.qps:g} beside {found.users} users: a demand is one of the two")
+    return found
