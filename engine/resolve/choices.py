@@ -130,7 +130,16 @@ def default_scenario(
         raise Unsupported(reason)
     fam = family(device.kind)
     offered, _ = _formats(system, workload, catalog, zoo)
-    prefer = (load.precision, "bf16", "fp16", "ms-fp8", "ms-fp9", "int8", "fp32")
+    prefer = (
+        load.precision,
+        _WITHOUT_UNITS.get(load.precision or ""),
+        "bf16",
+        "fp16",
+        "ms-fp8",
+        "ms-fp9",
+        "int8",
+        "fp32",
+    )
     precision = next((f for f in prefer if f in offered), offered[0])
     scheme = changes.get("scheme") or _default_scheme(
         entry.schemes, int(changes.get("devices", entry.devices[0].count)), zoo, workload, fam
@@ -152,6 +161,10 @@ def default_scenario(
     if scheme == "split":
         fields["split"] = len(zoo.graph(workload).phases[0].ops) // 2
     return make(fields | changes)
+
+
+_WITHOUT_UNITS = {"fp4": "w4a16"}
+"""What a checkpoint's format is run in where a device can't compute in it: its weights stay narrow."""
 
 
 def _default_scheme(schemes: tuple[str, ...], count: int, zoo: Zoo, workload: str, fam: DeviceFamily) -> str:

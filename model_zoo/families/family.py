@@ -70,6 +70,13 @@ class Params:
             raise WorkloadError(f"parameter {key!r} is {_shown(value)}; a number from {low:g} to {high:g} is allowed")
         return float(value)
 
+    def text(self, key: str) -> str:
+        """Text of at most 4096 characters."""
+        value = self._values[key]
+        if not isinstance(value, str) or len(value) > 4096:
+            raise WorkloadError(f"parameter {key!r} is {_shown(value)}; text of at most 4096 characters is allowed")
+        return value
+
     def word(self, key: str, allowed: tuple[str, ...]) -> str:
         """One of the allowed words."""
         value = self._values[key]

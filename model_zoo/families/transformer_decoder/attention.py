@@ -1,0 +1,203 @@
+"""Attention with a cache: grouped queries, windows and chunks, a latent for all heads, and a sparse choice of keys.
+
+A causal pass is counted as the full square of queries by keys, as papers do; what a kernel skips is the engine's
+business. A query at position i of a chunk of w tokens sees i of them: at most w, which is what is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from model_zoo.families.blocks import linear
+from model_zoo.families.transformer_decoder.block import Block
+from model_zoo.families.transformer_decoder.shape import Layer, Shape
+from model_zoo.ops import Dim, dim
+from model_zoo.schema import WorkloadError
+
+__all__ = ["attention", "cached", "latent_of", "reach"]
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention: one vector of `rank` + `rope` elements a token is cached for all heads."""
+
+    rank: int
+    rope: int
+    queries: int  # rank of the queries' own; 0: none
+    index_heads: int
+    index: int  # width of the indexer's keys
+    chosen: int  # keys that a query keeps; 0: all
+
+
+def latent_of(shape: Shape) -> Latent | None:
+    """The latent of a network that has one."""
+    p = shape.p
+    rank = p.whole("kv_rank", 0, 65536)
+    heads, width, chosen = (p.whole(key, 0, 2**31) for key in ("index_heads", "index_dim", "index_top_k"))
+    if bool(heads) != bool(chosen) or bool(heads) != bool(width) or (heads and not rank):
+        raise WorkloadError(
+            f"parameter 'index_top_k' is {chosen}; an indexer has index_heads, index_dim and index_top_k, and chooses "
+            "keys of a latent (kv_rank)"
+        )
+    if not rank:
+        return None
+    return Latent(rank, p.whole("rope_dim", 0, 65536), p.whole("q_rank", 0, 65536), heads, width, chosen)
+
+
+def reach(shape: Shape, layer: Layer) -> float:
+    """Tokens that a layer looks back at most. [-]"""
+    if layer.mixer == "full":
+        return math.inf
+    return float(shape.p.whole(layer.mixer, 1, 2**31))
+
+
+def cached(shape: Shape, layer: Layer) -> Dim:
+    """What one layer keeps of each token, as far back as it looks. [elements]"""
+    latent = latent_of(shape)
+    if latent and layer.mixer == "full":
+        return dim(latent.rank + latent.rope + latent.index, "bc")
+    return dim(layer.kv_heads * (shape.head + shape.value), "bc", reach(shape, layer))
+
+
+def attention(shape: Shape, layer: Layer, block: Block, source: str, *, absorbed: bool) -> str:
+    """Attention of one layer; the name of what it adds to the stream.
+
+    `absorbed`: the projections of a latent work on queries and results instead of on every cached token, which is how
+    a pass of few tokens is run.
+    """
+    block.group = "self-attention"
+    latent = latent_of(shape)
+    if latent and layer.mixer == "full":
+        return _latent(shape, layer, latent, block, source, absorbed=absorbed)
+    return _grouped(shape, layer, block, source)
+
+
+def _grouped(shape: Shape, layer: Layer, block: Block, source: str) -> str:
+    heads, head = layer.heads, shape.head
+    q, k, v = heads * head, layer.kv_heads * head, layer.kv_heads * shape.value
+    gated = q if shape.says("query_gate") else 0
+    products, tokens = dim(layer.kv_heads, "b"), block.view.tokens
+    over_heads = {"shard": "g", "parts": products}
+    biased = shape.bias in ("all", "attention", "qkv")
+    ready = block.linear("qkv", shape.hidden, q + gated + k + v, source, bias=biased)
+    if shape.head_norm != "no":  # one scale for the queries' heads and one for the keys', or one an element
+        stored = 2.0 * head if shape.head_norm == "rms" else float(q + k)
+        ready = block.each("qk-norm", "RMSNormalization", q + k, ready, stored=stored, **over_heads)
+    if shape.rotary:
+        ready = block.each("rotary", "RotaryEmbedding", q + k, ready, **over_heads)
+    block.append("kv-append", k + v, products, ready)
+    # The query heads that share a key head are rows of one product, so a cached element is read once.
+    cap = reach(shape, layer)
+    seen = dim(block.view.seen.coef, "c" if block.view.seen.c else "", cap)
+    rows = block.view.rows * (heads // layer.kv_heads)
+    keys, values = (dim(width, "b") * seen for width in (k, v))
+    scores = tokens * heads * seen
+    block.matmul("scores", products, rows, seen, Dim(head), (ready, "kv-append"), reads=tokens * q, state_reads=keys)
+    sinks = float(heads * shape.says("sinks"))
+    block.each("softmax", "Softmax", scores, "scores", shard="g", parts=dim(heads, "b"), stored=sinks)
+    block.matmul(
+        "context", products, rows, Dim(shape.value), seen, ("softmax", "kv-append"), reads=scores, state_reads=values
+    )
+    result = "context"
+    if gated:
+        block.each("query-gate", "Sigmoid", q, ready, **over_heads)
+        result = block.each("gate-context", "Mul", q, "context", "query-gate", operands=2, **over_heads)
+    biased = shape.bias in ("all", "attention")
+    return block.linear("attention-out", heads * shape.value, shape.hidden, result, bias=biased, shard="k")
+
+
+def _latent(shape: Shape, layer: Layer, latent: Latent, block: Block, source: str, *, absorbed: bool) -> str:
+    heads, nope, value = layer.heads, shape.head, shape.value
+    sparse = latent.chosen and not absorbed  # a prompt whose queries have keys of their own each
+    absorbed = absorbed or latent.chosen > 0
+    kept, tokens, alone = latent.rank + latent.rope, block.view.tokens, dim(1, "b")
+    products, wide = dim(heads, "b"), heads * (nope + latent.rope)
+    biased = shape.bias in ("all", "attention", "qkv")
+    if latent.queries:
+        down = block.linear("qkv-down", shape.hidden, latent.queries + kept, source, bias=biased, shard="none")
+        narrow = latent.queries + latent.rank
+        normed = block.each("latent-norm", "RMSNormalization", narrow, down, stored=float(narrow), shard="none")
+        ready = block.linear("q-up", latent.queries, wide, normed)
+    else:
+        down = block.linear("kv-down", shape.hidden, kept, source, bias=biased, shard="none")
+        normed = block.each(
+            "latent-norm", "RMSNormalization", latent.rank, down, stored=float(latent.rank), shard="none"
+        )
+        ready = block.linear("q-up", shape.hidden, wide, source)
+    if latent.rope:
+        width = (heads + 1) * latent.rope
+        ready = block.each("rotary", "RotaryEmbedding", width, ready, normed, shard="g", parts=products)
+    block.append("kv-append", kept, alone, ready)
+    cap = float(latent.chosen or math.inf)
+    if latent.chosen:
+        _index(shape, latent, block, source, normed)
+    seen = dim(block.view.seen.coef, "c" if block.view.seen.c else "", cap)
+    scores = tokens * heads * seen
+    inputs = (ready, "kv-append", *(("index-top-k",) if latent.chosen else ()))
+    if absorbed:
+        _by_head("k-up", layer, block, nope, latent.rank, ready)
+        state = tokens * kept if sparse else dim(kept, "b") * seen
+        rows = block.view.rows * heads
+        block.matmul(
+            "scores", alone, rows, seen, Dim(kept), ("k-up", *inputs), reads=tokens * heads * kept, state_reads=state
+        )
+        width = latent.rank
+    else:
+        block.linear("k-up", latent.rank, heads * nope, normed)
+        block.linear("v-up", latent.rank, heads * value, normed)
+        read = tokens * (2 * wide + heads * value)
+        block.matmul("scores", products, block.view.rows, seen, Dim(nope + latent.rope), ("k-up", *inputs), reads=read)
+        alone, rows, width = products, block.view.rows, value
+    block.each("softmax", "Softmax", scores, "scores", shard="g", parts=products)
+    after = ("softmax",) if absorbed else ("softmax", "v-up")
+    block.matmul("context", alone, rows, Dim(width), seen, after, reads=scores)
+    result = "context"
+    if absorbed:
+        result = _by_head("v-up", layer, block, latent.rank, value, "context")
+    biased = shape.bias in ("all", "attention")
+    return block.linear("attention-out", heads * value, shape.hidden, result, bias=biased, shard="k")
+
+
+def _by_head(name: str, layer: Layer, block: Block, k: int, n: int, source: str) -> str:
+    """Every head's part of the tokens times a matrix of the head's own."""
+    tokens, heads = block.view.tokens, layer.heads
+    op = linear(name, tokens, k, n, group=block.group, inputs=(source,), bias=False, shard="g")
+    own = float(heads * k * n)
+    block.ops.append(
+        replace(
+            op,
+            g=Dim(heads),
+            flops=op.flops * heads,
+            stored=own,
+            weights=Dim(own),
+            reads=op.reads * heads,
+            writes=op.writes * heads,
+        )
+    )
+    return name
+
+
+def _index(shape: Shape, latent: Latent, block: Block, source: str, normed: str) -> None:
+    """Scores of the whole context by a few narrow heads, and the best keys of each query."""
+    tokens, heads, width = block.view.tokens, latent.index_heads, latent.index
+    seen = block.view.seen
+    block.linear("index-q", latent.queries or shape.hidden, heads * width, normed, shard="none")
+    block.linear("index-k", shape.hidden, width, source, shard="none")
+    block.linear("index-weights", shape.hidden, heads, source, shard="none")
+    block.each("index-norm", "LayerNormalization", width, "index-k", stored=2.0 * width, shard="none")
+    block.append("index-append", width, dim(1, "b"), "index-norm")
+    rows, alone = block.view.rows * heads, dim(1, "b")
+    block.matmul(
+        "index-scores",
+        alone,
+        rows,
+        seen,
+        Dim(width),
+        ("index-q", "index-append"),
+        reads=tokens * heads * width,
+        state_reads=dim(width, "b") * seen,
+        shard="none",
+    )
+    scored, kept = tokens * seen * heads, tokens * latent.chosen
+    block.each("index-top-k", "TopK", scored, "index-scores", "index-weights", written=kept, shard="none")

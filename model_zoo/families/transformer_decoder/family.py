@@ -1,0 +1,174 @@
+"""Decoder, from GPT-2 to hybrids of linear attention and hundreds of experts: declared facts in, exact counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from model_zoo.families.blocks import elementwise, gather, linear
+from model_zoo.families.family import NetworkFamily
+from model_zoo.families.transformer_decoder.attention import attention, cached
+from model_zoo.families.transformer_decoder.block import NORM, TOKENS, Block, View
+from model_zoo.families.transformer_decoder.feed_forward import feed_forward
+from model_zoo.families.transformer_decoder.recurrent import mixed, state
+from model_zoo.families.transformer_decoder.shape import CACHED, DEFAULTS, Layer, Shape, read_shape
+from model_zoo.families.transformer_decoder.tower import (
+    Encoder,
+    cross_attention,
+    encoder_of,
+    image_tower,
+    source_encoder,
+)
+from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
+
+__all__ = ["FAMILY"]
+
+LAST = dim(1, "b")  # the one token a request's logits are needed for
+FIRST = View(dim(1, "b"), ONE, ONE)  # the token that begins what answers an encoder
+QUANTISED = {
+    "all": lambda op: True,
+    "linear": lambda op: op.stored and op.group not in ("lm-head", "vision"),
+    "feed-forward": lambda op: op.stored and op.group == "feed-forward",
+    "experts": lambda op: op.attribute("experts") > 0,
+}
+"""Which operators a checkpoint in a narrow format holds in it; the others stay wide."""
+
+
+def _embedding(shape: Shape, view: View) -> list[Op]:
+    tokens = view.tokens
+    ops = [gather("token-embedding", tokens, shape.vocab, shape.hidden, group="embedding")]
+    if shape.positions:
+        ops.append(gather("position-embedding", tokens, shape.positions, shape.hidden, group="embedding"))
+        both = ("token-embedding", "position-embedding")
+        ops.append(
+            elementwise("add-embedding", "Add", tokens * shape.hidden, group="embedding", inputs=both, operands=2)
+        )
+    return ops
+
+
+def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorbed: bool, encoder: Encoder | None) -> Block:
+    """Operators of one layer, norms before each half and, where the network has them, after."""
+    block = Block(shape.hidden, shape.rms, view)
+    after = shape.says("post_norm")
+    stream, last = entry, entry
+    if layer.mixer:
+        last = block.norm("norm1", stream)
+        if layer.mixer in CACHED:
+            added = attention(shape, layer, block, last, absorbed=absorbed)
+        else:
+            added = mixed(shape, layer, block, last)
+        if shape.parallel and layer.feed:  # both halves read the same normalised input and are added together
+            block.residual("residual", added, feed_forward(shape, layer, block, last), stream)
+            return block
+        added = block.norm("norm1-after", added) if after else added
+        stream = block.residual("residual1", added, stream)
+    if encoder:
+        normed = block.norm("norm-cross", stream)
+        added = cross_attention(shape, encoder, block, normed, f"cross-kv{shape.tags[layer]}")
+        stream = block.residual("residual-cross", added, stream)
+    if layer.feed:
+        added = feed_forward(shape, layer, block, block.norm("norm2", stream))
+        added = block.norm("norm2-after", added) if after else added
+        block.residual("residual2", added, stream)
+    return block
+
+
+def _ops(
+    shape: Shape, view: View, *, absorbed: bool, before: tuple[Op, ...], encoder: Encoder | None
+) -> tuple[Op, ...]:
+    ops = [*before, *_embedding(shape, view)]
+    for layer, count in shape.layers.items():
+        block = _layer(shape, layer, view, ops[-1].name, absorbed=absorbed, encoder=encoder)
+        ops += block.copies(shape.tags[layer], count)
+    head = Block(shape.hidden, shape.rms, replace(view, tokens=LAST), NORM)
+    head.norm("final-norm", ops[-1].name)
+    stored = 0.0 if shape.lm_head == "tied" else None
+    biased = shape.lm_head == "own-bias"
+    product = linear(
+        "lm-head", LAST, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",), bias=biased, stored=stored
+    )
+    most = LAST * shape.vocab
+    chosen = elementwise("argmax", "ArgMax", most, group="lm-head", inputs=("lm-head",), written=LAST)
+    low = QUANTISED[shape.p.word("quantised", tuple(QUANTISED))]
+    every = (*ops, *head.ops, product, chosen)
+    return _alone(op if low(op) else replace(op, quantisable=False) for op in every)
+
+
+def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
+    """Operators of one pass; what another pass has left for them is no input of this one."""
+    listed = tuple(ops)
+    names = {op.name for op in listed}
+    return tuple(replace(op, inputs=tuple(name for name in op.inputs if name in names)) for op in listed)
+
+
+def _state(shape: Shape, encoder: Encoder | None) -> Sum:
+    """What a sequence keeps: caches by how far back their layers look, and states that do not grow."""
+    found: dict[tuple[int, float], float] = {}
+    for layer, count in shape.layers.items():
+        kept = [cached(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
+        if encoder:
+            kept.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
+        for one in kept:
+            found[one.c, one.cap] = found.get((one.c, one.cap), 0.0) + one.coef * count
+    return Sum(tuple(Dim(coef, 1, 0, c, cap) for (c, cap), coef in found.items()))
+
+
+def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], int]:
+    """Passes of a request, and the tokens that images put before its own."""
+    tower, images = image_tower(shape)
+    once, more = Linear(1), Linear(-1, 0, 1)
+    if encoder is None or encoder.tokens:
+        before = (*tower, *(source_encoder(shape, encoder) if encoder else ()))
+        fill = _ops(shape, View(), absorbed=False, before=before, encoder=encoder)
+        step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder)
+        length, context = Linear(images, 1, 0), Linear(images, 1, 0.5)
+        prefill = Phase("prefill", fill, length=length, context=length, repeat=once)
+        return (prefill, Phase("decode", step, context=context, repeat=more)), images
+    # the encoder reads what enters; the decoder begins with a token of its own and attends to both
+    first = _ops(shape, FIRST, absorbed=True, before=tuple(source_encoder(shape, encoder)), encoder=encoder)
+    entered = Linear(0, 1, 0)
+    step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder)
+    cross = _alone(op for op in step if op.group == "cross-attention")
+    rest = _alone(op for op in step if op.group != "cross-attention")
+    return (
+        Phase("prefill", first, length=entered, context=entered, repeat=once),
+        Phase("decode", rest, context=Linear(0, 0, 0.5), repeat=more),
+        Phase("decode-cross", cross, context=entered, repeat=more),
+    ), 0
+
+
+def _build(values: Mapping[str, Any]) -> Graph:
+    """Prefill reads I tokens and yields the first; each of O - 1 passes more reads one and yields one.
+
+    The key and value of every token stay in the cache, as far as its layer looks back. The LM head and the norm before
+    it run for the last token only. In a mixture of experts a pass reads the experts its tokens chose: no two tokens
+    share one until all are in use (an upper bound, exact for one token and for many). Layers of one kind are counted
+    together, one kind after the other.
+    """
+    shape = read_shape(values)
+    encoder = encoder_of(shape)
+    phases, _ = _phases(shape, encoder)
+    return Graph(
+        phases=phases,
+        unit="token",
+        units_per_request=Linear(0, 0, 1),
+        causal=True,
+        state_elements=_state(shape, encoder),
+        input_elements=TOKENS,
+        output_elements=TOKENS,
+        input_indices=TOKENS,
+        output_indices=TOKENS,
+        positions=shape.positions,
+    )
+
+
+FAMILY = NetworkFamily(
+    name="transformer-decoder",
+    build=_build,
+    required=("hidden", "layers", "heads", "vocab"),
+    defaults=DEFAULTS,
+    adjustable={"layers": ("Layers", 1, 1024), "vocab": ("Vocabulary", 1, 2_000_000)},
+    input_label="Input tokens",
+    output_label="Output tokens",
+)

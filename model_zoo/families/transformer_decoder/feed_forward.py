@@ -1,0 +1,63 @@
+"""What a layer does to each token by itself: one wide product and back, or the few of many experts it is sent to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model_zoo.families.transformer_decoder.block import Block
+from model_zoo.families.transformer_decoder.shape import Layer, Shape
+
+__all__ = ["feed_forward"]
+
+
+def _half(shape: Shape, block: Block, source: tuple[str, ...], width: int, ffn: int, prefix: str = "") -> str:
+    """Up, the activation, and down again."""
+    bias = shape.bias in ("all", "feed-forward")
+    kind = shape.activation
+    act = kind.lower()
+    if shape.gated:
+        up = block.linear(f"{prefix}gate-up", width, 2 * ffn, *source, bias=bias)
+        block.each(f"{prefix}{act}", kind, ffn, up)
+        wide = block.each(f"{prefix}gate", "Mul", ffn, f"{prefix}{act}", up, operands=2)
+        return block.linear(f"{prefix}down", ffn, width, wide, bias=bias, shard="k")
+    up = block.linear(f"{prefix}fc1", width, ffn, *source, bias=bias)
+    wide = block.each(f"{prefix}{act}", kind, ffn, up)
+    return block.linear(f"{prefix}fc2", ffn, width, wide, bias=bias, shard="k")
+
+
+def feed_forward(shape: Shape, layer: Layer, block: Block, source: str) -> str:
+    """The second half of a layer; the name of what it adds to the stream."""
+    block.group = "feed-forward"
+    if layer.feed == "dense":
+        return _half(shape, block, (source,), shape.hidden, layer.ffn)
+    bias = shape.bias == "all"
+    block.linear("router", shape.hidden, shape.experts, source, bias=bias, shard="none", quantisable=False)
+    tokens = block.view.tokens
+    block.each("top-k", "TopK", shape.experts, "router", written=tokens * (2 * shape.top_k), shard="none")
+    inner = shape.p.whole("expert_width", 0, 1_048_576)
+    entering = block.linear("expert-down", shape.hidden, inner, source, shard="none") if inner else source
+    width = inner or shape.hidden
+    first, view = len(block.ops), block.view
+    block.view = replace(view, tokens=tokens * shape.top_k)
+    last = _half(shape, block, (entering, "top-k"), width, layer.ffn)
+    rows, block.view = block.view.tokens, view
+    attributes = (("experts", float(shape.experts)), ("top_k", float(shape.top_k)))
+    for i, op in enumerate(block.ops[first:], first):
+        if op.contraction:  # an expert's matrices each, of which a pass reads those its tokens chose
+            own = op.weights.coef
+            block.ops[i] = replace(op, stored=own * shape.experts, weights=rows * own, attributes=attributes)
+    joined, parts = [last, "top-k"], shape.top_k
+    shared = shape.p.whole("shared_ffn", 0, 1_048_576)
+    if inner:
+        block.each("combine", "ReduceSum", width, *joined, operands=parts, operations=2.0 * parts, shard="none")
+        last = block.linear("expert-up", inner, shape.hidden, "combine", shard="none")
+        joined, parts = [last], 1
+    if shared:
+        joined.append(_half(shape, block, (source,), shape.hidden, shared, "shared-"))
+        parts += 1
+        if shape.says("shared_gate"):
+            joined.append(block.linear("shared-expert-gate", shape.hidden, 1, source, shard="none", quantisable=False))
+    if inner and not shared:
+        return last
+    name = "add-shared" if inner else "combine"
+    return block.each(name, "ReduceSum", shape.hidden, *joined, operands=parts, operations=2.0 * parts, shard="none")
