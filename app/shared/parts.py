@@ -280,12 +280,11 @@ def _share() -> None:
         st.caption(f"{len(url):,} characters · scenario version {token[0]} · every field is in the link.{long}")
 
 
+_MIME = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
+
+
 def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:
-    offered = exports or {
-        "Scenario, CSV": (page, "csv", lambda: report_tables.summary_csv(report)),
-        "Operators, CSV": (f"{page}-operators", "csv", lambda: report_tables.operator_csv(report)),
-        "Whole report, JSON": (page, "json", lambda: report_tables.report_json(report)),
-    }
+    offered = exports or report_tables.files(report, page)
     today = datetime.now(UTC).date()
     with st.popover("Export", icon=None if mobile() else ":material/download:"):
         for label, (stem, kind, make) in offered.items():
@@ -294,7 +293,7 @@ def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callab
                 data=make,
                 file_name=fmt.file_name(stem, report_tables.names(report), kind, today),
                 on_click="ignore",
-                mime="application/json" if kind == "json" else "text/csv",
+                mime=_MIME[kind],
                 key=f"export.{label}",
                 width="stretch",
             )

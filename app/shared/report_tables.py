@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -11,8 +12,9 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.figures.style import RESOURCE_LABELS
 from engine.cost.report import OpRow, Report
+from engine.cost.trace import trace
 
-__all__ = ["detail", "names", "operator_csv", "operators", "ordered", "report_json", "summary_csv"]
+__all__ = ["detail", "files", "names", "operator_csv", "operators", "ordered", "report_json", "summary_csv"]
 
 
 def ordered(report: Report) -> list[OpRow]:
@@ -87,6 +89,23 @@ def operator_csv(report: Report) -> str:
 def report_json(report: Report) -> str:
     """The whole report, as the command line prints it."""
     return json.dumps(report.to_dict(), indent=1, default=str)
+
+
+def files(report: Report, page: str) -> dict[str, tuple[str, str, Callable[[], str]]]:
+    """What of a report can be saved: label -> stem part, kind and what makes its text."""
+    found: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "Scenario, CSV": (page, "csv", lambda: summary_csv(report)),
+        "Operators, CSV": (f"{page}-operators", "csv", lambda: operator_csv(report)),
+        "Whole report, JSON": (page, "json", lambda: report_json(report)),
+    }
+    if report.timeline:
+        of = {"token": report.token} | report.versions
+        found["Timeline, Perfetto trace"] = (
+            f"{page}-trace",
+            "json",
+            lambda: trace(report.timeline, report.timeline_of, **of),
+        )
+    return found
 
 
 def names(report: Report) -> list[str]:

@@ -147,9 +147,17 @@ def _changed(args: argparse.Namespace) -> Scenario:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    from engine.cost.trace import trace
     from engine.evaluate import evaluate
 
     report = evaluate(_changed(args))
+    if args.trace:
+        if not report.timeline:
+            raise ScenarioError(f"--trace {args.trace}: {report.system_name} has no timeline to write")
+        text = trace(report.timeline, report.timeline_of, token=report.token, **report.versions)
+        writable(Path(args.trace), args.force)
+        with beside(Path(args.trace)) as fresh:
+            fresh.write_text(text)
     if args.csv:
         writer = csv.DictWriter(sys.stdout, list(report.csv_row()))
         writer.writeheader()
@@ -237,6 +245,8 @@ def build_parser() -> argparse.ArgumentParser:
     p = commands.add_parser("evaluate", help="one scenario: latency, throughput, power, cost, and why")
     _add_scenario(p)
     p.add_argument("--csv", action="store_true")
+    p.add_argument("--trace", metavar="FILE", help="also write the timeline there, for Perfetto or chrome://tracing")
+    p.add_argument("--force", action="store_true", help="replace a file that is there")
     p.set_defaults(run=_evaluate)
     add_machine(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)

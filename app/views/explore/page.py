@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from app.shared.figures import roofline
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
+from app.views.explore.report_file import report_html
 from engine.analyses.machine import has_machine
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -242,6 +244,14 @@ def unsupported(scenario: Scenario, reason: Unsupported) -> None:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
 
 
+def _files(report: Report) -> dict[str, tuple[str, str, Callable[[], str]]]:
+    """What can be saved: a machine that cannot hold the model has no report to read."""
+    files = report_tables.files(report, "explore")
+    if report.fits:
+        files["Report, HTML"] = ("report", "html", lambda: report_html(report, specs.assumed_price(report.scenario)))
+    return files
+
+
 def show() -> None:
     """The page."""
     scenario = link.current()
@@ -254,7 +264,7 @@ def show() -> None:
         unsupported(scenario, reason)
         parts.footer(None)
         return
-    parts.bar(report, "explore")
+    parts.bar(report, "explore", _files(report))
     problem = st.session_state.pop("problem", None)
     if problem:
         st.warning(fmt.plain(f"{problem[1].rstrip('.')}. Nothing was changed."), icon=":material/edit_off:")

@@ -1,0 +1,84 @@
+"""A report as one HTML file that needs nothing else: its numbers, charts, operators and what they rest on."""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.shared import glossary, report_tables
+from app.shared.figures import report as charts
+from app.shared.figures import roofline
+from app.views.explore.headline import cards
+from engine.cost.report import Report
+
+__all__ = ["report_html"]
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
+dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: .75rem; }
+dl div { border: 1px solid #d0d7de; border-radius: 8px; padding: .6rem .8rem; }
+dt, .note { color: #57606a; font-size: .85rem; } dd { margin: 0; font-size: 1.3rem; }
+section { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
+th, td { border-bottom: 1px solid #d0d7de; padding: .25rem .6rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; } code { overflow-wrap: anywhere; }
+"""
+
+
+def _number(value: float) -> str:
+    """Four digits, never a power of ten; what would be lost in zeros is said to be small."""
+    return "<0.001" if 0 < value < 1e-3 else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+
+
+def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
+    """Charts of the page: question, computed answer, figure."""
+    found = [
+        (
+            "Where the time goes",
+            glossary.answer_breakdown(report),
+            charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), False),
+        ),
+        ("Roofline, per device", glossary.answer_roofline(report), roofline.roofline(report, False, None, 400)),
+    ]
+    if report.memory:
+        found.append(("What fits where", glossary.answer_fits(report), charts.fits(report.memory, False)))
+    if report.links:
+        found.append(("Traffic on each link", glossary.answer_links(report), charts.links(report.links, False)))
+    if report.timeline:
+        title = f"Timeline, {report.timeline_of}"
+        found.append((title, glossary.answer_timeline(report), charts.timeline(report.timeline, False)))
+    return found
+
+
+def _table(frame: pd.DataFrame) -> str:
+    return frame.to_html(index=False, border=0, float_format=_number)
+
+
+def report_html(report: Report, assumed_price: bool) -> str:
+    """The whole text of the file; its charts can be hovered and saved, and it asks no server for anything."""
+    title = f"{report.system_name} · {report.workload_name}"
+    numbers = "".join(
+        f"<div><dt>{escape(f'{card.label} {card.note}'.strip())}</dt><dd>{escape(card.value)}</dd></div>"
+        for card in cards(report, None, False, assumed_price)
+    )
+    drawn = "".join(
+        f"<section><h2>{escape(question)}</h2><p class='note'>{escape(answer)}</p>"
+        f"{figure.update_layout(template='plotly_white').to_html(full_html=False, include_plotlyjs=at == 0)}</section>"
+        for at, (question, answer, figure) in enumerate(_figures(report))
+    )
+    operators = report_tables.operators(report).rename(columns={"Share of time": "Share of time (%)"})
+    rests = pd.DataFrame([{"Assumption": a.text, "Evidence": a.basis} for a in report.assumptions])
+    versions = " · ".join(f"{name} {value}" for name, value in report.versions.items())
+    knobs = " · ".join(glossary.knobs(report.scenario, None))
+    verdict = escape(report.verdict.replace("**", ""))
+    problems = "".join(f"<p><strong>{escape(problem)}</strong></p>" for problem in report.problems)
+    return (
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        f"content='width=device-width'><title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(title)}</h1><p class='note'>{escape(knobs)}</p>{problems}<p>{verdict}</p>"
+        f"<dl>{numbers}</dl>{drawn}"
+        f"<section><h2>Operators</h2>{_table(operators)}</section>"
+        f"<section><h2>Assumptions</h2>{_table(rests)}</section>"
+        f"<p class='note'>{escape(versions)}<br>Scenario <code>{escape(report.token)}</code></p></body></html>\n"
+    )

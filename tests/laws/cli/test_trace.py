@@ -1,0 +1,38 @@
+"""A timeline as a trace file: every bar, where and when the report says it is."""
+
+import json
+
+import pytest
+
+from engine.cli.main import main
+from engine.evaluate import evaluate
+from engine.resolve.presets import PRESETS
+
+SHOWN = [id for id, preset in PRESETS.items() if evaluate(preset.scenario).timeline]
+
+
+def test_some_presets_show_a_timeline():
+    assert len(SHOWN) > 4
+
+
+@pytest.mark.parametrize("id", SHOWN)
+def test_a_trace_holds_every_bar_on_its_own_unit(id, tmp_path, capsys):
+    file = tmp_path / "trace.json"
+    assert main(["evaluate", f"preset:{id}", "--trace", str(file)]) == 0
+    capsys.readouterr()
+    found, report = json.loads(file.read_text()), evaluate(PRESETS[id].scenario)
+    assert found["otherData"]["token"] == report.token
+    threads = {e["tid"]: e["args"]["name"] for e in found["traceEvents"] if e["name"] == "thread_name"}
+    bars = [e for e in found["traceEvents"] if e["ph"] == "X"]
+    assert [(threads[e["tid"]], e["name"]) for e in bars] == [(s.unit, s.name) for s in report.timeline]
+    for bar, span in zip(bars, report.timeline, strict=True):
+        assert bar["ts"] == pytest.approx(1e6 * span.start_s)
+        assert bar["dur"] == pytest.approx(1e6 * span.duration_s)
+
+
+def test_a_file_that_is_there_is_kept(tmp_path, capsys):
+    file = tmp_path / "trace.json"
+    file.write_text("mine")
+    assert main(["evaluate", f"preset:{SHOWN[0]}", "--trace", str(file)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert file.read_text() == "mine"
