@@ -190,11 +190,16 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
     return tuple(Assumption(text, basis) for text, basis in found.items())
 
 
+_SCALED = ("s", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take a prefix; others are counts and shares
+
+
 def _tell(parameter: Parameter, priced: Priced) -> str:
     value = priced.runs[0].job.model[parameter.name] if priced.runs else parameter.value
     how = "fitted on" if parameter.basis == "calibrated" else "chosen in view of"
     where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
-    return f"{parameter.name} = {value:.4g} {parameter.unit}: {parameter.note}{where}"
+    unit = parameter.unit
+    said = amount(value, unit) if unit in _SCALED else f"{value:.4g} {unit}".removesuffix(" 1")
+    return f"{parameter.name} = {said}: {parameter.note}{where}"
 
 
 def _times(ratio: float) -> str:
