@@ -83,7 +83,7 @@ class LatencyPart:
 class TileLatencies:
     """Latency of the scenario's request at every tile; None where a tile does not fit the part. [s]
 
-    `best` takes the fewest slices of those as fast as the fastest within half a percent.
+    `best` takes the fewest slices of those as fast as the fastest within a percent.
     """
 
     knobs: tuple[str, ...]
@@ -197,7 +197,7 @@ def uses(scenario: Scenario) -> tuple[Use, ...]:
             ]
         return tuple(found)
     tile = _tile(scenario, bound)
-    slices = dsp_slices(*tile, vector_lanes(device.dfx, tile[0]))
+    slices = dsp_slices(*tile, vector_lanes(device.dfx))
     there = fabric.dsp.si if fabric and fabric.dsp else None
     rows = [Use(f"DSP, {name}", number, there, "derived") for name, number in slices.items()]
     rows.append(Use("DSP, whole core", sum(slices.values()), there, "derived"))
@@ -229,7 +229,7 @@ def _tiles(token: str) -> TileLatencies:
 def _best_of(bound: Bound, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
     dfx = bound.device.dfx
     assert dfx is not None
-    slices = {tile: sum(dsp_slices(*tile, vector_lanes(dfx, tile[0])).values()) for tile in costs}
+    slices = {tile: sum(dsp_slices(*tile, vector_lanes(dfx)).values()) for tile in costs}
     best = chosen(costs, slices)
     return best, slices[best]
 

@@ -1,7 +1,7 @@
 """Predictions of the figures in document 004: GPT-2 on the DFX appliance, on V100s and on a TPU.
 
-Fitted on document 004: two constants of the DFX core (DFX-053, DFX-054), one of the eager GPU baseline (DFX-006) and
-one of the TPU (DFX-051). Everything else here follows.
+Fitted on document 004: what no mechanism explains of a synchronisation of DFX cards (DFX-054, DFX-055), one constant of
+the eager GPU baseline (DFX-006) and one of the TPU (DFX-051). Everything else here follows.
 """
 
 from __future__ import annotations
@@ -181,25 +181,24 @@ def tiles() -> tuple[Choice, ...]:
         timed = time_program("layer", core_record(device, None, 1, 1, tile, model), layer, FULL_CONTEXT, True)
         mine = np.isin(timed.code[:, isa.ROLE], rows) & (timed.code[:, isa.UNIT] == isa.MPU)
         cycles, matrix = float(timed.by_role[rows].sum()), float(timed.code[mine, isa.OCCUPY].sum())
-        slices = sum(dsp_slices(*tile, vector_lanes(core, tile[0])).values())
+        slices = sum(dsp_slices(*tile, vector_lanes(core)).values())
         found.append(Choice(tile, cycles / core.clock.si, matrix / core.clock.si, slices))
     return tuple(found)
 
 
 def _fastest() -> tuple[Choice, ...]:
-    """Tiles that fill the memory port and keep the matrix unit busy no longer than the best in attention."""
+    """Tiles that fill the memory port and take no longer over attention than the best."""
     return ties(c for c in tiles() if c.tile in CANDIDATES)
 
 
 def _best_tile() -> list[int]:
-    """Of those, the one whose matrix processing unit is the smallest, as figure 8 (b) chooses."""
-    special = {c.tile: dsp_slices(*c.tile, 0)["matrix special function unit"] for c in _fastest()}
-    return list(min(special, key=lambda tile: special[tile]))
+    """Of those, the one that takes the fewest DSP slices, as figure 8 (b) chooses."""
+    return list(min(_fastest(), key=lambda c: c.dsp).tile)
 
 
 def _slices() -> dict[str, float]:
     _, core = _core()
-    return dsp_slices(core.d.si, core.l.si, vector_lanes(core, core.d.si))
+    return dsp_slices(core.d.si, core.l.si, vector_lanes(core))
 
 
 def _dsp_share() -> float:
@@ -285,14 +284,12 @@ PREDICTIONS: dict[str, Prediction] = {
         "1.5B on four GPUs; the document does not say which model and how many. Every kernel costs the same to issue.",
     ),
     "DFX-019": Prediction(lambda: _dma() / 1e9),
-    "DFX-020": Prediction(
-        _best_tile, None, None, "The smallest matrix processing unit of the tiles that DFX-022 finds equally fast."
-    ),
+    "DFX-020": Prediction(_best_tile, None, None, "The fewest slices of the tiles that DFX-022 finds equally fast."),
     "DFX-022": Prediction(
         lambda: [list(tile) for tile in sorted(c.tile for c in _fastest())],
         None,
         None,
-        "Matrix unit in attention at the full context of 1024, tiles that fill the memory port.",
+        "Attention at the full context of 1024, tiles that fill the memory port.",
     ),
     "DFX-023": Prediction(
         lambda: _cache_per_token() / 1e6,
@@ -314,7 +311,10 @@ PREDICTIONS: dict[str, Prediction] = {
         lambda: _share("dfx", "1.5b", 4, ("self-attention", "feed-forward")), lambda: dfx("1.5b", 4), "dfx"
     ),
     "DFX-043": Prediction(
-        sync_share, lambda: dfx("1.5b", 4), "dfx", "Mostly the hand-over that 345M on one and two cards fixes."
+        sync_share,
+        lambda: dfx("1.5b", 4),
+        "dfx",
+        "Mostly the part of a synchronisation that 345M on two and four cards fixes.",
     ),
     "DFX-048": _summarization(
         "v100",

@@ -294,7 +294,7 @@ def test_the_map_of_tiles_is_what_evaluation_finds():
     assert len(within) > 1
     dfx = bind(scenario).device.dfx
     sides = [(drawn.rows.values[i], drawn.columns.values[j]) for i, j in within]
-    least = min(sides, key=lambda t: sum(dsp_slices(*t, vector_lanes(dfx, t[0])).values()))
+    least = min(sides, key=lambda t: sum(dsp_slices(*t, vector_lanes(dfx)).values()))
     assert best == least
     assert scenario.tile == (drawn.rows.values[drawn.now[0]], drawn.columns.values[drawn.now[1]])
     assert questions.tile_map(outcome(), outcome().knee) is None

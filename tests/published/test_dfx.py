@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from engine.evaluate import evaluate
 from engine.published import calibrated, claims
-from engine.published.dfx import NORM, PREDICTIONS, REASONS, even, generation_rate, latency, rate, tiles
+from engine.published.dfx import NORM, PREDICTIONS, REASONS, dfx, even, generation_rate, latency, rate, tiles
 from engine.published.prediction import predicted
+from engine.scenario.overrides import apply_all
 from model_zoo.catalog import default_zoo
 
 
@@ -26,13 +28,18 @@ def test_every_claim_has_a_prediction_or_a_reason():
     assert not set(PREDICTIONS) & set(REASONS)
 
 
-def test_core_was_fitted_on_two_points_and_predicts_the_others_within_seven_percent():
-    assert calibrated() & CLAIMS.keys() == {"DFX-006", "DFX-049", "DFX-051", "DFX-052", "DFX-053", "DFX-054"}
-    for id in ("DFX-053", "DFX-054"):
-        assert PREDICTIONS[id].value() == pytest.approx(CLAIMS[id]["value"], rel=0.002)
-    for id in ("DFX-055", "DFX-058", "DFX-005"):
-        assert PREDICTIONS[id].value() == pytest.approx(CLAIMS[id]["value"], rel=0.07)
-    assert PREDICTIONS["DFX-058"].value() == pytest.approx(72.68, rel=0.05)
+def test_what_no_mechanism_explains_was_fitted_on_two_points_and_the_others_follow_within_six_percent():
+    assert calibrated() & CLAIMS.keys() == {"DFX-006", "DFX-049", "DFX-051", "DFX-054", "DFX-055"}
+    for id in ("DFX-053", "DFX-054", "DFX-055", "DFX-058", "DFX-005"):
+        assert PREDICTIONS[id].value() == pytest.approx(CLAIMS[id]["value"], rel=0.06)
+
+
+def test_a_small_part_of_a_request_is_fitted_and_a_lone_card_has_no_such_part():
+    for model, cards, most in (("345m", 1, 0.0), ("345m", 2, 0.13), ("1.5b", 4, 0.13)):
+        without = apply_all(dfx(model, cards), ["model.unexplained=0"])
+        share = 1 - evaluate(without).latency_s / evaluate(dfx(model, cards)).latency_s
+        assert 0 <= share <= most
+        assert (share == 0) == (cards == 1)
 
 
 def test_reasons_state_what_the_model_gives():
@@ -46,22 +53,24 @@ def test_reasons_state_what_the_model_gives():
 
 def test_the_gpu_baseline_rests_on_one_point_and_meets_four_others():
     """Kernels counted in one layer and the speed-up of 345M give what 1.5B takes on four GPUs, and the norms' share."""
-    assert PREDICTIONS["DFX-006"].value() == pytest.approx(3.20, rel=0.002)
+    ours, printed = rate("dfx", "345m", 1), 93.10
+    assert PREDICTIONS["DFX-006"].value() * printed / ours == pytest.approx(3.20, rel=0.01)  # over the printed DFX
     assert predicted(PREDICTIONS, "DFX-008") == pytest.approx(75.45, rel=0.04)
     assert rate("v100", "1.5b", 4) == pytest.approx(13.01, rel=0.02)
     assert PREDICTIONS["DFX-010"].value() == pytest.approx(0.228, rel=0.15)
     assert PREDICTIONS["DFX-044"].value() == 4
 
 
-def test_the_published_tile_is_the_fastest_that_fits():
-    ranked = sorted((c for c in tiles() if c.dsp <= 9024), key=lambda c: (c.seconds, c.dsp))
-    assert ranked[0].tile == (64, 16)
-    filling = [c for c in ranked if c.tile[0] * c.tile[1] == 1024]
-    assert filling[1].seconds > 1.04 * filling[0].seconds
+def test_three_tiles_tie_over_attention_and_the_published_one_takes_the_fewest_slices():
+    filling = {c.tile: c for c in tiles() if c.tile[0] * c.tile[1] == 1024}
+    inner = [filling[tile] for tile in ((16, 64), (32, 32), (64, 16))]
+    assert max(c.seconds for c in inner) < 1.05 * min(c.seconds for c in inner)
+    assert all(filling[tile].seconds > 1.14 * inner[2].seconds for tile in ((8, 128), (128, 8)))
+    assert min(inner, key=lambda c: c.dsp).tile == (64, 16)
 
 
 def test_a_head_of_64_leaves_a_third_of_the_matrix_unit_idle_in_the_outer_tiles():
     busy = {c.tile: c.matrix_s for c in tiles()}
     assert busy[16, 64] == busy[32, 32] == busy[64, 16]
     for tile in ((8, 128), (128, 8)):
-        assert busy[tile] == pytest.approx(1.5 * busy[64, 16])
+        assert busy[tile] == pytest.approx(1.5 * busy[64, 16], rel=0.01)

@@ -66,7 +66,7 @@ def half(pair):
 
 def logits(model, tokens, d=64):
     """fp16 logits of the last of `tokens`, every token through the layers in turn."""
-    head, lanes = model.width // model.heads, d
+    head, lanes = model.width // model.heads, 64
     cache = [([], []) for _ in model.layers]
     x = np.zeros(0, HALF)
     for position, token in enumerate(tokens):
@@ -91,19 +91,30 @@ def logits(model, tokens, d=64):
 
 
 def run(code, count, chaining):
-    """Cycles of a program: a ledger of every unit's bookings, looked up instruction by instruction."""
+    """Cycles of a program: a ledger of every unit's bookings and of every register's use, looked up by searching it."""
     booked = {unit: [] for unit in range(len(isa.UNITS))}
-    begun, valid = [], []
-    for row in code[:count].tolist():
-        unit = int(row[isa.UNIT])
-        sources = [int(row[c]) for c in (isa.DEP1, isa.DEP2) if row[c] >= 0]
-        follows = [
-            s for s in sources if chaining and row[isa.CHAIN] and code[s, isa.CHAIN] and int(code[s, isa.UNIT]) == unit
-        ]
-        earliest = [begun[s] + code[s, isa.LATENCY] if s in follows else valid[s] for s in sources]
-        start = max([max(earliest, default=0.0) + row[isa.HANDOFF]] + [end for _, end in booked[unit]])
+    begun, ended, valid = [], [], []
+    rows = code[:count].tolist()
+    for i, row in enumerate(rows):
+        unit, target = int(row[isa.UNIT]), int(row[isa.DST])
+        earliest, follows = [0.0], []
+        for source in {int(row[c]) for c in (isa.SRC1, isa.SRC2)} - {isa.NONE}:
+            for s in [j for j in range(i) if int(rows[j][isa.DST]) == source][-1:]:
+                if chaining and row[isa.CHAIN] and rows[s][isa.CHAIN] and int(rows[s][isa.UNIT]) == unit:
+                    follows.append(s)
+                    earliest.append(begun[s] + rows[s][isa.LATENCY])
+                else:
+                    earliest.append(valid[s] + row[isa.WAIT])
+        if target != isa.NONE:
+            writers = [j for j in range(i) if int(rows[j][isa.DST]) == target][-1:]
+            earliest += [valid[j] for j in writers if int(rows[j][isa.UNIT]) != unit]
+            readers = [j for j in range(i) if target in (int(rows[j][isa.SRC1]), int(rows[j][isa.SRC2]))]
+            last = max(readers, key=lambda j: (ended[j], j), default=None)
+            earliest += [ended[last]] if last is not None and int(rows[last][isa.UNIT]) != unit else []
+        start = max([*earliest] + [end for _, end in booked[unit]])
         end = start + row[isa.OCCUPY]
         booked[unit].append((start, end))
         begun.append(start)
+        ended.append(end)
         valid.append(max([end] + [valid[s] for s in follows]) + row[isa.LATENCY])
     return max(valid), {unit: sum(e - s for s, e in spans) for unit, spans in booked.items()}

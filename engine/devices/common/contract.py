@@ -268,6 +268,8 @@ class DeviceFamily:
     rules : what was read off published figures without being a number.
     sharded : whether several of its devices divide every matrix unless a scenario says otherwise.
     layerwise : whether its operators run one after another through memory, so that their order is worth asking about.
+    helps : job -> for each thing that can be improved its name and what it brings: the share of the pass's time that is
+        saved, over the share it is improved by. Found by trying; a verdict names the first.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
     """
 
@@ -300,6 +302,7 @@ class DeviceFamily:
     unit_of: Callable[[Op, Mapping[str, bool]], str] | None = None
     cores: Callable[[Job], tuple[Span, ...]] | None = None
     mixed: Callable[[Device, str], str] | None = None
+    helps: Callable[[Job], tuple[tuple[str, float], ...]] | None = None
     rules: tuple[Rule, ...] = ()
     sharded: bool = False
     layerwise: bool = False

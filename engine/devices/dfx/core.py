@@ -14,14 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import Column, columns_of, smaller
+from engine.devices.common.column import Column, columns_of, larger, smaller
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
 from hardware_specs.schema import Device, Dfx, Link
 from model_zoo.ops import Phase
 
-__all__ = ["BYTES", "DEPTHS", "LayerSizes", "Timed", "core_record", "role_cycles", "time_program", "vector_lanes"]
+__all__ = [
+    "BYTES",
+    "DEPTHS",
+    "LayerSizes",
+    "Timed",
+    "core_record",
+    "program_of",
+    "role_cycles",
+    "time_program",
+    "vector_lanes",
+]
 
 BYTES = 2.0
 DEPTHS: dict[str, float] = {
@@ -37,7 +47,7 @@ DEPTHS: dict[str, float] = {
 }
 """Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
 
-_TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.HANDOFF)  # what of an instruction a core's numbers change
+_TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.WAIT)  # what of an instruction a core's numbers change
 
 
 @dataclass(frozen=True)
@@ -79,9 +89,19 @@ class Timed:
     done: np.ndarray
 
 
-def vector_lanes(dfx: Dfx, d: float) -> float:
-    """Elements a vector instruction takes a cycle with tiles d wide: the core's own at its own d, in proportion. [-]"""
-    return dfx.vector_lanes.si * d / dfx.d.si if dfx.vector_lanes else d
+def vector_lanes(dfx: Dfx) -> float:
+    """Elements a vector instruction takes a cycle: the core's own, whatever its tile. [-]"""
+    return dfx.vector_lanes.si if dfx.vector_lanes else dfx.d.si
+
+
+def _row_gap(beat: float, clock: float, model: Mapping[str, float]) -> float:
+    """Cycles beside each beat of tiled weights that the rows of the memory take. [cycle/beat] A derivation.
+
+    A tile is one burst of `burst_beats` beats, the next tile another row of the same bank, which opens no sooner than
+    a row cycle after the last one; refreshes take their share of all time.
+    """
+    row = model["row_cycle"] * clock / model["burst_beats"]
+    return (larger(beat, row) / (1.0 - model["refresh"])) - beat
 
 
 def core_record(
@@ -97,7 +117,9 @@ def core_record(
     d, lanes = tile or (dfx.d.si, dfx.l.si)
     hbm = next(m for m in device.memory if m.role == "offchip" and "weights" in m.holds)
     ddr = [m for m in device.memory if m.role == "offchip" and m.name != hbm.name and m.bandwidth is not None]
-    port = dfx.channels.si * dfx.channel_bits.si / 8
+    word = dfx.channel_bits.si / 8
+    used = smaller(dfx.channels.si, math.ceil(d * lanes * BYTES / word))  # a tile wakes no more channels than it fills
+    port = used * word
     dma = smaller(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
     words = math.ceil(d * lanes * BYTES / port)  # all channels answer in step: a beat is whole words of the port
     depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
@@ -105,7 +127,7 @@ def core_record(
     values = {
         isa.D: d,
         isa.L: lanes,
-        isa.VECTOR: vector_lanes(dfx, d),
+        isa.VECTOR: vector_lanes(dfx),
         isa.ADD: depth["fp-add"],
         isa.MUL: depth["fp-mul"],
         isa.EXP: depth["fp-exp"],
@@ -114,16 +136,18 @@ def core_record(
         isa.RECIPROCAL: depth["fp-recip"],
         isa.TABLE: depth["gelu-table"],
         isa.BEAT: words * port / dma,
-        isa.GAP: words * model["burst_gap"] / model["burst_beats"],
+        isa.GAP: words * _row_gap(port / dma, clock, model),
         isa.WRITE_LATENCY: depth["hbm-write"],
         isa.DDR_RATE: ddr[0].bandwidth.si / clock if ddr and ddr[0].bandwidth else dma,
         isa.DDR_LATENCY: depth["ddr-read"],
         isa.HOP: link.latency.si * hops * clock if link else 0.0,
         isa.LINK_RATE: rate,
-        isa.HANDOFF_CYCLES: model["handoff"],
+        isa.ISSUE: model["issue"],
+        isa.ACCESS: model["hbm_access"] * clock,
+        isa.SET_UP: model["unexplained"],
         isa.CARDS: float(cards),
         isa.BYTES: BYTES,
-        isa.FILL: d * lanes * BYTES / (words * port),
+        isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * word)),
     }
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
 
@@ -139,12 +163,18 @@ def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
 
 def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> np.ndarray:
     """Code of one layer, of the LM head or of the embedding of one token."""
+    return isa.encode(program_of(part, record[isa.CARDS], layer, context), record)
+
+
+def program_of(part: str, cards: float, layer: LayerSizes, context: Any) -> list[isa.Instruction]:
+    """Instructions of one `layer`, of the LM `head` or of the embedding of one `token` on one of `cards` cores.
+
+    The context in [tokens].
+    """
     if part == "layer":
-        heads = math.ceil(layer.heads / record[isa.CARDS])
-        return isa.layer_program(record, layer.width, heads, layer.head, layer.ffn, context)
-    return (
-        isa.head_program(record, layer.width, layer.vocab) if part == "head" else isa.token_program(record, layer.width)
-    )
+        heads = math.ceil(layer.heads / cards)
+        return isa.layer_program(cards, layer.width, heads, layer.head, layer.ffn, context)
+    return isa.head_program(cards, layer.width, layer.vocab) if part == "head" else isa.token_program(layer.width)
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,8 @@
 """DFX: a transformer core with its own instruction set, one core a card, cards on a ring.
 
-A pass is timed by running the core's program (`dfx_isa`): tokens go through one by one, also those of the input, and
-each streams every weight from HBM. Weights and KV heads are split over the cards; four ring synchronisations a layer.
+A pass is timed by running the core's program (`program`): tokens go through one by one, also those of the input, and
+each streams every weight from HBM. Weights and KV heads are split over the cards, with four ring synchronisations a
+layer where there are several.
 Source: Hong et al., MICRO 2022. Estimates.
 """
 
@@ -56,11 +57,14 @@ def formats(device: Device) -> tuple[str, ...]:
 def peak(device: Device, format: str) -> float:
     """d x l multiply-adds a cycle on each core. [FLOP/s] A bound."""
     assert device.dfx is not None
-    return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.cores.si * device.dfx.clock.si
+    return 2.0 * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
     """A reason this core can't run the graph, or None."""
+    assert device.dfx is not None
+    if device.dfx.cores.si != 1:
+        return f"dfx.cores is {device.dfx.cores.si:g}: a card's memory channels feed one core, so 1 is allowed."
     for phase in graph.phases:
         for op in phase.ops:
             if op.name not in _KNOWN:
@@ -120,6 +124,12 @@ class _Pass:
     def of(cls, job: Job) -> _Pass:
         """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
         _slices(job)
+        known = job.graph.positions
+        if known and job.max_context - 1 > known:
+            raise Unsupported(
+                f"The request reaches {job.max_context - 1:,.0f} tokens; this network has {known:,} learned positions "
+                f"and {job.device.name} reads one for every token."
+            )
         layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]
         record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model)
         tokens = job.batch * job.length
@@ -154,6 +164,29 @@ class _Pass:
         return as_doubles(seconds), tuple(other)
 
 
+_TRIED: dict[str, tuple[int, ...]] = {
+    "off-chip memory": (isa.BEAT, isa.GAP),
+    "waits for results": (isa.ISSUE, isa.ACCESS),
+    "synchronisation of the cards": (isa.SET_UP, isa.HOP),
+    "depth of the operators": (isa.ADD, isa.MUL, isa.EXP, isa.COMPARE, isa.ROOT, isa.RECIPROCAL, isa.TABLE),
+}
+"""What of a core's record a verdict tries to shorten."""
+
+
+def helps(job: Job) -> tuple[tuple[str, float], ...]:
+    """What each of `_TRIED` brings where it takes a tenth less. [-] Found by running the programs again."""
+    one = _Pass.of(job)
+
+    def cycles(record: tuple[float, ...]) -> float:
+        return sum(time_program(p, record, one.layer, at, one.chaining).cycles * n for p, at, n in one.parts)
+
+    now, found = cycles(one.record), []
+    for name, places in _TRIED.items():
+        less = tuple(0.9 * v if i in places else v for i, v in enumerate(one.record))
+        found.append((name, 10.0 * (1.0 - cycles(less) / now)))
+    return tuple(found)
+
+
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one of `ways` cards: `length` tokens of each of `batch` requests, one after the other."""
     device, one = job.device, _Pass.of(job)
@@ -173,7 +206,7 @@ def price(job: Job) -> PhaseCost:
     return PhaseCost(
         seconds,
         flops,
-        np.full(n, 2.0 * d * lanes * device.dfx.cores.si * clock),
+        np.full(n, 2.0 * d * lanes * clock),
         offchip,
         np.zeros(n),
         other=other,
@@ -204,13 +237,13 @@ def _slices(job: Job) -> tuple[float, float, float, float | None]:
     dfx, fabric = job.device.dfx, job.device.fpga
     assert dfx is not None
     d, lanes = job.tile or (dfx.d.si, dfx.l.si)
-    taken = sum(dsp_slices(d, lanes, vector_lanes(dfx, d)).values())
+    taken = sum(dsp_slices(d, lanes, vector_lanes(dfx)).values())
     there = fabric.dsp.si if fabric is not None and fabric.dsp is not None else None
-    if there is not None and taken * dfx.cores.si > there:
+    if there is not None and taken > there:
         raise Unsupported(
             f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f} DSP slices; {job.device.name} has {there:,.0f}."
         )
-    return d, lanes, taken * dfx.cores.si, there
+    return d, lanes, taken, there
 
 
 def _notes(job: Job) -> tuple[str, ...]:
@@ -279,20 +312,29 @@ FAMILY = DeviceFamily(
     price=price,
     brief=lambda job: _Pass.of(job).times(job),
     tile=_tile,
+    helps=helps,
     knobs=knobs,
     collectives=False,
     parameters=(
-        Parameter("handoff", 1111.0, "cycle", "calibrated",
-                  "From the last result of a coarse instruction to the first beat of the next one that depends on it, "
-                  "where a whole vector changes the unit: drain, scoreboard, scheduler, die crossings, first access of "
-                  "HBM. Paid by the first matrix instruction of a phase and by every synchronisation, whatever the "
-                  "number of cards, because all cores run one program.", ("DFX-053", "DFX-054")),
-        Parameter("burst_gap", 4.72, "cycle", "calibrated",
-                  "Idle cycles of a channel between two bursts of tiled weights; a row change of HBM takes as long.",
-                  ("DFX-053", "DFX-054"), high=1e6),
+        Parameter("issue", 50.0, "cycle", "assumed",
+                  "From a result to the first beat of an instruction that waited for it: vectorizer and write-back to "
+                  "the register file (12), its die crossings (8 each way), scoreboard and scheduler (10), micro-codes "
+                  "of the operand collector (8), read of the registers (4).", low=10.0, high=60.0),
+        Parameter("hbm_access", 0.25e-6, "s", "assumed",
+                  "First word of a read stream: 0.12 us of an idle HBM2, its switch, and the way to the core.",
+                  low=0.1e-6, high=0.3e-6),
+        Parameter("row_cycle", 47e-9, "s", "assumed",
+                  "A bank of HBM2 opens another row no sooner than a row cycle after the last one (33 ns open, 14 ns "
+                  "closing); a tile of weights is one burst in a row, the next tile another row of the bank.",
+                  high=60e-9),
+        Parameter("refresh", 0.067, "-", "assumed",
+                  "Share of time in which HBM2 refreshes: 260 ns of every 3.9 us.", high=0.12),
         Parameter("burst_beats", 4.0, "beat", "derived",
                   "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels.",
                   low=0.01),
+        Parameter("unexplained", 850.0, "cycle", "calibrated",
+                  "Of a synchronisation on the ring, beside its issue, its hops and its words: no mechanism that the "
+                  "document describes takes as long.", ("DFX-054", "DFX-055")),
     ),
     switches=(
         Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),

@@ -37,7 +37,6 @@ class _Core:
     first_token: int  # of its share of the vocabulary
     head_weights: TreeWeights
     vector: dict[int, np.ndarray] = field(default_factory=dict)
-    scores: dict[int, np.ndarray] = field(default_factory=dict)
     keys: list[list[np.ndarray]] = field(default_factory=list)
     values: list[list[np.ndarray]] = field(default_factory=list)
 
@@ -113,15 +112,18 @@ class DfxMachine:
         """One token through embedding, layers and LM head; returns the likeliest next one."""
         self._token, self._position = token, position
         width = float(self.model.width)
-        self._run(isa.token_program(self.record, width))
+        self._run(isa.encode(isa.token_program(width), self.record))
         heads = np.ceil(self.model.heads / self.cards)
         ffn = float(self.model.layers[0].fc1[0].shape[1])
-        code = isa.layer_program(self.record, width, heads, float(self.head), ffn, float(position + 1))
+        layer_code = isa.layer_program(self.cards, width, heads, float(self.head), ffn, float(position + 1))
+        code = isa.encode(layer_code, self.record)
         for layer in range(len(self.model.layers)):
             self._layer = layer
             self._run(code)
-        self._run(isa.head_program(self.record, width, float(len(self.model.tokens))))
-        return int(self.cores[0].vector[isa.BEST][0])
+        self._run(isa.encode(isa.head_program(self.cards, width, float(len(self.model.tokens))), self.record))
+        self.logits = np.concatenate([core.vector[isa.NEXT][2:] for core in self.cores]).astype(HALF)
+        best = self.cores[0].vector
+        return int(best[isa.BEST][0] if self.cards > 1 else best[isa.NEXT][1])
 
     def _run(self, code: np.ndarray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # fp16 may overflow as the core's does
@@ -137,7 +139,6 @@ class DfxMachine:
                     )
                     for core in self.cores:
                         core.vector[int(row[isa.DST])] = best[1:]
-                    self.logits = np.concatenate([core.vector[isa.NEXT][2:] for core in self.cores]).astype(HALF)
                 else:
                     for core in self.cores:
                         _EXECUTE[op](self, core, row)
@@ -235,12 +236,12 @@ def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     keys = pack_tree(_head(machine, core.keys[machine._layer], head).view(np.uint16))
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
     found = product(keys, query, machine.d)
-    core.scores[head] = found * HALF(1 / np.sqrt(machine.head))
+    _set(core, row, found * HALF(1 / np.sqrt(machine.head)))
 
 
 def _sub_maximum(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     head = int(row[isa.ARG])
-    scores = core.scores[head] if head < core.heads else np.zeros(1, HALF)
+    scores = _a(core, row) if head < core.heads else np.zeros(1, HALF)
     _set(core, row, scores - scores.max())
 
 

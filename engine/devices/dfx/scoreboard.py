@@ -1,7 +1,9 @@
 """Timing of a DFX program: units in parallel, each in order, results guarded by a scoreboard.
 
-An instruction starts when its unit is free and its operands are valid. Where `chain` is set it may start as soon as
-the first element of an operand of the same kind is out, and ends no sooner than one latency after it.
+The scoreboard knows of every register who writes it last and until when others read it. An instruction starts when its
+unit is free, its sources are valid, and nobody on another unit still reads or writes its target; where it waited for a
+result it is issued then (`WAIT`). Where `CHAIN` is set it may start as soon as the first element of a source of the
+same kind is out, and ends no sooner than one latency after it.
 """
 
 from __future__ import annotations
@@ -13,23 +15,25 @@ from engine.devices.dfx.program import (
     BEATS,
     CHAIN,
     DDR,
-    DEP1,
-    DEP2,
-    HANDOFF,
+    DST,
     LATENCY,
     MPU,
     OCCUPY,
+    REGISTERS,
     ROLE,
     ROUTER,
+    SRC1,
+    SRC2,
     UNIT,
     VPU,
+    WAIT,
     WRITE,
 )
 from engine.kernels.jit import kernel
 
 __all__ = ["book", "book_many", "run"]
 
-N_UNITS = 5
+N_UNITS, _REGISTERS = 5, len(REGISTERS)
 _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
 
 
@@ -48,27 +52,40 @@ def run(code, count, chaining, start, done, push, busy):
         Cycles each unit was occupied; the rest of the total is stall. [cycle]
     """
     free = np.zeros(N_UNITS)
+    writer = np.full(_REGISTERS, -1)
+    reader = np.full(_REGISTERS, -1)  # the last one on another unit than the register's next writer may be
+    read_until = np.zeros(_REGISTERS)
     busy[:] = 0.0
     frontier = 0.0
     for i in range(count):
-        unit = int(code[i, UNIT])
+        unit, target = int(code[i, UNIT]), int(code[i, DST])
         ready = 0.0
         floor = 0.0
         follow = chaining and code[i, CHAIN] > 0.0
-        for column in (DEP1, DEP2):
-            dep = int(code[i, column])
+        for column in (SRC1, SRC2):
+            dep = writer[int(code[i, column])]
             if dep < 0:
                 continue
             if follow and code[dep, CHAIN] > 0.0 and int(code[dep, UNIT]) == unit:
                 ready = max(ready, start[dep] + code[dep, LATENCY])
                 floor = max(floor, done[dep])
             else:
-                ready = max(ready, done[dep])
-        begin = max(free[unit], ready + code[i, HANDOFF])
+                ready = max(ready, done[dep] + code[i, WAIT])
+        if target > 0 and writer[target] >= 0 and int(code[writer[target], UNIT]) != unit:
+            ready = max(ready, done[writer[target]])
+        if target > 0 and reader[target] >= 0 and int(code[reader[target], UNIT]) != unit:
+            ready = max(ready, read_until[target])
+        begin = max(free[unit], ready)
         start[i] = begin
         free[unit] = begin + code[i, OCCUPY]
         busy[unit] += code[i, OCCUPY]
         done[i] = max(begin + code[i, OCCUPY], floor) + code[i, LATENCY]
+        for column in (SRC1, SRC2):
+            source = int(code[i, column])
+            if source > 0 and free[unit] >= read_until[source]:
+                reader[source], read_until[source] = i, free[unit]
+        if target > 0:
+            writer[target] = i
         ahead = max(done[i] - frontier, 0.0)
         push[i] = ahead
         frontier += ahead

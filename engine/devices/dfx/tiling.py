@@ -2,8 +2,8 @@
 
 The document takes l = 1024 / d, because d x l fp16 weights are what 32 channels of 512 bit deliver in a cycle: a
 narrower tile leaves channels idle, a wider one waits. Of those, tiles wider than a head (64) in d or l leave
-multipliers idle in attention. Vectors are d wide, so a small d also makes a narrow vector unit. Source: Hong et al.,
-MICRO 2022, sections V-B and V-C; DSP counts follow the document's operators.
+multipliers idle in attention. The vector unit keeps its 64 lanes whatever the tile. Source: Hong et al., MICRO 2022,
+sections V-B and V-C; DSP counts follow the document's operators.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEGLIGIBLE = 0.05
 """Relative difference in time below which tiles count as equally fast; the document calls its own negligible."""
 
 
-SAME = 0.005
+SAME = 0.01
 """Relative difference in the time of a request below which slices decide: far below the model's error."""
 
 
@@ -52,10 +52,10 @@ def dsp_slices(d: float, lanes: float, vector: float) -> dict[str, float]:
 
 
 def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:
-    """The choices whose matrix unit is busy no longer than the least by more than `NEGLIGIBLE`."""
+    """The choices that take no longer than the fastest by more than `NEGLIGIBLE`."""
     found = tuple(choices)
-    least = min(c.matrix_s for c in found)
-    return tuple(c for c in found if c.matrix_s <= least * (1 + NEGLIGIBLE))
+    least = min(c.seconds for c in found)
+    return tuple(c for c in found if c.seconds <= least * (1 + NEGLIGIBLE))
 
 
 def chosen(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:

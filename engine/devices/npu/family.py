@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -82,15 +82,15 @@ class _Sheet:
     spans: tuple[Span, ...] = ()
 
 
-def _priced(job: Job) -> _Sheet:
-    """A pass, operator by operator."""
-    engine = Engine.of(job.device)
+def _priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> _Sheet:
+    """A pass, operator by operator, on the device's instance or on another one, its DRAM `memory` times as slow."""
+    engine = engine or Engine.of(job.device)
     bits = stored_bits(job.device, job.format)
     n = len(job.ops)
     sheet = _Sheet(numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
     bandwidth = levels(job.device)[2]
     spilled_bytes = _weights(job, sheet, bits, spills(job, bits))
-    stream = spilled_bytes / bandwidth if bandwidth else numbers((n,))
+    stream = memory * spilled_bytes / bandwidth if bandwidth else numbers((n,))
     at = 0
     while at < n:
         cell = recurrence(job.ops, at)
@@ -102,6 +102,26 @@ def brief(job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
     """Times of one pass, as `price` finds them. [s]"""
     sheet = _priced(job)
     return as_doubles(sheet.seconds), tuple(sheet.other)
+
+
+def helps(job: Job) -> tuple[tuple[str, float], ...]:
+    """What a tenth less work of a kind, depth of the units or traffic brings. [-] Found by pricing the pass again."""
+    engine = Engine.of(job.device)
+    depths = {f.name: 0.9 * getattr(engine.pipe, f.name) for f in fields(engine.pipe) if f.name != "mfus"}
+    near = {"host_visit": 0.9 * job.model["host_visit"], "host_rate": job.model["host_rate"] / 0.9}
+    tried = {
+        "matrix work": (job, replace(engine, beats=0.9 * engine.beats), 1.0),
+        "vector work": (job, replace(engine, vector_beats=0.9 * engine.vector_beats), 1.0),
+        "the dependence of steps": (job, replace(engine, pipe=replace(engine.pipe, **depths)), 1.0),
+        "off-chip memory": (job, engine, 0.9),
+        "host": (replace(job, model={**job.model, **near}), engine, 1.0),
+    }
+
+    def total(sheet: _Sheet) -> float:
+        return float(sheet.seconds.sum()) + sum(seconds for _, _, seconds in sheet.other)
+
+    now = total(_priced(job, engine))
+    return tuple((name, 10.0 * (1.0 - total(_priced(*other)) / now)) for name, other in tried.items())
 
 
 def price(job: Job) -> PhaseCost:
@@ -328,6 +348,7 @@ FAMILY = DeviceFamily(
     place=place,
     price=price,
     brief=brief,
+    helps=helps,
     collectives=False,
     pins=pins,
     streams_io=True,

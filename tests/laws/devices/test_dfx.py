@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import LayerSizes, core_record, time_program
+from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
 from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.tiling import CANDIDATES, dsp_slices
 from engine.evaluate import evaluate
@@ -57,13 +57,43 @@ def test_busy_and_stall_make_the_total_and_roles_sum_to_it(layer, cards, tile, c
 
 @settings(max_examples=60, deadline=None)
 @given(LAYERS, CARDS, st.integers(1, 1024))
-def test_no_instruction_starts_before_its_operands(layer, cards, context):
+def test_no_instruction_reads_early_or_overwrites_what_is_still_read(layer, cards, context):
+    """Of every register: read after it was written, written after others have read it, across all units."""
     t = timed("layer", layer, cards, context=float(context), chaining=False)
-    for column in (isa.DEP1, isa.DEP2):
-        dep = t.code[:, column].astype(int)
-        has = dep >= 0
-        assert (dep[has] < np.nonzero(has)[0]).all()
-        assert (t.start[has] >= t.done[dep[has]] - 1e-9).all()
+    read_until: dict[int, list[tuple[int, float]]] = {}
+    valid: dict[int, float] = {}
+    for row, start, done in zip(t.code, t.start, t.done, strict=True):
+        unit, target, sources = int(row[isa.UNIT]), int(row[isa.DST]), {int(row[c]) for c in (isa.SRC1, isa.SRC2)}
+        for source in sources - {isa.NONE}:
+            assert start >= valid.get(source, 0.0) - 1e-9
+            read_until.setdefault(source, []).append((unit, start + row[isa.OCCUPY]))
+        assert all(start >= end - 1e-9 for other, end in read_until.get(target, []) if other != unit)
+        if target != isa.NONE:
+            valid[target], read_until[target] = done, []
+
+
+def test_a_lone_card_has_no_ring():
+    report = evaluate(default_scenario("dfx-u280", "gpt2-345m", devices=1))
+    assert not [row.name for row in report.other if "ring" in row.name]
+    assert evaluate(default_scenario("dfx-u280", "gpt2-345m", devices=2)).other
+
+
+def test_a_context_beyond_the_learned_positions_is_refused_in_one_sentence():
+    base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
+    assert evaluate(base.with_(inputs=1000, outputs=25)).latency_s > 0
+    for inputs, outputs in ((8000, 64), (1000, 26)):
+        with pytest.raises(Unsupported, match=r"^The request reaches [0-9,]+ tokens; .* 1,024 learned positions .*\.$"):
+            evaluate(base.with_(inputs=inputs, outputs=outputs))
+
+
+def test_more_channels_are_never_slower_and_a_second_core_is_refused():
+    base = default_scenario("dfx-u280", "gpt2-345m", devices=1)
+    times = [evaluate(apply_all(base, [f"devices.0.dfx.channels={n}"])).latency_s for n in (8, 16, 32, 64, 128)]
+    assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(times))
+    assert times[0] > 1.5 * times[1] > 2 * times[2]
+    assert times[4] == pytest.approx(times[2], rel=1e-12)
+    with pytest.raises(Unsupported, match=r"^dfx.cores is 2: .* 1 is allowed\.$"):
+        evaluate(apply_all(base, ["devices.0.dfx.cores=2"]))
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,8 +113,14 @@ def test_longer_context_fewer_cards_and_no_chaining_are_never_faster(layer, cont
     base = timed("layer", layer, 4, context=float(context)).cycles
     assert timed("layer", layer, 4, context=float(context + 64)).cycles >= base
     assert timed("layer", layer, 4, context=float(context), chaining=False).cycles >= base
-    assert timed("layer", layer, 4, context=float(context), handoff=1200.0).cycles >= base
-    assert timed("layer", layer, 4, context=float(context), burst_gap=5.0).cycles >= base
+    for slower in (
+        {"issue": 60.0},
+        {"row_cycle": 60e-9},
+        {"refresh": 0.1},
+        {"hbm_access": 3e-7},
+        {"unexplained": 900.0},
+    ):
+        assert timed("layer", layer, 4, context=float(context), **slower).cycles >= base
 
 
 def test_more_bandwidth_is_never_slower_and_less_is():
@@ -141,16 +177,15 @@ def test_a_tile_narrower_than_the_memory_port_leaves_channels_idle_and_a_wider_o
     assert len({sum(op.offchip_bytes for op in r.ops) for r in (full, half, eighth, double)}) == 1
 
 
-def test_the_vector_unit_is_as_wide_as_the_tile():
-    base = default_scenario("dfx-u280", "gpt2-1.5b")
-    narrow, wide = base.with_(tile=(16, 64)), base.with_(tile=(64, 16))
-    own = apply_all(narrow, ["devices.0.dfx.vector_lanes=256"])  # four times as wide as d
-    assert evaluate(narrow).latency_s > 1.02 * evaluate(wide).latency_s
-    assert evaluate(own).latency_s < evaluate(wide).latency_s  # a shallower tree in front of as wide a vector unit
+def test_the_vector_unit_keeps_its_width_whatever_the_tile():
+    found = {tile: sum(dsp_slices(*tile, vector_lanes(DEVICE.dfx)).values()) for tile in CANDIDATES[1:4]}
+    assert found == {(16, 64): 3715, (32, 32): 3587, (64, 16): 3523}
+    base = default_scenario("dfx-u280", "gpt2-1.5b").with_(tile=(16, 64))
+    assert evaluate(apply_all(base, ["devices.0.dfx.vector_lanes=16"])).latency_s > 1.02 * evaluate(base).latency_s
 
 
 @pytest.mark.parametrize(("model", "cards"), [("345m", 1), ("345m", 4), ("1.5b", 4)])
-def test_the_published_tile_is_the_fastest_that_fits_in_a_long_context_and_a_hair_off_in_a_short_one(model, cards):
+def test_the_published_tile_is_within_a_percent_of_the_fastest_in_a_long_context_and_two_in_a_short_one(model, cards):
     def latencies(inputs, outputs):
         found = {}
         base = default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, inputs=inputs, outputs=outputs)
@@ -162,8 +197,8 @@ def test_the_published_tile_is_the_fastest_that_fits_in_a_long_context_and_a_hai
         return found
 
     long, short = latencies(768, 256), latencies(64, 64)
-    assert min(long, key=long.get) == (64, 16)
-    assert short[64, 16] < 1.004 * min(short.values())
+    assert long[64, 16] < 1.01 * min(long.values())
+    assert short[64, 16] < 1.02 * min(short.values())
 
 
 def test_a_port_slower_than_the_memory_is_named_as_the_limit_and_is_one():

@@ -152,6 +152,22 @@ def test_stored_bits_decide_what_is_pinned():
     assert stored_bits(DEVICE, "ms-fp8") == 3
 
 
+@pytest.mark.parametrize(
+    ("workload", "named", "helps", "useless"),
+    [
+        ("gru-3200x2400", "the dependence of steps", "npu.depths.mvu-distribute=100 cycles", "npu.lanes=48"),
+        ("deepbench-gru-2816", "matrix work", "npu.lanes=48", "npu.depths.sequence-start=300 cycles"),
+        ("mlp-121m", "off-chip memory", "memory.dram.bandwidth=25 GB/s", "npu.lanes=48"),
+    ],
+)
+def test_a_verdict_names_what_would_help(workload, named, helps, useless):
+    base = default_scenario("brainwave-s10-pre", workload, devices=1, scheme="single")
+    now = evaluate(base)
+    assert f"limited by **{named}**: a tenth less of it saves" in now.verdict
+    assert evaluate(apply_all(base, [f"devices.0.{helps}"])).latency_s < 0.97 * now.latency_s
+    assert evaluate(apply_all(base, [f"devices.0.{useless}"])).latency_s > 0.99 * now.latency_s
+
+
 def test_batches_are_served_one_request_after_the_other():
     one, four = (
         evaluate(default_scenario(SYSTEM, "deepbench-gru-1024", devices=1, scheme="single", batch=b)) for b in (1, 4)

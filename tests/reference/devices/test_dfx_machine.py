@@ -94,11 +94,11 @@ def test_gelu_table_is_as_close_as_half_precision_allows():
     tile=st.sampled_from(CANDIDATES),
     context=st.integers(1, 1024),
     chaining=st.booleans(),
-    gap=st.floats(0, 20),
-    handoff=st.integers(0, 3000),
+    row=st.floats(0, 1e-7),
+    issue=st.integers(0, 300),
 )
-def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, tile, context, chaining, gap, handoff):
-    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | {"burst_gap": gap, "handoff": float(handoff)})
+def test_priced_cycles_are_those_of_the_instruction_run(heads, layers, cards, tile, context, chaining, row, issue):
+    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | {"row_cycle": row, "issue": float(issue)})
     layer = LayerSizes(64.0 * heads, heads, 64.0, 256.0 * heads, layers, 50257.0)
     for part in ("layer", "head", "token"):
         timed = time_program(part, record, layer, float(context), chaining)
@@ -127,12 +127,12 @@ def test_a_pass_is_its_programs():
 def test_functional_and_timed_runs_share_one_program():
     model = random_decoder(heads=2, layers=1, vocab=64)
     seen = []
-    run = machine(model)
+    run = machine(model, 2)
     whole = run._run
     run._run = lambda code: (seen.append(code.copy()), whole(code))[1]
     run.step(1, 0)
     layer = LayerSizes(128.0, 2, 64.0, 512.0, 1, 64.0)
-    record = core_record(DEVICE, LINK, 1, 1, (64, 16), MODEL)
+    record = core_record(DEVICE, LINK, 1, 2, (64, 16), MODEL)
     for part, code in zip(("token", "layer", "head"), seen, strict=True):
         assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
     assert {int(op) for code in seen for op in code[:, isa.OP]} == set(range(len(isa.OPS)))
