@@ -86,9 +86,12 @@ def run(code, count, chaining, start, done, push, busy):
                 reader[source], read_until[source] = i, free[unit]
         if target > 0:
             writer[target] = i
-        ahead = max(done[i] - frontier, 0.0)
-        push[i] = ahead
-        frontier += ahead
+        push[i] = max(done[i] - frontier, 0.0) if unit != WRITE else 0.0
+        frontier += push[i]
+    for i in range(count):  # what is written back while others work takes none of their time
+        if int(code[i, UNIT]) == WRITE and done[i] > frontier:
+            push[i] = done[i] - frontier
+            frontier = done[i]
     return frontier
 
 
