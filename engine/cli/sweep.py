@@ -84,12 +84,15 @@ def _sweep(args: argparse.Namespace) -> int:
     lines = [
         f"{counts.size:,} designs in {result.seconds:.2f} s, {counts.size / result.seconds:,.0f} a second",
         f"refused     {counts.refused:,}",
+        *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
+        *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),
         f"do not fit  {counts.unfit:,}",
         *(f"miss {limit}  {n:,}" for limit, n in found["missed"].items()),
         f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",
     ]
     for row in found["front"][: 0 if args.out else 20]:
-        lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()))
+        told = {k: v for k, v in row.items() if k != "error_band" and not k.endswith("_version")}
+        lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in told.items()))
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.devices import family
 from engine.devices.common.contract import DeviceFamily, Unsupported
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import NotThereError, Scenario, ScenarioError
 from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import Quantity, SpecError, parse
@@ -126,7 +126,7 @@ def _enter(node: Any, step: str, shown: str) -> Any:
     except (KeyError, IndexError, AttributeError, TypeError):
         child = None
     if child is None or (isinstance(node, BaseModel) and step not in type(node).model_fields):
-        raise ScenarioError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
+        raise NotThereError(f"{shown}: {step!r} is not set there; set are {', '.join(_names(node)) or 'no fields'}")
     return child
 
 
@@ -169,7 +169,7 @@ def _override(
             roles = "|".join(w.role for w in wires)
             there = [f"devices.{i}.<field>" for i in range(len(devices))] + ["host.<field>"] * (host is not None)
             there += [f"links.<{roles}>.<field>"] * bool(roles)
-            raise ScenarioError(
+            raise NotThereError(
                 f"{shown} is not a hardware path of this system: use {', '.join(there)} or model.<parameter>"
             )
     for (head, at), listed in changes.items():
@@ -203,7 +203,7 @@ def _params(scenario: Scenario, entry: NetworkFamily) -> dict[str, Any]:
     for name, value in scenario.params.items():
         if name not in entry.adjustable:
             allowed = ", ".join(sorted(entry.adjustable)) or "none"
-            raise ScenarioError(
+            raise NotThereError(
                 f"params.{name} = {value}: not adjustable for {scenario.workload}; adjustable: {allowed}"
             )
         label, low, high = entry.adjustable[name]
@@ -261,7 +261,7 @@ def _check_model(bound: Bound) -> None:
         fam.model(device, {k: v for k, v in bound.model.items() if k in names})
         known |= names
     for name in bound.model.keys() - known:
-        raise ScenarioError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(known))}")
+        raise NotThereError(f"model.{name}: no such parameter; {bound.system.name} has {', '.join(sorted(known))}")
 
 
 def bind(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Bound:
@@ -343,14 +343,15 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
         knobs = fam.knobs(device) if fam.knobs else ()
         if len(scenario.tile) != len(knobs):
             names = ", ".join(k.name for k in knobs) or "no tiling knob"
-            raise ScenarioError(f"tile has {len(scenario.tile)} numbers: {device.name} has {names}")
+            refused = ScenarioError if knobs else NotThereError
+            raise refused(f"tile has {len(scenario.tile)} numbers: {device.name} has {names}")
         for value, knob in zip(scenario.tile, knobs, strict=True):
             if value not in knob.values:
                 raise ScenarioError(f"tile.{knob.name} is {value}: {', '.join(map(str, knob.values))} are allowed")
     known = {s.name for s in fam.switches}
     for name in scenario.switches:
         if name not in known:
-            raise ScenarioError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
+            raise NotThereError(f"switches.{name}: {device.name} has {', '.join(sorted(known)) or 'no switches'}")
     _check_own(scenario, fam, device, graph)
     most = fam.max_streams(device) if fam.max_streams else 1
     if scenario.streams > most:
@@ -377,7 +378,7 @@ def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Gra
             why = "the network is cut between two executors"
         else:
             why = f"the network has no {fam.fields[of.path].needs}"
-        raise ScenarioError(f"{of.path} is {value!r}: only {of.none!r} is allowed, as {why}")
+        raise NotThereError(f"{of.path} is {value!r}: only {of.none!r} is allowed, as {why}")
 
 
 @lru_cache(maxsize=1)

@@ -13,12 +13,14 @@ from engine.scenario.scenario import (
     make,
     token_in,
 )
+from engine.scenario.token import NotThereError
 
 __all__ = [
     "TOKEN_LIMIT",
     "VERSION",
     "Costs",
     "Limits",
+    "NotThereError",
     "OpName",
     "Scenario",
     "ScenarioError",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ScenarioError", "boundary", "brief", "deflated", "pack", "printable", "unpack"]
+__all__ = ["NotThereError", "ScenarioError", "boundary", "brief", "deflated", "pack", "printable", "unpack"]
 
 
 class ScenarioError(ValueError):
@@ -20,6 +20,10 @@ class ScenarioError(ValueError):
 
     def __init__(self, sentence: object = "") -> None:
         super().__init__(printable(str(sentence)))
+
+
+class NotThereError(ScenarioError):
+    """A setting of something that this system or network has none of, whatever the value."""
 
 
 def printable(text: str) -> str:

@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from engine.evaluate import evaluate
 from engine.kernels.search.bins import BINS, bin_edges
-from engine.scenario import ScenarioError, encode
+from engine.resolve.bind import engine_version
+from engine.scenario import Scenario, ScenarioError, encode
 from engine.sweep.goals import FIGURES
 from engine.sweep.space import Space
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
 
-__all__ = ["BINS", "Counts", "Front", "SweepResult", "shown", "write_rows"]
+__all__ = ["BINS", "Counts", "Front", "Origin", "SweepResult", "shown", "write_rows"]
 
 
 @dataclass
@@ -25,6 +29,7 @@ class Counts:
     size: int
     missed: np.ndarray  # of each limit, among those that run and fit
     done: int = 0
+    skipped: int = 0  # differ from another design only in what their system or network has none of
     refused: int = 0
     unfit: int = 0
     kept: int = 0  # meet everything
@@ -38,11 +43,40 @@ class Counts:
         self.kept += kept
         self.missed = self.missed + missed
 
+    def explain(self) -> None:
+        """ScenarioError, with the first reason, where every design was refused."""
+        if self.sentences and self.refused + self.skipped == self.size:
+            raise ScenarioError(f"no design of this space can run: {next(iter(self.sentences))}")
+
     def say(self, sentences: Sequence[str]) -> None:
         """Remembers why designs were refused, a few sentences at most."""
         for text in sentences:
             if len(self.sentences) < 20:
                 self.sentences.setdefault(text)
+
+
+class Origin:
+    """What made the figures of a space's designs, as exported rows end with it: the error band, then versions."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._bands: dict[Any, float | None] = {None: None}
+        self._versions = {
+            "engine_version": engine_version(),
+            "catalog_version": (space.catalog or default_catalog()).digest,
+            "zoo_version": (space.zoo or default_zoo()).digest,
+        }
+
+    def of(self, scenario: Scenario | None) -> dict[str, Any]:
+        """Columns of a design's row, without a band for a refused one (None).
+
+        One design is evaluated for all that take the same devices, in one format, for the same network.
+        """
+        s = scenario
+        key = s and (s.system, s.workload, s.precision, s.scheme, s.split, s.devices)
+        if s is not None and key not in self._bands:
+            self._bands[key] = evaluate(s, self.space.catalog, self.space.zoo).error_band.relative
+        return {"error_band": self._bands[key], **self._versions}
 
 
 @dataclass(frozen=True)
@@ -61,13 +95,15 @@ class Front:
         return encode(self.space.scenario(int(self.numbers[i])))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One flat row a design: its number, what each axis sets, its objectives, its token."""
+        """One flat row a design: number, what each axis sets, objectives, token, error band, versions."""
+        origin = Origin(self.space)
         names = [o.figure for o in self.space.objectives]
         for i, number in enumerate(self.numbers):
             values = self.space.values(int(number))
             axes = {path: shown(value) for path, value in values.items()}
             figures = dict(zip(names, map(float, self.values[:, i]), strict=True))
-            yield {"design": int(number), **axes, **figures, "token": self.token(i)}
+            scenario = self.space.scenario(int(number))
+            yield {"design": int(number), **axes, **figures, "token": encode(scenario), **origin.of(scenario)}
 
 
 @dataclass(frozen=True)
@@ -108,6 +144,7 @@ class SweepResult:
         return {
             "designs": c.size,
             "refused": c.refused,
+            "skipped": c.skipped,
             "unfit": c.unfit,
             "kept": c.kept,
             "missed": {str(limit): int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)},

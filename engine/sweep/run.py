@@ -123,6 +123,7 @@ def sweep(
     """
     began = time.perf_counter()
     space = space_of(space).within(catalog, zoo)
+    space.enumerable()
     space.priced()
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))
     wish = ChunkRequest(space.objectives, space.limits, space.fits, wanted, bins, top)
@@ -138,11 +139,12 @@ def sweep(
     remote = executor is not None and not _threads(executor)
     if remote and (space.catalog is not None or space.zoo is not None):
         raise ScenarioError("a sweep on other processes reads the shipped catalog and workloads: leave both out")
-    counts = Counts(space.size, np.zeros(len(space.limits), dtype=np.int64))
+    none_missed = np.zeros(len(space.limits), dtype=np.int64)
+    counts = Counts(space.size, none_missed, done=space.skipped, skipped=space.skipped)
     histogram = np.zeros((len(space.objectives), BINS), dtype=np.int64)
     picks = _cloud_numbers(space, cloud)
     points = np.full((len(FIGURES), len(picks)), np.nan)
-    state = np.full(len(picks), _NOT_DRAWN, dtype=np.int8)
+    state = np.where(_skipped(space, picks), _REFUSED, _NOT_DRAWN).astype(np.int8)
     token = space.token if remote else ""
 
     halted = False
@@ -193,7 +195,9 @@ def sweep(
         stopped = SweepCancelled(f"cancelled after {counts.done} of {space.size} designs")
         done = state != _NOT_DRAWN
         picks, points, state = picks[done], points[:, done], state[done]
+    counts.explain()
     front = _front(space, archive, programs)
+    _nowhere(space, front, counts, points[:, state == 0])
     _check(space, front, picks, points, state, check, catalog, zoo)
     result = SweepResult(
         space=space,
@@ -245,6 +249,16 @@ def _cloud_numbers(space: Space, most: int) -> np.ndarray:
     return np.array([draw.randrange(lo, hi) for lo, hi in pairwise(edges)], dtype=np.int64)
 
 
+def _skipped(space: Space, picks: np.ndarray) -> np.ndarray:
+    """Whether each of the cloud's designs is one that a sweep skips."""
+    found = np.zeros(len(picks), dtype=bool)
+    if space.skipped:
+        for i, number in enumerate(picks):
+            digits = space.digits(int(number))
+            found[i] = any(digits[axis] for axis in space.left_out(dict(enumerate(digits))))
+    return found
+
+
 def _picked(block: DesignBlock, space: Space, picks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which of the cloud's designs lie in a block, and their numbers inside it, ascending."""
     mine = np.ones(len(picks), dtype=bool)
@@ -265,6 +279,18 @@ def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
     numbers = archive.number[order]
     signs = np.array([o.sign for o in space.objectives])[:, None]
     return Front(space, numbers, archive.values[:, order] * signs)
+
+
+def _nowhere(space: Space, front: Front, counts: Counts, found: np.ndarray) -> None:
+    """ScenarioError for an objective that no design has, which leaves no front; `found` are figures of some designs."""
+    if len(front) or not counts.kept or not found.size:
+        return
+    known = [name for name, row in zip(FIGURES, found, strict=True) if not np.isnan(row).all()]
+    lacking = next((o.figure for o in space.objectives if o.figure not in known), None)
+    if lacking is not None:
+        raise ScenarioError(
+            f"objective {lacking}: no design of this space has that figure; they have {', '.join(known)}"
+        )
 
 
 def _best(space: Space, top: Top) -> Front:

@@ -10,14 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from math import exp, isfinite, log, prod
 from numbers import Number
 from pathlib import Path
 from typing import Any
 
 from engine.devices.common.contract import Unsupported
+from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
-from engine.scenario import Scenario, ScenarioError, decode, encode, make, token_in
+from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, make, token_in
 from engine.scenario.fields import BY_FAMILY
 from engine.scenario.overrides import apply, unstated
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
@@ -33,9 +35,14 @@ __all__ = ["AXES_LIMIT", "Axis", "Space", "apply_settings", "space_of", "steps"]
 AXES_LIMIT = 16
 VALUES_LIMIT = 100_000  # of one axis
 TOKEN_LIMIT = 16_384
-POINTS_LIMIT = 10**12
+POINTS_LIMIT = 10**15  # of a space that is searched, and
+EVERY_LIMIT = 10**12  # of one whose every design is tried
 _JSON_LIMIT = 1 << 20
 _REFUSALS = (Unsupported, SpecError, WorkloadError)  # sentences of what a space names
+
+
+class SkippedError(ScenarioError):
+    """A design that differs from another only in a setting that its system or network has none of."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,14 @@ class Space:
         if self.size > POINTS_LIMIT:
             raise ScenarioError(f"a space has {self.size:.2e} designs: at most {POINTS_LIMIT:.0e} are allowed")
 
+    def enumerable(self) -> None:
+        """ScenarioError where it has too many designs to try each of them."""
+        if self.size > EVERY_LIMIT:
+            raise ScenarioError(
+                f"a space has {self.size:.2e} designs: at most {EVERY_LIMIT:.0e} can all be tried; "
+                "a search looks for the front of a larger one (sweep --search 20000)"
+            )
+
     @cached_property
     def unpriced(self) -> tuple[str, ...]:
         """What-ifs of hardware that every design has and none has a price for: money is a figure of no design."""
@@ -197,9 +212,73 @@ class Space:
         return self.scenario_at(self.digits(number))
 
     def scenario_at(self, digits: Sequence[int]) -> Scenario:
-        """The scenario at a position on each axis, axes applied first to last."""
-        settings = [s for axis, digit in zip(self.axes, digits, strict=True) for s in axis.settings(digit)]
-        return apply_settings(self.base, settings, self.catalog, self.zoo)
+        """The scenario at a position on each axis, axes applied first to last; `SkippedError` for one left out."""
+        out = self.left_out(dict(enumerate(digits)))
+        if any(digits[axis] for axis in out):
+            raise SkippedError(f"{', '.join(sorted(self.axes[i].path for i in out))}: left out here, as it has none")
+        axes = zip(self.without(out).axes, digits, strict=True)
+        return apply_settings(
+            self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo
+        )
+
+    @cached_property
+    def _pair_axes(self) -> tuple[int, ...]:
+        """Axes that set the system or the workload."""
+        return tuple(i for i, axis in enumerate(self.axes) if axis.paths & {"system", "workload"})
+
+    @cached_property
+    def _left_out(self) -> dict[tuple[int, ...], frozenset[int]]:
+        return {}
+
+    def left_out(self, digits: Mapping[int, int]) -> frozenset[int]:
+        """Axes that the system or the network at some digits has none of, as a GPU has no tile.
+
+        Of the designs that differ in nothing else the one with the axis's first value stands for all, and what that
+        sets is left out; the others are skipped. Where neither system nor workload is an axis, nothing is left out: a
+        setting that the scenario has none of is refused in a sentence.
+        """
+        key = tuple(digits[i] for i in self._pair_axes)
+        if key not in self._left_out:
+            self._left_out[key] = self._lacking(key) if self._pair_axes else frozenset()
+        return self._left_out[key]
+
+    def _lacking(self, key: tuple[int, ...]) -> frozenset[int]:
+        settings = [s for i, digit in zip(self._pair_axes, key) for s in self.axes[i].settings(digit)]
+        try:
+            here = apply_settings(self.base, settings, self.catalog, self.zoo)
+        except (ScenarioError, Unsupported):  # refused as a whole
+            return frozenset()
+        single = (i for i, axis in enumerate(self.axes) if i not in self._pair_axes and axis.paths == {axis.path})
+        return frozenset(i for i in single if self._lacks(here, self.axes[i]))
+
+    def _lacks(self, here: Scenario, axis: Axis) -> bool:
+        """Whether a scenario has none of what an axis sets."""
+        path = "tile" if axis.path.startswith("tile.") else axis.path
+        for value in dict.fromkeys((axis.values[0], axis.values[-1])) if path == axis.path else ((1,),):
+            try:
+                bind(apply(here, path, value), self.catalog, self.zoo)
+            except NotThereError:
+                return True
+            except (ScenarioError, Unsupported):
+                continue
+        return False
+
+    def without(self, axes: frozenset[int]) -> Space:
+        """The same designs where some axes set nothing."""
+        if not axes:
+            return self
+        idle = (replace(axis, values=({},) * len(axis)) if i in axes else axis for i, axis in enumerate(self.axes))
+        return replace(self, axes=tuple(idle))
+
+    @cached_property
+    def skipped(self) -> int:
+        """Designs left out, as the one that stands for them differs in nothing that its system or network has."""
+        if not self._pair_axes:
+            return 0
+        rest = self.size // prod(len(self.axes[i]) for i in self._pair_axes)
+        keys = product(*(range(len(self.axes[i])) for i in self._pair_axes))
+        outs = (prod(len(self.axes[i]) for i in self.left_out(dict(zip(self._pair_axes, key)))) for key in keys)
+        return sum(rest - rest // out for out in outs)
 
     def values(self, number: int) -> dict[str, Any]:
         """What each axis sets in a design, by its path."""

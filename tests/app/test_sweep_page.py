@@ -140,7 +140,7 @@ def test_what_is_on_the_front_is_what_evaluation_finds():
 
 def test_the_exported_front_reopens_to_its_numbers():
     found = outcome()
-    rows = list(csv.DictReader(io.StringIO(tables.csv(found, found.report))))
+    rows = list(csv.DictReader(io.StringIO(tables.csv(found))))
     assert len(rows) == len(found.front)
     for row, design in zip(rows, found.front):
         report = cached.report(encode(decode(row["token"])))

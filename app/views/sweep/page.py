@@ -219,7 +219,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
         )
         st.download_button(
             "Export the front, CSV",
-            data=lambda: tables.csv(outcome, outcome.report),
+            data=lambda: tables.csv(outcome),
             file_name=fmt.file_name(
                 "sweep", [outcome.scenario.system, outcome.scenario.workload], "csv", datetime.now(UTC).date()
             ),

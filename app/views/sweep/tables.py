@@ -17,6 +17,7 @@ from app.views.sweep.charts import ParallelAxis
 from app.views.sweep.objectives import Metric
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
+from engine.sweep.result import Origin
 
 __all__ = ["columns", "csv", "frame", "named", "over", "pair", "setting", "start_of", "told", "unmet"]
 
@@ -176,12 +177,12 @@ def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
     return " at ".join(found)
 
 
-def csv(outcome: Outcome, report: Report) -> str:
-    """The front as CSV: identity and token first, settings, then figures in SI, then versions."""
-    rows = []
+def csv(outcome: Outcome) -> str:
+    """The front as CSV: identity and token first, settings, then figures in SI, then error band and versions."""
+    rows, origin = [], Origin(outcome.space)
     for d in outcome.front:
         scenario = outcome.space.scenario(d.number)
         row: dict[str, Any] = {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
         row |= {"design": d.number} | dict(outcome.space.values(d.number)) | dict(d.figures)
-        rows.append(row | {f"{name}_version": value for name, value in report.versions.items()})
+        rows.append(row | origin.of(scenario))
     return fmt.csv_text(rows)

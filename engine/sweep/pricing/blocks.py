@@ -20,7 +20,7 @@ from engine.sweep.pricing.entries import Refused
 from engine.sweep.pricing.program import Program
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.tables import compile_family
-from engine.sweep.result import shown
+from engine.sweep.result import Origin, shown
 from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -66,7 +66,10 @@ class Programs:
         numeric = set(numeric_axes(self.space))
         fixed = [i for i in range(len(self.space.axes)) if i not in numeric]
         for digits in product(*(range(len(self.space.axes[i])) for i in fixed)):
-            yield from self._split(dict(zip(fixed, digits, strict=True)), numeric)
+            here = dict(zip(fixed, digits, strict=True))
+            out = self.space.left_out(here)
+            if not any(here.get(axis) for axis in out):  # else skipped
+                yield from self._split(here | dict.fromkeys(out, 0), numeric - out)
 
     def _split(self, digits: dict[int, int], numeric: set[int]) -> Iterator[DesignBlock]:
         try:
@@ -78,7 +81,8 @@ class Programs:
 
     def block(self, digits: tuple[tuple[int, int], ...]) -> DesignBlock:
         """The block with those digits; Structural where they leave a plan's structure open."""
-        space, fixed = self.space, dict(digits)
+        fixed = dict(digits)
+        space = self.space.without(self.space.left_out(fixed))
         rest = [i for i in range(len(space.axes)) if i not in fixed]
         first = sum(space.strides[axis] * digit for axis, digit in digits)
         size = prod(len(space.axes[i]) for i in rest)
@@ -140,13 +144,16 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     if space.size > TABLE_LIMIT:
         raise ScenarioError(f"the space has {space.size} designs: a full table holds at most {TABLE_LIMIT}")
     space = space.within(catalog, zoo)
+    origin = Origin(space)
     values, bad, unfit = price(space)
     for number in range(space.size):
+        scenario = None if bad[number] else space.scenario(number)
         figures = (None if isnan(v) else v for v in map(float, values[:, number]))
         yield {
             "design": number,
             **{path: shown(value) for path, value in space.values(number).items()},
             **dict(zip(FIGURES, figures, strict=True)),
             "fits": None if bad[number] else not unfit[number],
-            "token": "" if bad[number] else encode(space.scenario(number)),
+            "token": "" if scenario is None else encode(scenario),
+            **origin.of(scenario),
         }
