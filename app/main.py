@@ -12,7 +12,16 @@ from app.shared.widgets.choices import said
 from engine.scenario import encode
 
 HERE = Path(__file__).parent
-PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
+ROOMS = {
+    "Explore": ("explore", "node", "split"),
+    "Choose": ("choose", "sweep", "compare"),
+    "Load": ("traffic",),
+    "Lab": ("kernels", "numerics"),
+    "Evidence": ("published", "catalog"),
+}
+"""Pages by the room they stand in, in the order of a decision: understand, choose, load, measure, check."""
+
+PAGES = tuple(page for pages in ROOMS.values() for page in pages)
 
 
 def show() -> None:
@@ -25,29 +34,34 @@ def show() -> None:
         _show()
 
 
-def _pages() -> list[Page]:
-    """The pages; the first is at `/`, or under its own name in a session that came by it, as Streamlit allows one.
+def _pages() -> dict[str, list[Page]]:
+    """The pages by room; the first is at `/`, or under its own name in a session that came by it: Streamlit allows one.
 
     The latter needs another default, which sends on to it.
     """
     first, ss = PAGES[0], st.session_state
     if "by_name" not in ss:
         ss.by_name = urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
-    found = [
-        st.Page(
-            f"views/{name}/page.py", title=name.capitalize(), url_path=name, default=name == first and not ss.by_name
-        )
-        for name in PAGES
-    ]
-    return (
-        [*found, st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True)]
-        if ss.by_name
-        else found
-    )
+    found = {
+        room: [
+            st.Page(
+                f"views/{name}/page.py",
+                title=name.capitalize(),
+                url_path=name,
+                default=name == first and not ss.by_name,
+                visibility="visible" if link.offers(name) else "hidden",
+            )
+            for name in pages
+        ]
+        for room, pages in ROOMS.items()
+    }
+    if ss.by_name:
+        found["Explore"].append(st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True))
+    return found
 
 
 def _on() -> None:
-    st.switch_page(f"views/{PAGES[0]}.py", query_params=link.address())
+    st.switch_page(f"views/{PAGES[0]}/page.py", query_params=link.address())
 
 
 def _show() -> None:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.load import LoadCurve
     from engine.analyses.node.timeline import NodeTimeline
+    from engine.choose import Answer as ChosenAnswer
     from engine.numerics.workflow import WorkflowResult
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "batch_inside", "keep_modules", "load_answer", "load_point", "load_window",
+    "arrangements", "attribution", "batch_inside", "chosen", "keep_modules", "load_answer", "load_point", "load_window",
     "machine", "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study",
     "published", "report", "warm_up",
 ]  # fmt: skip
@@ -59,6 +60,14 @@ def attribution(base: str, other: str, figure: str) -> Attribution:
     from engine.sweep import attribute  # read when two scenarios are first compared
 
     return attribute(decode(base), decode(other), figure)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def chosen(token: str) -> ChosenAnswer:
+    """What should carry a workload: the answer to a question's token; raises what `choose` raises."""
+    from engine.choose import choose  # read when its page is first opened
+
+    return choose(token)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

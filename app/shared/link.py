@@ -22,6 +22,7 @@ from engine.resolve.presets import PRESETS, Preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from engine.scenario.fields import BY_FAMILY
 from hardware_specs.catalog import default_catalog
+from hardware_specs.quantity import SpecError
 
 __all__ = [
     "BASELINE",
@@ -35,10 +36,12 @@ __all__ = [
     "home",
     "matching",
     "moved",
+    "offers",
     "on_system",
     "open_pair",
     "open_scenario",
     "pin",
+    "pin_scenario",
     "read",
     "related",
     "rival",
@@ -212,6 +215,17 @@ def moved() -> str | None:
     return rows if scenario == current() else None
 
 
+def offers(page: str) -> bool:
+    """Whether a page has something to show of the session's scenario; links to the others still open and say why."""
+    if page != "node":
+        return True
+    try:
+        system = default_catalog().system(current().system)
+    except SpecError:
+        return False
+    return (system.topology == "switch" and system.host is not None) or system.topology == "network"
+
+
 def go(page: str) -> None:
     """Show another page when this run gets to its navigation (a callback): before that, no page is known."""
     st.session_state.going = f"views/{page}/page.py"
@@ -234,7 +248,13 @@ def undo() -> None:
 @callback
 def pin() -> None:
     """Make the scenario the baseline (a callback)."""
-    st.session_state.baseline = st.session_state.token
+    pin_scenario(current())
+
+
+@callback
+def pin_scenario(scenario: Scenario) -> None:
+    """Make any scenario the baseline (a callback)."""
+    st.session_state.baseline = encode(scenario)
     _mirror()
 
 

@@ -26,13 +26,16 @@ __all__ = [
     "baseline_report",
     "card",
     "dark",
+    "exports",
     "figure",
     "footer",
     "mobile",
     "pair_names",
     "presets",
     "report_now",
+    "share",
     "short_name",
+    "toolbars",
     "wide_enough",
 ]
 
@@ -209,10 +212,10 @@ def short_name(scenario: Scenario) -> str:
     return " · ".join([_system_name(scenario)[0], *apart[:_APART]])
 
 
-def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:
+def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:
     """The scenario in two lines with its badges; pin, share and export beside it.
 
-    `exports` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
+    `files` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
     """
     scenario = link.current()
     system, workload = pair_names(scenario)
@@ -249,13 +252,13 @@ def bar(report: Report | None, page: str, exports: dict[str, tuple[str, str, Cal
             key="pin",
             help=glossary.HELP["baseline"],
         )
-        _share()
+        share()
         if report is not None:
-            _export(report, page, exports)
-    _toolbars(own_files=bool(exports) or page in ("explore", "sweep"))
+            _export(report, page, files)
+    toolbars(own_files=bool(files) or page in ("explore", "sweep"))
 
 
-def _toolbars(own_files: bool) -> None:
+def toolbars(own_files: bool) -> None:
     """Hides what of the tables' toolbars misleads or is in the way.
 
     Their download has no tokens, units or versions and lets formulas run: not beside files of the page's own. On a
@@ -269,7 +272,8 @@ def _toolbars(own_files: bool) -> None:
         st.html(f"<style>{', '.join(hidden)} {{ display: none; }}</style>")
 
 
-def _share() -> None:
+def share() -> None:
+    """The address of what is shown, to copy."""
     token = st.session_state.token
     with st.popover("Share", icon=None if mobile() else ":material/link:"):
         query = urlencode(st.query_params.to_dict() | link.address(), safe="~.,")  # a page's own view travels too
@@ -283,15 +287,19 @@ def _share() -> None:
 _MIME = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
 
 
-def _export(report: Report, page: str, exports: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:
-    offered = exports or report_tables.files(report, page)
+def _export(report: Report, page: str, files: dict[str, tuple[str, str, Callable[[], str]]] | None) -> None:
+    exports(files or report_tables.files(report, page), report_tables.names(report))
+
+
+def exports(offered: dict[str, tuple[str, str, Callable[[], str]]], names: list[str]) -> None:
+    """Files to download: a label to the stem's first part, the kind and what makes the text; `names` end the stem."""
     today = datetime.now(UTC).date()
     with st.popover("Export", icon=None if mobile() else ":material/download:"):
         for label, (stem, kind, make) in offered.items():
             st.download_button(
                 label,
                 data=make,
-                file_name=fmt.file_name(stem, report_tables.names(report), kind, today),
+                file_name=fmt.file_name(stem, names, kind, today),
                 on_click="ignore",
                 mime=_MIME[kind],
                 key=f"export.{label}",

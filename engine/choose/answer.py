@@ -220,10 +220,10 @@ def _loses(row: Row, first: Row | None, money: str) -> str:
     said = f"{_times(ratio)} the cost"
     demand = money == "total_usd_per_hour"
     if demand and mine.instances == 1 and mine.rate > 2.0 * theirs.rate * theirs.instances:
-        return f"{said}: its smallest instance does far more than is asked"
+        return f"{said}: one instance does far more than is asked"
     hour = (mine.usd_per_hour or 0.0) / mine.devices / max((theirs.usd_per_hour or 0.0) / theirs.devices, 1e-300)
     pace = mine.rate_per_device / theirs.rate_per_device
-    return f"{said}: {_times(pace)} the throughput a device at {_times(hour)} its price"
+    return f"{said}: {_times(pace)} throughput, {_times(hour)} price a device"
 
 
 def _no_price(row: Row) -> str:
@@ -244,8 +244,10 @@ def _refused(row: Row) -> str:
 
 
 def _times(ratio: float) -> str:
-    """`2.1 times`, `0.48 times`, `1,200 times`."""
-    return f"{ratio:,.0f} times" if ratio >= 99.5 else f"{float(f'{ratio:.2g}'):g} times"
+    """`2.1×`, `0.48×`, `1,200×`."""
+    if ratio >= 99.5:
+        return f"{ratio:,.0f}×"
+    return f"{ratio:.2g}×" if ratio >= 0.01 else f"1/{1 / ratio:,.0f}"
 
 
 def _usd(value: float) -> str:

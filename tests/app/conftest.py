@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.main import ROOMS
+
 ROOT = Path(__file__).parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -113,6 +115,13 @@ class Visitor:
             polling=100,
         )
         return self
+
+    def turn_to(self, page: str) -> None:
+        """Another page, by its room."""
+        room = next(room for room, pages in ROOMS.items() if page.lower() in pages)
+        nav = self.page.locator("[data-testid=stTopNav]")
+        nav.get_by_role("button", name=room, exact=True).click()
+        self.page.get_by_role("menuitem", name=page, exact=True).click()
 
     def metrics(self) -> list[str]:
         return self.page.locator("[data-testid=stMetricValue]").all_inner_texts()

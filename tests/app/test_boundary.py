@@ -12,7 +12,19 @@ from engine.scenario import encode
 APP = Path(__file__).parents[2] / "app"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
 OTHER = encode(PRESETS["node-dlrm"].scenario)
-PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
+PAGES = (
+    "explore",
+    "choose",
+    "sweep",
+    "compare",
+    "traffic",
+    "node",
+    "split",
+    "kernels",
+    "numerics",
+    "published",
+    "catalog",
+)
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -65,7 +65,7 @@ def test_pages_keep_the_scenario_and_history(visit):
     me = visit(f"/?s={given}")
     numbers = me.metrics()
     for page, path in (("Published", "/published"), ("Catalog", "/catalog"), ("Explore", "/")):
-        me.page.get_by_role("link", name=page, exact=True).first.click()
+        me.turn_to(page)
         me.page.wait_for_url(f"{me.server}{path}?s={given}*")
         me.settled()
     assert me.metrics() == numbers
@@ -240,7 +240,7 @@ def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
 def test_each_page_has_its_name_in_the_title(visit):
     me = visit()
     assert me.page.title() == "Explore · Inferscape"
-    me.page.get_by_role("link", name="Catalog").click()
+    me.turn_to("Catalog")
     me.page.wait_for_function("document.title === 'Catalog · Inferscape'")
 
 
@@ -301,8 +301,8 @@ def test_every_page_is_served_under_its_name(visit):
     me = visit("/explore")
     assert me.page.get_by_text("Page not found").count() == 0
     assert len(me.metrics()) == 6
-    me.page.get_by_role("link", name="Catalog").first.click()
+    me.turn_to("Catalog")
     me.page.wait_for_url("**/catalog?s=*")
-    me.settled(anew=True).page.get_by_role("link", name="Explore").first.click()
+    me.settled(anew=True).turn_to("Explore")
     me.page.wait_for_url("**/explore?s=*")
     assert len(me.settled(anew=True).metrics()) == 6

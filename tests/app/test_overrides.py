@@ -16,7 +16,19 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 APP = Path(__file__).parents[2] / "app"
-PAGES = ("explore", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
+PAGES = (
+    "explore",
+    "choose",
+    "sweep",
+    "compare",
+    "traffic",
+    "node",
+    "split",
+    "kernels",
+    "numerics",
+    "published",
+    "catalog",
+)
 SYSTEMS = default_catalog().ids("systems")
 # one system a family of devices, by preset
 FAMILIES = {

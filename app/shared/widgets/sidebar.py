@@ -14,18 +14,16 @@ import streamlit as st
 
 from app.shared import cached, glossary, link, specs
 from app.shared import formats as fmt
+from app.shared.widgets import pickers
 from app.shared.widgets.controlled import controlled
-from engine.devices import family
+from app.shared.widgets.pickers import kind_of, system_label, workload_label
 from engine.resolve.choices import Choices
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import FIELDS, Field, field
-from hardware_specs.catalog import default_catalog
-from model_zoo.catalog import default_zoo
 
 __all__ = ["kind_of", "limits_inputs", "scenario_controls", "set_costs", "system_label", "workload_label"]
 
 _USUAL = ("fp32", "fp16", "bf16", "int8", "int4")
-_LONGEST = 33  # characters a select box of a 320 px sidebar shows
 _SEGMENTS = 22  # characters of the options beside each other that it shows in one line
 _NUMBER = 6  # digits beside the steps of a number input on half of it
 _AUTO = 0  # no tile has a side of 0
@@ -48,52 +46,16 @@ def _label(of: Field, text: str = "") -> str:
     return f"{text} :red[not allowed]" if problem and of.path in problem[0] else text
 
 
-def kind_of(id: str) -> str:
-    """What the first devices of a system are: `FPGA`, `GPU`."""
-    catalog = default_catalog()
-    return family(catalog.device(catalog.system(id).devices[0].device).kind).label
-
-
-def system_label(id: str) -> str:
-    """`FPGA · DFX appliance`; the name alone where both would be cut."""
-    name = default_catalog().system(id).name
-    both = f"{kind_of(id)} · {name}"
-    return both if len(both) <= _LONGEST else name
-
-
-def workload_label(id: str, reason: str | None = None) -> str:
-    """`GPT-2 1.5B`, and whether it can't run here."""
-    name = default_zoo().workload(id).name
-    return f"{name} · not here" if reason else name
-
-
 def _pair(scenario: Scenario, offered: Choices) -> None:
-    systems = sorted(default_catalog().ids("systems"), key=lambda id: (kind_of(id), default_catalog().system(id).name))
-    st.selectbox(
-        _label(field("system")),
-        systems,
-        format_func=system_label,
-        help=field("system").help,
-        **controlled("w.system", scenario.system, lambda id: link.open_pair(id, link.current().workload)),
-    )
-    zoo = default_zoo()
-    loads = sorted(
-        offered.workloads,
-        key=lambda id: (offered.workloads[id] is not None, zoo.workload(id).family, zoo.workload(id).name),
-    )
-    labels = {id: workload_label(id, offered.workloads[id]) for id in loads}
-    st.selectbox(
-        _label(field("workload")),
-        loads,
-        format_func=labels.__getitem__,
+    pickers.system(
+        "w.system", _label(field("system")), scenario.system,
+        lambda id: link.open_pair(id, link.current().workload), field("system").help,
+    )  # fmt: skip
+    pickers.workload(
+        "w.workload", scenario.workload, lambda id: link.open_pair(link.current().system, id),
+        label=_label(field("workload")), missing=offered.workloads,
         help=f"{field('workload').help} `not here`: this system can't run it; picking it says why.",
-        **controlled(
-            "w.workload",
-            scenario.workload,
-            lambda id: link.open_pair(link.current().system, id),
-            tuple(labels.values()),
-        ),
-    )
+    )  # fmt: skip
 
 
 def _shape(scenario: Scenario, offered: Choices) -> None:

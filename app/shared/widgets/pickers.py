@@ -1,0 +1,121 @@
+"""Pickers of systems and workloads: searchable, grouped by kind, the last used first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import streamlit as st
+
+from app.shared.widgets.controlled import controlled
+from engine.devices import family
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["KINDS", "kind_of", "recent", "system", "system_label", "systems", "workload", "workload_label"]
+
+_RECENT = 4
+_LONGEST = 33  # characters a select box of a 320 px sidebar shows
+_USED = "used"  # in the session: ids by what they are of, the last used first
+
+KINDS = {
+    "transformer-decoder": "LLM",
+    "transformer-encoder": "Encoder",
+    "dlrm": "Recommender",
+    "wide-and-deep": "Recommender",
+    "cnn": "CNN",
+    "cnn3d": "Video",
+    "rnn": "RNN",
+    "mlp": "MLP",
+    "binary-net": "Binary",
+}
+"""Families of networks as people group them."""
+
+_DEVICES = (("tpu", "TPU"), ("trainium", "AWS"), ("inferentia", "AWS"), ("gaudi", "Gaudi"), ("cerebras", "Wafer-scale"),
+            ("groq", "LPU"), ("jetson", "Edge GPU"), ("bluefield", "DPU"), ("apple", "Apple"))  # fmt: skip
+
+
+@cache
+def kind_of(id: str) -> str:
+    """What the first devices of a system are: `GPU`, `TPU`, `Wafer-scale`."""
+    catalog = default_catalog()
+    device = catalog.system(id).devices[0].device
+    return next((kind for word, kind in _DEVICES if word in device), family(catalog.device(device).kind).label)
+
+
+def system_label(id: str) -> str:
+    """`FPGA · DFX appliance`; the name alone where both would be cut."""
+    name = default_catalog().system(id).name
+    both = f"{kind_of(id)} · {name}"
+    return both if len(both) <= _LONGEST else name
+
+
+def workload_label(id: str, reason: str | None = None) -> str:
+    """`LLM · GPT-2 1.5B`, and whether it can't run here."""
+    found = default_zoo().workload(id)
+    kind = KINDS.get(found.family, "")
+    name = f"{kind} · {found.name}" if kind and len(kind + found.name) + 3 <= _LONGEST else found.name
+    return f"{name} · not here" if reason else name
+
+
+def recent(what: str, ids: list[str]) -> list[str]:
+    """Ids with those last used first."""
+    first = [id for id in st.session_state.get(_USED, {}).get(what, []) if id in ids]
+    return [*first, *(id for id in ids if id not in first)]
+
+
+def workload(
+    key: str,
+    now: str,
+    turned: Callable[[str], None],
+    *,
+    label: str = "Workload",
+    missing: Mapping[str, str | None] | None = None,
+    help: str = "Type to search.",
+) -> None:
+    """One workload of all; `missing` says of each why the system at hand can't run it, those come last."""
+    zoo, missing = default_zoo(), missing or {}
+    ids = sorted(
+        zoo.ids(),
+        key=lambda id: (missing.get(id) is not None, KINDS.get(zoo.workload(id).family, "~"), zoo.workload(id).name),
+    )
+    ids = recent("workload", ids)
+    labels = {id: workload_label(id, missing.get(id)) for id in ids}
+    st.selectbox(
+        label, ids, format_func=labels.__getitem__, help=help,
+        **controlled(key, now, _remembered("workload", turned), tuple(labels.values())),
+    )  # fmt: skip
+
+
+def system(key: str, label: str, now: str, turned: Callable[[str], None], help: str) -> None:
+    """One system of all."""
+    st.selectbox(
+        label, recent("system", _systems()), format_func=system_label, help=help,
+        **controlled(key, now, _remembered("system", turned)),
+    )  # fmt: skip
+
+
+def _remembered(what: str, turned: Callable[[str], None]) -> Callable[[str], None]:
+    """What is done with a pick, after it is kept among those last used."""
+
+    def picked(id: str) -> None:
+        kept = st.session_state.setdefault(_USED, {})
+        kept[what] = [id, *(other for other in kept.get(what, []) if other != id)][:_RECENT]
+        turned(id)
+
+    return picked
+
+
+def _systems() -> list[str]:
+    catalog = default_catalog()
+    return sorted(catalog.ids("systems"), key=lambda id: (kind_of(id), catalog.system(id).name))
+
+
+def systems(key: str, now: list[str], turned: Callable[[Any], None]) -> None:
+    """Some systems, or all where none is picked."""
+    ids = _systems()
+    st.multiselect(
+        "Systems", ids, format_func=system_label, placeholder=f"all {len(ids)}",
+        help="Candidates; all where none is picked.", **controlled(key, now, turned),
+    )  # fmt: skip

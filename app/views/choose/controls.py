@@ -1,0 +1,199 @@
+"""The sidebar of the page: what is asked, within which limits, of which candidates, at whose prices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import glossary, link
+from app.shared.widgets import pickers
+from app.shared.widgets.controlled import controlled
+from app.views.choose.page_question import PageQuestion, lengths
+from engine.choose.presets import QUESTIONS
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["controls", "questions"]
+
+_PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resnet-edge": "ResNet at the edge",
+          "gru": "GRU under 1 ms", "gpt2": "GPT-2, one user"}  # fmt: skip
+_DEMANDS = {"": "None", "qps": "QPS", "users": "Users"}
+_BITS = {16: "16-bit", 8: "8-bit", 4: "4-bit"}
+_LIMITS = (
+    ("latency_s", "p99 latency", fmt.MILLISECOND, "99% of requests are answered within this, waiting included."),
+    ("ttft_s", "TTFT", fmt.MILLISECOND, glossary.HELP["ttft"]),
+    ("tpot_s", "TPOT", fmt.MILLISECOND, "Time per output token, the prefills of other users included."),
+    ("power_w", "Power", fmt.WATT, "Of one instance at full load."),
+)
+
+
+def questions(ask: PageQuestion) -> None:
+    """Questions worth asking first: a few as pills, all under More."""
+    now = next((id for id, one in QUESTIONS.items() if one.question == ask.question), None)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.pills(
+            "Questions", list(_PILLS), format_func=_PILLS.__getitem__, label_visibility="collapsed",
+            **controlled("h.pill", now if now in _PILLS else None, ask.preset),
+        )  # fmt: skip
+        with st.popover("More"), st.container(width=420):
+            st.selectbox(
+                "Question", list(QUESTIONS), index=None, placeholder="Choose a question",
+                format_func=lambda id: QUESTIONS[id].title, **controlled("h.more", now, ask.preset),
+            )  # fmt: skip
+
+
+def controls(ask: PageQuestion) -> None:
+    """Everything a question holds."""
+    with st.sidebar:
+        pickers.workload("h.workload", ask.question.workload, ask.workload)
+        _request(ask)
+        _limits(ask)
+        _demand(ask)
+        _tried(ask)
+        _prices(ask)
+        _what_if(ask)
+
+
+def _request(ask: PageQuestion) -> None:
+    """Lengths, two in a row."""
+    shown = lengths(ask.question)
+
+    def turned(name: str, value: int | None) -> None:
+        ask.change(**{name: value})
+
+    for column, (name, (label, value)) in zip(st.columns(2), shown.items()):
+        column.number_input(
+            label, min_value=1, max_value=1_048_576, step=1, **controlled(f"h.{name}", value, partial(turned, name))
+        )
+
+
+def _limits(ask: PageQuestion) -> None:
+    """Limits that the workload can have, two in a row; an emptied one is none."""
+    decoder = default_zoo().graph(ask.question.workload).causal
+    shown = [row for row in _LIMITS if decoder or row[0] not in ("ttft_s", "tpot_s")]
+
+    def turned(name: str, factor: float, value: float | None) -> None:
+        ask.change(**{name: value / factor if value else None})
+
+    st.markdown(":small[Limits]")
+    for at in range(0, len(shown), 2):
+        for column, (name, label, unit, said) in zip(st.columns(2), shown[at : at + 2]):
+            value = getattr(ask.question, name)
+            column.number_input(
+                f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=said,
+                **controlled(f"h.{name}", None if value is None else unit(value), partial(turned, name, unit.factor)),
+            )  # fmt: skip
+
+
+def _demand(ask: PageQuestion) -> None:
+    """Requests a second, users, or none."""
+    q = ask.question
+    now = "qps" if q.qps is not None else "users" if q.users is not None else ""
+
+    def kind(name: str) -> None:
+        value = q.qps or q.users or 100
+        ask.change(qps=float(value) if name == "qps" else None, users=int(value) if name == "users" else None)
+
+    st.segmented_control(
+        "Demand", list(_DEMANDS), format_func=_DEMANDS.__getitem__, required=True, width="stretch",
+        help="Requests a second that come by themselves; users who each send the next request when the last is "
+        "answered; or none: an instance used to its limits.",
+        **controlled("h.demand", now, kind),
+    )  # fmt: skip
+
+    def many(value: int | None) -> None:
+        if value:
+            ask.change(**{now: value})
+
+    if now:
+        label = "Requests a second" if now == "qps" else "Users at once"
+        st.number_input(label, min_value=1, step=1, **controlled(f"h.{now}", int(q.qps or q.users or 1), many))
+
+
+def _tried(ask: PageQuestion) -> None:
+    """Precision, batch and candidates."""
+    q = ask.question
+    left, right = st.columns(2)
+    left.selectbox(
+        "Precision down to", list(_BITS), format_func=_BITS.__getitem__,
+        help="Fewest bits of a weight that are tried. Fewer are faster and can cost accuracy: see Numerics.",
+        **controlled("h.bits", q.bits, lambda v: ask.change(bits=v)),
+    )  # fmt: skip
+    right.number_input(
+        "Batch", min_value=1, max_value=65536, step=1, value=None, placeholder="best",
+        help="One batch alone; empty tries all.", **controlled("h.batch", q.batch, lambda v: ask.change(batch=v)),
+    )  # fmt: skip
+    pickers.systems("h.systems", list(q.systems), lambda ids: ask.change(systems=tuple(ids)))
+
+
+def _prices(ask: PageQuestion) -> None:
+    """The user's own prices, bought or by the hour, and what a year costs."""
+    q, catalog = ask.question, default_catalog()
+
+    def edited(rows: dict[str, Any]) -> None:
+        prices: dict[str, Any] = {id: price.model_dump(exclude_none=True) for id, price in q.prices.items()}
+        for at, change in rows.get("edited_rows", {}).items():
+            id, cells = ids[int(at)], {_COLUMNS[k]: v for k, v in change.items() if k in _COLUMNS}
+            kept = {k: v for k, v in (prices.get(id, {}) | cells).items() if v is not None}
+            prices.pop(id, None)
+            if kept:
+                prices[id] = kept
+        ask.change(prices=prices)
+
+    def cost(name: str, value: float | None) -> None:
+        if value is not None:
+            ask.change(costs=q.costs.model_dump() | {name: value})
+
+    with st.expander(f"Prices · {len(q.prices) or 'list prices'}{' of yours' if q.prices else ''}", key="open.prices"):
+        ids = list(q.systems or catalog.ids("systems"))
+        ids.sort(key=lambda id: (id not in q.prices, catalog.system(id).name))
+        listed = [catalog.device(catalog.system(id).devices[0].device).price for id in ids]
+        mine = [q.prices.get(id) for id in ids]
+        frame = pd.DataFrame(
+            {
+                "System": [catalog.system(id).name for id in ids],
+                "List $": [None if price is None else price.si for price in listed],
+                "Yours $": [None if one is None else one.usd for one in mine],
+                "Yours $/h": [None if one is None else one.usd_per_hour for one in mine],
+            }
+        ).astype({"List $": float, "Yours $": float, "Yours $/h": float})
+        key = f"h.prices.{hash((tuple(ids), q.token))}"
+        number = partial(st.column_config.NumberColumn, format="localized", min_value=0.0)
+        st.data_editor(
+            frame, hide_index=True, key=key, height=240, disabled=["System", "List $"],
+            column_config={"List $": number(), "Yours $": number(help="Of one device, bought."),
+                           "Yours $/h": number(help="Of one device by the hour, its energy included.")},
+            on_change=lambda: edited(st.session_state[key]),
+        )  # fmt: skip
+        costs = (("years", "Years in use"), ("utilisation", "Share of time busy"),
+                 ("energy_usd_per_kwh", "USD per kWh"), ("pue", "PUE"))  # fmt: skip
+        for at in (0, 2):
+            for column, (name, label) in zip(st.columns(2), costs[at : at + 2]):
+                column.number_input(
+                    label, min_value=0.0,
+                    **controlled(
+                        f"h.costs.{name}", float(getattr(q.costs, name)),
+                        partial(cost, name),
+                    ),
+                )  # fmt: skip
+
+
+_COLUMNS = {"Yours $": "usd", "Yours $/h": "usd_per_hour"}
+
+
+def _what_if(ask: PageQuestion) -> None:
+    """The hardware that the scenario at hand changes, as a candidate of its own."""
+    now = link.current()
+    asked = bool(ask.question.what_ifs)
+    if not (now.overrides or asked):
+        return
+    mine = ({"system": now.system, "overrides": dict(now.overrides)},) if now.overrides else ()
+    st.toggle(
+        "What-if hardware too",
+        help="Tries the hardware overrides of your scenario as well, labelled and not ranked among real systems.",
+        **controlled("h.whatif", asked, lambda on: ask.change(what_ifs=mine if on else ())),
+    )

@@ -1,0 +1,177 @@
+"""What should I use?"""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from app.shared import cached, comparison, glossary, link, parts
+from app.shared import formats as fmt
+from app.shared.comparison import Entry
+from app.views.choose import charts, tables
+from app.views.choose.controls import controls, questions
+from app.views.choose.page_question import PageQuestion, ask
+from engine.choose import Answer, Row
+from engine.scenario import ScenarioError
+
+_ROWS = 11  # shown before the table scrolls
+
+
+def _picked(able: list[Row]) -> Row:
+    """The row that is selected, else the best."""
+    chosen = st.session_state.get("h.row")
+    return next((row for row in able if row.label == chosen), able[0])
+
+
+def ranking(answer: Answer, able: list[Row]) -> None:
+    """Systems that meet the limits; a row opens its detail."""
+    ranked = sum(row.rank is not None for row in able)
+    title = f"{ranked} with a price, cheapest first" + (f"; {len(able) - ranked} without" if ranked < len(able) else "")
+    with parts.card("Systems that meet this", title, stretch=False):
+        frame = tables.meeting(answer, able)
+        number = st.column_config.NumberColumn
+        columns = {name: number(format=tables.digits(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+        columns["System"] = st.column_config.TextColumn(pinned=not parts.mobile(), width="medium")
+        columns["Range ($)"] = st.column_config.TextColumn(
+            help="Cost where the model is off by as much as its error band."
+        )
+        columns["Why it loses"] = st.column_config.TextColumn(width="large")
+
+        def selected() -> None:
+            rows = st.session_state["h.table"]["selection"]["rows"]
+            st.session_state["h.row"] = able[rows[0]].label if rows and rows[0] < len(able) else None
+
+        st.dataframe(
+            frame, hide_index=True, column_config=columns, on_select=selected, selection_mode="single-row",
+            key="h.table", placeholder=fmt.UNKNOWN, height="content" if len(frame) <= _ROWS else 38 * _ROWS,
+            alt="Systems that meet the limits, with configuration, cost, latency, throughput and power",
+        )  # fmt: skip
+
+
+def detail(answer: Answer, row: Row) -> None:
+    """One system at its best, and where to go with it."""
+    best = row.best
+    assert best is not None
+    unit = glossary.rate_unit(answer.unit)
+    with parts.card(row.label, row.configuration):
+        facts = []
+        if best.usd_per_million is not None:
+            facts.append(f"**{fmt.usd(best.usd_per_million)} per million {answer.unit}s** "
+                         f"({tables.money_range(best.usd_per_million, row.band.relative)})")  # fmt: skip
+        if best.input_usd is not None and best.output_usd is not None:
+            facts.append(
+                f"{fmt.usd(best.input_usd)} per million input tokens, {fmt.usd(best.output_usd)} per million output"
+            )
+        if best.total_usd_per_hour is not None:
+            many = f"{best.instances:,} instances" if best.instances > 1 else "one instance"
+            facts.append(f"{fmt.usd(best.total_usd_per_hour)} an hour for {many} of {row.configuration}")
+        if best.tpot_s is not None:
+            facts.append(f"TTFT {fmt.seconds(best.ttft_s)}, TPOT {fmt.seconds(best.tpot_s)}, "
+                         f"{fmt.seconds(best.latency_s)} end to end")  # fmt: skip
+        else:
+            facts.append(f"Latency {fmt.seconds(best.latency_s)} ({fmt.band(row.band.relative)})")
+        each = fmt.si(best.rate_per_device, f"{unit}/s")
+        facts.append(f"{fmt.si(best.rate, f'{unit}/s')} an instance, {each} a device")
+        if best.power_w is not None:
+            facts.append(f"{fmt.si(best.power_w * best.instances, 'W')} at full load")
+        st.markdown("  \n".join(line.replace("$", "\\$") for line in facts))
+        if row.reason:
+            st.caption(fmt.plain(f"{row.reason[:1].upper()}{row.reason[1:]}."))
+        with st.container(horizontal=True, gap="small"):
+            if st.button("Open in Explore", type="primary", key="h.open"):
+                link.open_scenario(best.scenario)
+                st.switch_page("views/explore/page.py", query_params=link.address())
+            if st.button("Load", key="h.load", help="Simulate the queue in front of it."):
+                link.open_scenario(best.scenario)
+                st.switch_page("views/traffic/page.py", query_params=link.address())
+            st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
+                      help="Put it beside the scenarios of Compare.")  # fmt: skip
+            st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
+                      help=glossary.HELP["baseline"])  # fmt: skip
+
+
+def curves(answer: Answer, able: list[Row], row: Row) -> None:
+    """The front of each system."""
+    unit = glossary.rate_unit(answer.unit)
+    decoder = any(r.best is not None and r.best.tpot_s is not None for r in able)
+    fast = max(able, key=lambda r: max((one.speed for one in r.front), default=0.0))
+    with parts.card("Throughput a device against speed a user", f"{fast.label} is fastest for one user"):
+        fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark())
+        parts.figure(fig, f"One curve a system over its batches and counts; {fast.label} is fastest.", "h.front")
+
+
+def not_meeting(rows: list[Row]) -> None:
+    """What does not meet the limits, folded."""
+    if not rows:
+        return
+    with st.expander(f"{len(rows)} systems do not meet this", key="open.refused"):
+        st.dataframe(
+            tables.refused(rows), hide_index=True, height="content" if len(rows) <= 8 else 318,
+            column_config={"System": st.column_config.TextColumn(pinned=not parts.mobile(), width="medium"),
+                           "Why not": st.column_config.TextColumn(width="large")},
+            alt="Systems that do not meet the limits, with the reason",
+        )  # fmt: skip
+
+
+def what_ifs(answer: Answer) -> None:
+    """Hardware that nobody sells, apart."""
+    for row in answer.what_ifs:
+        unit = f"{glossary.rate_unit(answer.unit)}/s"
+        said = f"{row.configuration}, {fmt.si(row.best.rate_per_device, unit)} a device" if row.best else row.reason
+        with parts.card(f":violet-badge[what-if] {fmt.plain(row.name)}", said, stretch=False):
+            st.caption("Hardware values of your own: not ranked among systems that exist; price and power are unknown.")
+
+
+def _tools(asked: PageQuestion, answer: Answer) -> None:
+    """Share and export, beside the questions."""
+    with st.container(horizontal=True, horizontal_alignment="left" if parts.mobile() else "right", gap="small"):
+        parts.share()
+        parts.exports(
+            {
+                "Answer, CSV": ("choose", "csv", lambda: tables.csv(answer)),
+                "Answer, JSON": ("choose", "json", lambda: json.dumps(answer.to_dict(), indent=1)),
+            },
+            [asked.question.workload],
+        )
+    parts.toolbars(own_files=True)
+
+
+def show() -> None:
+    """The page."""
+    asked = ask()
+    controls(asked)
+    left, right = st.columns([3, 1], vertical_alignment="center")
+    with left:
+        questions(asked)
+    try:
+        with st.skeleton(height=500):
+            answer = cached.chosen(asked.question.token)
+    except ScenarioError as error:
+        st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
+        parts.footer(None)
+        return
+    with right:
+        _tools(asked, answer)
+    able = [row for row in answer.rows if row.best is not None]
+    head, _, rest = answer.sentence.partition(": ")
+    st.markdown(f"**{fmt.plain(head)}:** {fmt.plain(rest)}" if able else f"**{fmt.plain(answer.sentence)}**")
+    if able:
+        row = _picked(able)
+        ranking(answer, able)
+        one, two = st.columns([2, 3], gap="small")
+        with one:
+            detail(answer, row)
+        with two:
+            curves(answer, able, row)
+    what_ifs(answer)
+    not_meeting([row for row in answer.rows if row.best is None])
+    st.caption(
+        f"{answer.workload}: {answer.tried:,} designs of {len(answer.rows)} systems in {fmt.seconds(answer.seconds)}. "
+        "Estimates. A limit on latency holds for 99% of requests that come independently; an instance is planned for "
+        "at most 80% of its capacity. TPOT includes the prefills of other users (continuous batching)."
+    )
+    parts.footer(None)
+
+
+show()

@@ -1,0 +1,77 @@
+"""The question of the page, as one token in the address bar (``q``): what is read, and what its controls change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from app.shared.boundary import callback
+from app.shared.widgets.choices import kept
+from engine.choose import Question, question_of
+from engine.choose.presets import QUESTIONS
+from engine.scenario import ScenarioError
+from hardware_specs.catalog import default_catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["PageQuestion", "ask", "lengths"]
+
+_PARAM = "q"
+_FIRST = "llama-70b"
+_PROBLEM = "choose_problem"
+
+
+class PageQuestion:
+    """The question at hand, and how a control changes it (in callbacks)."""
+
+    def __init__(self, question: Question, put: Callable[[str], None]) -> None:
+        self.question, self._put = question, put
+
+    def preset(self, id: str | None) -> None:
+        """PageQuestion one of the questions that are worth asking first."""
+        if id:
+            self._put(QUESTIONS[id].question.token)
+
+    @callback
+    def change(self, **fields: Any) -> None:
+        """Change fields; a change that is not allowed leaves the question as it was, with the reason."""
+        try:
+            self._put(self.question.with_(**fields).token)
+        except ScenarioError as error:
+            st.session_state[_PROBLEM] = str(error)
+
+    def workload(self, id: str) -> None:
+        """PageQuestion about another workload: its own lengths, and limits that it can have."""
+        decoder = default_zoo().graph(id).causal
+        fields: dict[str, Any] = {"workload": id, "inputs": None, "outputs": None}
+        self.change(**fields | ({} if decoder else {"ttft_s": None, "tpot_s": None}))
+
+
+def ask() -> PageQuestion:
+    """The question that the address holds, the first one where it holds none; what is wrong with it is said."""
+    usual = QUESTIONS[_FIRST].question.token
+
+    def read(text: str) -> tuple[str, str | None]:
+        try:
+            question = question_of(text)
+            default_zoo().workload(question.workload)
+            for id in (*question.systems, *question.prices, *(one.system for one in question.what_ifs)):
+                default_catalog().system(id)
+        except Exception as error:  # whatever an address holds is one sentence
+            return usual, f"{str(error).rstrip('.')}; showing the first question"
+        return text, None
+
+    token, put = kept(_PARAM, usual, read)
+    if problem := st.session_state.pop(_PROBLEM, None):
+        st.warning(f"{problem.rstrip('.')}. Nothing was changed.", icon=":material/edit_off:")
+    return PageQuestion(question_of(token), put)
+
+
+def lengths(question: Question) -> dict[str, tuple[str, int]]:
+    """Lengths a request has, as its network calls them, with their present values."""
+    zoo = default_zoo()
+    kind, request = zoo.family(question.workload), zoo.workload(question.workload).request
+    named = {"inputs": (kind.input_label, question.inputs or request.inputs),
+             "outputs": (kind.output_label, question.outputs or request.outputs)}  # fmt: skip
+    return {name: (label, value) for name, (label, value) in named.items() if label}

@@ -1,0 +1,138 @@
+"""What should I use: the page answers, its address reruns it, and what it is given is never a dead page (AppTest)."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.shared import comparison
+from engine.choose import choose, question_of
+from engine.choose.presets import QUESTIONS
+from engine.scenario import encode
+from tests.app.keys import key_of
+
+APP = Path(__file__).parents[2] / "app"
+PAGE = str(APP / "views" / "choose" / "page.py")
+SEVEN = {
+    "llama-70b": None,
+    "dlrm": "dlrm",
+    "resnet": "resnet",
+    "gru": "gru",
+    "gpt2": "gpt2",
+    "binary": "binary",
+    "xlmr": "xlmr",
+}
+pytestmark = pytest.mark.timeout(300)
+
+
+class Walker:
+    """A visitor whose every click and entry is counted."""
+
+    def __init__(self, **query: str) -> None:
+        self.at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
+        for key, value in query.items():
+            self.at.query_params[key] = value
+        self.at.run()
+        self.steps = 0
+
+    def open(self) -> "Walker":
+        """The room, then the page."""
+        self.steps += 2
+        self.at.switch_page(PAGE).run()
+        return self
+
+    def pick(self, name: str, value: object, kind: str = "selectbox") -> None:
+        self.steps += 2 if kind == "selectbox" else 1
+        getattr(self.at, kind)(key=key_of(self.at, name)).set_value(value).run()
+
+    @property
+    def question(self):
+        given = self.at.query_params.get("q")
+        token = given[0] if isinstance(given, list) else given
+        return question_of(token) if token else QUESTIONS["llama-70b"].question
+
+    @property
+    def sentence(self) -> str:
+        return next(m.value for m in self.at.markdown if m.value.startswith("**") and ":** " in m.value)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[\\*]", "", text)
+
+
+@pytest.mark.parametrize("id", SEVEN)
+def test_the_seven_questions_take_six_interactions_or_fewer(id):
+    began = time.perf_counter()
+    me = Walker().open()
+    if SEVEN[id] is not None:
+        me.pick("h.more", SEVEN[id])
+    assert not me.at.exception
+    assert me.question == QUESTIONS[id].question
+    expected = choose(QUESTIONS[id].question)
+    assert plain(me.sentence) == expected.sentence
+    assert me.steps <= 6
+    print(
+        f"{id}: {me.steps} interactions, {time.perf_counter() - began:.1f} s with the app's start. {plain(me.sentence)}"
+    )
+
+
+def test_a_question_of_ones_own_takes_six_interactions_or_fewer():
+    me = Walker().open()
+    me.pick("h.workload", "resnet50")
+    me.pick("h.latency_s", 7.0, "number_input")
+    assert me.steps <= 6
+    assert me.question == question_of({"workload": "resnet50", "latency_s": 0.007})
+    assert plain(me.sentence) == choose(me.question).sentence
+
+
+def test_the_link_reruns_itself():
+    token = question_of({"workload": "bert-base", "qps": 2000, "latency_s": 0.02, "systems": ["l4", "t4"]}).token
+    me = Walker(q=token).open()
+    assert plain(me.sentence) == choose(token).sentence
+    assert me.question.token == token
+
+
+@pytest.mark.parametrize("token", ["junk", "1q", "1qAAAA", question_of({"workload": "nonet"}).token,
+                                   question_of({"workload": "resnet50", "systems": ["nosuch"]}).token])  # fmt: skip
+def test_a_bad_link_is_one_sentence_and_the_first_question(token):
+    me = Walker(q=token).open()
+    assert not me.at.exception
+    assert not me.at.error
+    assert len(me.at.warning) == 1
+    assert plain(me.sentence) == choose(QUESTIONS["llama-70b"].question).sentence
+
+
+def test_a_demand_that_nobody_meets_says_what_is_nearest():
+    me = Walker(q=question_of({"workload": "llama3.1-405b", "tpot_s": 1e-6}).token).open()
+    assert not me.at.exception
+    assert any("No system meets this" in m.value for m in me.at.markdown)
+    assert not any("Open in Explore" in b.label for b in me.at.button)
+
+
+def test_a_row_opens_pins_and_joins_compare():
+    me = Walker().open()
+    best = choose(QUESTIONS["llama-70b"].question).rows[0].best
+    me.at.button(key="h.compare").click().run()
+    assert comparison.Entry(best.scenario) in me.at.session_state["comparison"].entries
+    me.at.button(key="h.pin").click().run()
+    assert me.at.session_state["baseline"] == encode(best.scenario)
+    me.at.button(key="h.open").click().run()
+    assert not me.at.exception
+    assert me.at.session_state["token"] == encode(best.scenario)
+
+
+def test_a_change_that_is_not_allowed_changes_nothing():
+    me = Walker().open()
+    before = me.question
+    me.pick("h.costs.pue", 0.5, "number_input")
+    assert len(me.at.warning) == 1
+    assert "pue" in me.at.warning[0].value
+    assert me.question == before
+
+
+def test_another_workload_drops_limits_it_cannot_have():
+    me = Walker().open()
+    me.pick("h.workload", "resnet50")
+    assert me.question == question_of({"workload": "resnet50"})
