@@ -14,14 +14,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, NetworkFamily, built
+from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
 from model_zoo.ops import Graph
 from model_zoo.plain import read_plain
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["Zoo", "default_zoo", "read_workload"]
+__all__ = ["Zoo", "default_zoo", "own_folder", "read_workload"]
 
 _ROOT = Path(__file__).resolve().parent / "workloads"
+_SUFFIXES = (".yaml", ".onnx", ".json")  # of a user's own networks
 
 
 def read_workload(path: Path) -> Workload:
@@ -58,7 +60,7 @@ def _guest(path: Path, apart: ImportProcess) -> _Guest:
         if path.suffix == ".onnx":
             workload, family = apart.read(path)
         else:
-            workload = read_workload(path)
+            workload = read_config_file(path, path.stem) if path.suffix == ".json" else read_workload(path)
             family = FAMILIES[workload.family]
         built(family, {key: number.value for key, number in workload.params.items()})
         return _Guest(path, workload, family, hashlib.sha256(path.read_bytes()).digest())
@@ -73,7 +75,8 @@ def _guest(path: Path, apart: ImportProcess) -> _Guest:
 class Zoo:
     """Workloads under one or more folders; later folders add entries and may not redefine an id.
 
-    `guests` are a user's own folders, of YAML and of ONNX files: what is wrong there is a sentence in `problems`.
+    `guests` are a user's own folders, of YAML, of ONNX files and of model configurations (`*.json`): what is wrong
+    there is a sentence in `problems`.
     """
 
     def __init__(self, *roots: Path, guests: tuple[Path, ...] = ()) -> None:
@@ -106,7 +109,9 @@ class Zoo:
         problems: list[str] = []
         apart = ImportProcess()
         for root in self.guests:
-            for path in sorted([*root.rglob("*.yaml"), *root.rglob("*.onnx")]):
+            for path in sorted(one for suffix in _SUFFIXES for one in root.rglob(f"*{suffix}")):
+                if path.name.endswith("hf_quant_config.json"):  # read with the configuration beside it
+                    continue
                 try:
                     if path.stem in self._shipped or path.stem in found:
                         raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
@@ -190,5 +195,10 @@ def default_zoo() -> Zoo:
 
     They lie in the folder ``workloads`` of ``INFERSCAPE_CATALOG``, else of ``~/.inferscape/catalog``.
     """
-    root = Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog")) / "workloads"
+    root = own_folder()
     return Zoo().with_guest(root) if root.is_dir() else Zoo()
+
+
+def own_folder() -> Path:
+    """Where a user's own networks lie, whether or not the folder is there."""
+    return Path(os.environ.get("INFERSCAPE_CATALOG") or os.path.expanduser("~/.inferscape/catalog")) / "workloads"

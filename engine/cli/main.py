@@ -14,6 +14,7 @@ from typing import Any
 from engine.cli.choose import add_choose
 from engine.cli.compare_measured import add_compare_measured
 from engine.cli.edge import add_edge
+from engine.cli.imports import add_import
 from engine.cli.machine import add_machine
 from engine.cli.measure import add_measure
 from engine.cli.op import add_op
@@ -255,6 +256,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_edge(commands, _add_scenario, _changed)
     add_measure(commands)
     add_op(commands)
+    add_import(commands)
     add_compare_measured(commands)
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")

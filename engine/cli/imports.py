@@ -1,0 +1,74 @@
+"""``python -m engine import``: a model's configuration becomes a workload of the user's own folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.cli.output import emit
+from engine.host.files import beside, writable
+from engine.scenario import ScenarioError
+from model_zoo.catalog import default_zoo, own_folder
+from model_zoo.families import FAMILIES, built
+from model_zoo.importers.huggingface import read_config_file, written
+from model_zoo.ops import Graph
+
+__all__ = ["add_import"]
+
+
+def add_import(commands: Any) -> None:
+    """Register the command."""
+    p = commands.add_parser("import", help="a model's config.json (Hugging Face) as a workload of your own")
+    p.add_argument("config", help="the file, or the folder that holds config.json (and hf_quant_config.json)")
+    p.add_argument("--id", help="name in the zoo; from the file when left out")
+    p.add_argument("--print", action="store_true", dest="show", help="write the YAML to stdout, no file")
+    p.add_argument("--force", action="store_true", help="replace a workload of that name in your folder")
+    p.set_defaults(run=_import)
+
+
+def _import(args: argparse.Namespace) -> int:
+    workload = read_config_file(Path(args.config), args.id)
+    if args.show:
+        sys.stdout.write(written(workload))
+        return 0
+    zoo = default_zoo()
+    if workload.id in zoo.ids() and not zoo.is_guest(workload.id):
+        raise ScenarioError(f"id is {workload.id!r}, which the zoo has already: give another --id")
+    target = own_folder() / f"{workload.id}.yaml"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ScenarioError(f"{target.parent} can't be made: {error.strerror or error}") from None
+    writable(target, args.force)
+    with beside(target) as path:
+        path.write_text(written(workload))
+    graph = built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
+    first, each = _cache(graph)
+    data = {
+        "id": workload.id,
+        "path": str(target),
+        "parameters": graph.parameters,
+        "precision": workload.precision,
+        "kv_elements_per_token": each,
+        "state_elements_per_sequence": first,
+        "notes": list(workload.notes),
+    }
+    lines = [
+        f"{workload.id}: {_billions(graph.parameters)} parameters in {workload.precision}, {each:,.0f} elements "
+        f"of KV cache a token{f' and {first:,.0f} of state a sequence' if first else ''}",
+        f"written to {target}",
+        *workload.notes,
+    ]
+    return emit(data, args.json, lines)
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:,.3f} B" if count >= 1e8 else f"{count / 1e6:,.3f} M"
+
+
+def _cache(graph: Graph) -> tuple[float, float]:
+    """What a sequence keeps however short it is, and what a token adds as long as no window is full. [elements]"""
+    terms = graph.state_elements.terms
+    return sum(one.coef for one in terms if not one.c), sum(one.coef for one in terms if one.c)

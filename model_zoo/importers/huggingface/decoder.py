@@ -1,0 +1,432 @@
+"""A language model's configuration as parameters of the family transformer-decoder, each with the key it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.importers.huggingface.layers import feeds_of, mixers_of, shortest
+from model_zoo.plain import read_plain
+from model_zoo.schema import WorkloadError
+
+__all__ = ["Found", "architecture", "decoder"]
+
+Found = dict[str, tuple[Any, str]]
+"""Parameters: value, and the key that says so."""
+
+_WIDTH = ("hidden_size", "n_embd", "d_model", "model_dim", "dim")
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "num_decoder_layers")
+"""Of an encoder and a decoder the last ones say the decoder's."""
+_HEADS = ("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", "num_heads")
+_FFN = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "decoder_ffn_dim", "d_ff", "inner_dim")
+_EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts", "num_moe_experts")
+_TOP = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "moe_topk",
+    "moe_top_k",
+    "moe_k",
+    "num_selected_experts",
+    "top_k_experts",
+)
+_EXPERT_FFN = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "expert_hidden_dim")
+_BIASES = (
+    "attention_bias",
+    "use_qkv_bias",
+    "qkv_bias",
+    "add_qkv_bias",
+    "use_bias",
+    "bias",
+    "add_bias_linear",
+    "include_bias",
+)
+
+
+@cache
+def _architectures() -> dict[str, dict[str, Any]]:
+    return read_plain(Path(__file__).with_name("architectures.yaml"))
+
+
+def architecture(kind: str) -> dict[str, Any]:
+    """What the architecture of that `model_type` says; WorkloadError where it is not known or can't be lowered."""
+    known = _architectures()
+    if kind not in known:
+        raise WorkloadError(f"key 'model_type' is {kind[:60]!r}, which is not known; known: {', '.join(sorted(known))}")
+    own = dict(known[kind])
+    while "of" in own:
+        base = own.pop("of")
+        own = {**known[base], **own}
+    if "refuse" in own:
+        raise WorkloadError(
+            f"key 'model_type' is {kind!r}: what its key {own['refuse']!r} stands for is not understood"
+        )
+    return own
+
+
+def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
+    """Parameters of a decoder and notes on what they leave out; `outside` is the level above, which may say the same.
+
+    WorkloadError in one sentence that names the key.
+    """
+    own = architecture(kind)
+    found: Found = {}
+
+    def put(name: str, value: Any, key: str) -> None:
+        found[name] = (value, key or keys.last or "model_type")
+
+    _refuse(keys)
+    for name, value in own.items():
+        if name not in ("tied", "encoder", "mixers"):
+            put(name, value, "model_type")
+    layers = keys.whole(*(reversed(_LAYERS) if "encoder" in own else _LAYERS), low=1, high=4096)
+    put("layers", layers, keys.last)
+    put("hidden", keys.whole(*_WIDTH, low=1, high=1_048_576), keys.last)
+    put("vocab", keys.whole("vocab_size", "padded_vocab_size", low=1, high=2**31), keys.last)
+    _attention(keys, kind, put, found)
+    _position(keys, kind, found, put)
+    _feed_forward(keys, kind, layers, own, put, found)
+    mixers, said = mixers_of(keys, layers, kind, own.get("mixers", ""))
+    if pattern := keys.text("hybrid_override_pattern"):
+        mixers, feeds = _pattern(keys, pattern, layers)
+        put("feeds", shortest(feeds, layers), keys.last)
+    elif set(mixers) <= {"m", "s"} and kind in _BARE:
+        put("feeds", "n", "model_type")
+    put("mixers", shortest(mixers, layers), said or keys.last)
+    if kind in ("nemotron-nas", "deci"):
+        _blocks(keys, layers, put, found)
+    if narrow := keys.whole("swa_num_key_value_heads", default=0, low=1, high=65536):  # MiMo: of windowed layers
+        wide = found["kv_heads"][0]
+        put("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]], "swa_num_key_value_heads")
+    _mixing(keys, kind, set(mixers), put, found)
+    tied = _tied(keys, outside, own)
+    if found.get("lm_head", ("", ""))[0] != "own-bias":
+        put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
+    plain = {"mixers": "f"}
+    found = {name: one for name, one in found.items() if one[0] not in (0, "", None, plain.get(name))}
+    return found, _notes(keys, outside)
+
+
+def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:
+    default = own.get("tied") == "yes"
+    if "tie_word_embeddings" in keys:
+        return keys.flag("tie_word_embeddings", default=default)
+    return outside.flag("tie_word_embeddings", default=default)
+
+
+_SAME = {
+    "word_embed_proj_dim": "hidden_size",
+    "swa_num_attention_heads": "num_attention_heads",
+    "swa_head_dim": "head_dim",
+    "swa_v_head_dim": "v_head_dim",
+}
+"""Keys that tell of a second width, which must be the first."""
+_BARE = ("mamba", "mamba2", "falcon_mamba")  # no attention and nothing after it
+Put = Callable[[str, Any, str], None]
+
+
+def _refuse(keys: Keys) -> None:
+    """What changes the counts and no operator of ours stands for."""
+    for name in ("num_kv_shared_layers", "cla_share_factor", "altup_num_inputs", "num_mem_blocks", "moba_chunk_size"):
+        value = keys.raw(name)
+        if value and not (name == "cla_share_factor" and not keys.data.get("use_cla")):
+            raise WorkloadError(f"key {name!r} is {str(value)[:60]}: what it stands for is not understood")
+    for name, same in _SAME.items():
+        value = keys.raw(name)
+        if value is not None and same in keys and value != keys.data[same]:
+            raise WorkloadError(f"key {name!r} is {str(value)[:60]} beside {same!r} {keys.data[same]}: not understood")
+
+
+def _attention(keys: Keys, kind: str, put: Put, found: Found) -> None:
+    if kind in _BARE:
+        put("heads", 1, "model_type")
+        return
+    heads = keys.whole(*_HEADS, low=1, high=65536)
+    width, said = found["hidden"][0], keys.last
+    put("heads", heads, said)
+    _biases(keys, kind, put, found)
+    rank = keys.whole("kv_lora_rank", default=0, low=1, high=65536)
+    if rank:
+        _latent(keys, rank, put)
+        return
+    head = keys.whole("head_dim", "kv_channels", "attention_head_dim", "d_kv", default=0, low=1, high=65536)
+    if head:
+        put("head_dim", head, keys.last)
+    elif width % heads:
+        raise WorkloadError(f"key {said!r} is {heads}; it must divide the {width} of 'hidden_size', or 'head_dim' says")
+    if kv := _kv_heads(keys, kind, heads, put):
+        if heads % kv:
+            raise WorkloadError(f"key {keys.last!r} is {kv}; it must divide the {heads} heads")
+        put("kv_heads", kv, keys.last)
+    v = keys.whole("v_head_dim", default=0, low=1, high=65536)
+    if v and v != head:
+        put("v_dim", v, keys.last)
+    norm = keys.raw("use_qk_norm", "qk_norm", "qk_layernorm", "add_qk_norm")
+    if isinstance(norm, bool) and not kind.startswith("llama4"):  # of Llama 4 it has no scales
+        said = keys.last
+        full = "layer" in keys.text("qk_norm_type") or found.get("head_norm", ("",))[0] == "rms-full"
+        put("head_norm", ("rms-full" if full else "rms") if norm else "no", said)
+
+
+def _kv_heads(keys: Keys, kind: str, heads: int, put: Put) -> int:
+    """Heads of keys and values; 0 where nothing says that they are fewer."""
+    if kind == "falcon":
+        if keys.flag("parallel_attn", default=True):
+            put("block", "parallel", "parallel_attn")
+        if keys.flag("new_decoder_architecture"):
+            return keys.whole("num_kv_heads", "n_head_kv", default=heads, low=1, high=65536)
+        return 1 if keys.flag("multi_query", default=True) else heads
+    if config := keys.under("attn_config"):
+        return config.whole("kv_n_heads", default=0, low=1, high=65536)
+    if keys.flag("multi_query") or keys.flag("multi_query_attention"):
+        return keys.whole("multi_query_group_num", default=1, low=1, high=65536)
+    return keys.whole("num_key_value_heads", "num_kv_heads", "n_kv_heads", default=0, low=1, high=65536)
+
+
+def _latent(keys: Keys, rank: int, put: Put) -> None:
+    put("kv_rank", rank, "kv_lora_rank")
+    put("q_rank", keys.whole("q_lora_rank", default=0, low=1, high=65536), "q_lora_rank")
+    put("head_dim", keys.whole("qk_nope_head_dim", low=1, high=65536), "qk_nope_head_dim")
+    put("rope_dim", keys.whole("qk_rope_head_dim", default=0, high=65536), "qk_rope_head_dim")
+    put("v_dim", keys.whole("v_head_dim", low=1, high=65536), "v_head_dim")
+    keys.raw("num_key_value_heads")
+    if keys.whole("index_topk", default=0, low=1, high=2**31):
+        put("index_top_k", keys.whole("index_topk"), "index_topk")
+        put("index_heads", keys.whole("index_n_heads", low=1, high=65536), "index_n_heads")
+        put("index_dim", keys.whole("index_head_dim", low=1, high=65536), "index_head_dim")
+
+
+def _biases(keys: Keys, kind: str, put: Put, found: Found) -> None:
+    """Which products have a bias: the architecture's, or what the configuration says of attention and of the rest."""
+    if found.get("bias", ("",))[0] in ("all", "feed-forward"):
+        for name in _BIASES:
+            keys.raw(name)
+        return
+    if kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "mimo", "glm", "qwen2_vl_text", "qwen2_5_vl_text"):
+        keys.raw("attention_bias", "qkv_bias")
+        return
+    said = keys.raw(*_BIASES)
+    attention = bool(said) if isinstance(said, bool | int) else False
+    where = keys.last
+    rest = keys.flag("mlp_bias", "use_mlp_bias", "ffn_bias")
+    only_keys = kind in (
+        "glm4_moe",
+        "glm4",
+        "glm4v",
+        "glm4v_moe",
+        "chatglm",
+        "glm4v_text",
+        "glm4v_moe_text",
+        "internlm2",
+    )
+    word = "all" if attention and rest else "feed-forward" if rest else "attention" if attention else "none"
+    put("bias", "qkv" if word == "attention" and only_keys else word, where or "model_type")
+
+
+def _position(keys: Keys, kind: str, found: Found, put: Put) -> None:
+    if "position" not in found:
+        alibi = keys.flag("alibi", "use_alibi")
+        put("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
+    if found["position"][0] == "learned":
+        rows = keys.whole("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", low=1, high=2**31)
+        put("context", rows + 2 * (kind in ("opt", "bart", "mbart")), keys.last)
+    if "norm" not in found:
+        put("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
+    if kind in ("gpt_neox", "stablelm") and keys.flag("use_parallel_residual", default=kind == "gpt_neox"):
+        put("block", "parallel", "use_parallel_residual")
+
+
+def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: Put, found: Found) -> None:
+    act = keys.text(
+        "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
+    )
+    said = keys.last
+    form = own.get("feed_forward", "gated")
+    if form == "gated" and act.startswith(("gelu", "gated-gelu")):
+        form = "gated-gelu"
+    if act in ("relu2", "relu_squared", "squared_relu"):
+        form = "relu2"
+    if kind in ("t5", "mt5", "umt5") and act.startswith("gated"):
+        form = "gated-gelu"
+    put("feed_forward", form, said if act else "model_type")
+    config = keys.under("ffn_config")
+    experts_keys = config or keys
+    experts = experts_keys.whole(*_EXPERTS, default=0, low=0, high=65536)
+    experts, said_experts = (experts if experts > 1 else 0), experts_keys.last
+    dense = 0 if kind in _BARE else keys.whole(*_FFN, default=0, low=1, high=1_048_576)
+    dense_key = keys.last
+    if not experts:
+        if not dense and config is not None:
+            dense = config.whole("ffn_hidden_size", default=0, low=1, high=1_048_576)
+        if kind == "mpt":
+            dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * found["hidden"][0]
+        put("ffn", dense, dense_key or keys.last)
+        keys.raw(*_TOP)
+        return
+    put("experts", experts, said_experts)
+    top = experts_keys.whole(*_TOP, low=1, high=65536)
+    if top > experts:
+        raise WorkloadError(f"key {experts_keys.last!r} is {top}; between 1 and the {experts} experts are allowed")
+    put("top_k", top, experts_keys.last)
+    width = experts_keys.whole(*_EXPERT_FFN, "ffn_hidden_size", default=0, low=1, high=1_048_576)
+    put("ffn", width or dense, experts_keys.last if width else dense_key)
+    feeds, first, where = feeds_of(keys, layers, kind, experts)
+    put("feeds", "" if set(feeds) == {"e"} else shortest(feeds, layers), where)
+    put("dense_layers", first, where)
+    if first or "d" in feeds:
+        mlp = keys.whole(
+            "intermediate_size_mlp",
+            "dense_intermediate_size",
+            "prefix_dense_intermediate_size",
+            default=dense,
+            high=1_048_576,
+        )
+        put("dense_ffn", mlp, keys.last or dense_key)
+    _shared(keys, kind, width or dense, put)
+    if inner := keys.whole("moe_latent_size", default=0, low=1, high=1_048_576):
+        put("expert_width", inner, "moe_latent_size")
+
+
+def _shared(keys: Keys, kind: str, width: int, put: Put) -> None:
+    """Width of the experts that every token passes."""
+    wide = keys.whole(
+        "shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        default=0,
+        high=1_048_576,
+    )
+    said = keys.last
+    count = keys.raw("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
+    count = count[0] if isinstance(count, list) and count else count
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= 65536):
+        raise keys.refuse(count, "a whole number from 0 to 65536 is allowed")
+    if wide:
+        put("shared_ffn", wide * (count if kind.startswith(("nemotron", "bailing")) and count else 1), said)
+    elif count:
+        put("shared_ffn", count * width, keys.last)
+    elif kind.startswith("llama4"):
+        put("shared_ffn", width, "model_type")
+
+
+def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
+    """Letters of Nemotron-H: M a Mamba-2 layer, * attention, - a feed-forward, E experts."""
+    keys.last = "hybrid_override_pattern"
+    if len(pattern) != layers or set(pattern) - set("m*-e"):
+        raise keys.refuse(pattern, f"one of M, *, - and E for each of the {layers} layers is allowed")
+    mixers = {"m": "m", "*": "f", "-": "n", "e": "n"}
+    feeds = {"m": "n", "*": "n", "-": "d", "e": "e"}
+    return "".join(mixers[one] for one in pattern), "".join(feeds[one] for one in pattern)
+
+
+def _blocks(keys: Keys, layers: int, put: Put, found: Found) -> None:
+    """Nemotron-NAS: each layer with as many key heads, and as wide a feed-forward, as a search left it."""
+    listed = keys.listed("block_configs")
+    if len(listed) != layers:
+        raise keys.refuse(f"{len(listed)} entries", f"one entry for each of the {layers} layers is needed")
+    heads, width = found["heads"][0], found["hidden"][0]
+    mixers, kv_heads, ffn = "", [], []
+    for i, one in enumerate(listed):
+        block = Keys(one if isinstance(one, dict) else {}, f"block_configs[{i}].")
+        attention, feed = (block.under(name) or Keys({}) for name in ("attention", "ffn"))
+        skip = attention.flag("no_op") or attention.flag("replace_with_linear")
+        group = attention.whole("n_heads_in_group", default=1, low=1, high=heads)
+        mixers += "n" if skip else "f"
+        kv_heads.append(max(1, heads // group))
+        wide = 2 * feed.number("ffn_mult", default=0.0, low=0, high=1024) * width / 3
+        wide = feed.whole("intermediate_size", default=-(-int(wide) // 256) * 256, high=1_048_576)
+        ffn.append(0 if feed.flag("no_op") else wide)
+    put("mixers", shortest(mixers, layers), "block_configs")
+    put("kv_heads", kv_heads, "block_configs")
+    put("ffn", ffn, "block_configs")
+
+
+def _mixing(keys: Keys, kind: str, letters: set[str], put: Put, found: Found) -> None:
+    """What layers of those letters need beside heads."""
+    if "w" in letters:
+        put("window", keys.whole("sliding_window", "sliding_window_size", low=1, high=2**31), keys.last)
+    if "c" in letters:
+        put("chunk", keys.whole("attention_chunk_size", default=8192, low=1, high=2**31), "attention_chunk_size")
+    if "d" in letters:
+        _delta(keys, put)
+    if "m" in letters:
+        groups = keys.whole("n_groups", "mamba_n_groups", "mamba_ngroups", default=1, low=1, high=65536)
+        put("ssm_groups", groups, keys.last)
+        width = found["hidden"][0]
+        inner = int(keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64) * width)
+        head = keys.whole(
+            "mamba_head_dim",
+            "mamba_d_head",
+            "mamba_headdim",
+            *(("head_dim",) if kind == "mamba2" else ()),
+            default=64,
+            low=1,
+            high=65536,
+        )
+        put("ssm_dim", head, keys.last)
+        names = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *(("num_heads",) if kind == "mamba2" else ()))
+        put("ssm_heads", keys.whole(*names, default=inner // head, low=1, high=65536), keys.last or "mamba_expand")
+    if "s" in letters:
+        width = found["hidden"][0]
+        inner = keys.whole("intermediate_size", default=0, low=1) if kind != "jamba" else 0
+        factor = keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64)
+        put("ssm_dim", inner or int(factor * width), keys.last or "expand")
+        rank = keys.raw("mamba_dt_rank", "time_step_rank")
+        put("ssm_rank", rank if isinstance(rank, int) and not isinstance(rank, bool) else -(-width // 16), keys.last)
+    if letters & {"m", "s"}:
+        put(
+            "ssm_state",
+            keys.whole(
+                "ssm_state_size",
+                "mamba_d_state",
+                "state_size",
+                default=128 if "m" in letters else 16,
+                low=1,
+                high=65536,
+            ),
+            keys.last,
+        )
+        put("conv_kernel", keys.whole("conv_kernel", "mamba_d_conv", default=4, low=1, high=1024), keys.last)
+
+
+def _delta(keys: Keys, put: Put) -> None:
+    own = keys.under("linear_attn_config")
+    if own is not None:  # Kimi delta attention
+        heads, width = own.whole("num_heads", low=1, high=65536), own.whole("head_dim", low=1, high=65536)
+        for name, value in (
+            ("linear_heads", heads),
+            ("linear_value_heads", heads),
+            ("linear_dim", width),
+            ("linear_value_dim", width),
+            ("linear_gate_rank", width),
+        ):
+            put(name, value, "linear_attn_config")
+        put("conv_kernel", own.whole("short_conv_kernel_size", default=4, low=1, high=1024), "linear_attn_config")
+        return
+    for name, key in (
+        ("linear_heads", "linear_num_key_heads"),
+        ("linear_value_heads", "linear_num_value_heads"),
+        ("linear_dim", "linear_key_head_dim"),
+        ("linear_value_dim", "linear_value_head_dim"),
+    ):
+        put(name, keys.whole(key, low=1, high=65536), key)
+    put("conv_kernel", keys.whole("linear_conv_kernel_dim", default=4, low=1, high=1024), "linear_conv_kernel_dim")
+
+
+def _notes(keys: Keys, outside: Keys) -> list[str]:
+    guess = 0
+    for level in (keys, outside):
+        guess = guess or level.whole(
+            "num_nextn_predict_layers",
+            "num_mtp_modules",
+            "mtp_num_hidden_layers",
+            "num_mtp_layers",
+            default=0,
+            high=4096,
+        )
+    if guess:
+        said = "a layer that guesses" if guess == 1 else f"{guess} layers that guess"
+        return [f"The checkpoint also holds {said} tokens ahead (multi-token prediction); not run here."]
+    return []

@@ -1,0 +1,131 @@
+"""Which kind each layer of a configuration is: patterns written as lists, periods, offsets and letters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.schema import WorkloadError
+
+__all__ = ["feeds_of", "mixers_of", "shortest"]
+
+_MIXERS = {
+    "full_attention": "f", "attention": "f", "global": "f", "global_attention": "f", "full": "f", "hybrid": "f",
+    "sliding_attention": "w", "local": "w", "sliding": "w", "sliding_window": "w", "local_attention": "w",
+    "chunked_attention": "c", "linear_attention": "d", "kda": "d", "mamba": "m", "mamba2": "m",
+}  # fmt: skip
+
+
+def shortest(letters: str, layers: int) -> str:
+    """The shortest pattern that gives the same letters to so many layers, round and round."""
+    letters = (letters * (layers // max(1, len(letters)) + 1))[:layers]
+    for size in range(1, len(letters) + 1):
+        period = letters[:size]
+        if (period * (len(letters) // size + 1))[: len(letters)] == letters:
+            return period
+    return letters
+
+
+def _by_name(keys: Keys, listed: Any, layers: int, known: dict[str, str]) -> str:
+    if len(listed) < layers:
+        raise keys.refuse(listed, f"one entry for each of the {layers} layers is needed")
+    for one in listed[:layers]:
+        if str(one) not in known:
+            raise WorkloadError(f"key {keys.last!r} has {str(one)[:60]!r}; known kinds of layer: {', '.join(known)}")
+    return "".join(known[str(one)] for one in listed[:layers])
+
+
+_PATTERNS = (
+    "layer_types", "layers_block_type", "attention_types", "attn_type_list", "hybrid_layer_pattern",
+    "full_attention_interval", "attn_layer_period", "attn_layer_offset", "attn_layer_indices", "no_rope_layers",
+    "no_rope_layer_interval", "layer_switch", "max_window_layers", "sliding_window_pattern",
+    "global_attn_every_n_layers", "attention_chunk_size", "linear_attn_config", "moe_layers",
+    "mlp_only_layers", "decoder_sparse_step",
+)  # fmt: skip
+"""Keys that say the same in several ways: where one is followed, the others are not strange."""
+
+
+def mixers_of(keys: Keys, layers: int, kind: str, default: str) -> tuple[str, str]:
+    """Letters of the layers' mixers, and the key that says so."""
+    for name in _PATTERNS:
+        keys.raw(name)
+    if kind in ("mamba", "falcon_mamba", "mamba2"):
+        return "m" if kind == "mamba2" else "s", "model_type"
+    state = "s" if kind == "jamba" else "m"
+    return _listed(keys, layers, kind, state) or _periodic(keys, kind, state) or _windows(keys, layers, default)
+
+
+def _listed(keys: Keys, layers: int, kind: str, state: str) -> tuple[str, str] | None:
+    """Letters where a list has an entry for each layer."""
+    names = _MIXERS | {"mamba": state, "linear_attention": "l" if kind.startswith("minimax") else "d"}
+    if listed := keys.listed("layer_types", "layers_block_type", "attention_types"):
+        return _by_name(keys, listed, layers, names), keys.last
+    if listed := keys.listed("attn_type_list"):  # MiniMax: 0 is linear attention
+        return _by_name(keys, listed, layers, {"0": "l", "1": "f"}), keys.last
+    if listed := keys.listed("hybrid_layer_pattern"):  # MiMo: 1 has a window
+        return _by_name(keys, listed, layers, {"0": "f", "1": "w"}), keys.last
+    if listed := keys.listed("attn_layer_indices"):
+        return "".join("f" if i in listed else state for i in range(layers)), keys.last
+    if (linear := keys.under("linear_attn_config")) is not None:
+        full = linear.listed("full_attn_layers")
+        if not full:
+            raise WorkloadError("key 'linear_attn_config.full_attn_layers' is missing; it lists the layers from 1 on")
+        return "".join("f" if i in full else "d" for i in range(1, layers + 1)), "linear_attn_config"
+    if kind.startswith("llama4") and (listed := keys.listed("no_rope_layers")):  # what rotates is chunked
+        return _by_name(keys, listed, layers, {"1": "c", "0": "f"}), keys.last
+    return None
+
+
+def _periodic(keys: Keys, kind: str, state: str) -> tuple[str, str] | None:
+    """Letters where one layer in so many is different."""
+    if every := keys.whole("full_attention_interval", default=0, low=1, high=4096):
+        return ("d" * (every - 1) + "f"), keys.last
+    if every := keys.whole("attn_layer_period", default=0, low=1, high=4096):
+        offset = keys.whole("attn_layer_offset", default=0, high=every - 1)
+        return "".join("f" if i == offset else state for i in range(every)), "attn_layer_period"
+    return ("cccf", "no_rope_layer_interval") if kind.startswith("llama4") else None
+
+
+def _windows(keys: Keys, layers: int, default: str) -> tuple[str, str]:
+    window = keys.raw("sliding_window", "sliding_window_size")
+    said = keys.last
+    used = keys.flag("use_sliding_window", default=True)
+    every = keys.whole("sliding_window_pattern", "_sliding_window_pattern", default=0, low=1, high=4096)
+    first = keys.raw("max_window_layers")
+    if window is None or not used:
+        return "f", "sliding_window"
+    if every:
+        return "w" * (every - 1) + "f", keys.last or said
+    if default:
+        return default, "model_type"
+    if isinstance(first, int):  # Qwen2: the first layers see everything
+        return "".join("f" if i < first else "w" for i in range(layers)), "max_window_layers"
+    return "w", said
+
+
+def feeds_of(keys: Keys, layers: int, kind: str, experts: int) -> tuple[str, int, str]:
+    """Letters of what follows in each layer, dense layers that come first, and the key that says so."""
+    if not experts:
+        return "", 0, ""
+    first = keys.whole(
+        "first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "dense_layers", default=0, high=4096
+    )
+    said = keys.last
+    if listed := keys.listed("mlp_layer_types", "moe_layers_enum"):
+        return _by_name(keys, listed, layers, {"dense": "d", "sparse": "e", "moe": "e"}), 0, keys.last
+    freq = keys.raw("moe_layer_freq", "moe_layer_interval", "interleave_moe_layer_step", "decoder_sparse_step")
+    step = keys.last
+    if isinstance(freq, list):
+        return _by_name(keys, freq, layers, {"0": "d", "1": "e"}), 0, step
+    dense = keys.listed("mlp_only_layers")
+    if listed := keys.listed("moe_layers"):
+        return "".join("e" if i in listed else "d" for i in range(layers)), 0, keys.last
+    if every := keys.whole("expert_layer_period", default=0, low=1, high=4096):
+        offset = keys.whole("expert_layer_offset", default=0, high=every - 1)
+        return "".join("e" if i == offset else "d" for i in range(every)), first, "expert_layer_period"
+    if freq is not None and (not isinstance(freq, int) or isinstance(freq, bool) or freq < 1):
+        keys.last = step
+        raise keys.refuse(freq, "a whole number from 1 on, or one entry a layer, is allowed")
+    every = int(freq or 1)
+    letters = "".join("d" if i in dense or (i + 1) % every else "e" for i in range(layers))
+    return letters, first, step if every > 1 else said or "mlp_only_layers"

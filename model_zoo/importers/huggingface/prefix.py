@@ -1,0 +1,109 @@
+"""What stands before a decoder: an encoder of images whose tokens it reads, or one that its layers attend to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model_zoo.importers.huggingface.decoder import Found
+from model_zoo.importers.huggingface.keys import Keys
+
+__all__ = ["encoder", "images"]
+
+_SIDE = 448  # pixels of an image where the network takes any size and the configuration names none
+
+
+def encoder(keys: Keys, found: Found) -> None:
+    """Parameters of the encoder of a sequence-to-sequence network, added to what was found."""
+    layers = keys.whole("encoder_layers", "num_layers", "num_hidden_layers", low=1, high=4096)
+    found["encoder_layers"] = (layers, keys.last)
+    for name, key in (("encoder_heads", "encoder_attention_heads"), ("encoder_ffn", "encoder_ffn_dim")):
+        if value := keys.whole(key, default=0, low=1, high=1_048_576):
+            found[name] = (value, key)
+    if mels := keys.whole("num_mel_bins", default=0, low=1, high=65536):
+        found["encoder_channels"] = (mels, "num_mel_bins")
+        found["encoder_tokens"] = (keys.whole("max_source_positions", low=1, high=2**24), "max_source_positions")
+
+
+def _side(value: Any, vision: Keys) -> int:
+    """Pixels of a side; of a pair the larger."""
+    if isinstance(value, list) and value and all(isinstance(one, int) for one in value):
+        value = max(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
+        raise vision.refuse(value, "a whole number from 1 to 65536, or a pair of them, is allowed")
+    return value
+
+
+def images(outside: Keys, text: Keys, found: Found) -> list[str]:
+    """Parameters of the encoder of images, added to what was found; notes on what is assumed. Nothing without one."""
+    vision = outside.under("vision_config", "vision_encoder", "vision_tower_config", "visual")
+    if vision is None or not (
+        layers := vision.whole(
+            "num_hidden_layers", "depth", "layers", "vt_num_hidden_layers", "n_layers", default=0, high=4096
+        )
+    ):
+        return []
+    hidden = vision.whole(
+        "hidden_size", "embed_dim", "width", "vt_hidden_size", "d_model", default=1024, low=1, high=1_048_576
+    )
+    outer = 0
+    if "embed_dim" in vision and "hidden_size" in vision:  # Qwen2-VL: hidden_size is the decoder's
+        hidden, outer = (
+            vision.whole("embed_dim", low=1, high=1_048_576),
+            vision.whole("hidden_size", low=1, high=1_048_576),
+        )
+    vision.whole("out_hidden_size", default=outer, high=1_048_576)
+    heads = vision.whole(
+        "num_attention_heads", "num_heads", "heads", "vt_num_attention_heads", default=16, low=1, high=65536
+    )
+    if hidden % heads:
+        raise vision.refuse(heads, f"it must divide the {hidden} of the vision tower's width")
+    ratio = vision.number("mlp_ratio", default=4.0, low=0.01, high=64)
+    ffn = vision.whole("intermediate_size", "vt_intermediate_size", default=int(ratio * hidden), low=1, high=1_048_576)
+    patch = _side(vision.raw("patch_size", "spatial_patch_size") or 14, vision)
+    given = vision.raw("image_size")
+    given = outside.raw("force_image_size") if outside.data.get("force_image_size") else given
+    dynamic = given is None or outside.text("model_type") in ("pixtral", "mistral3")
+    side = _SIDE if dynamic else _side(given, vision)
+    grid = max(1, side // patch)
+    patches = grid * grid
+    frames = vision.whole("temporal_patch_size", default=1, low=1, high=64)
+    merge = vision.whole("spatial_merge_size", default=0, low=1, high=64)
+    merge = merge or outside.whole("spatial_merge_size", "scale_factor", default=0, low=1, high=64)
+    shuffle = vision.number("pixel_shuffle_ratio", default=0.0, low=0, high=1)
+    shuffle = shuffle or outside.number("downsample_ratio", default=0.0, low=0, high=1)
+    each = merge * merge if merge else round(1 / shuffle**2) if shuffle else 1
+    listed = vision.raw("merge_kernel_size")
+    if isinstance(listed, list) and len(listed) == 2 and all(isinstance(one, int) and one > 0 for one in listed):
+        each = listed[0] * listed[1]
+    pooled = outside.whole("mm_tokens_per_image", default=0, low=1, high=2**24)
+    tokens = pooled or -(-patches // each)
+    entering = hidden if pooled else hidden * each
+    middle = outer or vision.whole("projector_output_dim", default=0, high=1_048_576) or found["hidden"][0]
+    two = not pooled and outside.text("model_type") != "paligemma"
+    where = vision.prefix.rstrip(".")
+    for name, value in (
+        ("tower_layers", layers),
+        ("tower_hidden", hidden),
+        ("tower_heads", heads),
+        ("tower_ffn", ffn),
+        ("tower_gated", "yes" if vision.text("hidden_act", default="gelu") == "silu" else "no"),
+        ("tower_patch", 3 * patch * patch * frames),
+        ("tower_patches", patches),
+        (
+            "projector",
+            [entering, entering if merge and not outer and "out_hidden_size" in vision else middle]
+            if two
+            else [entering],
+        ),
+        ("image_tokens", tokens),
+    ):
+        found[name] = (value, where)
+    full = vision.listed("fullatt_block_indexes")
+    if full:
+        window = _side(vision.raw("window_size") or 112, vision) // patch
+        found["tower_window"] = (min(window * window, patches), f"{where}.window_size")
+        found["tower_full_layers"] = (min(len(full), layers), f"{where}.fullatt_block_indexes")
+    text.raw("vision_config")
+    if dynamic:
+        return [f"The network takes images of any size; one of {side} by {side} pixels, {tokens} tokens, is counted."]
+    return [f"A request has one image of {side} by {side} pixels, {tokens} tokens, before its words."]

@@ -1,0 +1,141 @@
+"""Formats of a checkpoint's weights, from what its configuration says of their quantisation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from model_zoo.importers.huggingface.keys import Keys
+from model_zoo.schema import WorkloadError
+
+__all__ = ["Format", "checkpoint_format"]
+
+_FLOATS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
+_METHODS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "awq": 4, "gptq": 4, "auto-round": 4, "bitsandbytes": 0}
+_KNOWN = (*_METHODS, "modelopt", "compressed-tensors")
+
+
+class Format(NamedTuple):
+    """Format the weights are in, which of them are, and what else is to be known."""
+
+    precision: str
+    quantised: str
+    key: str
+    notes: tuple[str, ...] = ()
+
+
+def checkpoint_format(config: Keys, text: Keys, beside: Keys | None) -> Format:
+    """What the weights are stored in; `beside` is what a file of its own (`hf_quant_config.json`) says.
+
+    WorkloadError in one sentence where two places disagree, or the method is not known.
+    """
+    plain = _FLOATS.get(text.text("torch_dtype", "dtype") or config.text("torch_dtype", "dtype"), "bf16")
+    found = []
+    for place in (config, text):
+        for name in ("quantization_config", "compression_config"):
+            under = place.under(name)
+            if under is not None and under.data:
+                found.append(_of(under))
+    if beside is not None and (own := beside.under("quantization")) is not None:
+        found.append(_modelopt(own, own.text("quant_algo"), own.listed("exclude_modules")))
+    for one in found[1:]:
+        if (one.precision, one.quantised) != found[0][:2] and one.precision != found[0].precision:
+            raise WorkloadError(
+                f"key {one.key!r} says {one.precision} and {found[0].key!r} says {found[0].precision}: a checkpoint's "
+                "weights are in one format"
+            )
+    return found[0] if found else Format(plain, "all", "torch_dtype")
+
+
+def _of(keys: Keys) -> Format:
+    method = keys.text("quant_method", default="modelopt" if "quant_algo" in keys else "")
+    place = keys.last or keys.prefix + "quant_method"
+    if method not in _KNOWN:
+        raise WorkloadError(f"key {place!r} is {method[:60]!r}; known methods: {', '.join(_KNOWN)}")
+    ignored = [*keys.listed("modules_to_not_convert"), *keys.listed("ignore", "ignored_layers")]
+    if method == "compressed-tensors":
+        return _groups(keys, ignored)
+    if method == "modelopt":
+        algorithm = keys.text("quant_algo")
+        return _modelopt(keys, algorithm, ignored or keys.listed("exclude_modules"))
+    bits = keys.whole("bits", "w_bit", "weight_bits", default=0, high=64)
+    said, stored = keys.last, _METHODS[method]
+    if method == "bitsandbytes":
+        four, eight = keys.flag("load_in_4bit", "_load_in_4bit"), keys.flag("load_in_8bit", "_load_in_8bit")
+        if four == eight:
+            raise WorkloadError(
+                f"keys {keys.prefix}load_in_4bit and {keys.prefix}load_in_8bit are both {str(four).lower()}: one of "
+                "the two is a format"
+            )
+        return Format("w4a16" if four else "int8", "linear", place)
+    if method in ("awq", "gptq", "auto-round"):
+        if bits not in (0, 4, 8):
+            raise WorkloadError(f"key {said!r} is {bits}; 4 or 8 bits are known for {method}")
+        return Format(f"w{bits or stored}a16", _which(ignored), place)
+    if bits not in (0, stored):
+        raise WorkloadError(f"key {said!r} is {bits}, and {place!r} is {method!r}, which has {stored}: one is wrong")
+    if method == "mxfp4":
+        return Format("fp4", "experts" if any("attn" in str(one) for one in ignored) else _which(ignored), place)
+    block = keys.listed("weight_block_size")
+    per = f"blocks of {'x'.join(map(str, block))}" if block else "one scale a tensor"
+    return Format("fp8", _which(ignored), place, (f"FP8 weights with {per}.",))
+
+
+def _modelopt(keys: Keys, algorithm: str, ignored: Any) -> Format:
+    place = keys.prefix + "quant_algo"
+    formats = {
+        "fp8": "fp8", "fp8_pb_wo": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a16_awq": "w4a16", "w4a8_awq": "w4a16",
+        "w4a16": "w4a16", "w8a16": "w8a16", "int8_sq": "int8", "w8a8_sq_per_channel": "int8", "mxfp4": "fp4",
+        "mixed_precision": "fp8",
+    }  # fmt: skip
+    if algorithm not in formats:
+        raise WorkloadError(f"key {place!r} is {algorithm[:60]!r}; known: {', '.join(formats)}")
+    cache = keys.text("kv_cache_quant_algo")
+    scheme = keys.under("kv_cache_scheme")
+    if scheme is not None and scheme.whole("num_bits", default=0, high=64) == 8:
+        cache = cache or "fp8"
+    notes = (f"Its card keeps the KV cache in {cache.upper()}: set kv_format.",) if cache else ()
+    if algorithm == "mixed_precision":
+        notes = (*notes, "Layers in formats of their own (mixed_precision) are counted as FP8.")
+    return Format(formats[algorithm], _which(ignored), place, notes)
+
+
+def _groups(keys: Keys, ignored: Any) -> Format:
+    groups = keys.under("config_groups")
+    if groups is None or not groups.data:
+        raise WorkloadError(
+            f"key '{keys.prefix}config_groups' is missing; compressed-tensors says there what is stored"
+        )
+    found: dict[str, None] = {}
+    for name in groups.data:
+        group = groups.under(name)
+        weights = group.under("weights") if group is not None else None
+        if group is None or weights is None:
+            continue
+        bits, kind = weights.whole("num_bits", default=8, high=64), weights.text("type", default="int")
+        said = weights.prefix + "num_bits"
+        entering = group.under("input_activations")
+        if kind == "float":
+            known = {8: "fp8", 4: "fp4"}
+        else:
+            known = {4: "w4a16", 8: "w8a16" if entering is None else "int8"}
+        if bits not in known:
+            raise WorkloadError(f"key {said!r} is {bits} for {kind} weights; known: {', '.join(map(str, known))}")
+        found[known[bits]] = None
+    if not found:
+        raise WorkloadError(f"key '{keys.prefix}config_groups' has no group with weights")
+    narrow = min(found, key=lambda one: int(re.findall(r"\d+", one)[0]))
+    notes = (f"Groups in {' and '.join(found)} are counted in {narrow}.",) if len(found) > 1 else ()
+    return Format(narrow, _which(ignored), keys.prefix + "config_groups", notes)
+
+
+def _which(ignored: Any) -> str:
+    """Which products a checkpoint quantises, from the names it leaves out."""
+    names = [str(one).lower() for one in ignored]
+    attention = sum(
+        "attn" in one or "attention" in one or re.search(r"\b[qkvo]_proj", one) is not None for one in names
+    )
+    dense = any("shared_expert" in one for one in names)
+    if attention and dense:
+        return "experts"
+    return "feed-forward" if attention else "linear"

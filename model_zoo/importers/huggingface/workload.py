@@ -1,0 +1,156 @@
+"""A model configuration as a workload: read, its parameters found, written down as YAML like any other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from model_zoo.families import FAMILIES, built
+from model_zoo.importers.huggingface.decoder import Found, architecture, decoder
+from model_zoo.importers.huggingface.keys import Keys, plain, read_bytes
+from model_zoo.importers.huggingface.prefix import encoder, images
+from model_zoo.importers.huggingface.quantisation import checkpoint_format
+from model_zoo.schema import Number, Request, Source, Workload, WorkloadError
+
+__all__ = ["read_config", "read_config_file", "written"]
+
+_FAMILY = "transformer-decoder"
+_UNDER = ("text_config", "language_config", "llm_config", "thinker_config", "language_model")
+_BESIDE = "hf_quant_config.json"
+_COUNTS = re.compile(
+    r"(?:num|n|size|dim|layers?|heads?|experts?|rank|width|top_?k|window|chunk|period|interval|freq|mult|ratio|sparse)"
+)
+_HARMLESS = re.compile(
+    r"token|vocab|dropout|droprate|dropped|_drop|eps|epsilon|theta|rope|rotary|mrope|scal|init|max_|min_|seq_length|"
+    r"position|cache|version|dtype|coef|loss|aux|router_|routed|z_loss|jitter|bos|eos|pad|return|output_|id2label|"
+    r"label2id|auto_map|architectures|pretrain|torchscript|length|beam|temperature|top_p|top_k$|penalty|num_labels|"
+    r"num_return|n_group|n_groups|topk_group|topk_method|norm_topk|scoring|ep_size|tp_size|pipeline|grad|flash|attn_impl|"
+    r"softcap|logit|multiplier|query_pre_attn|limit|swiglu|bias|act|norm|causal|prefix|problem|summary|task_specific|"
+    r"chat|image_|video|vision|audio|mm_|projector|unk|sep|cls|dt_|time_step|time_|chunk_size|use_mamba|fp32|fused|"
+    r"residual_in|rescale|train|mtp|nextn|hidden_act|is_|layer_group|alpha|beta|gamma|kernels|mamba_ssm|transformers|"
+    r"partial|interleave|block_size|sliding_window|layer_types|relative|classifier|crop|spk|suppress|median|mask|apply|"
+    r"begin|forced|scale|tie|ffn_dim|num_hidden|reason|quant|index|deterministic|upcast|reorder|rmsnorm|multi_query|"
+    r"gated|post_layer|mrope|head_dim|attn_pdrop|resid|embd|kv_cache|num_memory|keys_to|model_max|num_logits|shared|"
+    r"n_special|use_cla|decoder_|encoder_|d_kv|num_buckets|_name|unsloth|remove_|sub_configs|expand|deepstack|tensor|"
+    r"use_embedding_sharing|mla_use_nope|intermediate_size_mlp|vit|gate$|router|qk|mup|slope|clip|dense_|dim_model_base|attn_temperature|floor|orig"
+)
+
+
+def read_config_file(path: Path, id: str | None = None) -> Workload:
+    """The workload of a configuration's file, or of the `config.json` of a folder; WorkloadError in one sentence.
+
+    A file `hf_quant_config.json` beside it says how the weights are quantised.
+    """
+    path = path / "config.json" if path.is_dir() else path
+    named = path.parent.name if path.stem == "config" else path.stem.removesuffix("_config").rsplit("--", 1)[-1]
+    try:
+        data = plain(read_bytes(path))
+        if "quantization" in data and "model_type" not in data:
+            raise WorkloadError("it says how weights are quantised: give the model's own config.json beside it")
+        other = path.with_name(path.name.removesuffix("config.json") + _BESIDE)
+        beside = plain(read_bytes(other)) if path.name.endswith("config.json") and other.is_file() else None
+        return read_config(data, id or _id(str(data.get("_name_or_path") or "") or named), path.name, beside)
+    except WorkloadError as error:
+        raise WorkloadError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
+
+
+def _id(name: str) -> str:
+    """An id from a name: its last part, in lower case."""
+    made = re.sub(r"[^a-z0-9.]+", "-", name.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-.")
+    return made[:63] or "imported"
+
+
+def read_config(
+    data: dict[str, Any], id: str, file: str = "config.json", beside: dict[str, Any] | None = None
+) -> Workload:
+    """The workload that a configuration's keys describe; WorkloadError in one sentence names the key.
+
+    Every parameter names the key it came from; what was not understood is in the notes.
+    """
+    outside = Keys(data)
+    kind = outside.text("model_type")
+    inner = outside.under(*_UNDER)
+    if inner is not None and (deeper := inner.under("text_config")) is not None:
+        inner = deeper
+    keys = inner if inner is not None and inner.data else outside
+    if not kind and keys is outside:
+        raise WorkloadError("key 'model_type' is missing; it names the architecture")
+    own = keys.text("model_type", default=kind) if keys is not outside else kind
+    if keys is not outside and kind:
+        architecture(kind)
+    found, notes = decoder(keys, own, outside)
+    if architecture(own).get("encoder") == "yes":
+        encoder(keys, found)
+    notes += images(outside, keys, found)
+    format = checkpoint_format(outside, keys, Keys(beside) if beside is not None else None)
+    if format.quantised != "all":
+        found["quantised"] = (format.quantised, format.key)
+    notes += [*format.notes, *_strange(keys), *(_strange(outside) if keys is not outside else [])]
+    return _workload(found, id, own, file, format.precision, notes)
+
+
+def _strange(keys: Keys) -> list[str]:
+    """A sentence for each key that looks as if it changed the counts and that nothing read."""
+    names = [
+        name
+        for name, value in keys.unread()
+        if not isinstance(value, str)
+        and value not in (None, False, 0, [], {})
+        and _COUNTS.search(name)
+        and not _HARMLESS.search(name.rsplit(".", 1)[-1])
+    ]
+    return [f"Key '{name}' is not understood and left out." for name in names[:12]]
+
+
+def _number(value: Any, key: str) -> Number:
+    listed = tuple(value) if isinstance(value, list) else value
+    return Number(value=listed, source="config", where=key[:200])
+
+
+def _workload(found: Found, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
+    params = {name: value for name, (value, _) in found.items()}
+    try:
+        graph = built(FAMILIES[_FAMILY], params)
+    except WorkloadError as error:
+        raise WorkloadError(_by_key(str(error), found)) from None
+    size = graph.parameters
+    said = f"{size / 1e9:.4g} B" if size >= 1e9 else f"{size / 1e6:.4g} M"
+    try:
+        return Workload(
+            schema_version=1,
+            id=id,
+            name=id,
+            family=_FAMILY,
+            precision=precision,
+            summary=f"Read from {file}: architecture {kind}, {said} parameters.",
+            sources={"config": Source(title=file, note="a configuration of the user's own")},
+            params={name: _number(value, key) for name, (value, key) in found.items()},
+            request=Request(inputs=512, outputs=128),
+            notes=tuple(note[:1200] for note in notes),
+        )
+    except ValueError as error:
+        raise WorkloadError(f"id is {id[:60]!r}: at most 63 lower-case letters, digits, dots and hyphens") from error
+
+
+def _by_key(sentence: str, found: Found) -> str:
+    """A family's sentence on a parameter, with the configuration's key in its place."""
+    for name, (_, key) in found.items():
+        sentence = sentence.replace(f"parameter {name!r}", f"key {key!r}")
+    return sentence
+
+
+def written(workload: Workload) -> str:
+    """The YAML of a workload, as a file of the zoo has it."""
+    data: dict[str, Any] = workload.model_dump(mode="json", exclude_defaults=True)
+    data = {"schema_version": 1, **{key: value for key, value in data.items() if key != "schema_version"}}
+    head = {key: value for key, value in data.items() if key not in ("params", "request", "notes")}
+    lines = [yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=118).rstrip(), "params:"]
+    params: dict[str, Any] = data["params"]
+    for name, number in params.items():
+        flow = yaml.safe_dump(number, sort_keys=False, default_flow_style=True, allow_unicode=True, width=10**6)
+        lines.append(f"  {name}: {flow.strip()}")
+    rest = {key: data[key] for key in ("request", "notes") if key in data}
+    return "\n".join([*lines, yaml.safe_dump(rest, sort_keys=False, allow_unicode=True, width=118)])
