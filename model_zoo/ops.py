@@ -242,6 +242,13 @@ class Graph:
     positions: int = 0  # tokens a table of learned positions covers; 0: no such table
 
     @property
+    def state_is_wide(self) -> bool:
+        """Whether operators that stay wide keep the state: a checkpoint that is narrow in its weights alone."""
+        writers = [op for phase in self.phases for op in phase.ops if op.state_writes.coef]
+        caches = [op for op in writers if op.state_writes.s] or writers
+        return bool(caches) and not any(op.quantisable for op in caches)
+
+    @property
     def parameters(self) -> float:
         """Parameters stored, each counted once. [-]"""
         return sum(op.stored * op.layers for op in self._distinct())

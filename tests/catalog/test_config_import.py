@@ -307,16 +307,16 @@ def test_the_command_writes_it_and_the_zoo_has_it(tmp_path: Path, monkeypatch, c
     monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path))
     default_zoo.cache_clear()
     try:
-        path = str(FOLDER / "gpt-oss-20b.json")
+        path = str(FOLDER / "phi-4.json")
         assert main(["import", path, "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
-        assert told["id"] == "gpt-oss-20b"
-        assert told["kv_elements_per_token"] == 2 * 24 * 8 * 64
-        assert (own_folder() / "gpt-oss-20b.yaml").is_file()
+        assert told["id"] == "phi-4"
+        assert told["kv_elements_per_token"] == 2 * 40 * 10 * 128
+        assert (own_folder() / "phi-4.yaml").is_file()
         assert main(["import", path]) == 2
         assert "exists already: give --force" in capsys.readouterr().err
         assert main(["import", path, "--force"]) == 0
-        assert "20.915 B parameters in fp4" in capsys.readouterr().out
+        assert "14.660 B parameters in bf16" in capsys.readouterr().out
         assert main(["import", str(FOLDER / "qwen3-32b.json")]) == 2
         assert "which the zoo has already" in capsys.readouterr().err
         assert main(["import", str(FOLDER / "qwen3-32b.json"), "--id", "My Model!"]) == 2
@@ -327,6 +327,6 @@ def test_the_command_writes_it_and_the_zoo_has_it(tmp_path: Path, monkeypatch, c
         assert "family: transformer-decoder" in capsys.readouterr().out
         assert not (own_folder() / "shown.yaml").exists()
         default_zoo.cache_clear()
-        assert default_zoo().is_guest("gpt-oss-20b")
+        assert default_zoo().is_guest("phi-4")
     finally:
         default_zoo.cache_clear()

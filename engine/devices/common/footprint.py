@@ -85,8 +85,9 @@ def footprint(
             seen.add(op.name)
             share = 1 if op.shard == "none" else job.ways
             if op.kind in ("Gather", "EmbeddingBag"):
-                tables += op.stored * op.layers * (table_bits or bits) / 8 / share
+                tables += op.stored * op.layers * (table_bits or (bits if op.quantisable else wide_bits)) / 8 / share
             else:
                 weights += op.stored * op.layers * (bits if op.quantisable else wide_bits) / 8 / share
-    state = job.graph.state_elements.at(job.batch, job.max_context, job.max_context) * kept_bits / 8
+    state_bits = wide_bits if job.graph.state_is_wide else kept_bits
+    state = job.graph.state_elements.at(job.batch, job.max_context, job.max_context) * state_bits / 8
     return Footprint(weights, tables, state * _state_share(job) * job.streams, activations * job.streams)

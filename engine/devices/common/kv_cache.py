@@ -32,7 +32,8 @@ def kv_format(moved_bits: Callable[[Device, str], tuple[float, float]]) -> Price
 
     def lower(device: Device, graph: Graph, precision: str, value: str) -> Graph:
         narrow, wide = moved_bits(device, precision)
-        kept = 16.0 if precision in WEIGHT_ONLY else BITS[precision]  # as `footprint` counts it
+        low = 16.0 if precision in WEIGHT_ONLY else BITS[precision]
+        kept = wide if graph.state_is_wide else low  # as `footprint` counts it
         return _recounted(graph, BITS[value] / narrow, BITS[value] / wide, BITS[value] / kept)
 
     return PricedField(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -54,7 +55,10 @@ def architecture(kind: str) -> dict[str, Any]:
     """What the architecture of that `model_type` says; WorkloadError where it is not known or can't be lowered."""
     known = _architectures()
     if kind not in known:
-        raise WorkloadError(f"key 'model_type' is {kind[:60]!r}, which is not known; known: {', '.join(sorted(known))}")
+        near = ", ".join(difflib.get_close_matches(kind[:60], known, 3, 0.4)) or "llama, qwen3_moe, deepseek_v3, t5"
+        raise WorkloadError(
+            f"key 'model_type' is {kind[:60]!r}, which is not known; of {len(known)} that are, the nearest: {near}"
+        )
     own = dict(known[kind])
     while "of" in own:
         base = own.pop("of")
