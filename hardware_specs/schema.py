@@ -149,6 +149,9 @@ class Npu(Record):
     clock: Hertz
     weight_bits: Count  # stored bits per weight, shared exponent included
     depths: dict[str, Cycles] = {}  # named pipeline depths
+    issue: Literal["decoupled", "in-order"] = "decoupled"  # in-order: chains wait for whole vectors, units for chains
+    batch_lanes: Count | None = None  # vectors that share a pass of the weights, on each core
+    cores: Count | None = None  # copies of the processor on the part
 
 
 class Dfx(Record):

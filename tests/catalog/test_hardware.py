@@ -103,7 +103,8 @@ def block_peak(device: Device, format: str, low: bool = False) -> float | None:
         return 2 * device.card.cores.si * device.card.mac_per_cycle[format].si * clock.si
     if device.npu is not None:
         n = device.npu
-        return 2 * n.native_dim.si * n.lanes.si * n.tiles.si * n.clock.si
+        sharing = (n.batch_lanes.si if n.batch_lanes else 1) * (n.cores.si if n.cores else 1)
+        return 2 * n.native_dim.si * n.lanes.si * n.tiles.si * n.clock.si * sharing
     if device.dfx is not None:
         return 2 * device.dfx.cores.si * device.dfx.d.si * device.dfx.l.si * device.dfx.clock.si
     if device.smartnic is not None:
@@ -131,6 +132,7 @@ DERIVED = {
     "m20k-bandwidth-600mhz": lambda d: d.fpga.m20k.si * 40 / 8 * 600e6,
     "multiply-accumulators": lambda d: d.npu.native_dim.si * d.npu.lanes.si * d.npu.tiles.si,
     "peak-ms-fp8": lambda d: block_peak(d, "ms-fp8"),
+    "peak-int8": lambda d: block_peak(d, "int8"),
     "ops-per-watt": lambda d: max(p.si for p in d.peak.values()) / d.power.max.si,
     "clock-over-300mhz": lambda d: d.npu.clock.si / 300e6,
     "dma-bits-per-cycle": lambda d: d.dfx.d.si * d.dfx.l.si * 16,

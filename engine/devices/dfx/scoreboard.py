@@ -38,6 +38,28 @@ _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute",
 
 
 @kernel
+def _written(code, count, done, push, frontier):
+    """When the last write to HBM is done too; one that others hide takes none of their time. [cycle]"""
+    for i in range(count):
+        if int(code[i, UNIT]) == WRITE and done[i] > frontier:
+            push[i] = done[i] - frontier
+            frontier = done[i]
+    return frontier
+
+
+@kernel
+def _free_of(code, i, writer, reader, read_until, done):
+    """From when on instruction i may write its target: nobody on another unit reads or writes it. [cycle]"""
+    target, unit = int(code[i, DST]), int(code[i, UNIT])
+    ready = 0.0
+    if target > 0 and writer[target] >= 0 and int(code[writer[target], UNIT]) != unit:
+        ready = done[writer[target]]
+    if target > 0 and reader[target] >= 0 and int(code[reader[target], UNIT]) != unit:
+        ready = max(ready, read_until[target])
+    return ready
+
+
+@kernel
 def run(code, count, chaining, start, done, push, busy):
     """Run ``count`` instructions; returns the cycle at which the last result is valid. [cycle]
 
@@ -59,7 +81,7 @@ def run(code, count, chaining, start, done, push, busy):
     frontier = 0.0
     for i in range(count):
         unit, target = int(code[i, UNIT]), int(code[i, DST])
-        ready = 0.0
+        ready = _free_of(code, i, writer, reader, read_until, done)
         floor = 0.0
         follow = chaining and code[i, CHAIN] > 0.0
         for column in (SRC1, SRC2):
@@ -71,10 +93,6 @@ def run(code, count, chaining, start, done, push, busy):
                 floor = max(floor, done[dep])
             else:
                 ready = max(ready, done[dep] + code[i, WAIT])
-        if target > 0 and writer[target] >= 0 and int(code[writer[target], UNIT]) != unit:
-            ready = max(ready, done[writer[target]])
-        if target > 0 and reader[target] >= 0 and int(code[reader[target], UNIT]) != unit:
-            ready = max(ready, read_until[target])
         begin = max(free[unit], ready)
         start[i] = begin
         free[unit] = begin + code[i, OCCUPY]
@@ -88,11 +106,7 @@ def run(code, count, chaining, start, done, push, busy):
             writer[target] = i
         push[i] = max(done[i] - frontier, 0.0) if unit != WRITE else 0.0
         frontier += push[i]
-    for i in range(count):  # what is written back while others work takes none of their time
-        if int(code[i, UNIT]) == WRITE and done[i] > frontier:
-            push[i] = done[i] - frontier
-            frontier = done[i]
-    return frontier
+    return _written(code, count, done, push, frontier)
 
 
 @kernel

@@ -12,7 +12,7 @@ et al., ISCA 2018.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
@@ -20,6 +20,7 @@ from engine.devices.common.column import larger, one_by_one
 
 __all__ = [
     "CELLS",
+    "CELLS_IN_ORDER",
     "DEPTHS",
     "InstructionChain",
     "Passes",
@@ -63,6 +64,10 @@ class VectorOp:
     op: str
     operand: str = ""
     tap: str = ""  # register that also takes the value here
+
+    def renamed(self, name: Callable[[str], str]) -> VectorOp:
+        """The same on other registers."""
+        return VectorOp(self.op, name(self.operand), name(self.tap))
 
 
 @dataclass(frozen=True)
@@ -179,8 +184,43 @@ CELLS: dict[str, tuple[InstructionChain, ...]] = {
 }
 
 
-def cut(chain: InstructionChain, mfus: int) -> tuple[tuple[InstructionChain, tuple[int, ...]], ...]:
-    """The chain as chains that fit `mfus` MFUs, each with the MFU that runs each of its operations."""
+_BLEND = (
+    InstructionChain("t", _v("tanh"), "n"),
+    InstructionChain("n", _v("rsub:h@ mul:z add:n"), "h"),  # h' = n + z (h - n)
+)
+CELLS_IN_ORDER: dict[str, tuple[InstructionChain, ...]] = {
+    "rnn": RNN,
+    "gru": (
+        *GRU[:4],
+        InstructionChain("h@", _v("add:xz sigmoid"), "z", "Uz"),
+        InstructionChain("h@", _v("mul:r add:xn"), "t", "Un"),
+        *_BLEND,
+    ),
+    "gru-reset-first": (
+        *GRU_RESET_FIRST[:4],
+        InstructionChain("h@", _v("add:xz sigmoid"), "z", "Uz"),
+        InstructionChain("rh", _v("add:xn"), "t", "Un"),
+        *_BLEND,
+    ),
+    "lstm": (
+        *LSTM[:7],
+        InstructionChain("h@", _v("add:xg tanh mul:i"), "g", "Ug"),
+        InstructionChain("g", _v("add:fc"), "c"),
+        LSTM[8],
+    ),
+}
+"""The same cells for units of a fixed order and results that leave by the loader alone: no taps, no weight negated."""
+
+_ORDER = ("activation", "add", "mul")
+
+
+def cut(
+    chain: InstructionChain, mfus: int, in_order: bool = False
+) -> tuple[tuple[InstructionChain, tuple[int, ...]], ...]:
+    """The chain as chains that fit `mfus` MFUs, each with the MFU that runs each of its operations.
+
+    With `in_order`, an MFU's activation comes before its adder and that before its multiplier; else in any order.
+    """
     pieces: list[tuple[InstructionChain, tuple[int, ...]]] = []
     source, matrix = chain.source, chain.matrix
     ops: list[VectorOp] = []
@@ -188,7 +228,7 @@ def cut(chain: InstructionChain, mfus: int) -> tuple[tuple[InstructionChain, tup
     at, used = 0, set()
     for op in chain.ops:
         unit = _UNIT_OF[op.op]
-        if unit in used:
+        if unit in used or (in_order and any(_ORDER.index(u) > _ORDER.index(unit) for u in used)):
             at, used = at + 1, set()
         if at >= mfus:
             held = f"{chain.target}.{len(pieces)}"

@@ -14,12 +14,13 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, smaller
+from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import overfull
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
+from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence
 
@@ -45,13 +46,21 @@ _POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceSum", 
 def peak(device: Device, format: str) -> float:
     """Native dimension x lanes x tile engines multiply-adds a cycle. [FLOP/s] A bound.
 
-    A format whose printed peak is lower than the best one keeps that ratio.
+    As many times as vectors share a pass of the weights. A format whose printed peak is lower than the best one keeps
+    that ratio.
     """
     npu = device.npu
     assert npu is not None
     best = largest(p.si for p in device.peak.values())
     share = device.peak[format].si / best  # formats() lists only keys of `peak`
-    return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * share
+    return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * _side(device) * share
+
+
+def _side(device: Device) -> float:
+    """Requests that share a pass of the weights. [-]"""
+    npu = device.npu
+    assert npu is not None
+    return (npu.batch_lanes.si if npu.batch_lanes else 1.0) * (npu.cores.si if npu.cores else 1.0)
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:
@@ -164,8 +173,8 @@ def _work(job: Job, op: Op) -> float:
 
 
 def _runs(job: Job, op: Op) -> float:
-    """Executions of an op in a pass; a batch is served one request after the other."""
-    return op.layers * op.steps.at(1, job.length, job.context) * job.batch
+    """Executions of an op in a pass; a batch is served one request after the other, or as many as share weights."""
+    return op.layers * op.steps.at(1, job.length, job.context) * math.ceil(job.batch / _side(job.device))
 
 
 def _weights(job: Job, sheet: _Sheet, bits: float, spilled: dict[str, float]) -> np.ndarray:
@@ -212,7 +221,7 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     rows = math.ceil(hidden / peers)
     together = held if job.switches["interleave"] else 1
     steps = recurrent.steps.at(1, job.length, job.context)
-    rounds = recurrent.layers / parallel * held / together * job.batch
+    rounds = recurrent.layers / parallel * held / together * math.ceil(job.batch / engine.side)
     executions = steps * rounds
     occupied = numbers((count,))
     for i, op in enumerate(ops):
@@ -225,8 +234,12 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     mfu = together * chains * engine.vectors(rows) * engine.vector_beats
     handed = sum(op.contraction and op.sequential for op in ops)  # times a step that the parts must come together
     wire_s, sent = (handed * one for one in _exchange(job, peers, hidden * together))
-    floor = floor_cycles(kind, engine.pipe)
     busy = occupied.sum() + waits.sum()
+    if engine.in_order:
+        sizes = rows, hidden, ops[0].k.coef if ahead else 0.0
+        floor = one_by_one(lambda n: sequence_cycles(kind, engine, *sizes, int(n), together) / n, steps)
+    else:
+        floor = floor_cycles(kind, engine.pipe)
     step = largest((busy, mfu, floor + wire_s * engine.clock))
     second = executions / engine.clock
     sheet.seconds[at : at + count, _COMPUTE] += occupied * second
@@ -241,19 +254,27 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     sheet.seconds[[at + i for i in waiting], _OVERHEAD] += left * (1.0 - working)
     sheet.seconds[[at + i for i in waiting], _LINKS] += wired * second * depth / depth.sum()
     sheet.sent += sent * executions
-    name = ops[0].name.removesuffix("-input")
     # the first input has nothing to hide behind, and a sequence has to be started
-    opening = (engine.pipe.start + pass_cycles(engine.pipe)) * rounds / engine.clock
-    sheet.other.append((f"start of {name}", "overhead", opening))
-    read = any(
-        ops[-1].name in op.inputs for op in job.ops[at + count :]
-    )  # every step's state, else the last one leaves
-    gather_s, gathered = _exchange(job, apart, (steps if read else 1.0) * hidden * parallel)
-    if gathered:
-        sheet.other.append((f"outputs of {name}", "links", gather_s * recurrent.layers / parallel * job.batch))
-        sheet.sent += gathered * recurrent.layers / parallel * job.batch
+    entry = engine.crossing(ops[0].k.coef, hidden) if engine.in_order else pass_cycles(engine.pipe)
+    name = ops[0].name.removesuffix("-input")
+    sheet.other.append((f"start of {name}", "overhead", (engine.pipe.start + entry) * rounds / engine.clock))
+    _hand_out(job, sheet, at, count, apart)
     sheet.spans = sheet.spans or _step_spans(ops, occupied, mfu, floor, engine.clock)
     return count
+
+
+def _hand_out(job: Job, sheet: _Sheet, at: int, count: int, apart: float) -> None:
+    """A cell's outputs brought together where copies of it went apart: every step's state, else the last one."""
+    ops = job.ops[at : at + count]
+    recurrent = next(op for op in ops if op.contraction and op.sequential)
+    parallel = recurrent.attribute("parallel", 1.0)
+    steps = recurrent.steps.at(1, job.length, job.context)
+    read = any(ops[-1].name in op.inputs for op in job.ops[at + count :])
+    gather_s, gathered = _exchange(job, apart, (steps if read else 1.0) * recurrent.k.coef * parallel)
+    if gathered:
+        times = recurrent.layers / parallel * job.batch
+        sheet.other.append((f"outputs of {ops[0].name.removesuffix('-input')}", "links", gather_s * times))
+        sheet.sent += gathered * times
 
 
 def _step_spans(ops: tuple[Op, ...], occupied: np.ndarray, mfu: float, floor: float, clock: float) -> tuple[Span, ...]:
@@ -308,6 +329,9 @@ def _price_run(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at: 
         sheet.seconds[at, _LINKS] += wire_s * _runs(job, first)
         sheet.sent += sent * _runs(job, first)
     fill = pass_cycles(engine.pipe, engine.pipe.mfus, first.contraction)
+    here = (1, job.length, job.context)
+    entering, leaving = 0.0 if at else first.reads.at(*here), 0.0 if end < len(ops) else ops[end - 1].writes.at(*here)
+    fill += engine.crossing(entering, leaving)
     sheet.seconds[at, _OVERHEAD] += fill * _runs(job, first) / engine.clock
     return end - at
 

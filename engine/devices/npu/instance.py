@@ -22,6 +22,9 @@ class Engine:
     beats: float  # cycles a native tile, or a native vector, takes
     vector_beats: float  # cycles a native vector takes in an MFU
     pipe: Pipeline
+    in_order: bool = False  # chains issue one after the other, and wait for whole vectors
+    side: float = 1.0  # requests that share a pass of the weights: batch lanes of all cores
+    lanes_in: float = 1.0  # vectors that enter one after the other for each native vector of a pass
 
     @classmethod
     def of(cls, device: Device) -> Engine:
@@ -30,10 +33,19 @@ class Engine:
         assert npu is not None
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si
-        beats = math.ceil(native / lanes)
+        in_order = npu.issue == "in-order"
+        beats = 1 if in_order else math.ceil(native / lanes)  # in order, a pass is native x lanes of every engine
         vector = math.ceil(native / npu.mfu_lanes.si) if npu.mfu_lanes else beats
         pipe = Pipeline.of(depths, native, lanes, npu.tiles.si, npu.mfus.si)
-        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe)
+        batch, cores = (one.si if one else 1.0 for one in (npu.batch_lanes, npu.cores))
+        return cls(native, lanes, npu.tiles.si, npu.clock.si, beats, vector, pipe, in_order, batch * cores, batch)
+
+    def crossing(self, entering: float, leaving: float) -> float:
+        """Cycles in which inputs are loaded and outputs stored. [cycle]
+
+        Lanes load one after the other, a native vector a cycle; they store side by side.
+        """
+        return self.lanes_in * self.vectors(entering) + self.vectors(leaving) if self.in_order else 0.0
 
     def vectors(self, elements: float) -> float:
         """Native vectors that hold so many elements. [-]"""
@@ -43,8 +55,11 @@ class Engine:
         """Cycles of `rows` matrix-vector products by one n x k matrix. [cycle]
 
         Its native tiles are dealt to the engines; a matrix of fewer tiles than engines is copied where several rows
-        can use the copies.
+        can use the copies. On an instance that issues in order all engines work on the same rows, each on its own
+        columns, `lanes` at a time.
         """
+        if self.in_order:
+            return rows * self.vectors(n) * math.ceil(k / (self.tiles * self.lanes)) * self.beats
         tiles = self.vectors(n) * self.vectors(k)
         if rows > 1:
             return math.ceil(rows * tiles / self.tiles) * self.beats

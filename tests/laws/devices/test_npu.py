@@ -17,6 +17,7 @@ from engine.devices.npu.chains import CELLS, Passes, cut, floor_cycles, pass_cyc
 from engine.devices.npu.density import densities
 from engine.devices.npu.family import stored_bits
 from engine.devices.npu.instance import Engine
+from engine.devices.npu.timing import sequence_cycles
 from engine.evaluate import evaluate
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
@@ -166,6 +167,49 @@ def test_a_verdict_names_what_would_help(workload, named, helps, useless):
     assert f"limited by **{named}**: a tenth less of it saves" in now.verdict
     assert evaluate(apply_all(base, [f"devices.0.{helps}"])).latency_s < 0.97 * now.latency_s
     assert evaluate(apply_all(base, [f"devices.0.{useless}"])).latency_s > 0.99 * now.latency_s
+
+
+def in_order(workload="deepbench-gru-512", batch=6, steps=8, **params):
+    base = default_scenario("npu-rtl", workload, devices=1, scheme="single", batch=batch, precision="int8")
+    report = evaluate(base.with_(inputs=steps, params=params) if "gemv" not in workload else base)
+    return report.latency_s - report.breakdown["links"], report
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "steps", "tops"),
+    [("gemv-512", 512, 1, 3.55), ("gemv-1792", 1792, 1, 16.9), ("gru", 512, 8, 8.41), ("gru", 1152, 8, 22.97)],
+)
+def test_the_instance_that_issues_in_order_meets_the_rows_it_was_fitted_on(workload, size, steps, tops):
+    if workload == "gru":
+        took, _ = in_order(steps=steps, hidden=size, input=size)
+    else:
+        took, _ = in_order(workload)
+    work = 2 * size**2 * (6 * steps if workload == "gru" else 1) * 6
+    assert work / took / 1e12 == pytest.approx(tops, rel=0.03)
+
+
+@pytest.mark.parametrize("size", [100, 512, 1800])
+def test_requests_that_share_weights_cost_no_time_and_steps_add_up(size):
+    one, six, seven, twelve = (in_order(batch=b, hidden=size, input=size)[0] for b in (1, 6, 7, 12))
+    assert one == pytest.approx(six)
+    assert six < seven == pytest.approx(twelve)
+    assert twelve == pytest.approx(2 * six)
+    eight, sixteen, long = (in_order(steps=n, hidden=size, input=size)[0] for n in (8, 16, 1024))
+    assert long - sixteen == pytest.approx(126 * (sixteen - eight), rel=1e-9)
+    _, report = in_order(steps=1024, hidden=size, input=size)
+    assert all(op.peak_used <= 1 for op in report.ops)
+
+
+def test_what_issues_in_order_adds_up_and_what_runs_ahead_overlaps():
+    """The same units and depths: a step in order is no shorter than the longest of its work and its dependence."""
+    engine = Engine.of(default_catalog().device("stratix-10-nx-npu-rtl"))
+    for cell in CELLS:
+        for hidden in (40, 512, 2000):
+            steps = [sequence_cycles(cell, engine, hidden, hidden, hidden, n) for n in (10, 11)]
+            gates = {"rnn": 1, "lstm": 4}.get(cell, 3)
+            assert steps[1] - steps[0] >= max(
+                floor_cycles(cell, engine.pipe), 2 * gates * engine.product(1, hidden, hidden)
+            )
 
 
 def test_batches_are_served_one_request_after_the_other():

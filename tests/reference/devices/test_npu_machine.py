@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.devices.npu.accuracy import accuracy
-from engine.devices.npu.chains import CELLS, InstructionChain, Pipeline, cut, finish, pass_cycles
+from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, Pipeline, cut, finish, pass_cycles
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic, relative_error
 from engine.devices.npu.programs import Instruction, attention, convolution, mlp, recurrent
+from engine.devices.npu.timing import _sequence, sequence_cycles, time_chains
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario.overrides import apply_all
@@ -20,7 +23,7 @@ from model_zoo.catalog import Zoo, default_zoo
 from tests.reference import naive, onnx_oracle
 
 
-def sequence_cycles(
+def decoupled_cycles(
     cell: str, steps: int, occupancy: dict[str, float], vector_cycles: float, pipe: Pipeline
 ) -> tuple[float, dict[str, float]]:
     """Cycles of a sequence, and those each unit was busy: the long way round to the closed form. [cycle]
@@ -266,11 +269,88 @@ def test_priced_sequences_equal_the_run_chain_by_chain(
     engine = Engine.of(bind(scenario, zoo=zoo).device)
     gates = engine.product(1.0, hidden, width), engine.product(1.0, hidden, hidden)
     vector = engine.vectors(hidden) * engine.vector_beats
-    cycles, busy = sequence_cycles(cell, steps, dict(zip("WU", gates, strict=True)), vector, engine.pipe)
+    cycles, busy = decoupled_cycles(cell, steps, dict(zip("WU", gates, strict=True)), vector, engine.pipe)
     report = evaluate(scenario, zoo=zoo)
     inside = report.latency_s - report.breakdown["links"]
     assert inside == pytest.approx(cycles / engine.clock, rel=1e-9)
     assert all(0 <= b <= cycles for b in busy.values())
+
+
+def in_order_twin(program, engine, lengths, shapes):
+    """Cycles of a program on an instance that issues in order, every native vector walked through every unit."""
+    whole, sizes = dict.fromkeys(lengths, 0.0), dict(lengths)
+    depths = [engine.pipe.dispatch + engine.pipe.read, *[engine.pipe.mfu] * engine.pipe.mfus, engine.pipe.write]
+    free = [0.0] * len(depths)
+    for chain in program:
+        for piece, places in cut(chain, engine.pipe.mfus, True):
+            n, k = shapes[piece.matrix] if piece.matrix else (sizes[piece.source], 0)
+            vectors, beat = engine.vectors(n), engine.vector_beats
+            passes = -(-int(k) // int(engine.tiles * engine.lanes)) if piece.matrix else 1
+            start = max(whole[piece.source], free[0])
+            free[0] = start + passes * vectors * (engine.beats if piece.matrix else beat)
+            out = [free[0] - (vectors - i) * (engine.beats if piece.matrix else beat) for i in range(int(vectors))]
+            out = [t + depths[0] + (engine.pipe.product if piece.matrix else 0.0) for t in out]
+            for unit in range(1, len(depths)):
+                needed = [v.operand for v, p in zip(piece.ops, places, strict=True) if p == unit - 1 and v.operand]
+                ready = max([whole[o] for o in needed], default=0.0)
+                taken = []
+                for t in out:
+                    taken.append(max(t, ready, free[unit], taken[-1] + beat if taken else 0.0))
+                free[unit] = taken[-1] + beat
+                out = [t + depths[unit] for t in taken]
+            whole[piece.target], sizes[piece.target] = out[-1] + beat, n
+    return max(whole.values())
+
+
+IN_ORDER = Engine.of(default_catalog().device("stratix-10-nx-npu-rtl"))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    cell=st.sampled_from(sorted(CELLS_IN_ORDER)),
+    hidden=st.integers(1, 2000),
+    width=st.integers(1, 2000),
+    steps=st.integers(1, 20),
+    together=st.integers(1, 3),
+    lanes=st.sampled_from([10, 40, 100]),
+    mfu=st.integers(0, 90),
+)
+def test_sequences_in_order_equal_the_walk_of_every_vector(cell, hidden, width, steps, together, lanes, mfu):
+    pipe = replace(IN_ORDER.pipe, mfu=float(mfu))
+    engine = replace(IN_ORDER, lanes=float(lanes), pipe=pipe)
+    program = _sequence(cell, steps, together, False)
+    names = {v.operand for c in program for v in c.ops if v.operand} | {c.source for c in program}
+    lengths = dict.fromkeys(names, hidden) | {f"x.{i}": width for i in range(together)}
+    shapes = {c.matrix: (hidden, width if c.matrix[0] == "W" else hidden) for c in program if c.matrix}
+    cycles = in_order_twin(program, engine, lengths, shapes)
+    assert time_chains(program, engine, lengths, shapes).cycles == pytest.approx(cycles, rel=1e-12)
+    priced = sequence_cycles(cell, engine, hidden, hidden, width, steps, together)
+    assert priced == pytest.approx(cycles, rel=1e-12)
+    work = sum(engine.product(1, *shapes[c.matrix]) for c in program if c.matrix)
+    assert cycles >= work
+
+
+@pytest.mark.parametrize("cell", sorted(CELLS_IN_ORDER))
+def test_cells_in_order_compute_what_the_others_do(cell):
+    """Weights of the update gate are not negated there; taps and blends differ, the state does not."""
+    parts_of, reference_of = REFERENCES[cell]
+    hidden, steps = 24, 5
+    xs = draw(steps, hidden)
+    parts, held, weights = parts_of("", hidden, hidden)
+    for name in ("Wz", "Uz", "bz"):
+        for table in (parts, held):
+            if name in table:
+                table[name] = -table[name]
+    vectors = {f"{k}.0": v for k, v in held.items() if k[0] == "b"} | dict.fromkeys(
+        ("h0.0", "c0.0"), np.zeros(hidden, np.float32)
+    )
+    state = vectors["h0.0"]
+    for t, wanted in enumerate(reference_of(xs, weights, hidden)):
+        run = Processor(arithmetic("fp32"), parts, {**vectors, "x.0": xs[t], "h0.0": state})
+        got = run.run(split_to_units(_sequence(cell, 1, 1, False), 2))
+        assert relative_error(got["h1.0"], wanted) < 0.01
+        state = got["h1.0"].astype(np.float32)
+        vectors["c0.0"] = got.get("c1.0", vectors["c0.0"])
 
 
 def test_device_depths_are_those_of_the_instance():

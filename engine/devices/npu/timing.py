@@ -1,0 +1,203 @@
+"""A program of the NPU timed on an instance, chain by chain.
+
+A decoupled instance runs ahead: only depths lie on the path from a state to the next one, and the units' occupancy
+overlaps it, so a program takes the longest of the three. An instance that issues in order passes every chain through
+all units one after the other (matrix-vector unit, multifunction units, loader); each unit takes chains in program
+order, and a chain waits until the vector it reads, or an operand of its unit, is written whole. Estimates.
+Sources: Chung et al., IEEE Micro 2018 (units, decoupling); in-order issue and its depths after intel/fpga-npu, whose
+printed rates the depths were fitted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.devices.npu.chains import CELLS_IN_ORDER, InstructionChain, cut, finish
+from engine.devices.npu.instance import Engine
+
+__all__ = ["UNITS", "Bar", "TimedChains", "sequence_cycles", "time_chains"]
+
+UNITS = ("matrix-vector unit", "multifunction unit", "loader")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A unit busy with one chain of a program. [cycle]"""
+
+    unit: str
+    chain: int
+    start: float
+    duration: float
+
+
+@dataclass(frozen=True)
+class TimedChains:
+    """A program that was timed: all cycles, what units did, and when each chain's result was whole. [cycle]"""
+
+    cycles: float
+    bars: tuple[Bar, ...]
+    valid: tuple[float, ...]
+
+    def busy(self) -> dict[str, float]:
+        """Cycles of each unit. [cycle]"""
+        found: dict[str, float] = {}
+        for bar in self.bars:
+            found[bar.unit] = found.get(bar.unit, 0.0) + bar.duration
+        return found
+
+
+class _Clock:
+    """Registers of a program under way: how long each is and when it is whole."""
+
+    def __init__(self, engine: Engine, lengths: Mapping[str, float], shapes: Mapping[str, tuple[float, float]]) -> None:
+        self.engine, self.lengths, self.shapes = engine, dict(lengths), shapes
+        self.ready: dict[str, float] = dict.fromkeys(lengths, 0.0)
+        self.bars: list[Bar] = []
+
+    def length(self, source: str) -> float:
+        """Elements of a register, or of several side by side. [-]"""
+        return sum(self.lengths[part] for part in source.split("+"))
+
+    def at(self, source: str) -> float:
+        """When a register is whole. [cycle]"""
+        return max(self.ready[part] for part in source.split("+"))
+
+    def product(self, chain: InstructionChain) -> tuple[float, float]:
+        """Elements that leave a chain's product, and the cycles it keeps the tile engines. [-], [cycle]"""
+        if not chain.matrix:
+            return self.length(chain.source), 0.0
+        n, k = self.shapes[chain.matrix]
+        return n, self.engine.product(1.0, n, k)
+
+
+class _InOrder(_Clock):
+    """Units in a row, each in program order."""
+
+    def __init__(self, engine: Engine, lengths: Mapping[str, float], shapes: Mapping[str, tuple[float, float]]) -> None:
+        super().__init__(engine, lengths, shapes)
+        self.units = (UNITS[0], *(f"{UNITS[1]} {i}" for i in range(engine.pipe.mfus)), UNITS[2])
+        self.free = dict.fromkeys(self.units, 0.0)
+
+    def run(self, number: int, chain: InstructionChain, places: tuple[int, ...]) -> None:
+        """One chain that fits the units, through all of them."""
+        pipe, engine = self.engine.pipe, self.engine
+        elements, product = self.product(chain)
+        streamed = engine.vectors(elements) * engine.vector_beats
+        begin = max(self.at(chain.source), self.free[UNITS[0]])
+        occupied = product if chain.matrix else streamed
+        self._book(UNITS[0], number, begin, occupied)
+        first = begin + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else 0.0)
+        last = first + occupied
+        first += max(0.0, occupied - streamed)  # sums of all columns are whole in the last pass over the rows only
+        for i, unit in enumerate(self.units[1:-1]):
+            here = [v for v, place in zip(chain.ops, places, strict=True) if place == i]
+            needed = max([self.at(v.operand) for v in here if v.operand], default=0.0)
+            first = max(first, self.free[unit], needed)
+            last = max(last, first + streamed)
+            self._book(unit, number, first, last - first)
+            first, last = first + pipe.mfu, last + pipe.mfu
+        first = max(first, self.free[UNITS[2]])
+        last = max(last, first + streamed)
+        self._book(UNITS[2], number, first, last - first)
+        for name in (chain.target, *(v.tap for v in chain.ops if v.tap)):
+            self.lengths[name], self.ready[name] = elements, last + pipe.write
+
+    def _book(self, unit: str, number: int, start: float, cycles: float) -> None:
+        self.free[unit] = start + cycles
+        self.bars.append(Bar(unit, number, start, cycles))
+
+
+class _Decoupled(_Clock):
+    """Units that run ahead: occupancy and dependence are clocks of their own."""
+
+    spent = 0.0
+    vector = 0.0
+
+    def run(self, number: int, chain: InstructionChain, places: tuple[int, ...]) -> None:
+        """One chain that fits the units."""
+        elements, product = self.product(chain)
+        streamed = self.engine.vectors(elements) * self.engine.vector_beats
+        if product:
+            self.bars.append(Bar(UNITS[0], number, max(self.spent, self.at(chain.source)), product))
+        self.bars.append(Bar(UNITS[1], number, max(self.vector, self.at(chain.source)), streamed))
+        self.spent, self.vector = self.spent + product, self.vector + streamed
+        known = {part: self.ready[part] for part in self.ready} | {chain.source: self.at(chain.source)}
+        known |= {v.operand: self.at(v.operand) for v in chain.ops if v.operand}
+        for name, cycle in finish(chain, places, self.engine.pipe, known).items():
+            self.lengths[name], self.ready[name] = elements, cycle
+
+
+def time_chains(
+    program: Sequence[InstructionChain],
+    engine: Engine,
+    lengths: Mapping[str, float],
+    shapes: Mapping[str, tuple[float, float]],
+) -> TimedChains:
+    """Cycles of a program of chains; ``lengths`` of the vectors there at its start, ``shapes`` (n, k) of matrices.
+
+    [cycle] An estimate.
+    """
+    clock = (_InOrder if engine.in_order else _Decoupled)(engine, lengths, shapes)
+    valid = []
+    for number, chain in enumerate(program):
+        for piece, places in cut(chain, engine.pipe.mfus, engine.in_order):
+            clock.run(number, piece, places)
+        valid.append(clock.ready[chain.target])
+    end = max(valid, default=0.0)
+    if isinstance(clock, _Decoupled):
+        end = max(end, clock.spent, clock.vector)
+    return TimedChains(end, tuple(clock.bars), tuple(valid))
+
+
+def _sequence(cell: str, steps: int, together: int, apart: bool) -> tuple[InstructionChain, ...]:
+    """So many steps of cells side by side, issued in turn; `apart`: products of the inputs come from elsewhere."""
+    program = []
+    for t in range(steps):
+        for one in range(together):
+
+            def name(register: str, t: int = t, one: int = one) -> str:
+                if register.endswith("@"):
+                    return f"{register[:-1]}{t}.{one}"
+                return f"{register}{t + 1 if register in ('h', 'c') else ''}.{one}" if register else ""
+
+            for chain in CELLS_IN_ORDER[cell]:
+                if apart and chain.source == "x":
+                    continue
+                ops = tuple(v.renamed(name) for v in chain.ops)
+                program.append(InstructionChain(name(chain.source), ops, name(chain.target), chain.matrix))
+    return tuple(program)
+
+
+_STEADY = 6
+"""Steps after which one more takes as long as the one before: what they wait for lies one step back."""
+
+
+@lru_cache(maxsize=4096)
+def _run(cell: str, engine: Engine, rows: float, hidden: float, width: float, steps: int, together: int) -> float:
+    program = _sequence(cell, steps, together, not width)
+    operands = {v.operand for c in program for v in c.ops if v.operand} | {c.source for c in program}
+    lengths = dict.fromkeys(operands, rows) | {f"h0.{i}": hidden for i in range(together)}
+    lengths |= {f"x.{i}": width for i in range(together)}
+    shapes = {c.matrix: (rows, width if c.matrix[0] == "W" else hidden) for c in program if c.matrix}
+    return time_chains(program, engine, lengths, shapes).cycles
+
+
+def sequence_cycles(
+    cell: str, engine: Engine, rows: float, hidden: float, width: float, steps: int, together: int = 1
+) -> float:
+    """Cycles of a sequence of a recurrent cell on an instance that issues in order: its program run. [cycle]
+
+    Runs of more than a few steps are periodic; what one step more takes is found once.
+
+    Parameters
+    ----------
+    rows : elements of the state this device works out; ``hidden`` are all of them.
+    width : elements of an input whose products are part of the program; 0: there are none.
+    together : cells side by side that are issued in turn.
+    """
+    if steps <= _STEADY:
+        return _run(cell, engine, rows, hidden, width, steps, together)
+    last, before = (_run(cell, engine, rows, hidden, width, n, together) for n in (_STEADY, _STEADY - 1))
+    return last + (steps - _STEADY) * (last - before)
