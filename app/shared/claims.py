@@ -77,9 +77,11 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
             "Status": [status(row) for row in rows],
             "Kind": [row["kind"] or "" for row in rows],
             "Role": [row["role"] for row in rows],
-            "Of": [" · ".join(str(row[k]) for k in ("system", "workload", "config") if row[k]) for row in rows],
+            "Of": [
+                fmt.prose(" · ".join(str(row[k]) for k in ("system", "workload", "config") if row[k])) for row in rows
+            ],
             "Where": [f"{row['document']}, {row['where']}" for row in rows],
-            "Reason or note": [row["reason"] or row["note"] or "" for row in rows],
+            "Reason or note": [fmt.prose(row["reason"] or row["note"] or "") for row in rows],
         }
     )
 

@@ -28,6 +28,7 @@ __all__ = [
     "Scale",
     "band",
     "cells",
+    "column",
     "compared",
     "count",
     "csv_text",
@@ -39,6 +40,7 @@ __all__ = [
     "of",
     "percent",
     "plain",
+    "prose",
     "scale",
     "seconds",
     "si",
@@ -52,6 +54,7 @@ UNKNOWN = "—"
 MINUS = "−"
 _PREFIXES = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _WHOLE = ("B", "FLOP", "FLOP/B")  # units that are never divided further: 0.25 B, not 250 mB
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FORMULA = ("=", "+", "-", "@")
 _ADDRESS = re.compile(r"/(?=/)/|www\\?\.|@(?=\w)\w", re.IGNORECASE)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$:~&^])")
@@ -144,6 +147,12 @@ def cells(values: Iterable[float | None]) -> str:
     largest, least = (math.floor(math.log10(_round3(size))) for size in (max(sizes), min(sizes)))
     decimals = min(6, max(0, 2 - largest, 1 - least if least < 0 else 0))
     return f"%.{decimals}f" if decimals else "localized"
+
+
+def column(values: Iterable[float]) -> str:
+    """Format of a column whose small values matter less: three digits of its median."""
+    known = sorted(abs(v) for v in values if math.isfinite(v) and v)
+    return cells(known[len(known) // 2 : len(known) // 2 + 1])
 
 
 def _exponent(value: float, unit: str) -> int:
@@ -287,6 +296,15 @@ def plain(text: str) -> str:
     """
     escaped = _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
     return _ADDRESS.sub(lambda match: match[0][:-1] + "\u2060" + match[0][-1], escaped)
+
+
+def prose(text: str) -> str:
+    """A text of somebody's notes without the marks of a program: `38.7e9` as 38.7 × 10⁹, `fb_node` as fb node."""
+
+    def power(match: re.Match[str]) -> str:
+        return f"{match[1]} × 10{str(int(match[2])).translate(_RAISED)}"
+
+    return re.sub(r"\b(\d[\d.]*)e([+-]?\d+)\b", power, text).replace("_", " ")
 
 
 def linked(text: str, address: str | None) -> str:

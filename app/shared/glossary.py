@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from app.shared import formats as fmt
 from app.shared import specs
 from app.shared.figures.roofline import points
 from app.shared.figures.style import RESOURCE_LABELS, level_name
-from engine.cost.report import MemoryRow, Report
+from engine.cost.report import RESOURCE_NAMES, MemoryRow, Report
 from engine.devices import FAMILIES
+from engine.devices.common.contract import Span
 from engine.resolve.bind import named
 from engine.scenario import Scenario
 from engine.scenario.fields import FIELDS, Field, field
@@ -30,6 +32,7 @@ __all__ = [
     "per",
     "rate_unit",
     "tidy",
+    "timelines",
     "value_label",
 ]
 
@@ -216,13 +219,24 @@ def answer_links(report: Report) -> str:
     return f"{busiest.name} is {fmt.percent(busiest.utilisation)} busy"
 
 
-def answer_timeline(report: Report) -> str:
+def answer_timeline(spans: Sequence[Span]) -> str:
     """How busy each unit is over the shown piece."""
-    end = max((s.start_s + s.duration_s for s in report.timeline), default=0.0)
+    end = max((s.start_s + s.duration_s for s in spans), default=0.0)
     if not end:
         return "nothing is timed"
     busy: dict[str, float] = {}
-    for span in report.timeline:
+    for span in spans:
         busy[span.unit] = busy.get(span.unit, 0.0) + span.duration_s
     shown = sorted(busy.items(), key=lambda item: -item[1])[:4]
     return ", ".join(f"{unit} {fmt.percent(min(1.0, time / end))}" for unit, time in shown) + " busy"
+
+
+def timelines(report: Report) -> list[tuple[str, str, Sequence[Span]]]:
+    """(name, computed answer, bars): the whole request by resource, then a piece of it, unit by unit where it has
+    units.
+    """
+    found = [("Timeline of a request", report.lanes)]
+    units = {span.unit for span in report.timeline} - set(RESOURCE_NAMES.values())
+    if report.timeline and (units or report.timeline_of.startswith("one of")):
+        found.append((f"Timeline, {report.timeline_of}", report.timeline))
+    return [(name, answer_timeline(spans), spans) for name, spans in found if spans]

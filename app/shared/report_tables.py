@@ -11,36 +11,38 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.figures.style import RESOURCE_LABELS
-from engine.cost.report import OpRow, Report
+from engine.cost.report import OpRow, Other, Report
 from engine.cost.trace import trace
 
 __all__ = ["detail", "files", "names", "operator_csv", "operators", "ordered", "report_json", "summary_csv"]
 
 
-def ordered(report: Report) -> list[OpRow]:
-    """Operators, slowest first."""
-    return sorted(report.ops, key=lambda op: -op.time_s)
+def ordered(report: Report) -> list[OpRow | Other]:
+    """Operators and what belongs to none (links, launches, input), slowest first: together the whole latency."""
+    return sorted((*report.ops, *report.other), key=lambda row: -row.time_s)
 
 
 def operators(report: Report) -> pd.DataFrame:
-    """Operators of the request in time order, one prefix a column; times are of the whole request."""
+    """Rows of `ordered`, one prefix a column; times are of the whole request, a cell is empty where a row has none."""
     rows = ordered(report)
-    time = fmt.scale([op.time_s for op in rows], "s")
-    work = fmt.scale([op.flops for op in rows], "FLOP")
-    traffic = fmt.scale([op.offchip_bytes for op in rows], "B")
-    phases = len({op.phase for op in rows}) > 1
-    return pd.DataFrame(
+    ops = [row if isinstance(row, OpRow) else None for row in rows]
+    time = fmt.scale([row.time_s for row in rows], "s")
+    work = fmt.scale([op.flops for op in report.ops], "FLOP")
+    traffic = fmt.scale([op.offchip_bytes for op in report.ops], "B")
+    phases = len({op.phase for op in report.ops}) > 1
+    frame = pd.DataFrame(
         {
-            "Operator": [f"{op.name} · {op.phase}" if phases else op.name for op in rows],
-            f"Time ({time.unit})": [time(op.time_s) for op in rows],
-            "Share of time": [100 * op.share for op in rows],
-            "Limited by": [RESOURCE_LABELS[op.bound] for op in rows],
-            "Count": [op.count for op in rows],
-            f"Work ({work.unit})": [work(op.flops) for op in rows],
-            f"Traffic ({traffic.unit})": [traffic(op.offchip_bytes) for op in rows],
-            "Peak used (%)": [100 * op.peak_used for op in rows],
+            "Operator": [f"{row.name} · {op.phase}" if op and phases else row.name for row, op in zip(rows, ops)],
+            f"Time ({time.unit})": [time(row.time_s) for row in rows],
+            "Share of time": [100 * row.time_s / report.latency_s if report.latency_s else 0.0 for row in rows],
+            "Limited by": [RESOURCE_LABELS[row.bound if isinstance(row, OpRow) else row.resource] for row in rows],
+            "Count": [op and op.count for op in ops],
+            f"Work ({work.unit})": [op and work(op.flops) for op in ops],
+            f"Traffic ({traffic.unit})": [op and traffic(op.offchip_bytes) for op in ops],
+            "Peak used (%)": [op and 100 * op.peak_used for op in ops],
         }
     )
+    return frame.astype({name: float for name in frame if name not in ("Operator", "Limited by")})
 
 
 def summary_csv(report: Report) -> str:
@@ -105,6 +107,11 @@ def files(report: Report, page: str) -> dict[str, tuple[str, str, Callable[[], s
             "json",
             lambda: trace(report.timeline, report.timeline_of, **of),
         )
+        found["Whole request, Perfetto trace"] = (
+            f"{page}-request-trace",
+            "json",
+            lambda: trace(report.lanes, "one request", **of),
+        )
     return found
 
 
@@ -113,11 +120,14 @@ def names(report: Report) -> list[str]:
     return [report.scenario.system, report.scenario.workload]
 
 
-def detail(op: OpRow, report: Report, larger: bool) -> list[str]:
+def detail(op: OpRow | Other, report: Report, larger: bool) -> list[str]:
     """Sentences about one operator: where its time goes, how far its roofs are, what would make it faster.
 
     `larger`: a larger batch gives more.
     """
+    if isinstance(op, Other):
+        share = fmt.percent(op.time_s / report.latency_s) if report.latency_s else fmt.UNKNOWN
+        return [f"{fmt.seconds(op.time_s)}, {share} of the request, belongs to no operator.", _FASTER[op.resource]]
     if op.time_s <= 0:
         hidden = "Takes no time of its own: it is fused with its neighbour, or runs while another operator does."
         onchip, offchip = fmt.si(op.onchip_bytes, "B"), fmt.si(op.offchip_bytes, "B")

@@ -199,7 +199,7 @@ def _tell(parameter: Parameter, priced: Priced) -> str:
     where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
     unit = parameter.unit
     said = amount(value, unit) if unit in _SCALED else f"{value:.4g} {unit}".removesuffix(" 1")
-    return f"{parameter.name} = {said}: {parameter.note}{where}"
+    return f"{parameter.name.replace('_', ' ')} = {said}: {parameter.note}{where}"
 
 
 def _helps(times: Schedule) -> tuple[str, float] | None:

@@ -169,6 +169,20 @@ class Report:
         return self.rooflines[0]
 
     @property
+    def lanes(self) -> tuple[Span, ...]:
+        """A request from first to last: one span an operator and resource, all its executions together, then times that
+        belong to no operator. Spans of a resource add up to the breakdown, and the last ends at the latency. [s]
+        """
+        parts = [(op.name, name, op.resources[name]) for op in self.ops for name in RESOURCES]
+        parts += [(row.name, row.resource, row.time_s) for row in self.other]
+        spans, clock = [], 0.0
+        for name, resource, seconds in parts:
+            if seconds > 0.0:
+                spans.append(Span(RESOURCE_NAMES[resource], name, clock, seconds, resource))
+                clock += seconds
+        return tuple(spans)
+
+    @property
     def unlisted(self) -> bool:
         """Whether what-ifs make a part that no list has a price for."""
         return bool(unstated(self.scenario.overrides, "price"))

@@ -1,6 +1,7 @@
 """Figures of a made-up report: what each shows, in both themes, valid for Plotly, and never by colour alone."""
 
 import math
+from types import SimpleNamespace
 
 import plotly.graph_objects as go
 import pytest
@@ -24,6 +25,7 @@ def op(
 class FakeReport:
     """The few fields the roofline reads."""
 
+    scenario = SimpleNamespace(streams=1)
     ops = (
         op("fc1", "offchip", 1e9, 1e9, 3e-3),
         op("pinned", "onchip", 1e8, 0.0, 1e-3),

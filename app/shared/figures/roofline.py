@@ -21,7 +21,9 @@ __all__ = ["RooflinePoint", "points", "roofline"]
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One operator: intensity [FLOP/B] against the memory level it is drawn for, and achieved rate [FLOP/s]."""
+    """One operator: intensity [FLOP/B] against the memory level it is drawn for, and the rate that its device achieves,
+    all streams in flight together, as the roofs are those of the whole device [FLOP/s].
+    """
 
     op: OpRow
     intensity: float
@@ -29,14 +31,15 @@ class RooflinePoint:
     level: str
 
     @classmethod
-    def of(cls, op: OpRow) -> RooflinePoint | None:
+    def of(cls, op: OpRow, streams: int) -> RooflinePoint | None:
         """None for an operator without arithmetic or without any traffic: a roofline has no place for it."""
         if op.flops <= 0 or op.time_s <= 0:
             return None
+        rate = streams * op.flops / op.time_s
         if op.offchip_bytes > 0:
-            return cls(op, op.flops / op.offchip_bytes, op.flops / op.time_s, "offchip")
+            return cls(op, op.flops / op.offchip_bytes, rate, "offchip")
         if op.onchip_bytes > 0:
-            return cls(op, op.flops / op.onchip_bytes, op.flops / op.time_s, "onchip")
+            return cls(op, op.flops / op.onchip_bytes, rate, "onchip")
         return None
 
 
@@ -46,16 +49,22 @@ def points(report: Report) -> list[RooflinePoint]:
     for op in report.ops:
         spent[op.device] = spent.get(op.device, 0.0) + op.time_s
     busiest = max(spent, key=lambda device: spent[device], default="")
-    return [p for p in map(RooflinePoint.of, report.ops) if p and p.op.device == busiest]
+    found = (RooflinePoint.of(op, report.scenario.streams) for op in report.ops if op.device == busiest)
+    return [p for p in found if p]
+
+
+def _unit(report: Report) -> str:
+    """What is counted: floating-point operations, or operations where the format has no point."""
+    return "OP" if report.roofline.format.startswith(("int", "binary")) else "FLOP"
 
 
 def _roofs(plot: Plot, report: Report) -> None:
     roof = report.roofline
     levels = [Level(level_name(name), rate, role == "offchip") for name, role, rate in roof.levels if rate > 0]
-    draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels)
+    draw_roofs(plot, roof.peak_flops_per_s, f"{LABELS.get(roof.format, roof.format)} peak", levels, _unit(report))
 
 
-def _operators(drawn: list[RooflinePoint], dark: bool) -> list[dict[str, Any]]:
+def _operators(drawn: list[RooflinePoint], unit: str, dark: bool) -> list[dict[str, Any]]:
     slowest = max((p.op.time_s for p in drawn), default=1.0)
     traces = []
     for resource in RESOURCES:
@@ -78,8 +87,8 @@ def _operators(drawn: list[RooflinePoint], dark: bool) -> list[dict[str, Any]]:
                 "customdata": [p.op.name for p in group],
                 "hovertemplate": [
                     f"<b>{p.op.name}</b>, {p.op.phase}"
-                    f"<br>{fmt.si(p.rate, 'FLOP/s')}, {fmt.percent(p.op.peak_used)} of peak"
-                    f"<br>{fmt.si(p.intensity, 'FLOP/B')} of {RESOURCE_LABELS[p.level].lower()} traffic"
+                    f"<br>{fmt.si(p.rate, f'{unit}/s')}, {fmt.percent(p.op.peak_used)} of peak"
+                    f"<br>{fmt.si(p.intensity, f'{unit}/B')} of {RESOURCE_LABELS[p.level].lower()} traffic"
                     f"<br>limited by {RESOURCE_LABELS[resource].lower()}<extra></extra>"
                     for p in group
                 ],
@@ -95,7 +104,7 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
     An operator without off-chip traffic stands at its on-chip intensity. Hollow points are the baseline's operators.
     A bound (the roofs) beside an estimate (the points).
     """
-    drawn = points(report)
+    drawn, unit = points(report), _unit(report)
     hollow = points(baseline) if baseline else []
     peak = report.roofline.peak_flops_per_s
     xs = [p.intensity for p in drawn + hollow] + [peak / level[2] for level in report.roofline.levels if level[2] > 0]
@@ -113,7 +122,8 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
                 "mode": "markers",
                 "marker": {"symbol": [f"{MARKERS[p.op.bound]}-open" for p in hollow], "color": NEUTRAL, "size": 8},
                 "hovertemplate": [
-                    f"<b>{p.op.name}</b>, baseline<br>{fmt.si(p.rate, 'FLOP/s')}<extra></extra>" for p in hollow
+                    f"<b>{p.op.name}</b>, baseline<br>{fmt.si(p.rate, f'{_unit(report)}/s')}<extra></extra>"
+                    for p in hollow
                 ],
             }
         )
@@ -122,6 +132,6 @@ def roofline(report: Report, dark: bool, baseline: Report | None = None, width: 
         named.setdefault(p.op.name, p)  # the same operator of two phases is named once
     for name, p in list(named.items())[:3]:
         plot.label(p.intensity, p.rate, name, BESIDE)
-    x = log_axis(*plot.x, "Arithmetic intensity (FLOP/B)") | {"showgrid": False}
-    y = log_axis(*plot.y, "Performance (FLOP/s)")
-    return style(plot.data + _operators(drawn, dark), x, y, 300, dark, notes=plot.notes)
+    x = log_axis(*plot.x, f"Arithmetic intensity ({unit}/B)") | {"showgrid": False}
+    y = log_axis(*plot.y, f"Performance ({unit}/s{', all streams' if report.scenario.streams > 1 else ''})")
+    return style(plot.data + _operators(drawn, unit, dark), x, y, 300, dark, notes=plot.notes)

@@ -24,8 +24,8 @@ class Level:
     main: bool
 
 
-def draw_roofs(plot: Plot, peak: float, name: str, levels: Sequence[Level]) -> None:
-    """Draw and name the roofs under a peak rate [FLOP/s], after all points were marked. A bound."""
+def draw_roofs(plot: Plot, peak: float, name: str, levels: Sequence[Level], unit: str = "FLOP") -> None:
+    """Draw and name the roofs under a peak rate [FLOP/s, or OP/s by `unit`], after all points were marked. A bound."""
     far, slopes = plot.x[1], []
     for level in sorted(levels, key=lambda one: one.bandwidth):
         start, ridge = max(plot.x[0], plot.y[0] / level.bandwidth), min(peak / level.bandwidth, far)
@@ -34,7 +34,7 @@ def draw_roofs(plot: Plot, peak: float, name: str, levels: Sequence[Level]) -> N
         slopes.append((level, start, ridge))
     if not levels:
         plot.line((plot.x[0], far), (peak, peak), True)
-    plot.label(far, peak, f"{name} {fmt.si(peak, 'FLOP/s')}", _ON_PEAK)
+    plot.label(far, peak, f"{name} {fmt.si(peak, f'{unit}/s')}", _ON_PEAK)
     for level, start, ridge in slopes:
         text = f"{level.name} {fmt.si(level.bandwidth, 'B/s')}"
         for part in (0.5, 0.25, 0.75, 0.1, 1.0):

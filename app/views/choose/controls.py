@@ -21,7 +21,7 @@ __all__ = ["controls", "questions"]
 
 _PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resnet-edge": "ResNet at the edge",
           "gru": "GRU under 1 ms", "gpt2": "GPT-2, one user"}  # fmt: skip
-_DEMANDS = {"": "None", "qps": "QPS", "users": "Users"}
+_DEMANDS = {"": "Full load", "qps": "QPS", "users": "Users"}
 _BITS = {16: "16-bit", 8: "8-bit", 4: "4-bit"}
 _LIMITS = (
     ("latency_s", "p99 latency", fmt.MILLISECOND, "99% of requests are answered within this, waiting included."),
@@ -101,7 +101,7 @@ def _demand(ask: PageQuestion) -> None:
     st.segmented_control(
         "Demand", list(_DEMANDS), format_func=_DEMANDS.__getitem__, required=True, width="stretch",
         help="Requests a second that come by themselves; users who each send the next request when the last is "
-        "answered; or none: an instance used to its limits.",
+        "answered; or an instance that is used to its limits.",
         **controlled("h.demand", now, kind),
     )  # fmt: skip
 

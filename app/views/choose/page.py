@@ -31,7 +31,7 @@ def ranking(answer: Answer, able: list[Row]) -> None:
     with parts.card("Systems that meet this", title, stretch=False):
         frame = tables.meeting(answer, able)
         number = st.column_config.NumberColumn
-        columns = {name: number(format=tables.digits(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+        columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         columns["System"] = st.column_config.TextColumn(pinned=not parts.mobile(), width="medium")
         columns["Range ($)"] = st.column_config.TextColumn(
             help="Cost where the model is off by as much as its error band."

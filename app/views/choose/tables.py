@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -11,7 +10,7 @@ from app.shared import formats as fmt
 from app.shared import glossary
 from engine.choose import Answer, Row
 
-__all__ = ["csv", "digits", "meeting", "money_range", "refused"]
+__all__ = ["csv", "meeting", "money_range", "refused"]
 
 
 def money_range(value: float | None, band: float | None) -> str:
@@ -66,12 +65,6 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     columns["Evidence"] = [_evidence(row) for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
-
-
-def digits(values: Sequence[float]) -> str:
-    """Format of a column: three digits of its median, so that one small value does not cost all others four."""
-    known = sorted(abs(v) for v in values if math.isfinite(v))
-    return fmt.cells(known[len(known) // 2 : len(known) // 2 + 1])
 
 
 def refused(rows: Sequence[Row]) -> pd.DataFrame:

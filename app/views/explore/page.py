@@ -18,7 +18,7 @@ from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
 from app.views.explore.report_file import report_html
 from engine.analyses.machine import has_machine
-from engine.cost.report import Report
+from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
 from engine.scenario.fields import field
@@ -80,11 +80,11 @@ def traffic(report: Report) -> None:
         parts.figure(charts.links(report.links, parts.dark()), f"Links: {answer}.", "links")
 
 
-def timeline(report: Report) -> None:
-    """One layer, step or request, unit by unit."""
-    with parts.card(f"Timeline, {report.timeline_of}", glossary.answer_timeline(report)):
-        fig = charts.timeline(report.timeline, parts.dark())
-        parts.figure(fig, f"Timeline: {glossary.answer_timeline(report)}.", "timeline")
+def timelines(report: Report) -> None:
+    """The whole request by resource; then one layer, step or request, unit by unit."""
+    for at, (name, answer, spans) in enumerate(glossary.timelines(report)):
+        with parts.card(name, answer):
+            parts.figure(charts.timeline(spans, parts.dark()), f"{name}: {answer}.", f"timeline.{at}")
 
 
 def _values(scenario: Scenario) -> dict[str, list[Any]]:
@@ -159,7 +159,7 @@ def operators(report: Report) -> None:
     frame = report_tables.operators(report)
     with parts.card("Operators", f"{len(frame)} rows, slowest first; select one for its detail"):
         number = st.column_config.NumberColumn
-        columns = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
+        columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         columns["Count"] = number(format="localized", help="Executions a request")
         columns["Operator"] = st.column_config.TextColumn(pinned=True, width="medium")
         columns["Share of time"] = st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100)
@@ -172,13 +172,15 @@ def operators(report: Report) -> None:
             on_select="rerun",
             selection_mode="single-row",
             key="v.operators",
+            placeholder=fmt.UNKNOWN,
             height="content" if len(frame) <= 8 else 318,
             alt="Operators with their time, share, limit, work and traffic",
         )
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(frame):
             op = report_tables.ordered(report)[rows[0]]
-            st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(op.kind)}, {fmt.plain(op.group)}, {op.phase}]")
+            kind = f"{op.kind}, {op.group}, {op.phase}" if isinstance(op, OpRow) else "no operator"
+            st.markdown(f"**{fmt.plain(op.name)}** :gray[· {fmt.plain(kind)}]")
             st.markdown("  \n".join(fmt.plain(line) for line in report_tables.detail(op, report, _larger(report))))
 
 
@@ -291,8 +293,7 @@ def show() -> None:
                 left()
             with two:
                 right()
-    if report.timeline:
-        timeline(report)
+    timelines(report)
     if has_machine(scenario):
         inside.inside()
     if report.links:

@@ -7,6 +7,7 @@ from html import escape
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.shared import formats as fmt
 from app.shared import glossary, report_tables
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
@@ -45,14 +46,12 @@ def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
         found.append(("What fits where", glossary.answer_fits(report), charts.fits(report.memory, False)))
     if report.links:
         found.append(("Traffic on each link", glossary.answer_links(report), charts.links(report.links, False)))
-    if report.timeline:
-        title = f"Timeline, {report.timeline_of}"
-        found.append((title, glossary.answer_timeline(report), charts.timeline(report.timeline, False)))
+    found += [(name, answer, charts.timeline(spans, False)) for name, answer, spans in glossary.timelines(report)]
     return found
 
 
 def _table(frame: pd.DataFrame) -> str:
-    return frame.to_html(index=False, border=0, float_format=_number)
+    return frame.to_html(index=False, border=0, float_format=_number, na_rep=fmt.UNKNOWN)
 
 
 def report_html(report: Report, assumed_price: bool) -> str:

@@ -1,0 +1,76 @@
+"""Breakdown, timeline lanes and operator rows are three views of one latency, for every preset and at random."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from functools import cache
+
+import pytest
+
+from engine import choices, default_scenario, evaluate
+from engine.devices.common.contract import RESOURCES, Unsupported
+from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario, ScenarioError
+from hardware_specs import default_catalog
+from model_zoo.catalog import default_zoo
+
+
+@cache
+def random_scenarios(count: int, seed: int) -> tuple[Scenario, ...]:
+    """Scenarios of any system, workload, precision, partition, batch and switches that run."""
+    draw, found = random.Random(seed), []
+    systems, workloads = default_catalog().ids("systems"), default_zoo().ids()
+    while len(found) < count:
+        try:
+            base = default_scenario(draw.choice(systems), draw.choice(workloads))
+            offered = choices(base)
+            base = base.with_(
+                batch=draw.choice((1, 1, 2, 8, 32)),
+                precision=draw.choice(offered.formats),
+                scheme=draw.choice(offered.schemes),
+                devices=draw.choice(offered.device_counts),
+                streams=draw.choice(offered.stream_counts),
+                outputs=min(base.outputs, draw.choice((1, 2, 17))),
+                split=draw.randrange(len(offered.splits) + 1),
+                switches={s.name: draw.random() < 0.5 for s in offered.switches},
+            )
+            evaluate(base)
+        except (ScenarioError, Unsupported):
+            continue
+        found.append(base)
+    return tuple(found)
+
+
+def agree(scenario: Scenario) -> None:
+    report = evaluate(scenario)
+    lanes: dict[str, float] = defaultdict(float)
+    for span in report.lanes:
+        lanes[span.resource] += span.duration_s
+    rows: dict[str, float] = defaultdict(float)
+    for op in report.ops:
+        for resource, seconds in op.resources.items():
+            rows[resource] += seconds
+    for other in report.other:
+        rows[other.resource] += other.time_s
+    near = 1e-9 * report.latency_s
+    assert sum(report.breakdown.values()) == pytest.approx(report.latency_s, rel=1e-9)
+    for resource in RESOURCES:
+        assert rows[resource] == pytest.approx(report.breakdown[resource], rel=1e-9, abs=near), resource
+        assert lanes[resource] == pytest.approx(report.breakdown[resource], rel=1e-9, abs=near), resource
+    assert max(s.start_s + s.duration_s for s in report.lanes) == pytest.approx(report.latency_s, rel=1e-9)
+    ends = 0.0
+    for span in report.lanes:
+        assert span.start_s == pytest.approx(ends, rel=1e-9, abs=near)
+        ends = span.start_s + span.duration_s
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_breakdown_lanes_and_rows_agree_for_every_preset(id: str) -> None:
+    agree(PRESETS[id].scenario)
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_breakdown_lanes_and_rows_agree_at_random(part: int) -> None:
+    for scenario in random_scenarios(50, part):
+        agree(scenario)
