@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.cost.best_plan import make_plan
+from engine.cost.changes import moved
 from engine.cost.compose import compose
 from engine.cost.power_and_price import account
 from engine.cost.report import Report
@@ -43,4 +44,4 @@ def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     # 4. power, price, cost
     money = account(bound, plan, times)
     # 5. the report, with the reason for each number
-    return compose(bound, plan, times, money)
+    return compose(bound, plan, times, money, moved(scenario, times, catalog, zoo))

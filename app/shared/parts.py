@@ -14,7 +14,8 @@ import streamlit as st
 from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
-from engine.cost.report import Report
+from engine.cost.error_bands import told
+from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
@@ -26,6 +27,7 @@ __all__ = [
     "baseline_report",
     "card",
     "dark",
+    "evidence",
     "exports",
     "figure",
     "footer",
@@ -173,6 +175,11 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
         if assumed:
             parts.append(f":orange-badge[assumed ({assumed})]")
     return " ".join(parts)
+
+
+def evidence(band: ErrorBand, of: str = "Error band") -> None:
+    """How wide an error band is and from what, or why there is none: one quiet line."""
+    st.caption(fmt.plain(f"{of}: {told(band)}."))
 
 
 def wide_enough(texts: Iterable[str]) -> int:

@@ -169,9 +169,9 @@ def _evaluate(args: argparse.Namespace) -> int:
 
 
 def _told(report: Any) -> list[str]:
+    from engine.cost.error_bands import told
     from engine.scenario.sentences import amount, percent
 
-    band = report.error_band
     lines = [
         f"{report.system_name} · {report.workload_name}",
         report.verdict.replace("**", ""),
@@ -179,7 +179,7 @@ def _told(report: Any) -> list[str]:
         f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
         f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
-        f"error band  {_band(band)}",
+        f"error band  {told(report.error_band)}",
     ]
     for op in sorted(report.ops, key=lambda o: -o.time_s)[:12]:
         lines.append(f"  {op.name[:34]:34} {amount(op.time_s, 's'):>10} {percent(op.share):>5}  {op.bound}")
@@ -189,18 +189,8 @@ def _told(report: Any) -> list[str]:
     return [*lines, f"token       {report.token}"]
 
 
-def _band(band: Any) -> str:
-    from engine.scenario.sentences import percent
-
-    if band.relative is None:
-        return f"{band.label} on this family and kind of network"
-    return f"±{percent(band.relative)} ({band.count} measured results" + (
-        f", {band.recalled} of them recalled)" if band.recalled else ")"
-    )
-
-
 def _validate(args: argparse.Namespace) -> int:
-    from engine.published import renew_dependence, summary, validate, write_residuals
+    from engine.published import renew_dependence, summary, validate, write_bands
     from engine.published.dependence import told
     from engine.published.other_sources import compare
 
@@ -210,7 +200,7 @@ def _validate(args: argparse.Namespace) -> int:
         return 0
     rows, elsewhere = validate(), compare()
     if args.write:
-        write_residuals(rows, elsewhere)
+        write_bands(rows, elsewhere)
     emit(elsewhere if args.elsewhere else rows, args.json, () if args.json else summary(rows, elsewhere))
     return 0
 
@@ -260,7 +250,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_compare_measured(commands)
     add_plan(commands)
     p = commands.add_parser("validate", help="every published figure beside its prediction")
-    p.add_argument("--write", action="store_true", help="also rewrite the residuals that error bands come from")
+    p.add_argument("--write", action="store_true", help="also renew the error bands")
     p.add_argument(
         "--dependence", action="store_true", help="change every constant and rewrite which predictions move with it"
     )

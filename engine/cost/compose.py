@@ -264,8 +264,8 @@ def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str
     return text
 
 
-def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report:
-    """The report of a schedule and an account."""
+def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: float | None = 0.0) -> Report:
+    """The report of a schedule and an account; ``moved``: by what-ifs, see `error_band`. [-]"""
     s, graph = bound.scenario, bound.graph
     units = graph.units_per_request.at(s.inputs, s.outputs)
     ops, other = _ops(times), _other(times)
@@ -324,7 +324,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account) -> Report
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
         assumptions=_assumptions(bound, plan, times, money),
-        error_band=error_band((p.family.kind for p in times.priced), bound.workload.family),
+        error_band=error_band(bound, (p.stage.device for p in times.priced), bound_by, moved),
         problems=problems,
         verdict=_verdict(facts, memory, problems),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},

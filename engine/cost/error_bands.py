@@ -1,40 +1,145 @@
-"""Error bands: what residuals of a family on a kind of network allow one to say. Written by `validate --write`."""
+"""Error bands: how far a measurement may lie from a prediction, by conformal prediction, or that nobody knows.
+
+A band belongs to a cell: a device family, a kind of work, and a regime (batch 1 or larger; bound by compute, by memory
+or by latency). The file it is read from is written by `validate --write`, see `engine.published.conformal`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from engine.cost.report import ErrorBand
+from engine.devices import family
+from engine.resolve.bind import Bound
+from engine.scenario import Scenario
+from engine.scenario.sentences import percent
+from hardware_specs.schema import Device
+from model_zoo.ops import Graph
 
-__all__ = ["FILE", "LEAST", "error_band"]
+__all__ = ["FILE", "LEAST", "MATTERS", "cell_of", "error_band", "lineage", "several", "spoken", "told", "widest"]
 
-FILE = Path(__file__).resolve().parent / "residuals.json"
-LEAST = 3  # residuals below which there is no band
+FILE = Path(__file__).resolve().parent / "bands.json"
+LEAST = 5  # independent sources below which there is no evidence
+LONG = 16384  # tokens of prompt and answer from which a context is long
+MATTERS = 0.01  # relative change of latency or rate from which what-ifs matter
+_FAR = math.log(2.0)  # of what-ifs: beyond it the part is another one
+_NARROW = {"fp8": "FP8", "fp4": "FP4"}
+_BOUNDS = {"compute": "compute", "offchip": "memory", "onchip": "memory"}
 
 
 @cache
-def _residuals() -> dict[str, dict[str, dict[str, float]]]:
-    return json.loads(FILE.read_text()) if FILE.exists() else {}
+def _known() -> dict[str, Any]:
+    return json.loads(FILE.read_text())
 
 
-@cache
-def _one(family: str, kind: str) -> ErrorBand:
-    found = _residuals().get(family, {}).get(kind)
-    if not found or found["count"] < LEAST:
-        return ErrorBand(None, "no evidence", int(found["count"]) if found else 0)
-    label = "recalled" if found["recalled"] else "validated"
-    return ErrorBand(found["p90"], label, int(found["count"]), int(found["recalled"]))
+def lineage(device: Device) -> str:
+    """What parts have in common whose measurements say something of each other: generation, else vendor."""
+    return (device.gpu.generation if device.gpu is not None else None) or device.vendor
 
 
-def error_band(families: Iterable[str], kind: str) -> ErrorBand:
-    """Band of the device families of a plan on a kind of network (a family of `model_zoo`): the widest of theirs.
+def several(scenario: Scenario) -> bool:
+    """Whether devices work on one request together."""
+    return scenario.scheme not in ("single", "replicas") and scenario.devices > 1
 
-    Each is the 90th percentile of the family's absolute relative residuals on that kind: validation claims, and results
-    printed elsewhere. With fewer than `LEAST` for any of the families there is no evidence and no band.
+
+def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
+    """The kind of network, and what makes a request a kind of its own beside it."""
+    mixture = any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
+    long = graph.causal and scenario.inputs + scenario.outputs > LONG
+    eager = scenario.switches.get("graph") is False
+    own = ("mixture of experts", mixture), (_NARROW.get(scenario.precision, ""), scenario.precision in _NARROW)
+    said = [word for word, is_so in (*own, ("long context", long), ("eager", eager)) if is_so]
+    return ", ".join([network, *said])
+
+
+def cell_of(device: Device, scenario: Scenario, network: str, graph: Graph, limit: str) -> str:
+    """The cell of a request on a device: family, kind of work, regime.
+
+    ``network``: its kind, a family of `model_zoo`. ``limit``: of `RESOURCES`, what most of its time is spent on.
     """
-    found = [_one(family, kind) for family in sorted(set(families))]
+    regime = f"{'batch 1' if scenario.batch == 1 else 'larger batch'}, {_BOUNDS.get(limit, 'latency')}-bound"
+    return " | ".join((family(device.kind).kind, _kind(scenario, network, graph), regime))
+
+
+def spoken(cell: str) -> str:
+    """A cell in words: `CNN on CPU, batch 1, compute-bound`."""
+    name, kind, regime = cell.split(" | ")
+    network, comma, rest = kind.partition(", ")
+    words = network.upper() if len(network) < 6 else network.replace("-", " ")
+    return f"{words}{comma}{rest} on {family(name).title}, {regime}"
+
+
+def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_ifs: str) -> str:
+    """What of a scenario lies outside of what a cell was measured on, in words; empty where nothing does."""
+    found = [f"what-ifs ({what_ifs})"] if what_ifs else []
+    if device.id not in cell["parts"]:
+        found.append(f"the {device.name}, which itself was not measured so")
+    if several(scenario) and not cell["several"]:
+        found.append("several devices together, of which none were measured so")
+    if scenario.batch > cell["largest_batch"]:
+        found.append(f"a batch above the {cell['largest_batch']:,} that were measured")
+    return "; ".join(found)
+
+
+def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, moved: float) -> ErrorBand:
+    """Band of one device: the cell's, wider outside of what was measured, by all that what-ifs move."""
+    known = _known()
+    cell, said = known["cells"].get(cell_name), spoken(cell_name)
+    none = ErrorBand(None, "no evidence", 0, cell=cell_name)
+    if cell is None:
+        return replace(none, why=f"nothing was measured of {said}")
+    none = replace(none, count=cell["rows"], recalled=cell["recalled"], sources=cell["sources"])
+    if cell["log_width"] is None:
+        few = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
+        return replace(none, why=f"only {few} {said}; {LEAST} are needed")
+    if lineage(device) not in cell["lineages"]:
+        return replace(none, why=f"no part of {lineage(device)} was measured in {said}")
+    outside = _outside(cell, device, scenario, what_ifs)
+    return replace(
+        none,
+        relative=math.expm1(cell["log_width"] * (known["outside"] if outside else 1.0) + moved),
+        label="recalled" if cell["recalled"] else "validated",
+        why=f"wider for {outside}" if outside else "",
+    )
+
+
+def widest(bands: Iterable[ErrorBand]) -> ErrorBand:
+    """Band of what several predictions make together: the widest of theirs; none where one has none."""
+    found = list(bands)
     lacking = [band for band in found if band.relative is None]
     return lacking[0] if lacking else max(found, key=lambda band: band.relative or 0.0)
+
+
+def error_band(bound: Bound, devices: Iterable[Device], limit: str, moved: float | None = 0.0) -> ErrorBand:
+    """Band of a scenario's times and rates: the widest of its devices'.
+
+    Parameters
+    ----------
+    devices : those its plan uses.
+    limit : the resource most of its time is spent on.
+    moved : logarithm by which what-ifs of hardware and model move latency or rate; None: nothing runs without. [-]
+    """
+    by = {device.id: device for device in devices}
+    cells = {id: cell_of(d, bound.scenario, bound.workload.family, bound.graph, limit) for id, d in by.items()}
+    paths = ", ".join(bound.what_ifs[:3]) + (", ..." if len(bound.what_ifs) > 3 else "")
+    if moved is None or moved > _FAR:
+        why = f"what-ifs ({paths}) move it more than twofold: nobody measured such a part"
+        return ErrorBand(None, "no evidence", 0, cell=next(iter(cells.values())), why=why)
+    turned, by_how = (paths, moved) if moved > math.log1p(MATTERS) else ("", 0.0)
+    return widest(_one(cells[id], device, bound.scenario, turned, by_how) for id, device in by.items())
+
+
+def told(band: ErrorBand) -> str:
+    """A band in words: how wide and from what, or why there is none."""
+    if band.relative is None:
+        return f"no evidence: {band.why}"
+    rows = f"{band.count} measured rows of {band.sources} independent sources"
+    recalled = f", {band.recalled} of them recalled" if band.recalled else ""
+    why = f"; {band.why}" if band.why else ""
+    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recalled}){why}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from engine.scenario.fields import FIELDS, Field
 from engine.scenario.overrides import unstated
 
 __all__ = [
+    "BANDED",
     "RESOURCE_NAMES",
     "Assumption",
     "ErrorBand",
@@ -22,6 +24,8 @@ __all__ = [
     "Roofline",
 ]
 
+BANDED = ("latency_s", "ttft_s", "tpot_s", "throughput_per_s")
+"""Figures that an error band stands around."""
 RESOURCE_NAMES: dict[str, str] = {
     "compute": "compute",
     "offchip": "off-chip memory",
@@ -117,12 +121,33 @@ class Assumption:
 
 @dataclass(frozen=True)
 class ErrorBand:
-    """90th percentile of the family's residuals on this kind of network, or the fact that there is no evidence."""
+    """A 90% interval by conformal prediction around times and rates, or the fact that there is no evidence for one."""
 
-    relative: float | None
+    relative: float | None  # |predicted / measured - 1| is at most this [-]
     label: str  # validated | recalled | no evidence
-    count: int  # residuals
+    count: int  # residuals of the cell
     recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
+    sources: int = 0  # independent ones: one publication's measurements of one part
+    cell: str = ""  # family | kind of work | regime
+    why: str = ""  # there is none, or it is wider, in a few words
+
+    def around(self, value: float) -> tuple[float | None, float | None]:
+        """Ends of the band around a prediction, as many times below as above, in its unit; None for none. [-]"""
+        return (None, None) if self.relative is None else (value / (1.0 + self.relative), value * (1.0 + self.relative))
+
+    def ends(self, figures: Mapping[str, float | None]) -> dict[str, float | None]:
+        """Ends around times and rates by name: ``latency_s`` -> ``latency_low_s`` and ``latency_high_s``. [s], [1/s]"""
+        found: dict[str, float | None] = {}
+        for name, value in figures.items():
+            unit = "per_s" if name.endswith("_per_s") else name.rpartition("_")[2]
+            stem = name.removesuffix(f"_{unit}")
+            low, high = (None, None) if value is None else self.around(value)
+            found |= {f"{stem}_low_{unit}": low, f"{stem}_high_{unit}": high}
+        return found
+
+    def holds(self, error: float) -> bool:
+        """Whether a measurement lies in the band, by the prediction's error: predicted / measured - 1. [-]"""
+        return self.relative is not None and 1.0 / (1.0 + self.relative) <= 1.0 + error <= 1.0 + self.relative
 
 
 @dataclass(frozen=True)
@@ -210,7 +235,11 @@ class Report:
             row["peak_used"] = op.peak_used
             row["resources"] = {f"{name}_s": op.resources[name] for name in RESOURCES}
         out["breakdown"] = {f"{name}_s": self.breakdown[name] for name in RESOURCES}
-        return out
+        return out | self.interval()
+
+    def interval(self) -> dict[str, float | None]:
+        """Ends of the error band around the times and the rate, by name; None where there is none. [s], [1/s]"""
+        return self.error_band.ends({name: getattr(self, name) for name in BANDED})
 
     def _exported(self, field: Field) -> Any:
         """A field as exported rows hold it: a tile as it was settled, what is not set as the field calls that."""
@@ -239,6 +268,7 @@ class Report:
             "bound": self.bound,
             "fits": self.fits,
             "error_band": self.error_band.relative,
+            **self.interval(),
             **{f"{name}_s": self.breakdown[name] for name in RESOURCES},
             **{f"{name}_version": value for name, value in self.versions.items()},
         }

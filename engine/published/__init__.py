@@ -14,9 +14,11 @@ from typing import Any
 
 import yaml
 
-from engine.cost.error_bands import FILE
+from engine.cost.error_bands import FILE, spoken
+from engine.published.conformal import bands
 from engine.published.dependence import DEPENDENCE, dependence, kind_of, known, rules
-from engine.published.headline import independent, into, lines_of, percentile
+from engine.published.evidence import residuals
+from engine.published.headline import into, lines_of, percentile
 from engine.published.prediction import Prediction, predicted
 from engine.scenario import encode
 from model_zoo.catalog import default_zoo
@@ -26,13 +28,14 @@ __all__ = [
     "calibrated",
     "claims",
     "closer",
+    "coverage_lines",
     "judge",
     "predictions",
     "renew_dependence",
     "residuals",
     "summary",
     "validate",
-    "write_residuals",
+    "write_bands",
 ]
 
 DOCUMENTS = {
@@ -200,38 +203,20 @@ def validate() -> list[dict[str, Any]]:
     return rows
 
 
-def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Count, median and 90th percentile of absolute relative errors by device family and kind of network.
-
-    Of independent timing predictions, and of results printed elsewhere (`recalled` counts those).
-    """
-    by: dict[str, dict[str, list[float]]] = {}
-    recalled: dict[tuple[str, str], int] = {}
-    for row in [*rows, *elsewhere]:
-        if (row["role"] == "elsewhere" or independent(row)) and row["family"] and row["error"] is not None:
-            by.setdefault(row["family"], {}).setdefault(row["network"], []).append(abs(row["error"]))
-            key = row["family"], row["network"]
-            recalled[key] = recalled.get(key, 0) + (row["role"] == "elsewhere")
-    return {
-        family: {
-            kind: {
-                "count": len(errors),
-                "recalled": recalled[family, kind],
-                "median": round(percentile(errors, 0.5), 4),
-                "p90": round(percentile(errors, 0.9), 4),
-            }
-            for kind, errors in sorted(kinds.items())
-        }
-        for family, kinds in sorted(by.items())
-    }
-
-
-def write_residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> None:
-    """Renew the residuals that error bands are read from, and the README's table where there is one."""
-    FILE.write_text(json.dumps(residuals(rows, elsewhere), indent=1) + "\n")
+def write_bands(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> None:
+    """Renew the error bands, and the README's table where there is one."""
+    FILE.write_text(json.dumps(bands(residuals(rows, elsewhere)), indent=1) + "\n")
     readme = Path(__file__).resolve().parents[2] / "README.md"
     if readme.exists():
         readme.write_text(into(readme.read_text(), rows))
+
+
+def coverage_lines() -> list[str]:
+    """What 90% bands hold of measurements whose source they were found without, by cell and over all."""
+    by = json.loads(FILE.read_text())["coverage"]
+    n, held = (sum(row[name] for row in by) for name in ("n", "held"))
+    lines = [f"bands, each source left out in turn: {held} of {n} measured rows held"] if n else []
+    return lines + [f"  {row['held']:4} of {row['n']:4}  {spoken(row['cell'])}" for row in by]
 
 
 def summary(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[str]:
@@ -242,6 +227,7 @@ def summary(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list
         f"elsewhere: {len(errors)} measured results, recalled, which widen bands and count as no claim; median error "
         f"{percentile(errors, 0.5):.1%}, 90th percentile {percentile(errors, 0.9):.1%}"
     )
+    lines += coverage_lines()
     lines.append(f"not predictable: {sum(r['predicted'] is None for r in rows)}, each with its reason")
     for r in rows:
         if r["predicted"] is None:

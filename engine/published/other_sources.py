@@ -30,7 +30,7 @@ FIGURES: tuple[str, ...] = ("latency_s", "tpot_s", "throughput_per_s")
 def results() -> tuple[dict[str, Any], ...]:
     """Every result as data, its source spelled out."""
     data = yaml.safe_load(_FILE.read_text())
-    return tuple(r | {"source": data["sources"][r["source"]]} for r in data["results"])
+    return tuple(r | {"publication": r["source"], "source": data["sources"][r["source"]]} for r in data["results"])
 
 
 def scenario_of(result: dict[str, Any]) -> Scenario:
@@ -60,6 +60,7 @@ def compare() -> list[dict[str, Any]]:
                 "predicted": predicted,
                 "error": predicted / measured - 1,
                 "source": f"{result['source']['title']} ({result['source']['publisher']}), {result['where']}",
+                "publication": result["publication"],
                 "note": result.get("note", ""),
                 "token": encode(scenario),
             }

@@ -66,6 +66,8 @@ def breakdown(parts: dict[str, float], relative_band: float | None, per: str, da
         error = {
             "type": "data",
             "array": [scale(total * relative_band)],
+            "arrayminus": [scale(total * relative_band / (1 + relative_band))],
+            "symmetric": False,
             "color": INK[dark],
             "thickness": 1.5,
             "width": 5,

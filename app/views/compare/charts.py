@@ -65,7 +65,8 @@ def metric_bars(
         )
         if band is not None:
             colour = NEUTRAL if at != base else INK[dark]
-            one["error_x"] = {"type": "data", "array": [scale(v) * band], "color": colour, "thickness": 1.5, "width": 5}
+            ends = {"array": [scale(v) * band], "arrayminus": [scale(v) * band / (1 + band)], "symmetric": False}
+            one["error_x"] = {"type": "data", "color": colour, "thickness": 1.5, "width": 5} | ends
         data.append(one)
     if 0 <= base < len(rows) and rows[base][2] is not None:
         level = scale(rows[base][2] or 0.0)

@@ -257,9 +257,8 @@ def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: Com
     fast, slow = sorted((best, base), key=lambda c: c.report.latency_s if c.report else 0.0)
     assert fast.report is not None
     assert slow.report is not None
-    high = fast.report.latency_s * (1 + (fast.report.error_band.relative or 0.0))
-    low = slow.report.latency_s * (1 - (slow.report.error_band.relative or 0.0))
-    if high >= low:
+    high, low = fast.report.interval()["latency_high_s"], slow.report.interval()["latency_low_s"]
+    if high is not None and low is not None and high >= low:
         pair = " and ".join(sorted((fast.letter, slow.letter)))
         return f":gray[The error bands of {pair} overlap in latency: their order is open.]"
     return ""

@@ -44,6 +44,7 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
             st.metric(f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=help, **delta)
     if phone and name:
         st.caption(f"Compared with {fmt.plain(name)}.")
+    parts.evidence(report.error_band)
 
 
 def where_time(report: Report) -> None:
@@ -186,24 +187,7 @@ def operators(report: Report) -> None:
 
 def assumptions(report: Report) -> None:
     """What the numbers rest on."""
-    band = report.error_band
-    said = (
-        f"error band {fmt.band(band.relative)} from {band.count} measured results"
-        if band.relative is not None
-        else "no evidence for an error band"
-    )
-    with st.expander(f"Assumptions ({len(report.assumptions)}) and {said}", key="open.assumptions"):
-        if band.relative is None:
-            st.caption(
-                "No evidence: fewer than three measured results of this device family on this kind of network were "
-                "compared with a prediction."
-            )
-        else:
-            st.caption(
-                f"90% of {band.count} measured results of this device family on this kind of network fell within "
-                f"{fmt.band(band.relative)}; {band.recalled} of them come from other sources than the five documents "
-                "and are recalled."
-            )
+    with st.expander(f"Assumptions ({len(report.assumptions)})", key="open.assumptions"):
         frame = pd.DataFrame([{"Evidence": a.basis, "Assumption": a.text} for a in report.assumptions])
         st.dataframe(
             frame.sort_values("Evidence", kind="stable"),

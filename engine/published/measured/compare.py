@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
@@ -53,7 +54,7 @@ class Row:
     reason: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
-    band: float | None = None
+    band: ErrorBand | None = None
 
     @property
     def errors(self) -> dict[str, float]:
@@ -173,8 +174,8 @@ def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
 
 def figures_of(
     row: Row, catalog: Catalog, zoo: Zoo | None = None
-) -> tuple[dict[str, float], dict[str, str], float | None]:
-    """Predictions of a row's measured figures [SI], why others have none, and the error band beside them."""
+) -> tuple[dict[str, float], dict[str, str], ErrorBand | None]:
+    """Predictions of a row's measured figures [SI], why others have none, and their error band."""
     scenario = row.scenario
     assert scenario is not None
     missing: dict[str, str] = {}
@@ -183,7 +184,7 @@ def figures_of(
         if "tpot_s" not in row.measured:
             return {}, missing, None
         found = {"tpot_s": mixed_tpot(scenario, row.concurrency, known()["budget"], catalog)}
-        return found, missing, evaluate(scenario, catalog, zoo).error_band.relative
+        return found, missing, evaluate(scenario, catalog, zoo).error_band
     report = evaluate(scenario, catalog, zoo)
     found = {}
     for name in row.measured:
@@ -192,7 +193,7 @@ def figures_of(
             missing[name] = f"{report.system_name} has no {name} for {report.workload_name}"
         else:
             found[name] = float(value)
-    return found, missing, report.error_band.relative
+    return found, missing, report.error_band
 
 
 def compared(data: Measured, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Measured:
@@ -247,8 +248,8 @@ def spread(errors: Sequence[float]) -> dict[str, float]:
 def coverage(rows: Sequence[Row]) -> dict[str, int]:
     """Predicted figures with an error band, those of them that lie in it, and those without evidence for any."""
     pairs = [(row.band, error) for row in rows for error in row.errors.values()]
-    banded = [(band, error) for band, error in pairs if band is not None]
-    held = sum(abs(error) <= band for band, error in banded)
+    banded = [(band, error) for band, error in pairs if band is not None and band.relative is not None]
+    held = sum(band.holds(error) for band, error in banded)
     return {"banded": len(banded), "held": held, "no_evidence": len(pairs) - len(banded)}
 
 

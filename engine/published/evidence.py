@@ -1,0 +1,64 @@
+"""Measured rows of the project that no constant was fitted on, as residuals with the cell and the source of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.cost.error_bands import cell_of, lineage, several
+from engine.evaluate import evaluate
+from engine.published.conformal import Residual
+from engine.published.headline import independent
+from engine.published.measured.compare import compared, read_measured
+from engine.scenario import Scenario, decode
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import default_zoo
+
+__all__ = ["MEASURED", "residuals"]
+
+_FOLDER = Path(__file__).resolve().parent / "claims"
+MEASURED = {"serving": _FOLDER / "serving.csv", "this-host": _FOLDER / "host" / "measured.csv"}
+"""Tables of measurements, which `compare-measured` takes as they are."""
+_TIMES = ("latency", "throughput")  # metrics that are a time or a rate of a whole request
+
+
+def _residual(
+    id: str, publication: str, scenario: Scenario, error: float, recalled: bool, catalog: Catalog
+) -> Residual:
+    device, zoo = catalog.device(catalog.system(scenario.system).devices[0].device), default_zoo()
+    limit = evaluate(scenario, catalog).bound
+    network = zoo.workload(scenario.workload).family
+    cell = cell_of(device, scenario, network, zoo.graph(scenario.workload), limit)
+    return Residual(
+        id, cell, publication, device.id, lineage(device), error, scenario.batch, several(scenario), recalled
+    )
+
+
+def _of_tables() -> Iterator[Residual]:
+    """Rows of tables kept here: a publication is who published, with which software."""
+    for name, path in MEASURED.items():
+        root = path.parent
+        catalog = Catalog().with_root(root) if (root / "devices").is_dir() else Catalog()
+        data = compared(read_measured(path, catalog=catalog), catalog)
+        columns = data.table.columns
+        for row in data.rows:
+            for figure, error in row.errors.items():
+                at = row.number - 1
+                who = [columns[c][at] for c in ("source", "framework") if c in columns]
+                publication = " ".join(who) or name
+                assert row.scenario is not None
+                yield _residual(f"{name}-{row.number}-{figure}", publication, row.scenario, error, False, catalog)
+
+
+def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[Residual]:
+    """Residuals of absolute times and rates: independent claims of the documents, results printed elsewhere, tables."""
+    found, catalog = [], Catalog()
+    for row in rows:
+        if independent(row) and row["metric"] in _TIMES and row["family"] and row["token"] and row["error"] is not None:
+            scenario = decode(row["token"])
+            found.append(_residual(row["id"], row["document"], scenario, row["error"], False, catalog))
+    for row in elsewhere:
+        scenario = decode(row["token"])
+        found.append(_residual(row["id"], row["publication"], scenario, row["error"], True, catalog))
+    return [*found, *_of_tables()]
