@@ -44,4 +44,5 @@ def evaluate(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None
     # 4. power, price, cost
     money = account(bound, plan, times)
     # 5. the report, with the reason for each number
-    return compose(bound, plan, times, money, moved(scenario, times, catalog, zoo))
+    far = moved(scenario, times.latency_s, times.units_per_s, catalog, zoo)
+    return compose(bound, plan, times, money, far)

@@ -13,6 +13,7 @@ from math import floor, inf
 from types import MappingProxyType
 
 from engine.analyses.split import Goal, best_split, split_points
+from engine.cost.report import ErrorBand
 from engine.cost.schedule import wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
@@ -66,6 +67,7 @@ class Placement:
     uplink_bytes_per_s: float  # of one camera
     cameras: int  # one chain of executors, and the uplink they share, keeps up with
     meets_limit: bool
+    error_band: ErrorBand  # of the executors' times
 
     @property
     def latency_s(self) -> float:
@@ -124,7 +126,9 @@ def placements(
         links = [catalog.link(id) for id in tier.way]
         room = min((usable(Wire(link, "peer", 1)) for link in links), default=inf) / camera.frame_bytes
         rate = min(report.throughput_per_s, room)
-        found.append(_placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s))
+        found.append(
+            _placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s, report.error_band)
+        )
     for tier in TIERS:
         if tier.cut is None or tier.name in refused or TIERS[0].name in refused:
             continue
@@ -136,9 +140,12 @@ def placements(
         back = _way(catalog, tier.way, ANSWER_BYTES, extra_m) + (extra_m * FIBRE_S_PER_M)
         compute = best.first_s + best.handover_s + best.second_s + best.outside_s
         uplink = best.crossing_bytes * camera.frames_per_s
-        name = f"far edge and {tier.name}"
+        name, rate = f"far edge and {tier.name}", 1 / best.interval_s
+        band = evaluate(scenario.with_(split=best.at), catalog).error_band
         found.append(
-            _placement(name, best.after, best.link_s + back, compute, uplink, 1 / best.interval_s, camera, limit_s)
+            _placement(
+                name, best.after, best.link_s + back, compute, uplink, 1 / best.interval_s, camera, limit_s, band
+            )
         )
     return tuple(found)
 
@@ -179,7 +186,8 @@ def _placement(
     rate: float,
     camera: Camera,
     limit: float | None,
+    band: ErrorBand,
 ) -> Placement:
     cameras = floor(rate / camera.frames_per_s * (1 + 1e-12))
     late = limit is not None and travel + compute > limit
-    return Placement(name, after, travel, compute, uplink, cameras, not late)
+    return Placement(name, after, travel, compute, uplink, cameras, not late, band)

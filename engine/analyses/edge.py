@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from engine.analyses.depth_first import DepthFirstComparison, compare
 from engine.analyses.split import SplitPoint, split_points
+from engine.cost.error_bands import widest
+from engine.cost.report import ErrorBand
 from engine.devices import FAMILIES, family
 from engine.devices.smartnic import family as smartnic
+from engine.evaluate import evaluate
 from engine.plan.schemes import second_executor
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.schema import Device
 
-__all__ = ["PACKETS", "Forwarding", "cuts", "depth_first_of", "executors", "forwarding", "nic_of"]
+__all__ = ["PACKETS", "Forwarding", "bands_of_cuts", "cuts", "depth_first_of", "executors", "forwarding", "nic_of"]
 
 PACKETS: tuple[int, ...] = (64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1518)
 """Ethernet frames at which forwarding is asked. [B]"""
@@ -31,6 +34,13 @@ def cuts(scenario: Scenario, first_format: str | None = None) -> tuple[Scenario,
     if first_format is None:
         return scenario, split_points(scenario)
     return scenario, split_points(scenario, (first_format, scenario.precision))
+
+
+def bands_of_cuts(scenario: Scenario, points: Sequence[SplitPoint], best: SplitPoint) -> dict[int, ErrorBand]:
+    """Error band of every cut, by its position: of one executor alone, or of both as at the best cut. [-]"""
+    ends = {p.at: evaluate(scenario.with_(split=p.at)).error_band for p in points if not (p.at and p.rest) or p == best}
+    inner = ends[best.at] if best.at and best.rest else widest(ends.values())
+    return {p.at: ends.get(p.at, inner) for p in points}
 
 
 def executors(scenario: Scenario) -> tuple[str, str]:

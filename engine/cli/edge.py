@@ -44,20 +44,29 @@ def add_edge(commands: Any, add_scenario: Callable[[Any], None], changed: _Chang
 
 
 def _split(args: argparse.Namespace, scenario: Scenario) -> int:
-    from engine.analyses.edge import cuts
+    from engine.analyses.edge import bands_of_cuts, cuts
     from engine.analyses.split import best_split
+    from engine.cost.error_bands import told
 
     scenario, points = cuts(scenario, args.first_precision)
     best = best_split(points, args.goal)
+    bands = bands_of_cuts(scenario, points, best)
     data = {
         "scenario": scenario.with_(split=best.at).model_dump(mode="json"),
         "goal": args.goal,
         "best": asdict(best),
-        "points": [asdict(p) | {"latency_s": p.latency_s, "interval_s": p.interval_s} for p in points],
+        "error_band": asdict(bands[best.at]),
+        "points": [
+            asdict(p)
+            | {"latency_s": p.latency_s, "interval_s": p.interval_s}
+            | bands[p.at].ends({"latency_s": p.latency_s, "interval_s": p.interval_s})
+            for p in points
+        ],
     }
     lines = [
         f"best for {args.goal}: {best.place} ({best.at} of {best.at + best.rest} operators on the first), "
-        f"{amount(best.latency_s, 's')}"
+        f"{amount(best.latency_s, 's')}",
+        f"error band: {told(bands[best.at])}",
     ]
     lines.append(
         f"{'after':26} {'latency':>10} {'first':>10} {'wire':>10} {'handover':>10} {'second':>10} {'crosses':>10}"
@@ -72,6 +81,7 @@ def _split(args: argparse.Namespace, scenario: Scenario) -> int:
 
 def _camera(args: argparse.Namespace) -> int:
     from engine.analyses.camera import Camera, placements, refusals
+    from engine.cost.error_bands import told
 
     for name, value, most in (("frames", args.frames, 1e4), ("frame-kb", args.frame_kb, 1e6)):
         if not 0 < value <= most:
@@ -90,7 +100,9 @@ def _camera(args: argparse.Namespace) -> int:
         cut = f"  cut after {p.after}" if p.after else ""
         lines.append(f"{p.name:26} {times} {amount(p.uplink_bytes_per_s, 'B/s'):>10} {p.cameras:>8}{cut}{late}")
     lines += [f"{name}: {reason}" for name, reason in refusals(args.workload, args.precision)]
-    return emit([asdict(p) | {"latency_s": p.latency_s} for p in found], args.json, lines)
+    lines += [f"error band, {p.name}: {told(p.error_band)}" for p in found]
+    times = ({"latency_s": p.latency_s} for p in found)
+    return emit([asdict(p) | t | p.error_band.ends(t) for p, t in zip(found, times, strict=True)], args.json, lines)
 
 
 def _forward(args: argparse.Namespace) -> int:
@@ -111,14 +123,17 @@ def _forward(args: argparse.Namespace) -> int:
 
 def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.analyses.edge import depth_first_of
+    from engine.cost.error_bands import told
+    from engine.evaluate import evaluate
 
-    found = depth_first_of(scenario)
+    found, band = depth_first_of(scenario), evaluate(scenario).error_band
     times, moved = (found.breadth_s, found.depth_s), (found.depth_bytes, found.breadth_bytes)
     slow, fast = (amount(t, "s") for t in times)
     less, more = (amount(size, "B") for size in moved)
     lines = [
         f"breadth first {slow}, depth first {fast}: {found.speedup:.2f} x",
         f"{len(found.chains)} chains move {less} instead of {more}",
+        f"error band: {told(band)}",
     ]
     for chain in sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:12]:
         tile = f"{chain.rows} rows x {chain.channels} channels, {amount(chain.tile_bytes, 'B')}"
@@ -126,6 +141,7 @@ def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
     data = {
         "breadth_s": found.breadth_s,
         "depth_s": found.depth_s,
+        **band.beside({"breadth_s": found.breadth_s, "depth_s": found.depth_s}),
         "breadth_bytes": found.breadth_bytes,
         "depth_bytes": found.depth_bytes,
         "chains": [

@@ -29,6 +29,7 @@ def _scenario(workload: str) -> Scenario:
 
 
 def _plan(args: argparse.Namespace) -> int:
+    from engine.cost.error_bands import told
     from engine.evaluate import evaluate
     from engine.numerics.formats import NumericsError
     from engine.numerics.workflow import STUDIES, in_scenario, study
@@ -62,6 +63,7 @@ def _plan(args: argparse.Namespace) -> int:
         "steps": steps,
         "workload": kind.workloads[0],
         "latency_s": report.latency_s,
+        **report.error_band.beside({"latency_s": report.latency_s}),
         "token": encode(planned),
     }
     lines = [
@@ -80,6 +82,7 @@ def _plan(args: argparse.Namespace) -> int:
         f"{'met' if found.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
         "plan        " + ", ".join(f"{op} {format}" for op, format in found.plan.precision.items()),
         f"scenario    {report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
+        f"error band  {told(report.error_band)}",
         f"token       {encode(planned)}",
     ]
     return emit(data, args.json, lines)

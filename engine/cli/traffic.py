@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import emit
@@ -185,6 +185,8 @@ def _arrivals(text: str, qps: float) -> tuple[Arrivals, Sizes | None, Sizes | No
 
 
 def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
+    from engine.cost.error_bands import told
+    from engine.evaluate import evaluate
     from engine.traffic import simulate
 
     serving, arrivals = _loaded(args, args.qps)
@@ -192,9 +194,10 @@ def _simulate(args: argparse.Namespace, scenario: Scenario) -> int:
     report = simulate(
         system, arrivals, sizes=sizes, outputs=outputs, requests=args.requests, most=args.most, seed=args.seed
     )
+    band = evaluate(scenario).error_band
     if args.json:
-        return emit(report.as_dict(), True, ())
-    lines = [report.message]
+        return emit(report.as_dict() | {"error_band": asdict(band)}, True, ())
+    lines = [report.message, f"error band of service times: {told(band)}"]
     tails = {"latency": report.latency, "ttft": report.ttft, "tpot": report.tpot, "passed": report.passed}
     for name, tail in tails.items():
         for metric in () if tail is None else ("mean", "p50", "p95", "p99"):
@@ -249,17 +252,25 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
 
 def _offer(offer: Offer) -> dict[str, Any]:
     """A system's part of the answer as plain data."""
+    from engine.evaluate import evaluate
+
     carried = None if offer.headline is None else {k: v for k, v in vars(offer.headline).items() if k != "report"}
     plan = None if offer.plan is None else offer.plan.as_dict()
-    found = {"node": carried, "plan": plan, "notes": offer.notes}
+    band = evaluate(offer.scenario).error_band
+    most = None if offer.headline is None else offer.headline.capacity_qps
+    found = {"node": carried, "plan": plan, "notes": offer.notes, **band.beside({"capacity_per_s": most})}
     return found | ({"scenario": offer.name, "problem": offer.problem} if offer.name != "this" else {})
 
 
 def _plan(offer: Offer) -> list[str]:
+    from engine.cost.error_bands import told
+    from engine.evaluate import evaluate
+
     plan = offer.plan
     assert plan is not None
     lines = [
         plan.message,
+        f"error band of service times: {told(evaluate(offer.scenario).error_band)}",
         f"power       {amount(plan.mean_w, 'W')} over the day, {amount(plan.peak_w, 'W')} at the peak",
         f"perf/W      {plan.inferences_per_joule:,.4g} inferences/J at this load, idle power and PUE included",
     ]

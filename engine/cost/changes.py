@@ -1,40 +1,54 @@
-"""What a scenario's what-ifs move: its pace beside that of the catalog's own parts."""
+"""What a scenario's what-ifs change: its pace beside that of the catalog's own parts."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.cost.best_plan import make_plan
-from engine.cost.schedule import Schedule, schedule
+from engine.cost.schedule import schedule
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import Catalog
+from hardware_specs.schema import Device
 from model_zoo.catalog import Zoo
 
-__all__ = ["moved"]
+__all__ = ["Plain", "moved", "plain"]
 
 
-def moved(scenario: Scenario, times: Schedule, catalog: Catalog | None, zoo: Zoo | None) -> float | None:
+@dataclass(frozen=True)
+class Plain:
+    """A scenario without its what-ifs: its pace, and the devices its plan uses."""
+
+    latency_s: float
+    units_per_s: float
+    devices: tuple[Device, ...]
+
+
+def plain(scenario: Scenario, catalog: Catalog | None, zoo: Zoo | None) -> Plain | None:
+    """The scenario without its what-ifs; None where it can't run so."""
+    return _plain(scenario.with_(overrides={}).model_dump_json(), catalog, zoo)
+
+
+def moved(
+    scenario: Scenario, latency_s: float, units_per_s: float, catalog: Catalog | None, zoo: Zoo | None
+) -> float | None:
     """Logarithm by which what-ifs move latency or rate, whichever more; None where nothing runs without them. [-]"""
     if not scenario.overrides:
         return 0.0
-    plain = _paces(scenario.with_(overrides={}).model_dump_json(), catalog, zoo)
-    if plain is None:
+    before = plain(scenario, catalog, zoo)
+    if before is None:
         return None
-    return max(abs(math.log(now / before)) for now, before in zip(_pace(times), plain, strict=True))
+    return max(abs(math.log(latency_s / before.latency_s)), abs(math.log(units_per_s / before.units_per_s)))
 
 
-def _pace(times: Schedule) -> tuple[float, float]:
-    return times.latency_s, times.units_per_s
-
-
-@lru_cache(maxsize=64)
-def _paces(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> tuple[float, float] | None:
-    """Latency [s] and rate [1/s] of a scenario; None where it can't run."""
+@lru_cache(maxsize=4096)
+def _plain(scenario: str, catalog: Catalog | None, zoo: Zoo | None) -> Plain | None:
     try:
         bound = bind(Scenario.model_validate_json(scenario), catalog, zoo)
-        return _pace(schedule(bound, make_plan(bound)))
+        times = schedule(bound, make_plan(bound))
     except (ScenarioError, Unsupported):
         return None
+    return Plain(times.latency_s, times.units_per_s, tuple(p.stage.device for p in times.priced))

@@ -280,6 +280,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     tile = first.stage.tile or s.tile
     if not tile and first.family.tile is not None and first.runs:
         tile = first.family.tile(first.runs[0].job)
+    devices = [p.stage.device for p in times.priced]
     per_unit = times.figure("latency_per_unit_s") or 0.0
     ttft, tpot = times.figure("ttft_s"), times.figure("tpot_s")
     one = "request" if graph.causal else graph.unit
@@ -324,7 +325,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
         assumptions=_assumptions(bound, plan, times, money),
-        error_band=error_band(bound, (p.stage.device for p in times.priced), bound_by, moved),
+        error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
         verdict=_verdict(facts, memory, problems),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},

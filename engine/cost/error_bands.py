@@ -16,7 +16,6 @@ from typing import Any
 
 from engine.cost.report import ErrorBand
 from engine.devices import family
-from engine.resolve.bind import Bound
 from engine.scenario import Scenario
 from engine.scenario.sentences import percent
 from hardware_specs.schema import Device
@@ -87,7 +86,7 @@ def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_i
     return "; ".join(found)
 
 
-def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, moved: float) -> ErrorBand:
+def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far: float) -> ErrorBand:
     """Band of one device: the cell's, wider outside of what was measured, by all that what-ifs move."""
     known = _known()
     cell, said = known["cells"].get(cell_name), spoken(cell_name)
@@ -103,7 +102,7 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, move
     outside = _outside(cell, device, scenario, what_ifs)
     return replace(
         none,
-        relative=math.expm1(cell["log_width"] * (known["outside"] if outside else 1.0) + moved),
+        relative=math.expm1(cell["log_width"] * (known["outside"] if outside else 1.0) + far),
         label="recalled" if cell["recalled"] else "validated",
         why=f"wider for {outside}" if outside else "",
     )
@@ -116,23 +115,24 @@ def widest(bands: Iterable[ErrorBand]) -> ErrorBand:
     return lacking[0] if lacking else max(found, key=lambda band: band.relative or 0.0)
 
 
-def error_band(bound: Bound, devices: Iterable[Device], limit: str, moved: float | None = 0.0) -> ErrorBand:
+def error_band(
+    scenario: Scenario, network: str, graph: Graph, devices: Iterable[Device], limit: str, moved: float | None = 0.0
+) -> ErrorBand:
     """Band of a scenario's times and rates: the widest of its devices'.
 
     Parameters
     ----------
+    network, limit : as `cell_of` has them.
     devices : those its plan uses.
-    limit : the resource most of its time is spent on.
     moved : logarithm by which what-ifs of hardware and model move latency or rate; None: nothing runs without. [-]
     """
-    by = {device.id: device for device in devices}
-    cells = {id: cell_of(d, bound.scenario, bound.workload.family, bound.graph, limit) for id, d in by.items()}
-    paths = ", ".join(bound.what_ifs[:3]) + (", ..." if len(bound.what_ifs) > 3 else "")
+    cells = [(device, cell_of(device, scenario, network, graph, limit)) for device in devices]
+    paths = ", ".join(list(scenario.overrides)[:3]) + (", ..." if len(scenario.overrides) > 3 else "")
     if moved is None or moved > _FAR:
         why = f"what-ifs ({paths}) move it more than twofold: nobody measured such a part"
-        return ErrorBand(None, "no evidence", 0, cell=next(iter(cells.values())), why=why)
-    turned, by_how = (paths, moved) if moved > math.log1p(MATTERS) else ("", 0.0)
-    return widest(_one(cells[id], device, bound.scenario, turned, by_how) for id, device in by.items())
+        return ErrorBand(None, "no evidence", 0, cell=cells[0][1], why=why)
+    what_ifs, far = (paths, moved) if moved > math.log1p(MATTERS) else ("", 0.0)
+    return widest(_one(cell, device, scenario, what_ifs, far) for device, cell in cells)
 
 
 def told(band: ErrorBand) -> str:

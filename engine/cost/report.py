@@ -13,6 +13,7 @@ from engine.scenario.overrides import unstated
 
 __all__ = [
     "BANDED",
+    "NO_BAND",
     "RESOURCE_NAMES",
     "Assumption",
     "ErrorBand",
@@ -145,9 +146,17 @@ class ErrorBand:
             found |= {f"{stem}_low_{unit}": low, f"{stem}_high_{unit}": high}
         return found
 
+    def beside(self, figures: Mapping[str, float | None]) -> dict[str, Any]:
+        """The band as data, and its ends around figures: what stands beside a prediction in JSON. [s], [1/s]"""
+        return {"error_band": asdict(self), **self.ends(figures)}
+
     def holds(self, error: float) -> bool:
         """Whether a measurement lies in the band, by the prediction's error: predicted / measured - 1. [-]"""
         return self.relative is not None and 1.0 / (1.0 + self.relative) <= 1.0 + error <= 1.0 + self.relative
+
+
+NO_BAND = ErrorBand(None, "no evidence", 0)
+"""Of what can't be predicted."""
 
 
 @dataclass(frozen=True)

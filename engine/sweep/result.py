@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from engine.cost.report import BANDED, NO_BAND
 from engine.evaluate import evaluate
 from engine.kernels.search.bins import BINS, bin_edges
 from engine.resolve.bind import engine_version
 from engine.scenario import Scenario, ScenarioError, encode
+from engine.sweep.bands import band_of
 from engine.sweep.goals import FIGURES
 from engine.sweep.space import Space
 from hardware_specs.catalog import default_catalog
@@ -60,23 +62,23 @@ class Origin:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._bands: dict[Any, float | None] = {None: None}
         self._versions = {
             "engine_version": engine_version(),
             "catalog_version": (space.catalog or default_catalog()).digest,
             "zoo_version": (space.zoo or default_zoo()).digest,
         }
 
-    def of(self, scenario: Scenario | None) -> dict[str, Any]:
-        """Columns of a design's row, without a band for a refused one (None).
+    def of(self, scenario: Scenario | None, figures: Mapping[str, float | None]) -> dict[str, Any]:
+        """Columns of a design's row: its error band, the band's ends around times and rate, versions. [s], [1/s]
 
-        One design is evaluated for all that take the same devices, in one format, for the same network.
+        A design that is refused is None; one of which not every figure is given is evaluated.
         """
-        s = scenario
-        key = s and (s.system, s.workload, s.precision, s.scheme, s.split, s.devices)
-        if s is not None and key not in self._bands:
-            self._bands[key] = evaluate(s, self.space.catalog, self.space.zoo).error_band.relative
-        return {"error_band": self._bands[key], **self._versions}
+        catalog, zoo, band = self.space.catalog, self.space.zoo, NO_BAND
+        if scenario is not None:
+            priced = figures.keys() >= set(FIGURES)
+            band = band_of(scenario, figures, catalog, zoo) if priced else evaluate(scenario, catalog, zoo).error_band
+        ends = band.ends({name: value for name, value in figures.items() if name in BANDED})
+        return {"error_band": band.relative, **ends, **self._versions}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Front:
             axes = {path: shown(value) for path, value in values.items()}
             figures = dict(zip(names, map(float, self.values[:, i]), strict=True))
             scenario = self.space.scenario(int(number))
-            yield {"design": int(number), **axes, **figures, "token": encode(scenario), **origin.of(scenario)}
+            yield {"design": int(number), **axes, **figures, "token": encode(scenario), **origin.of(scenario, figures)}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from engine.published.conformal import Residual, bands, coverage, evident
 from engine.published.other_sources import compare
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario
+from engine.sweep import space_of, sweep, table_rows
 
 KNOWN = json.loads(FILE.read_text())
 
@@ -153,3 +154,19 @@ def test_two_families_have_the_band_of_the_one_less_known() -> None:
 def test_every_cell_is_said_in_words() -> None:
     assert all("|" not in spoken(cell) for cell in KNOWN["cells"])
     assert error_bands.LONG == 16384
+
+
+def test_sweeps_put_the_band_beside_every_row() -> None:
+    """The same band that the report of the row's scenario has, what-ifs of an axis included."""
+    axes = {"batch": [1, 4], "devices.0.memory.unified.bandwidth": [5.46e11, 6e11, 2e12]}
+    base = {"system": LLAMA.system, "workload": LLAMA.workload, "set": {"precision": "fp16"}}
+    space = space_of({"scenario": base, "axes": axes, "objectives": ["latency_s:min", "throughput_per_s:max"]})
+    rows = list(table_rows(space))
+    seen = set()
+    for row in rows:
+        expected = evaluate(space.scenario(row["design"])).interval()
+        assert [row[name] for name in expected] == [v and pytest.approx(v, rel=1e-6) for v in expected.values()]
+        seen.add(row["latency_low_s"] is None)
+    assert seen == {True, False}
+    front = list(sweep(space).front.rows())
+    assert all(row.keys() >= {"latency_low_s", "throughput_high_per_s"} for row in front)

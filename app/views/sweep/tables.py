@@ -184,5 +184,5 @@ def csv(outcome: Outcome) -> str:
         scenario = outcome.space.scenario(d.number)
         row: dict[str, Any] = {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
         row |= {"design": d.number} | dict(outcome.space.values(d.number)) | dict(d.figures)
-        rows.append(row | origin.of(scenario))
+        rows.append(row | origin.of(scenario, d.figures))
     return fmt.csv_text(rows)

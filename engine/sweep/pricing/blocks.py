@@ -147,13 +147,14 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     origin = Origin(space)
     values, bad, unfit = price(space)
     for number in range(space.size):
+        found = (None if isnan(v) else v for v in map(float, values[:, number]))
+        figures = dict(zip(FIGURES, found, strict=True))
         scenario = None if bad[number] else space.scenario(number)
-        figures = (None if isnan(v) else v for v in map(float, values[:, number]))
         yield {
             "design": number,
             **{path: shown(value) for path, value in space.values(number).items()},
-            **dict(zip(FIGURES, figures, strict=True)),
-            "fits": None if bad[number] else not unfit[number],
+            **figures,
+            "fits": None if scenario is None else not unfit[number],
             "token": "" if scenario is None else encode(scenario),
-            **origin.of(scenario),
+            **origin.of(scenario, figures),
         }

@@ -62,3 +62,36 @@ def test_chains_are_told(capsys):
     assert found["depth_bytes"] < found["breadth_bytes"]
     assert found["chains"]
     assert "is a dfx; depth-first" in refused(capsys, "fuse", "--system", "dfx-u280", "--workload", "gpt2-345m")
+
+
+LLAMA = ("--system", "apple-m4-max", "--workload", "llama3.1-8b", "--precision", "fp16")
+PREDICTING = {
+    "evaluate": ("latency_s", "evaluate", *LLAMA),
+    "split": ("", "split", "--system", "edge-tiers", "--workload", "alexnet"),
+    "fuse": ("depth_s", "fuse", "--system", "arm-edge", "--workload", "alexnet"),
+    "simulate": ("", "simulate", "preset:dfx-345m", "--qps", "1", "--requests", "2000"),
+    "capacity": ("capacity_per_s", "capacity", *LLAMA, "--demand", "1", "--sla", "p95=60s", "--requests", "2000"),
+}
+
+
+@pytest.mark.parametrize("command", PREDICTING)
+def test_a_band_or_words_stand_beside_every_prediction(capsys, command):
+    figure, *argv = PREDICTING[command]
+    assert main([*argv, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    band = data["error_band"]
+    assert (band["relative"] is None) == band["why"].startswith(("only", "nothing", "no part", "what-ifs"))
+    if figure:
+        stem, unit = (figure.removesuffix("_per_s"), "per_s") if "per_s" in figure else figure.rsplit("_", 1)
+        ends = data[f"{stem}_low_{unit}"], data[f"{stem}_high_{unit}"]
+        assert (ends == (None, None)) == (band["relative"] is None)
+    assert main(argv) == 0
+    assert "error band" in capsys.readouterr().out
+
+
+def test_a_band_stands_beside_every_cut_and_every_camera(capsys):
+    assert main(["split", "--system", "edge-tiers", "--workload", "alexnet", "--json"]) == 0
+    assert all(p.keys() >= {"latency_low_s", "latency_high_s"} for p in json.loads(capsys.readouterr().out)["points"])
+    assert main(["camera", "alexnet", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert all(row.keys() >= {"latency_low_s", "latency_high_s", "error_band"} for row in rows)

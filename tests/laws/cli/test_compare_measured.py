@@ -192,7 +192,8 @@ def test_what_the_bands_held_adds_up(tmp_path: Path):
     found = [row for row in compared(read_measured(table(tmp_path, *rows))).rows if row.predicted]
     held = coverage(found)
     assert held["banded"] + held["no_evidence"] == len(found)
-    assert held["held"] == sum(abs(e) <= r.band for r in found if r.band is not None for e in r.errors.values())
+    ends = [(r.band.around(r.predicted[name]), value) for r in found for name, value in r.measured.items()]
+    assert held["held"] == sum(low is not None and low <= value <= high for (low, high), value in ends)
 
 
 # a part fitted
