@@ -11,9 +11,8 @@ from typing import Any
 from engine.choose.candidates import Candidate, candidates
 from engine.choose.question import Question, question_of
 from engine.choose.serving import Refusal, Served, served
-from engine.cost.error_bands import error_band
-from engine.cost.report import ErrorBand
-from engine.devices import family
+from engine.cost.report import NO_BAND, ErrorBand
+from engine.evaluate import evaluate
 from engine.scenario import encode
 from engine.scenario.configuration import configuration
 from engine.scenario.sentences import amount
@@ -97,7 +96,7 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
 
     Returns
     -------
-    answer : estimates, with the error band of each system's family on this kind of network.
+    answer : estimates, with the error band of each system's best arrangement.
 
     Raises
     ------
@@ -139,18 +138,13 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
             else:
                 found.append(one)
                 enough.add(start.precision)
-    band = _band(question, candidate, catalog, zoo)
     best = min(found, key=lambda one: _key(one, question), default=None)
+    band = NO_BAND if best is None else evaluate(best.scenario, catalog, zoo).error_band
     refusal = None if best is not None else _nearest(refused)
     return Row(
         candidate.system, candidate.name, candidate.kind, candidate.what_if, None, best, refusal, candidate.reason,
         band, _front(found),
     ), tried  # fmt: skip
-
-
-def _band(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -> ErrorBand:
-    kinds = [catalog.device(group.device).kind for group in catalog.system(candidate.system).devices]
-    return error_band((family(kind).kind for kind in kinds), zoo.workload(question.workload).family)
 
 
 def _key(one: Served, question: Question) -> tuple[float, ...]:
@@ -302,6 +296,7 @@ def _plain(row: Row) -> dict[str, Any]:
         return data
     names = ("latency_s", "ttft_s", "tpot_s", "rate", "full_rate", "rate_per_device", "devices", "instances")
     money = ("power_w", "capex_usd", "usd_per_hour", "total_usd_per_hour", "usd_per_million", "input_usd", "output_usd")
+    data |= row.band.ends({name: getattr(best, name) for name in ("latency_s", "ttft_s", "tpot_s")})
     data |= {("rate_per_s" if n == "rate" else n): getattr(best, n) for n in (*names, *money)}
     data["token"] = encode(best.scenario)
     data["front"] = [
