@@ -206,7 +206,7 @@ class Linear:
 
     def at(self, inputs: float, outputs: float) -> float:
         """Value for a request of those lengths. [-]"""
-        return self.const + self.i * inputs + self.o * outputs
+        return self.const + (self.i * inputs if self.i else 0.0) + (self.o * outputs if self.o else 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.common.contract import RESOURCES
+from engine.devices.common.counts import GROUPS
 from engine.kernels.jit import kernel
 
 __all__ = [
@@ -21,16 +22,13 @@ __all__ = [
     "Layout",
     "column_sums",
     "column_totals",
-    "exchange_points",
-    "exchange_s",
-    "exchange_wait_s",
     "money_figures",
     "time_figures",
 ]
 
 N = len(RESOURCES)
-LINKS_ROW, HOST_ROW = RESOURCES.index("links"), RESOURCES.index("host")
-HOP = ("messages", "bytes", "pieces", "start_s", "rate")
+LINKS_ROW = RESOURCES.index("links")
+HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden")
 GLOBALS = ("units", "units_batch", "streams", "power", "price", "years", "utilisation", "pue", "kwh")
 UNITS, UNITS_BATCH, STREAMS, POWER, PRICE, YEARS, UTILISATION, PUE, KWH = range(9)
 METRICS = (
@@ -85,7 +83,6 @@ class Layout:
     causal: bool
     replicas: int
     alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
-    hidden: tuple[bool, ...] = ()  # of each hop: whether it passes while a slower one does; empty: none
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
 
     @property
@@ -176,24 +173,32 @@ class Layout:
             self.replicas,
         )
         alike = self.alike or (1,) * len(self.wire_of)
-        hidden = self.hidden or (False,) * len(self.wire_of)
         shares = self.shares or (False,) * len(self.wire_of)
-        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, hidden, shares)
+        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, shares)
         return tuple(np.array(values, dtype=np.int64) for values in lists)
 
 
 @kernel
-def column_totals(seconds, out):
-    """Seconds by resource of a pass: adds the operators of ``seconds`` (n_ops, 6), first to last, to ``out`` (6,)."""
-    for j in range(seconds.shape[0]):
+def column_totals(seconds, group, out):
+    """Seconds by resource of a pass, added to ``out`` (6,): a group of operators after the other, each first to last.
+
+    ``group`` (n_ops,) says which of `engine.devices.common.counts.GROUPS` an operator of ``seconds`` (n_ops, 6) is in.
+    """
+    part = np.zeros(seconds.shape[1])
+    for g in range(GROUPS):
+        part[:] = 0.0
+        for j in range(seconds.shape[0]):
+            if group[j] == g:
+                for r in range(seconds.shape[1]):
+                    part[r] += seconds[j, r]
         for r in range(seconds.shape[1]):
-            out[r] += seconds[j, r]
+            out[r] += part[r]
 
 
-def column_sums(seconds: np.ndarray) -> np.ndarray:
-    """Seconds by resource of a pass, operators first to last. [s]"""
+def column_sums(seconds: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """`column_totals` of a pass. [s]"""
     out = np.zeros(N)
-    column_totals(seconds, out)
+    column_totals(np.ascontiguousarray(seconds), group, out)
     return out
 
 
@@ -209,36 +214,6 @@ def _hop_s(messages, size, pieces, start_s, rate, busy):
     whole = start_s + size / rate
     first = start_s + size / pieces / rate
     return messages * (first + max(0.0, whole - first - busy))
-
-
-@kernel
-def exchange_s(size, steps, rate, latency, start):
-    """Time of a collective: its start, and ``size`` bytes a device in so many steps. [s]"""
-    return start + (size / rate + steps * latency)
-
-
-@kernel
-def exchange_wait_s(seconds, issue):
-    """Time that a collective of so many seconds makes the host wait: what a call of ``issue`` takes beyond it. [s]"""
-    return max(issue - seconds, 0.0)
-
-
-@kernel
-def exchange_points(lo, hi, collectives, supply, totals):
-    """Adds the collectives of a pass to the links and the host of ``totals`` (6, n).
-
-    Rows of ``collectives``: count, then bytes and steps of each of two ways to do it, of which the faster is taken.
-    Rows of ``supply`` (4, n): rate [B/s], latency of a step, start of a collective and host time of its call [s].
-    """
-    for p in range(lo, hi):
-        rate, latency, start, issue = supply[0, p], supply[1, p], supply[2, p], supply[3, p]
-        for j in range(collectives.shape[0]):
-            count = collectives[j, 0]
-            one = exchange_s(collectives[j, 1], collectives[j, 2], rate, latency, start)
-            two = exchange_s(collectives[j, 3], collectives[j, 4], rate, latency, start)
-            seconds = min(one, two)
-            totals[LINKS_ROW, p] += count * seconds
-            totals[HOST_ROW, p] += count * exchange_wait_s(seconds, issue)
 
 
 @kernel
@@ -291,10 +266,10 @@ def _load(wire, hop_s, messages, size, rate, alike, n):
 
 
 @kernel
-def _part(hop_s, alike, n):
-    """What is waited for where alike wires carry a hop's messages at once."""
+def _waited(hop_s, hidden, alike, n):
+    """What is waited for: nothing of a hidden hop, a part where so many wires carry its messages at once."""
     for p in range(n):
-        hop_s[p] /= alike
+        hop_s[p] = 0.0 if hidden[p] > 0.0 else hop_s[p] / alike
 
 
 @kernel
@@ -319,7 +294,7 @@ def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, c
 
 
 @kernel
-def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, hidden, shares):
+def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, shares):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
@@ -361,13 +336,10 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
             _add(rows[stage_t + s], rows[spent + N * s + r], n)
         _add(busy, rows[stage_t + s], n)
     for h in range(hops):
-        a = hop0 + 5 * h
+        a = hop0 + 6 * h
         _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
         _load(rows[wire_t + wire_of[h]], rows[hop_t + h], rows[a], rows[a + 1], rows[a + 4], float(alike[h]), n)
-        if hidden[h] != 0:
-            _zero(rows[hop_t + h], n)
-        elif shares[h] != 0:
-            _part(rows[hop_t + h], float(alike[h]), n)
+        _waited(rows[hop_t + h], rows[a + 5], float(alike[h]) if shares[h] != 0 else 1.0, n)
         _add(rows[metrics + BREAKDOWN + LINKS_ROW], rows[hop_t + h], n)
     for r in range(N):
         _add(latency, rows[metrics + BREAKDOWN + r], n)

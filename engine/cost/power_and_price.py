@@ -36,21 +36,16 @@ def device_power(device: Device, network: str) -> tuple[float | None, str]:
     return None, f"{device.name}: no power is published"
 
 
-def draw(bound: Bound, plan: Plan, times: Schedule | None) -> tuple[float | None, list[tuple[str, str]]]:
+def draw(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
     """Power at full load and where its parts come from, as (text, basis). [W] An estimate, or an upper bound.
 
     That of the devices in use, plus switch and chassis where the system lists them, plus the host only where its
-    document counted it. Without `times`, families with a power model of their own are taken at their spec.
+    document counted it.
     """
     notes: list[tuple[str, str]] = []
     power: float | None = 0.0
-    busy = {p.stage.device.id: p for p in times.priced} if times is not None else {}
     for device, count in zip(bound.devices, plan.devices_used, strict=False):
         watts, why = device_power(device, bound.workload.family)
-        owner = busy.get(device.id)
-        if owner is not None and times is not None and owner.family.power is not None and owner.runs:
-            watts = owner.family.power(owner.runs[0].job, min(1.0, owner.time_s / max(times.latency_s, 1e-30)))
-            why = f"{device.name}: power from its family's model at this load"
         notes.append((why, "published" if watts is not None else "assumed"))
         power = None if power is None or watts is None else power + count * watts
     system = bound.system
@@ -114,7 +109,7 @@ def account(bound: Bound, plan: Plan, times: Schedule) -> Account:
     Cost of a unit spreads the price over `Costs.years` at `Costs.utilisation` and adds energy at `Costs.pue`. An
     estimate; power limits make it an upper bound.
     """
-    power, drawn = draw(bound, plan, times)
+    power, drawn = draw(bound, plan)
     price, bought = purchase(bound, plan)
     c = bound.scenario.costs
     rows, first = times.rows, times.layout.globals + POWER

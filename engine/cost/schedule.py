@@ -16,14 +16,12 @@ from engine.cost.figures import (
     RATE,
     Layout,
     column_sums,
-    exchange_s,
-    exchange_wait_s,
     time_figures,
 )
 from engine.devices import family
-from engine.devices.common.column import largest
+from engine.devices.common.column import exceeds, larger, largest, smaller
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
-from engine.plan.plan import compiled_length, terms
+from engine.plan.plan import compiled_length, terms, usable
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import activation_bytes
@@ -37,12 +35,9 @@ __all__ = [
     "by_resource",
     "collectives",
     "exchange",
-    "exchange_issue",
-    "exchange_latency",
-    "exchange_rate",
-    "exchange_start",
     "exchange_wire",
     "globals_of",
+    "hop_row",
     "hop_terms",
     "job_of",
     "layout_of",
@@ -117,6 +112,11 @@ def hop_terms(hop: Hop) -> tuple[float, float]:
     return start + hop.command_s, rate
 
 
+def hop_row(hop: Hop) -> tuple[float, ...]:
+    """A hop as `engine.cost.figures.HOP` has it. [s], [B]"""
+    return hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop), hop.hidden
+
+
 def wire_time(wire: Wire, bytes_per_message: float) -> float:
     """Time of one message: latency of each hop plus its bytes at the usable rate, store and forward ignored. [s]"""
     start, rate = terms(wire)
@@ -130,11 +130,6 @@ class Collective:
     name: str
     count: float
     ways: tuple[tuple[float, float], tuple[float, float]]  # (bytes, steps); the faster one is taken
-
-    @property
-    def row(self) -> tuple[float, ...]:
-        """As `engine.cost.figures.exchange_points` takes it. [-], then [B] and steps of each way."""
-        return (self.count, *self.ways[0], *self.ways[1])
 
 
 def collectives(job: Job, wire: Wire) -> list[Collective]:
@@ -167,44 +162,24 @@ def collectives(job: Job, wire: Wire) -> list[Collective]:
     return found
 
 
-def exchange_rate(job: Job, wire: Wire) -> float:
-    """Rate of a collective's bytes. [B/s]"""
-    return wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
-
-
-def exchange_latency(job: Job, wire: Wire) -> float:
-    """Time of a step of a collective apart from its bytes. [s]"""
-    return wire.link.latency.si * wire.hops
-
-
-def exchange_start(job: Job, wire: Wire) -> float:
-    """Time of a collective before its first step. [s]"""
-    return job.model.get("collective_latency", 0.0)
-
-
-def exchange_issue(job: Job, wire: Wire) -> float:
-    """Host time of the call of a collective, where a host issues calls one by one. [s]"""
-    calls = family(job.device.kind).issue
-    return calls(job) if calls else 0.0
-
-
 def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
 
     Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
     and [B].
     """
-    other: list[tuple[str, str, float]] = []
-    sent = 0.0
-    rate, latency = exchange_rate(job, wire), exchange_latency(job, wire)
-    start, issue = exchange_start(job, wire), exchange_issue(job, wire)
+    fam, other, sent = family(job.device.kind), [], 0.0
+    rate, latency = usable(wire), wire.link.latency.si * wire.hops
+    start = job.model.get("collective_latency", 0.0)
+    issue = fam.issue(job) if fam.issue else 0.0
     for each in collectives(job, wire):
-        seconds, size = min((float(exchange_s(size, steps, rate, latency, start)), size) for size, steps in each.ways)
+        (ring, ring_steps), (once, once_steps) = each.ways
+        one, two = start + (ring / rate + ring_steps * latency), start + (once / rate + once_steps * latency)
+        slow, seconds = exceeds(one, two), smaller(one, two)
         other.append((each.name, "links", each.count * seconds))
-        waited = each.count * float(exchange_wait_s(seconds, issue))
-        if waited:
-            other.append((f"issuing {each.name}", "host", waited))
-        sent += each.count * size
+        if issue:
+            other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
+        sent += each.count * ((1.0 - slow) * ring + slow * once)
     return other, sent
 
 
@@ -257,7 +232,8 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
         wire = exchange_wire(stage, fam)
         if wire is not None:
             other, sent = exchange(job, wire)
-            cost = replace(cost, other=(*cost.other, *other), link_bytes=cost.link_bytes + sent)
+            shown = (row for row in other if row[2])
+            cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent)
         if not runs:
             fits = fam.place(job)
             fixed = fam.request(job) if fam.request else ()
@@ -277,7 +253,6 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
         causal=bound.graph.causal,
         replicas=plan.replicas,
         alike=tuple(hop.alike for hop in plan.hops),
-        hidden=tuple(hop.hidden for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
     )
 
@@ -296,14 +271,14 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
-        rows[layout.seconds_of(i), 0] = column_sums(run.cost.seconds)
+        groups = priced[layout.stage_of[i]].family.groups(run.job)
+        rows[layout.seconds_of(i), 0] = column_sums(run.cost.seconds, groups)
         rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):
         rows[layout.fixed_of(s), 0] = by_resource(stage.fixed)
     for h, hop in enumerate(plan.hops):
-        values = (hop.messages, hop.bytes_per_message, hop.pieces, *hop_terms(hop))
-        rows[layout.hop_of(h), 0] = values
+        rows[layout.hop_of(h), 0] = hop_row(hop)
     rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
     time_figures(rows, 1, *layout.facts())
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]

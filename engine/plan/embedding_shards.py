@@ -46,7 +46,7 @@ def traffic(bound: Bound) -> Traffic:
     tables = sum(op.layers for op in lookups)
     user = model.get("user_share", 0.0)
     rows = sum(op.gather_rows.at(s.batch) * op.layers for op in lookups)
-    lists = float(s.batch * tables)
+    lists = 1.0 * s.batch * tables
     once = (1 - user) + user / s.batch  # the user's lists are the same for every item
     used = INDEX * (rows + lists) * once
     sent = INDEX * (rows * (1.0 if on.get("partial-tensors", True) else model.get("most_indices", 1.0)) + lists)
@@ -94,7 +94,7 @@ def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
                 away / count,
                 count,
                 alike=cards,
-                hidden=True,
+                hidden=1.0,
                 way="out",
                 after=1,
                 shares=True,

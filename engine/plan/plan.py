@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from engine.devices.common.column import exceeds
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
 from hardware_specs.schema import Device
@@ -49,7 +50,7 @@ class Hop:
     messages: float  # a request
     pieces: float = 1.0  # parts it comes in while the devices work; only the first must be waited for
     alike: int = 1
-    hidden: bool = False
+    hidden: float = 0.0
     way: str = "in"
     command_s: float = 0.0  # of the host, for each message
     after: int = 0
@@ -165,16 +166,16 @@ def through_switch(
     """
     each = size / count
     (far_s, far), (near_s, near) = terms(host), terms(card)
-    wait = count * (command + far_s + each / far) >= count / spread * (command + near_s + each / near)
+    quick = exceeds(count / spread * (command + near_s + each / near), count * (command + far_s + each / far))
     return (
-        Hop(name, host, each, count, hidden=not wait, way=way, command_s=command, after=after),
+        Hop(name, host, each, count, hidden=quick, way=way, command_s=command, after=after),
         Hop(
             name,
             card,
             each,
             count,
             alike=cards,
-            hidden=wait,
+            hidden=1.0 - quick,
             way=way,
             command_s=command,
             after=after,

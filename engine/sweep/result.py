@@ -121,6 +121,12 @@ class SweepResult:
     bins: np.ndarray  # (objectives, BINS), designs that meet everything
     counts: Counts
     seconds: float
+    setup_s: float = 0.0  # of the seconds: networks bound and planned, tables made, while nothing may be priced yet
+
+    @property
+    def pricing_per_s(self) -> float:
+        """Designs priced and thinned a second, set-up apart. [1/s]"""
+        return self.counts.done / max(self.seconds - self.setup_s, 1e-9)
 
     @property
     def token(self) -> str:
@@ -152,6 +158,7 @@ class SweepResult:
             "missed": {str(limit): int(n) for limit, n in zip(self.space.limits, c.missed, strict=True)},
             "refusals": list(c.sentences),
             "seconds": self.seconds,
+            "setup_s": self.setup_s,
             "designs_per_s": c.size / self.seconds,
             "objectives": [str(o) for o in self.space.objectives],
             "front": list(self.front.rows()),

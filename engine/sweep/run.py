@@ -147,12 +147,12 @@ def sweep(
     state = np.where(_skipped(space, picks), _REFUSED, _NOT_DRAWN).astype(np.int8)
     token = space.token if remote else ""
 
-    halted = False
+    halted, spent = False, [0.0]
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         nonlocal halted
         try:
-            for block in programs.blocks():
+            for block in _timed(programs.blocks(), spent):
                 counts.say(block.sentences)
                 mine, inside = _picked(block, space, picks)
                 if block.program is None:
@@ -209,11 +209,23 @@ def sweep(
         bins=histogram,
         counts=counts,
         seconds=time.perf_counter() - began,
+        setup_s=spent[0],
     )
     if stopped is not None:
         stopped.result = result
         raise stopped
     return result
+
+
+def _timed(blocks: Iterator[DesignBlock], spent: list[float]) -> Iterator[DesignBlock]:
+    """The same blocks; adds the wall time that making them takes to ``spent``. [s]"""
+    while True:
+        start = time.perf_counter()
+        block = next(blocks, None)
+        spent[0] += time.perf_counter() - start
+        if block is None:
+            return
+        yield block
 
 
 def _threads(executor: Executor) -> bool:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DESIGNS = 1_048_576  # that a first space stays within where a design is priced inside the compiled loop,
-DESIGNS_HALVES = 32_768  # where it takes a compiled call, and
+DESIGNS_AT_ONCE = 32_768  # where it takes a compiled call, and
 DESIGNS_WHOLE = 2048  # where each distinct job is priced by itself
 MOST_STEPS = 4096
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
@@ -209,10 +209,10 @@ def _best_hardware(found: Mapping[str, Candidate], scenario: Scenario) -> list[s
 def room(scenario: Scenario) -> int:
     """Designs that a sweep prices while somebody waits, by how the first device's family is priced."""
     catalog = default_catalog()
-    halves = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).halves
-    if halves is None:
+    compiled = family(catalog.device(catalog.system(scenario.system).devices[0].device).kind).compiled
+    if compiled is None:
         return DESIGNS_WHOLE
-    return DESIGNS_HALVES if halves.block is None else DESIGNS
+    return DESIGNS if compiled.apart else DESIGNS_AT_ONCE
 
 
 def usual(scenario: Scenario) -> dict[str, Values]:

@@ -60,6 +60,7 @@ SUPPLY = (
     BEYOND_S,
     PIXEL_S,
 ) = range(12)
+SUPPLIES = len(SUPPLY)
 
 
 @kernel

@@ -1,18 +1,18 @@
 """What operators demand of a card of cores: work by unit, bytes by memory, kernel starts, and how they are cut up.
 
-A demand depends on the mapping alone, so that a sweep over rates prices it once; `card_cores` times and schedules it.
-Estimates.
+A demand depends on the mapping alone; `engine.devices.card.cores` times and schedules it. Estimates.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.card.embedding_bags import busiest
 from engine.devices.common.counts import at as _at
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-__all__ = ["DEMANDS", "FIELDS", "TRAITS", "demand_ops"]
+__all__ = ["DEMANDS", "FIELDS", "LOOKUP_FIELDS", "TRAITS", "ask", "demand_ops", "stay_ops"]
 
 # what an op is: columns of a traits array
 UNIT, LANE_READ, LANE_WRITE, LANE_FLOP, COPIES, PASSES, RIDES, LOW, WINDOW, HOST, GROUP = range(11)
@@ -27,7 +27,7 @@ ON_HOST, HOST_MOVES, DECODER = 1.0, 2.0, 3.0  # values of HOST: arithmetic, what
 ) = range(18)  # fmt: skip
 DEMANDS = 18
 
-# what the demand reads of a mapping: a record's fields
+# what the demand reads of a mapping: a record's fields, then so many of each operator that looks up, then the supply
 FIELDS = (
     "cores",
     "ways",
@@ -44,7 +44,15 @@ FIELDS = (
     "density",
     "matrix_fill",
     "piece_elements",
+    "keep",
+    "room",
+    "aware",
+    "single",
+    "start",
+    "list_cycles",
+    "ranked",
 )
+LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "beyond_line")
 (
     CORES,
     WAYS,
@@ -61,7 +69,16 @@ FIELDS = (
     DENSITY,
     MATRIX_FILL,
     PIECE_ELEMENTS,
-) = range(15)
+    KEEP,
+    ROOM,
+    AWARE,
+    SINGLE,
+    START,
+    LIST_CYCLES,
+    RANKED,
+    LOOKUPS,
+) = range(23)
+ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 # assumed, as nothing published says them; the first two are among the family's assumptions
 ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
@@ -205,3 +222,74 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
         else:
             out[j, STARTS] = traits[j, PASSES]
         out[j, SKEW] = skew
+
+
+@kernel
+def _stay(each, copies, often, space, stay):
+    """Share of each op's weights kept on chip: whole tensors, most often read, then largest first; fills ``stay``."""
+    order = np.argsort(-each, kind="mergesort")
+    for j in order[np.argsort(-often[order], kind="mergesort")]:
+        stay[j] = 0.0
+        if each[j] > 0.0:
+            kept = min(copies[j], np.floor(space / each[j]))
+            stay[j] = kept / copies[j]
+            space -= kept * each[j]
+
+
+@kernel
+def stay_ops(table, traits, length, rec, each, stay):
+    """Bytes of an op's weights on one card (0 of tables that are looked up in), and the share that stays on chip.
+
+    Fills ``each`` [B] and ``stay`` [-], (n_ops,).
+    """
+    often = np.empty(table.shape[0])
+    for j in range(table.shape[0]):
+        size = (rec[LOW_BYTES] if traits[j, LOW] > 0.0 else rec[WIDE_BYTES]) * rec[DENSITY]
+        share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
+        each[j] = 0.0 if traits[j, UNIT] == LOOKUP else table[j, T.STORED] * size * share
+        often[j] = table[j, T.STEPS] * (length if table[j, T.STEPS + 2] > 0.0 else 1.0)
+        stay[j] = 0.0
+    if rec[KEEP] > 0.0:
+        _stay(each, table[:, T.LAYERS], often, rec[ROOM], stay)
+
+
+@kernel
+def _bags(table, lookups, lengths, batch, length, context, rec, bags):
+    """Lookups of the busiest card and core: fills the rows of ``bags`` (n_ops, 4) that look up; see `demand_ops`."""
+    for i in range(lookups.shape[0]):
+        j, own = lookups[i, 0], rec[LOOKUPS + PER_LOOKUP * i : LOOKUPS + PER_LOOKUP * (i + 1)]
+        if lookups[i, 1] == 0:
+            share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
+            read = _at(table, j, T.GATHER_ROWS, batch, length, context) * share * table[j, T.LAYERS]
+            bags[j, 0], bags[j, 1] = np.ceil(read / rec[CORES]) * own[ROW_CYCLES], 1.0
+            bags[j, 2], bags[j, 3] = read * own[LINE], 0.0
+            continue
+        busiest(
+            lengths[lookups[i, 2] : lookups[i, 3]],
+            rec[AWARE] > 0.0,
+            int(rec[WAYS]),
+            int(rec[CORES]),
+            own[MOST],
+            own[ROW_CYCLES],
+            rec[LIST_CYCLES],
+            own[SINGLE_ROW],
+            rec[SINGLE] > 0.0,
+            rec[START],
+            batch,
+            bags[j],
+        )
+        bags[j, 3] = own[BEYOND_SHARE] * bags[j, 2] * own[BEYOND_LINE]
+        bags[j, 2] *= (1.0 - own[BEYOND_SHARE]) * own[LINE]
+
+
+@kernel
+def ask(table, traits, lookups, lengths, batch, length, context, rec, out):
+    """What each op asks of one card, see `demand_ops`: lookups dealt out, and weights kept on chip, first.
+
+    A row of ``lookups``: an op that looks up, whether it pools lists, and where their ``lengths`` begin and end.
+    """
+    n = table.shape[0]
+    bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty(n)
+    _bags(table, lookups, lengths, batch, length, context, rec, bags)
+    stay_ops(table, traits, length, rec, each, stay)
+    demand_ops(table, traits, bags, stay, batch, length, context, rec, out)

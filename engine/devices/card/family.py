@@ -9,14 +9,14 @@ its parts are placed apart, some cores look up and the others compute. Estimates
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
-from engine.devices.card.embedding_bags import busiest, list_lengths, overflow
+from engine.devices.card.embedding_bags import list_lengths, overflow
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.padding import padded
 from engine.devices.card.parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES
@@ -34,18 +34,18 @@ from engine.devices.card.placement import (
     unit_of,
     wide_format,
 )
-from engine.devices.card.points import supply_block
-from engine.devices.card.supply import SUPPLY_OF, supply
+from engine.devices.card.points import price_points
+from engine.devices.card.supply import supply
 from engine.devices.card.timeline import bars_of, core_spans
-from engine.devices.common.contract import DeviceFamily, Halves, Job, Knob, PhaseCost, Span
+from engine.devices.common.column import larger
+from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span
 from engine.devices.common.footprint import footprint
-from engine.kernels.jit import kernel
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "supply", "utilisation"]
+__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "utilisation"]
 
 _UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
 _NO_WORK = frozenset({"Reshape"})
@@ -125,9 +125,13 @@ def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(first, dtype=np.int64), np.array(found or [0], dtype=np.int64)
 
 
+def _static_of(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (_traits(ops), *needs(ops))
+
+
 @lru_cache(maxsize=512)
 def _static(phase: Phase) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return (_traits(phase.ops), *needs(phase.ops))
+    return _static_of(phase.ops)
 
 
 def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -135,137 +139,100 @@ def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     table = T.lower(job.phase)
     if len(job.ops) == len(job.phase.ops):
         return (table, *_static(job.phase))
-    at = {op.name: j for j, op in enumerate(job.phase.ops)}
-    return (table[np.array([at[op.name] for op in job.ops])], _traits(job.ops), *needs(job.ops))
+    part = table[job.rows]
+    part.setflags(write=False)  # as the whole is: one compiled version serves both
+    return (part, *_static_of(job.ops))
 
 
-@kernel
-def _stay(each, copies, often, space, stay):
-    """Share of each op's weights kept on chip: whole tensors, most often read, then largest first; fills ``stay``."""
-    order = np.argsort(-each, kind="mergesort")
-    for j in order[np.argsort(-often[order], kind="mergesort")]:
-        stay[j] = 0.0
-        if each[j] > 0.0:
-            kept = min(copies[j], np.floor(space / each[j]))
-            stay[j] = kept / copies[j]
-            space -= kept * each[j]
+def _tables(job: Job) -> tuple[np.ndarray, ...]:
+    """Table, traits and dependencies of a job's ops, which of them look up, and lengths of the lists they pool."""
+    table, traits, first, waits = _lowered(job)
+    lookups, lengths = [], [np.zeros(0)]
+    for j in np.flatnonzero(traits[:, D.UNIT] == D.LOOKUP).tolist():
+        op, begin = job.ops[j], sum(map(len, lengths))
+        if op.kind == "EmbeddingBag":
+            lengths.append(_lengths(job, op))
+        lookups.append((j, op.kind == "EmbeddingBag", begin, sum(map(len, lengths))))
+    return table, traits, first, waits, np.array(lookups, dtype=np.int64).reshape(-1, 4), np.concatenate(lengths)
 
 
-def _size_and_share(job: Job, table: np.ndarray, traits: np.ndarray, rec: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes of a weight of each op [B], and the share of its weights that one card holds [-]."""
-    size = np.where(traits[:, D.LOW] > 0, rec[D.LOW_BYTES], rec[D.WIDE_BYTES]) * rec[D.DENSITY]
-    return size, np.where(table[:, T.SHARD] == 0, 1.0, 1.0 / job.ways)
-
-
-def _kept(job: Job) -> np.ndarray:
-    """Share of each op's weights that stays on chip, shape (n_ops,). [-]"""
-    table, traits, _, _ = job.share(_lowered)
-    stay = np.zeros(table.shape[0])
-    if not job.switches["on-chip-weights"]:
-        return stay
-    rec = job.share(record)
-    need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
-    size, share = _size_and_share(job, table, traits, rec)
-    each = np.where(traits[:, D.UNIT] == D.LOOKUP, 0.0, table[:, T.STORED] * size * share)
-    often = table[:, T.STEPS] * np.where(table[:, T.STEPS + 2] > 0, job.length, 1.0)
-    space = max(0.0, onchip_bytes(job.device, partition_of(job)) - need.activations)
-    _stay(each, table[:, T.LAYERS], often, space, stay)
-    return stay
+def _lengths(job: Job, op: Op) -> np.ndarray:
+    return list_lengths(op.layers, op.attribute("lookups"), job.model["list_spread"], job.model["single_share"])
 
 
 def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
-    table, traits, _, _ = _lowered(job)
-    rec, stay = record(job), _kept(job)
-    size, share = _size_and_share(job, table, traits, rec)
-    held = table[:, T.STORED] * table[:, T.LAYERS] * size * share * stay
-    return float(held[traits[:, D.UNIT] != D.LOOKUP].sum())
+    table, traits = _lowered(job)[:2]
+    each, stay = np.zeros(len(table)), np.zeros(len(table))
+    D.stay_ops(table, traits, job.length, np.array(record(job)), each, stay)
+    return float((each * table[:, T.LAYERS] * stay).sum())
 
 
-def _bags(job: Job) -> np.ndarray:
-    """Lookups of the busiest card and core, shape (n_ops, 4); see `card_demand.demand_ops`."""
-    traits = job.share(_lowered)[1]
-    out, model = np.zeros((len(job.ops), 4)), job.model
-    lookups = np.flatnonzero(traits[:, D.UNIT] == D.LOOKUP).tolist()
-    if not lookups:
-        return out
-    element, lanes, cores = table_bits(job) / 8, card_of(job.device).vector_bits.si / 16, cores_of(job)
-    for j in lookups:
-        op = job.ops[j]
-        rows = op.gather_rows.at(job.batch, job.length, job.context)
-        row_cycles = np.ceil(op.row_elements / lanes) * model["row_lane_ops"] + model["row_cycles"]
-        line = np.ceil(op.row_elements * element / LINE) * LINE
-        if op.kind != "EmbeddingBag":
-            share = 1 / job.ways if op.shard != "none" else 1.0
-            read = rows * share * op.layers
-            out[j] = np.ceil(read / cores) * row_cycles, 1.0, read * line, 0.0
-            continue
-        lengths = list_lengths(op.layers, op.attribute("lookups"), model["list_spread"], model["single_share"])
-        far, _ = levels(job.device)
-        behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
-        held = np.floor((far.capacity.si + behind) / (op.stored * element))
-        most = max(float(np.ceil(op.layers / job.ways)), held)
-        busiest(
-            lengths,
-            job.switches["length-aware"],
-            job.ways,
-            cores,
-            most,
-            row_cycles,
-            model["list_cycles"],
-            np.ceil(op.row_elements / lanes) + model["row_cycles"],
-            job.switches["single-lookup"],
-            model["dispatch"] * card_of(job.device).clock.max.si,
-            float(job.batch),
-            out[j],
-        )
-        share = overflow(lengths, beyond(job)[0], job.switches["nvm-locality"])
-        block = model["nvm_block"]
-        out[j, 3] = share * out[j, 2] * np.ceil(op.row_elements * element / block) * block
-        out[j, 2] *= (1.0 - share) * line
-    return out
+def _lookup_fields(job: Job, op: Op) -> list[float]:
+    """What an operator that looks up adds to a record, in the order of `engine.devices.card.demand.LOOKUP_FIELDS`."""
+    model, element, lanes = job.model, table_bits(job) / 8, card_of(job.device).vector_bits.si / 16
+    vectors = math.ceil(op.row_elements / lanes)
+    row_cycles = vectors * model["row_lane_ops"] + model["row_cycles"]
+    line = math.ceil(op.row_elements * element / LINE) * LINE
+    if op.kind != "EmbeddingBag":
+        return [row_cycles, 0.0, 0.0, line, 0.0, 0.0]
+    far, _ = levels(job.device)
+    behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
+    held = -math.ceil(-(far.capacity.si + behind) / (op.stored * element))  # whole tables
+    most = larger(float(np.ceil(op.layers / job.ways)), held)
+    tables = beyond(job)[0]
+    share = overflow(_lengths(job, op), tables, job.switches["nvm-locality"]) if tables else 0.0
+    block = model["nvm_block"]
+    beyond_line = math.ceil(op.row_elements * element / block) * block
+    return [row_cycles, most, vectors + model["row_cycles"], line, share, beyond_line]
 
 
-def record(job: Job) -> np.ndarray:
-    """Flat record of the mapping for the compiled demand, in SI, in the order of `card_demand.FIELDS`."""
-    device, model = job.device, job.model
+def record(job: Job) -> list[float]:
+    """Flat record of mapping and device, in SI: `engine.devices.card.demand.FIELDS`, lookups, then the supply.
+
+    [B], [cycle], [s per unit] and counts.
+    """
+    device, model, on = job.device, job.model, job.switches
     card = card_of(device)
     wide = wide_format(device, job.format)
     lanes = card.vector_bits.si / 16
-    cores = cores_of(job)
-    return np.array(
-        [
-            cores,
-            job.ways,
-            BITS[job.format] / 8,
-            BITS[wide] / 8,
-            card.mac_per_cycle[job.format].si,
-            card.mac_per_cycle[wide].si,
-            card.vector_bits.si / 8 / lanes,  # 8-bit values in a lane
-            onchip_bytes(device, partition_of(job)) / job.streams,
-            float(job.switches["split-ops"]),
-            model["copy_rate"],
-            float(job.switches["large-pools"]),
-            model["pool_cycles"],
-            model["density"] if job.switches["pruned"] else 1.0,
-            model["matrix_fill"],
-            model["piece_elements"],
-        ]
-    )
+    space = onchip_bytes(device, partition_of(job))
+    kept = on["on-chip-weights"]
+    need = footprint(job, wide=wide, table_bits=table_bits(job)).activations if kept else 0.0
+    return [
+        cores_of(job),
+        job.ways,
+        BITS[job.format] / 8,
+        BITS[wide] / 8,
+        card.mac_per_cycle[job.format].si,
+        card.mac_per_cycle[wide].si,
+        card.vector_bits.si / 8 / lanes,  # 8-bit values in a lane
+        space / job.streams,
+        float(on["split-ops"]),
+        model["copy_rate"],
+        float(on["large-pools"]),
+        model["pool_cycles"],
+        model["density"] if on["pruned"] else 1.0,
+        model["matrix_fill"],
+        model["piece_elements"],
+        float(kept),
+        larger(0.0, space - need),
+        float(on["length-aware"]),
+        float(on["single-lookup"]),
+        model["dispatch"] * card.clock.max.si,
+        model["list_cycles"],
+        float(on["placement"]),
+        *(x for op in job.ops if _unit(op) == D.LOOKUP for x in _lookup_fields(job, op)),
+        *supply(job),
+    ]
 
 
 def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What a job's ops ask of one card, shape (n_ops, DEMANDS), and which ops each one waits for."""
-    table, traits, first, waits = job.share(_lowered)
-    rec, stay, bags = job.share(record), job.share(_kept), job.share(_bags)
-    out = np.zeros((table.shape[0], D.DEMANDS))
-    D.demand_ops(table, traits, bags, stay, float(job.batch), job.length, job.context, rec, out)
+    table, traits, first, waits, lookups, lengths = _tables(job)
+    out, sizes = np.zeros((table.shape[0], D.DEMANDS)), (float(job.batch), job.length, job.context)
+    D.ask(table, traits, lookups, lengths, *sizes, np.array(record(job)), out)
     return out, first, waits
-
-
-def _asked(job: Job) -> tuple[Any, ...]:
-    """A demand as `card_points.supply_block` takes it."""
-    return (*demand(job), cores_of(job), bool(job.switches["placement"]))
 
 
 def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:
@@ -281,7 +248,7 @@ def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float,
         waits,
         cores_of(job),
         bool(job.switches["placement"]),
-        supply(job).reshape(-1, 1),
+        np.array(supply(job)).reshape(-1, 1),
         0,
         seconds,
         spans,
@@ -326,7 +293,7 @@ def cores(job: Job) -> tuple[Span, ...]:
         asked,
         first,
         waits,
-        supply(job).reshape(-1, 1),
+        np.array(supply(job)).reshape(-1, 1),
         seconds,
         bool(job.switches["placement"]),
     )
@@ -352,7 +319,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    halves=Halves(_asked, SUPPLY_OF, supply_block),
+    compiled=Compiled(record, _tables, price_points, apart=False),
     parameters=PARAMETERS,
     assumptions=ASSUMPTIONS,
     knobs=knobs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.devices.card.graph import DECODED, HOSTED
+from engine.devices.common.column import larger
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
 from engine.scenario.formats import BITS
@@ -78,7 +79,7 @@ def partition_of(job: Job) -> int:
 
 def cores_of(job: Job) -> int:
     """Cores a job may use: an equal share of its partition. [-]"""
-    return max(1, partition_of(job) // job.streams)
+    return larger(1, partition_of(job) // job.streams)
 
 
 def first_core(job: Job) -> int:

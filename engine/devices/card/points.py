@@ -17,7 +17,7 @@ from engine.devices.card import demand as D
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 
-__all__ = ["supply_block"]
+__all__ = ["price_points", "supply_block"]
 
 
 @kernel
@@ -311,3 +311,33 @@ def supply_block(lo, hi, demand, first, needs, cores, ranked, supply, totals):
         for lane in range(min(LANES, hi - point)):
             for r in range(6):
                 totals[r, point + lane] = sums[r * LANES + lane]
+
+
+@kernel
+def _alike(matrix, rows, one, other):
+    """Whether the first rows of a matrix hold the same in two columns."""
+    r = 0
+    while r < rows and matrix[r, one] == matrix[r, other]:
+        r += 1
+    return r == rows
+
+
+@kernel
+def price_points(lo, hi, rows, table, traits, first, needs, lookups, lengths, ways, sizes, record, totals):
+    """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`.
+
+    Designs in a row that ask the same of the card are scheduled together.
+    """
+    mapping = record.shape[0] - C.SUPPLIES
+    rec, asked = np.empty(mapping), np.zeros((table.shape[0], D.DEMANDS))
+    start = lo
+    while start < hi:
+        end = start + 1
+        while end < hi and _alike(sizes, 3, start, end) and _alike(record, mapping, start, end):
+            end += 1
+        for f in range(mapping):
+            rec[f] = record[f, start]
+        D.ask(table, traits, lookups, lengths, sizes[0, start], sizes[1, start], sizes[2, start], rec, asked)
+        cores, ranked = int(rec[D.CORES]), rec[D.RANKED] > 0.0
+        supply_block(start, end, asked, first, needs, cores, ranked, record[mapping:], totals)
+        start = end

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 __all__ = [
     "Column",
     "NotAlike",
+    "arrays_of",
     "as_doubles",
     "columns_of",
     "each",
@@ -27,19 +29,23 @@ __all__ = [
     "largest",
     "numbers",
     "one_by_one",
-    "rows_of",
     "smaller",
 ]
 
 _WHOLE = 1 << 53  # integers up to here are doubles
+_TOGETHER = 1 << 22  # values of a column
+_DIVIDES = (operator.truediv, operator.floordiv)
 
 
 class NotAlike(Exception):
-    """The values of a column can't be treated alike: take them apart along one of those axes, if any is named."""
+    """The values of a column can't be treated alike: take them apart along one of those axes, if any is named.
 
-    def __init__(self, axes: Sequence[int] = ()) -> None:
+    `wholly` says that no two of them can; `many` that there are too many to hold together.
+    """
+
+    def __init__(self, axes: Sequence[int] = (), wholly: bool = False, many: bool = False) -> None:
         super().__init__(f"axes {list(axes)}")
-        self.axes = tuple(axes)
+        self.axes, self.wholly, self.many = tuple(axes), wholly, many
 
 
 def _operand(other: Any) -> Any:
@@ -54,13 +60,22 @@ def _operand(other: Any) -> Any:
     return float(other)
 
 
+def _spread(a: Any, b: Any) -> None:
+    """NotAlike where two columns meet at more points than are held together."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size * b.size > _TOGETHER:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        if prod(shape) > _TOGETHER:
+            raise NotAlike([d for d, size in enumerate(shape) if size > 1], many=True)
+
+
 def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Column, Any], Any]:
     def found(self: Column, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented  # its entries meet the column one by one
         a, b = (_operand(other), self.values) if swapped else (self.values, _operand(other))
-        if of is operator.truediv and not np.all(b):  # a number raises where an array would go on
+        if of in _DIVIDES and not np.all(b):  # a number raises where an array would go on
             raise NotAlike(_varying(np.asarray(b) != 0.0))
+        _spread(a, b)
         return Column(of(a, b))
 
     return found
@@ -95,6 +110,7 @@ class Column:
     __sub__, __rsub__ = _arithmetic(operator.sub, False), _arithmetic(operator.sub, True)
     __mul__, __rmul__ = _arithmetic(operator.mul, False), _arithmetic(operator.mul, True)
     __truediv__, __rtruediv__ = _arithmetic(operator.truediv, False), _arithmetic(operator.truediv, True)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv, False), _arithmetic(operator.floordiv, True)
     __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
     __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
     __eq__ = _compared(operator.eq)
@@ -120,19 +136,20 @@ class Column:
         raise self._apart()
 
     def _apart(self) -> NotAlike:
-        return NotAlike([d for d, size in enumerate(self.values.shape) if size > 1])
+        return NotAlike([d for d, size in enumerate(self.values.shape) if size > 1], wholly=True)
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise self._apart()
 
     __float__ = __int__ = __index__ = __str__ = __repr__ = __round__ = __floor__ = __trunc__ = __abs__ = _refuse
-    __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = _refuse
+    __pow__ = __rpow__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
 
 
 def larger(a: Any, b: Any) -> Any:
     """``max(a, b)``, of columns value by value."""
     if isinstance(a, Column) or isinstance(b, Column):
         a, b = _operand(a), _operand(b)
+        _spread(a, b)
         return Column(np.where(b > a, b, a))
     return b if b > a else a
 
@@ -141,6 +158,7 @@ def smaller(a: Any, b: Any) -> Any:
     """``min(a, b)``, of columns value by value."""
     if isinstance(a, Column) or isinstance(b, Column):
         a, b = _operand(a), _operand(b)
+        _spread(a, b)
         return Column(np.where(b < a, b, a))
     return b if b < a else a
 
@@ -156,7 +174,9 @@ def largest(values: Iterable[Any]) -> Any:
 def exceeds(need: Any, capacity: Any) -> Any:
     """1.0 where a need is not met by a capacity, else 0.0; of columns value by value."""
     if isinstance(need, Column) or isinstance(capacity, Column):
-        return Column(np.where(_operand(need) <= _operand(capacity), 0.0, 1.0))
+        need, capacity = _operand(need), _operand(capacity)
+        _spread(need, capacity)
+        return Column(np.where(need <= capacity, 0.0, 1.0))
     return 0.0 if need <= capacity else 1.0
 
 
@@ -199,11 +219,7 @@ def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def rows_of(found: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Entries (*shape, columns) from what a function of designs returned; NotAlike where that is no row of numbers."""
-    if not isinstance(found, tuple | list | np.ndarray) or (isinstance(found, np.ndarray) and found.ndim != 1):
-        raise NotAlike
-    out = np.empty((*shape, len(found)))
-    for i, one in enumerate(found):
-        out[..., i] = _operand(one)
-    return out
+def arrays_of(found: Any, dims: int) -> list[np.ndarray]:
+    """What a function of designs returned, a number or a column each, as arrays of so many dimensions."""
+    values = (np.asarray(_operand(one)) for one in found)
+    return [one if one.ndim == dims else one.reshape((1,) * dims) for one in values]

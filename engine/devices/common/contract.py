@@ -7,13 +7,13 @@ is a YAML, a module and a line there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from engine.devices.common.column import exceeds
+from engine.devices.common.counts import carried
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
@@ -21,9 +21,9 @@ from model_zoo.ops import Graph, Op, Phase
 __all__ = [
     "RESOURCES",
     "WIDTH",
+    "Compiled",
     "DeviceFamily",
     "Fit",
-    "Halves",
     "Job",
     "Knob",
     "Parameter",
@@ -144,9 +144,13 @@ class Job:
     link: Link | None = None
     link_hops: int = 1
 
-    def share(self, work: Callable[[Any], Any]) -> Any:
-        """What a function of a job finds for this one; a sweep asks once for all jobs that it reads alike."""
-        return work(self)
+    @property
+    def rows(self) -> np.ndarray:
+        """Where its operators lie in its phase, shape (n_ops,). [-]"""
+        if len(self.ops) == len(self.phase.ops):
+            return np.arange(len(self.ops))
+        at = {op.name: i for i, op in enumerate(self.phase.ops)}
+        return np.array([at[op.name] for op in self.ops])
 
 
 @dataclass(frozen=True)
@@ -219,27 +223,26 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Halves:
-    """A price in two halves, so that a sweep over rates asks for a demand once.
+class Compiled:
+    """A family's operators priced by one compiled function, at one design as at millions.
 
     Attributes
     ----------
-    demand : job -> what its ops ask of the device, the first arguments of `points`: arrays (the first one has a row an
-        op) and plain values. Depends on few rates or none.
-    supply : job -> a rate, for each row of a supply array (seconds per unit of a demand); each reads what it needs.
-    points : compiled (lo, hi, *demand, supply, totals): adds the seconds of all ops, first to last, at the columns
-        lo..hi of ``supply`` (rows, n) to ``totals`` (6, n) by resource; bit-equal to the sums of `price`.
-    other : job -> `PhaseCost.other` of `price`.
-    block : the same as `points` for a price cheaper than the call: compiled (demand, block, lo, hi) on a flat block,
-        whose rows of `engine.cost.figures.WIDTH` points are the supply and then the seconds by resource. None: by
-        `points`.
+    record : job -> every number of the device, the model, the format and the switches that the price reads, one after
+        the other. Plain arithmetic; reads neither batch nor lengths.
+    tables : job -> arrays of the network, the first one with a row an operator. They read no number that may vary.
+    points : compiled (lo, hi, rows, *tables, ways, sizes, record, totals): adds the seconds of the operators ``rows``,
+        in that order, at the designs lo..hi to ``totals`` (6, n) by resource. ``sizes`` (3, n) are batch, pass length
+        and context of each design, ``record`` (fields, n) its record. Bit-equal to the sums of `DeviceFamily.price`.
+    apart : whether an operator's seconds follow from its own counts and the record alone; else all are priced at once.
+    other : job -> `PhaseCost.other` of `DeviceFamily.price`.
     """
 
-    demand: Callable[[Job], tuple[Any, ...]]
-    supply: tuple[Callable[[Job], float], ...]
+    record: Callable[[Job], Sequence[float]]
+    tables: Callable[[Job], tuple[np.ndarray, ...]]
     points: Callable[..., None]
+    apart: bool = True
     other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
-    block: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True)
@@ -288,8 +291,7 @@ class DeviceFamily:
     request: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
     knobs: Callable[[Device], tuple[Knob, ...]] | None = None
     switches: tuple[Switch, ...] = field(default=())
-    power: Callable[[Job, float], float] | None = None  # (job, share of time busy) -> W; None: spec's loaded or max
-    halves: Halves | None = None  # None: a sweep prices each distinct job once
+    compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
@@ -311,6 +313,12 @@ class DeviceFamily:
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""
         return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
+
+    def groups(self, job: Job) -> np.ndarray:
+        """Groups in which the seconds of a job's operators are added up, shape (n_ops,). [-]"""
+        if self.compiled is None or not self.compiled.apart:
+            return np.zeros(len(job.ops), dtype=np.int64)
+        return carried(job.phase)[job.rows]
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
         """Seconds of a pass: of its operators by resource, (n_ops, 6), and of what belongs to none. [s]"""

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from engine.kernels.jit import kernel
 from model_zoo import table as T
+from model_zoo.ops import Phase
 
-__all__ = ["at", "dealt", "parts"]
+__all__ = ["GROUPS", "at", "carried", "dealt", "parts"]
+
+GROUPS = 8
+"""Groups of operators whose counts carry the same sizes: bits of batch, pass length and context."""
+
+
+@lru_cache(maxsize=2048)
+def carried(phase: Phase) -> np.ndarray:
+    """Which sizes the counts of each operator of a phase carry, shape (n_ops,): a number below `GROUPS`. [-]
+
+    Operators that carry no size are in the last group: a family may still read one.
+    """
+    counts = T.lower(phase)[:, : T.KIND].reshape(len(phase.ops), -1, 4)
+    told = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1)
+    group = told @ np.array([1, 2, 4])
+    group = np.where(group == 0, GROUPS - 1, group)
+    group.setflags(write=False)
+    return group
 
 
 @kernel

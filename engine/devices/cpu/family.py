@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.devices.common.contract import DeviceFamily, Fit, Halves, Job, Knob, PhaseCost
+from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.cpu import model as M
 from engine.devices.cpu.flags import flags_of
 from engine.devices.cpu.parameters import ASSUMPTIONS, PARAMETERS, SWITCHES
-from engine.devices.cpu.record import SUPPLY_OF, cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
+from engine.devices.cpu.record import cpu_of, levels_of, peak, record, sizes_of, threads_of, wide_format
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo import table as T
@@ -109,13 +109,18 @@ def _handed_over(job: Job, flat: _Lowered) -> float:
     return size
 
 
-def _rows(job: Job) -> tuple[np.ndarray, np.ndarray]:
-    """Table and flags of a job's operators."""
+def _tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
     flat = lowered(job.phase)
-    if len(job.ops) == len(job.phase.ops):
-        return flat.table, flat.flags
-    rows = np.array([flat.rows[op.name] for op in job.ops])
-    return flat.table[rows], flat.flags[rows]
+    return flat.table, flat.flags
+
+
+def _priced(job: Job) -> np.ndarray:
+    """Columns of `engine.devices.cpu.model`, a row an operator of the job."""
+    (table, flags), rows = _tables(job), job.rows
+    out = np.zeros((table.shape[0], M.WIDTH))
+    sizes = float(job.batch), job.length, job.context
+    M.price_ops(rows, table, flags, *sizes, float(job.ways), np.array(record(job)), out)
+    return out[rows]
 
 
 def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
@@ -128,9 +133,7 @@ def _drawn(job: Job) -> tuple[tuple[str, str, float], ...]:
 
 def price(job: Job) -> PhaseCost:
     """Cost of one pass of one stream, the other streams busy alike. An estimate."""
-    table, flags = _rows(job)
-    out = np.zeros((table.shape[0], M.WIDTH))
-    M.price_ops(table, flags, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    out = _priced(job)
     use = pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
     notes = ()
     if use is not None:
@@ -153,9 +156,7 @@ def pipeline_use(device: Device, busy_s: float, total_s: float, model) -> float 
 
 def instructions_per_cycle(job: Job) -> float | None:
     """IPC-like measure of a job on one of its cores, see `pipeline_use`. [1/cycle]"""
-    table, flags = _rows(job)
-    out = np.zeros((table.shape[0], M.WIDTH))
-    M.price_ops(table, flags, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
+    out = _priced(job)
     return pipeline_use(job.device, float(out[:, M.BUSY].sum()), float(out[:, :6].sum()), job.model)
 
 
@@ -195,7 +196,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    halves=Halves(lambda job: (*_rows(job), float(job.ways)), SUPPLY_OF, M.price_points, other=_drawn),
+    compiled=Compiled(record, _tables, M.price_points, other=_drawn),
     parameters=PARAMETERS,
     assumptions=ASSUMPTIONS,
     request=request,

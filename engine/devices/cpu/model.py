@@ -209,8 +209,9 @@ def _on_threads(threads, rec, out):
 
 
 @kernel
-def price_ops(table, flags, batch, length, context, ways, rec, out):
-    """Price every op of a pass for one stream; fills ``out`` (n_ops, WIDTH), layers and steps multiplied in.
+def price_ops(rows, table, flags, batch, length, context, ways, rec, out):
+    """Price the ops ``rows`` of a pass for one stream; fills those of ``out`` (n_ops, WIDTH), layers and steps
+    multiplied in.
 
     Where threads are fitted, each op runs on as many of the stream's as make it fastest: they are forked and joined
     along a tree, so a power of two or all of them is best. An op is done when the fewer threads of the next lower level
@@ -220,14 +221,14 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
     part, found, done = np.empty(rec.shape[0]), np.empty((n, WIDTH)), np.zeros(n)
     threads = rec[R.threads]
     _on_threads(threads, rec, part)
-    _price_ops(table, flags, batch, length, context, ways, part, done, out)
+    _price_ops(rows, table, flags, batch, length, context, ways, part, done, out)
     left = n if part[R.barrier] * rec[R.fit_threads] > 0.0 else 0
     while left > 0 and threads > 1.0:
         threads = 2.0 ** (np.ceil(np.log2(threads)) - 1.0)
         _on_threads(threads, rec, part)
-        _price_ops(table, flags, batch, length, context, ways, part, done, found)
+        _price_ops(rows, table, flags, batch, length, context, ways, part, done, found)
         left = 0
-        for j in range(n):
+        for j in rows:
             if done[j] > 0.0:
                 continue
             best, time, work = 0.0, 0.0, 0.0
@@ -244,7 +245,7 @@ def price_ops(table, flags, batch, length, context, ways, rec, out):
 
 
 @kernel
-def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
+def _price_ops(rows, table, flags, batch, length, context, ways, rec, done, out):
     """`price_ops` with all ops that are not ``done`` on the threads of a record."""
     # how much of what is read every pass stays in cache from one pass to the next
     cached = rec[R.private] + rec[R.shared]
@@ -252,7 +253,7 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
     weight_private = _cycle_share(rec[R.private], rec[R.weights_total])
     table_private = _share(rec[R.private], rec[R.tables_total])
     table_near = _share(cached, rec[R.tables_total])
-    for j in range(table.shape[0]):
+    for j in rows:
         if done[j] > 0.0:
             continue
         g = _at(table, j, T.G, batch, length, context)
@@ -264,7 +265,7 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
         writes = _at(table, j, T.WRITES, batch, length, context)
         state = _at(table, j, T.STATE_READS, batch, length, context)
         state += _at(table, j, T.STATE_WRITES, batch, length, context)
-        rows = _at(table, j, T.GATHER_ROWS, batch, length, context)
+        looked = _at(table, j, T.GATHER_ROWS, batch, length, context)
         steps = max(_at(table, j, T.STEPS, batch, length, context), 1e-30)
         stored = table[j, T.STORED]
         if stored > 0.0:
@@ -274,7 +275,7 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
         flops *= share * part_m
         weights *= share
         state *= share
-        rows *= share
+        looked *= share
         reads *= part_g * part_m * part_k * part_e
         writes *= part_n * part_g * part_m * part_e
         m *= part_m
@@ -366,20 +367,20 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
             busy += flags[j, SPECIAL] * writes * rec[R.special_cycles] / rec[R.lanes_rate]
             if table[j, T.KIND] == HASH:
                 busy += writes * rec[R.hash_cycles] / (rec[R.clock] * rec[R.threads])
-        if klass == T.LOOKUP and rows > 0.0:
+        if klass == T.LOOKUP and looked > 0.0:
             lines = np.ceil(table[j, T.ROW_ELEMENTS] * rec[R.wide_bytes] / LINE)
             waiting = (
                 table_private * rec[R.private_latency]
                 + (table_near - table_private) * rec[R.shared_latency]
                 + (1.0 - table_near) * rec[R.dram_latency]
             )
-            lookup = rows * lines * waiting / (rec[R.misses] * rec[R.threads])
-            busy += rows * rec[R.row_cycles] / (rec[R.clock] * rec[R.threads])
-            far = rows * lines * LINE * (1.0 - table_near)
+            lookup = looked * lines * waiting / (rec[R.misses] * rec[R.threads])
+            busy += looked * rec[R.row_cycles] / (rec[R.clock] * rec[R.threads])
+            far = looked * lines * LINE * (1.0 - table_near)
             lookup = max(lookup, far / rec[R.dram])
             dram_a += far
-            shared_a += rows * lines * LINE * (table_near - table_private)
-            private_a += rows * lines * LINE * table_private
+            shared_a += looked * lines * LINE * (table_near - table_private)
+            private_a += looked * lines * LINE * table_private
         if flags[j, HASHED] > 0.0:
             columns = table[j, T.GATHER_ROWS]
             if rec[R.fuse_gathers] == 0.0:
@@ -438,18 +439,13 @@ def _price_ops(table, flags, batch, length, context, ways, rec, done, out):
 
 
 @kernel
-def price_points(lo, hi, table, flags, ways, supply, totals):
-    """Seconds of a pass at the columns lo..hi of ``supply``: adds what `price_ops` finds to ``totals`` (6, n).
-
-    Rows of ``supply``: the fields of `Record`, then batch, length and context.
-    """
-    fields = supply.shape[0] - 3
-    rec, out = np.empty(fields), np.zeros((table.shape[0], WIDTH))
+def price_points(lo, hi, rows, table, flags, ways, sizes, record, totals):
+    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`."""
+    rec, out = np.empty(record.shape[0]), np.empty((table.shape[0], WIDTH))
     for point in range(lo, hi):
-        for f in range(fields):
-            rec[f] = supply[f, point]
-        batch, length, context = supply[fields, point], supply[fields + 1, point], supply[fields + 2, point]
-        price_ops(table, flags, batch, length, context, ways, rec, out)
-        for j in range(table.shape[0]):
+        for f in range(record.shape[0]):
+            rec[f] = record[f, point]
+        price_ops(rows, table, flags, sizes[0, point], sizes[1, point], sizes[2, point], ways, rec, out)
+        for j in rows:
             for r in range(6):
                 totals[r, point] += out[j, r]

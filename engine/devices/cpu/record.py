@@ -1,24 +1,22 @@
-"""What one stream of a job sees of a CPU: its share of cores, caches and memory, as the record that is priced.
-
-Every field is a function of its own (`FIELD_OF`), so that a sweep over numbers of the spec tabulates each against what
-it alone reads.
-"""
+"""What one stream of a job sees of a CPU: its share of cores, caches and memory, as the record that is priced."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Job
 from engine.devices.cpu import model as M
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Cpu, Device, MemoryLevel
 from model_zoo.ops import Graph
 
-__all__ = ["SUPPLY_OF", "cpu_of", "levels_of", "peak", "reach_of", "record", "sizes_of", "threads_of", "wide_format"]
+__all__ = ["cpu_of", "levels_of", "peak", "reach_of", "record", "sizes_of", "threads_of", "wide_format"]
 
 _LOOKUPS = ("Gather", "EmbeddingBag")
 REFERENCE_WIDTH = 64.0  # FLOP a cycle of the AVX-512 core on which `gemm_efficiency` was fitted
@@ -99,14 +97,14 @@ def _printed(level: MemoryLevel | None, name: str) -> float | None:
 
 def threads_of(job: Job) -> float:
     """Cores one stream runs on: the tile's first number, at most its share of the cores. [-]"""
-    share = max(1.0, cpu_of(job.device).cores.si // job.streams)
-    return min(share, float(job.tile[0])) if job.tile else share
+    share = larger(1.0, cpu_of(job.device).cores.si // job.streams)
+    return smaller(share, float(job.tile[0])) if job.tile else share
 
 
 def reach_of(cpu: Cpu, threads: float) -> tuple[float, float]:
     """Sockets a stream's threads lie on, and sockets there are. A stream stays on one socket if it fits there. [-]"""
     sockets = cpu.sockets.si if cpu.sockets is not None else 1.0
-    return min(sockets, float(np.ceil(threads * sockets / cpu.cores.si))), sockets
+    return smaller(sockets, 1.0 * math.ceil(threads * sockets / cpu.cores.si)), sockets
 
 
 def _parameters(job: Job) -> tuple[float, float]:
@@ -191,12 +189,13 @@ class StreamView:
     @property
     def vector_rate(self) -> float:
         """A vector a cycle: its loads and its store take the ports; never above the units' own peak. [FLOP/s]"""
-        return min(self.threads * self.clock * self.width / 4.0, self.share_of_peak(self.wide))
+        return smaller(self.threads * self.clock * self.width / 4.0, self.share_of_peak(self.wide))
 
     def efficiency(self, name: str) -> float:
         """Share of the peak that products, or convolutions, reach at this part's width. [-]"""
-        found = self.model[name] * (REFERENCE_WIDTH / self.width) ** self.model["width_exponent"]
-        return min(self.model["efficiency_ceiling"], found)
+        wider = one_by_one(pow, REFERENCE_WIDTH / self.width, self.model["width_exponent"])
+        found = self.model[name] * wider
+        return smaller(self.model["efficiency_ceiling"], found)
 
     @cached_property
     def reach(self) -> tuple[float, float]:
@@ -207,7 +206,7 @@ class StreamView:
     def sharing(self) -> float:
         """Streams on the sockets this one uses. [-]"""
         reach, sockets = self.reach
-        return max(1.0, self.job.streams * reach / sockets)
+        return larger(1.0, self.job.streams * reach / sockets)
 
     @property
     def core_dram(self) -> float:
@@ -311,20 +310,7 @@ FIELD_OF: dict[str, Callable[[StreamView], float]] = {
 _FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.R._fields)
 
 
-def record(job: Job) -> np.ndarray:
-    """Flat record of a stream's share of the device, SI, in the order of `cpu.model.Record`."""
+def record(job: Job) -> list[float]:
+    """Flat record of a stream's share of the device, in the order of `cpu.model.Record`. [B], [B/s], [FLOP/s], [s]"""
     seen = StreamView(job)
-    return np.array([field(seen) for field in _FIELDS])
-
-
-def _apart(field: Callable[[StreamView], float]) -> Callable[[Job], float]:
-    return lambda job: field(StreamView(job))
-
-
-SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
-    *map(_apart, _FIELDS),
-    lambda job: float(job.batch),
-    lambda job: job.length,
-    lambda job: job.context,
-)
-"""The record's fields, batch, length, context: rows of `cpu.model.price_points`. Each on its own, for a sweep."""
+    return [field(seen) for field in _FIELDS]

@@ -2,38 +2,36 @@
 
 An op *demands* arithmetic, bytes and a launch, which follow from the network and its mapping; a device *supplies*
 them at rates. An op takes the slower of arithmetic and memory traffic, each at the share of its peak that such parts
-reach, plus what launching it costs. Demand and supply are apart so that a sweep over rates prices a demand once.
+reach, plus what launching it costs.
 Estimates, for one device of a homogeneous group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
-from engine.devices.common.contract import DeviceFamily, Fit, Halves, Job, Parameter, PhaseCost, Switch
+from engine.devices.common.column import smaller
+from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.gpu.eager import kernels
 from engine.devices.gpu.model import (
     BYTES,
     DEMANDS,
-    LANES,
-    LAUNCHES,
     NEAR,
     RATE,
     RUNS,
     WORK,
     demand_ops,
-    supply_block,
+    price_points,
     supply_ops,
-    supply_points,
 )
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo import table as T
-from model_zoo.ops import Graph
+from model_zoo.ops import Graph, Phase
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -114,15 +112,11 @@ def _achieved(job: Job, format: str) -> float:
     power limit and libraries are the same; else the class figure. A what-if of the peak keeps the share.
     """
     device, measured = job.device, _gpu(job).achieved_peak
-    shares = {f: min(1.0, q.si / device.peak[f].catalog_si) for f, q in measured.items() if f in device.peak}
+    shares = {f: smaller(1.0, q.si / device.peak[f].catalog_si) for f, q in measured.items() if f in device.peak}
     if format in shares:
         return shares[format]
     kin = [share for f, share in shares.items() if BITS[f] <= 16]
     return min(kin) if kin and BITS[format] <= 16 else job.model["matmul_efficiency"]
-
-
-def _matmul_efficiency(job: Job) -> float:
-    return _achieved(job, compute_format(job.device, job.format))
 
 
 def _launch(job: Job) -> float:
@@ -151,49 +145,54 @@ def _cache(job: Job) -> float:
     return cache if _offchip(job.device).role == "offchip" else 0.0
 
 
-def record(job: Job) -> np.ndarray:
-    """What the compiled model must know of a device before rates: in the order of `gpu_model.FIELDS`, in SI."""
-    kept, wide = (bits / 8 for bits in activation_bits(job.device, job.format))
-    narrow = compute_format(job.device, job.format)
-    sides = _side(job, narrow), _side(job, wide_format(job.device, job.format))
-    return np.array([_units(job), BITS[job.format] / 8, kept, wide, _cache(job), float(job.switches["fuse"]), *sides])
-
-
-def _wide_of(job: Job) -> str:
-    return wide_format(job.device, job.format)
-
-
 def _roofs(job: Job) -> tuple[float, float, float]:
     """Dense peaks that ops are held against, by RATE. [FLOP/s]"""
-    return peak(job.device, job.format), peak(job.device, _wide_of(job)), _vector_peak(job)
+    return peak(job.device, job.format), peak(job.device, wide_format(job.device, job.format)), _vector_peak(job)
 
 
-SUPPLY_OF: tuple[Callable[[Job], float], ...] = (
-    lambda job: 1.0 / (peak(job.device, job.format) * _matmul_efficiency(job)),
-    lambda job: 1.0 / (peak(job.device, _wide_of(job)) * _achieved(job, compute_format(job.device, _wide_of(job)))),
-    lambda job: 1.0 / _vector_peak(job),
-    lambda job: 1.0 / (_bandwidth(job) * job.model["memory_efficiency"]),
-    _launch,
-    lambda job: 0.0 if job.switches["graph"] else _issue(job),
-)
-"""What a device supplies, in the order of `gpu_model.SUPPLY`. Apart: a sweep tabulates each against what it reads."""
+def record(job: Job) -> tuple[float, ...]:
+    """What the compiled model reads of device, model and switches: in the order of `engine.devices.gpu.model.FIELDS`.
+
+    SI; of what is supplied [s/FLOP], [s/B], [s].
+    """
+    device, model, switches = job.device, job.model, job.switches
+    kept, wide = (bits / 8 for bits in activation_bits(device, job.format))
+    narrow, rest = compute_format(device, job.format), wide_format(device, job.format)
+    return (
+        _units(job),
+        BITS[job.format] / 8,
+        kept,
+        wide,
+        _cache(job),
+        float(switches["fuse"]),
+        _side(job, narrow),
+        _side(job, rest),
+        float(switches["graph"]),
+        model["split_ops"],
+        model["matmul_starts"],
+        1.0 / (peak(device, job.format) * _achieved(job, narrow)),
+        1.0 / (peak(device, rest) * _achieved(job, compute_format(device, rest))),
+        1.0 / _vector_peak(job),
+        1.0 / (_bandwidth(job) * model["memory_efficiency"]),
+        _launch(job),
+        0.0 if switches["graph"] else _issue(job),
+    )
 
 
-def supply(job: Job) -> np.ndarray:
-    """Seconds per unit of each demand, a column of the supply array. [s/FLOP, s/B, s]"""
-    return np.array([rate(job) for rate in SUPPLY_OF])
+def tables(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of a job's operators, and what an eager framework launches for each."""
+    return T.lower(job.phase), _kernels(job.phase)
+
+
+@lru_cache(maxsize=2048)
+def _kernels(phase: Phase) -> np.ndarray:
+    return kernels(phase.ops, 1.0)
 
 
 def demand(job: Job) -> np.ndarray:
     """What a job's ops ask of one device, shape (n_ops, DEMANDS)."""
-    rows = np.array([job.phase.ops.index(op) for op in job.ops]) if len(job.ops) != len(job.phase.ops) else slice(None)
-    table = T.lower(job.phase)[rows]
-    out = np.zeros((table.shape[0], DEMANDS))
-    demand_ops(table, float(job.batch), job.length, job.context, float(job.ways), record(job), out)
-    if not (job.switches["graph"] or job.switches["fuse"]):
-        out[:, LAUNCHES] *= kernels(job.ops, job.model["split_ops"])
-    if job.switches["graph"]:
-        out[out[:, RATE] != LANES, LAUNCHES] *= job.model["matmul_starts"]
+    out, sizes = np.zeros((len(job.ops), DEMANDS)), (float(job.batch), job.length, job.context)
+    demand_ops(job.rows, *tables(job), *sizes, float(job.ways), np.array(record(job)), out)
     return out
 
 
@@ -201,7 +200,7 @@ def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     asked = demand(job)
     seconds = np.zeros((asked.shape[0], 6))
-    supply_ops(asked, supply(job).reshape(-1, 1), 0, seconds)
+    supply_ops(asked, np.array(record(job)), seconds)
     runs, roofs = asked[:, RUNS], np.array(_roofs(job))[asked[:, RATE].astype(int)]
     return PhaseCost(seconds, runs * asked[:, WORK], roofs, runs * asked[:, BYTES], runs * asked[:, NEAR])
 
@@ -217,7 +216,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    halves=Halves(lambda job: (demand(job),), SUPPLY_OF, supply_points, block=supply_block),
+    compiled=Compiled(record, tables, price_points),
     issue=lambda job: 0.0 if job.switches["graph"] else _issue(job),
     exchanged=wide_format,
     fields={"kv_format": kv_format(activation_bits)},

@@ -18,17 +18,22 @@ from engine.devices.common.counts import parts
 from engine.kernels.jit import inner, kernel
 from model_zoo import table as T
 
-FIELDS = ("units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse", "side", "wide_side")
-UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE, SIDE, WIDE_SIDE = range(8)
+# what the model reads of a device, the model and the switches: a record's fields, what decides a demand first
+FIELDS = (
+    "units", "weight_bytes", "act_bytes", "wide_bytes", "cache", "fuse", "side", "wide_side", "graph", "split",
+    "starts", "matrix_s", "wide_s", "lanes_s", "byte_s", "launch_s", "issue_s",
+)  # fmt: skip
+UNITS, WEIGHT_BYTES, ACT_BYTES, WIDE_BYTES, CACHE, FUSE, SIDE, WIDE_SIDE, GRAPH, SPLIT, STARTS, SUPPLY = range(12)
 
 # what an op demands of a device, per pass: the columns of a demand array
 RATE, EFFORT, BYTES, RUNS, LAUNCHES, WORK, NEAR = range(7)
 DEMANDS = 7
+SEGMENT = 24  # designs of a block from which a whole one, partly empty, is faster than one at a time
 MATRIX, WIDE_MATRIX, LANES = range(3)  # values of RATE: which peak limits the arithmetic
 
-# what a device supplies: rows of a supply array, one column a design point
-SUPPLY = ("matrix_s", "wide_s", "lanes_s", "byte_s", "launch_s", "issue_s")  # seconds per FLOP, per byte, per op
+# what a device supplies: fields of a record from SUPPLY on; seconds per FLOP, per byte, per op
 MATRIX_S, WIDE_S, LANES_S, BYTE_S, LAUNCH_S, ISSUE_S = range(6)
+SUPPLIES = 6
 
 _TRANSPOSE, _CONCAT, _SPLIT, _RESHAPE = (float(T.CODES[k]) for k in ("Transpose", "Concat", "Split", "Reshape"))
 
@@ -50,14 +55,24 @@ def _in_place(kind):
     return kind in (_TRANSPOSE, _CONCAT, _SPLIT, _RESHAPE)
 
 
+@inner
+def _launches(rec, fused, rate, kernels):
+    """Starts of an operator that is no part of another one: in a captured graph, or as kernels of a framework. [-]"""
+    if rec[GRAPH] > 0.0:
+        return rec[STARTS] if rate != LANES else 1.0
+    return 1.0 if fused else 1.0 + rec[SPLIT] * (kernels - 1.0)
+
+
 @kernel
-def demand_ops(table, batch, length, context, ways, rec, out):
-    """What each op of a phase asks of one device of ``ways``; fills ``out`` (n_ops, DEMANDS).
+def demand_ops(rows, table, kernels, batch, length, context, ways, rec, out):
+    """What the ops ``rows`` of a phase ask of one device of ``ways``; fills as many rows of ``out`` (n, DEMANDS).
 
     EFFORT is FLOPs over the share of issue slots that do useful work, BYTES goes off chip, NEAR stays in the cache;
-    all are per execution. RUNS is executions a pass. Depends on the mapping and sizes, on no rate; ``rec`` is `record`.
+    all are per execution. RUNS is executions a pass. Depends on the mapping and sizes, on no rate; ``rec`` is `record`,
+    ``kernels`` (n_ops,) what an eager framework launches for an op.
     """
-    for j in range(table.shape[0]):
+    for i in range(rows.shape[0]):
+        j = rows[i]
         g = _at(table, j, T.G, batch, length, context)
         m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
@@ -103,13 +118,13 @@ def demand_ops(table, batch, length, context, ways, rec, out):
             if flops > 0:
                 side = rec[SIDE] if low else rec[WIDE_SIDE]
                 effort = flops / _wave_share(g * part_g, m * part_m, n * part_n, k * part_k, rec[UNITS], side)
-        out[j, RATE] = rate
-        out[j, EFFORT] = effort
-        out[j, BYTES] = weights * weight_bytes + state * act_bytes + activations
-        out[j, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
-        out[j, LAUNCHES] = 0.0 if inline else 1.0
-        out[j, WORK] = flops
-        out[j, NEAR] = near
+        out[i, RATE] = rate
+        out[i, EFFORT] = effort
+        out[i, BYTES] = weights * weight_bytes + state * act_bytes + activations
+        out[i, RUNS] = table[j, T.LAYERS] * _at(table, j, T.STEPS, batch, length, context)
+        out[i, LAUNCHES] = 0.0 if inline else _launches(rec, fused, rate, kernels[j])
+        out[i, WORK] = flops
+        out[i, NEAR] = near
 
 
 @kernel
@@ -129,18 +144,18 @@ def _op_seconds(effort, rate_s, moved, byte_s, launches, launch_s, issue_s):
 
 
 @kernel
-def supply_ops(demand, supply, point, out):
-    """Times of every op at one design point; fills ``out`` (n_ops, 6) by resource, executions multiplied in."""
+def supply_ops(demand, rec, out):
+    """Times of every op of a record; fills ``out`` (n_ops, 6) by resource, executions multiplied in."""
     for j in range(demand.shape[0]):
-        rate_s = supply[int(demand[j, RATE]), point]
+        rate_s = rec[SUPPLY + int(demand[j, RATE])]
         compute, memory, wait, launch = _op_seconds(
             demand[j, EFFORT],
             rate_s,
             demand[j, BYTES],
-            supply[BYTE_S, point],
+            rec[SUPPLY + BYTE_S],
             demand[j, LAUNCHES],
-            supply[LAUNCH_S, point],
-            supply[ISSUE_S, point],
+            rec[SUPPLY + LAUNCH_S],
+            rec[SUPPLY + ISSUE_S],
         )
         runs = demand[j, RUNS]
         out[j, 0] = runs * compute
@@ -229,11 +244,73 @@ def supply_block(demand, block, lo, hi):
 
 
 @kernel
-def supply_points(lo, hi, demand, supply, totals):
-    """Times of a pass at the columns lo..hi of ``supply`` (6, n): adds what `supply_ops` finds to ``totals`` (6, n)."""
-    out = np.empty((demand.shape[0], 6))
-    for point in range(lo, hi):
-        supply_ops(demand, supply, point, out)
-        for j in range(demand.shape[0]):
-            for r in range(6):
-                totals[r, point] += out[j, r]
+def _alike(matrix, rows, lo, hi):
+    """Whether the first rows of a matrix hold one value each in the columns lo..hi."""
+    for r in range(rows):
+        apart, first = 0, matrix[r, lo]
+        for p in range(lo + 1, hi):
+            apart += 1 if matrix[r, p] != first else 0
+        if apart > 0:
+            return False
+    return True
+
+
+@kernel
+def _segment(sizes, record, lo, hi):
+    """Up to which design of lo..hi all ask the same of their devices; a block of them at most."""
+    if lo + 1 < hi and _alike(sizes, 3, lo, lo + 2):
+        whole = min(lo + WIDTH, hi)
+        if _alike(sizes, 3, lo, whole) and _alike(record, SUPPLY, lo, whole):
+            return whole
+    end = lo + 1
+    while end < min(lo + WIDTH, hi) and _alike(sizes, 3, end - 1, end + 1) and _alike(record, SUPPLY, end - 1, end + 1):
+        end += 1
+    return end
+
+
+@kernel
+def _add_one(demand, rec, point, totals):
+    """Adds the times of ops at one design to its column of ``totals``, first to last."""
+    compute_s, memory_s, wait_s, start_s = totals[0, point], totals[1, point], totals[4, point], totals[5, point]
+    for j in range(demand.shape[0]):
+        compute, memory, wait, launch = _op_seconds(
+            demand[j, EFFORT],
+            rec[SUPPLY + int(demand[j, RATE])],
+            demand[j, BYTES],
+            rec[SUPPLY + BYTE_S],
+            demand[j, LAUNCHES],
+            rec[SUPPLY + LAUNCH_S],
+            rec[SUPPLY + ISSUE_S],
+        )
+        runs = demand[j, RUNS]
+        compute_s += runs * compute
+        memory_s += runs * memory
+        wait_s += runs * wait
+        start_s += runs * launch
+    totals[0, point], totals[1, point], totals[4, point], totals[5, point] = compute_s, memory_s, wait_s, start_s
+
+
+@kernel
+def price_points(lo, hi, rows, table, kernels, ways, sizes, record, totals):
+    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`.
+
+    Designs in a row that ask the same of their devices are priced together, up to a block of them.
+    """
+    demand, block, rec = np.empty((rows.shape[0], DEMANDS)), np.zeros(12 * WIDTH), np.empty(record.shape[0])
+    start = lo
+    while start < hi:
+        end = _segment(sizes, record, start, hi)
+        for f in range(record.shape[0]):
+            rec[f] = record[f, start]
+        demand_ops(rows, table, kernels, sizes[0, start], sizes[1, start], sizes[2, start], ways, rec, demand)
+        n = end - start
+        if n == 1:
+            _add_one(demand, rec, start, totals)
+        else:
+            for f in range(SUPPLIES):
+                block[f * WIDTH : f * WIDTH + n] = record[SUPPLY + f, start:end]
+                block[(SUPPLIES + f) * WIDTH : (SUPPLIES + f) * WIDTH + n] = totals[f, start:end]
+            supply_block(demand, block, 0, WIDTH if n > SEGMENT else n)
+            for f in range(SUPPLIES):
+                totals[f, start:end] = block[(SUPPLIES + f) * WIDTH : (SUPPLIES + f) * WIDTH + n]
+        start = end

@@ -15,8 +15,7 @@ from engine.evaluate import evaluate
 from engine.scenario import ScenarioError, encode
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import Beat, DesignFamily, Structural
-from engine.sweep.pricing.entries import Refused
+from engine.sweep.pricing.design import Beat, DesignFamily, Refused, Structural
 from engine.sweep.pricing.program import Program
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.pricing.tables import compile_family

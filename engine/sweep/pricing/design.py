@@ -1,7 +1,8 @@
 """Designs that share their structure: same system, network, mapping; numbers of the scenario and of specs vary.
 
-A `DesignFamily` of designs is bound and planned through the same functions as a single scenario; what the axes set is
-watched (`engine.sweep.pricing.watch`), so that each piece of the model is computed once for the values it reads.
+A `DesignFamily` of designs is bound and planned by the same functions as a single scenario. What its axes set is a
+column there: all values of an axis at once, each axis along a dimension of its own. So what comes out of a piece of
+the model says by its shape which axes it depends on.
 """
 
 from __future__ import annotations
@@ -15,40 +16,65 @@ import numpy as np
 from engine.cost.schedule import job_of
 from engine.devices import family
 from engine.devices.common.column import Column
-from engine.plan.plan import padding
+from engine.devices.common.contract import Job
 from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
-from engine.scenario import Costs
+from engine.scenario import Costs, Scenario
 from engine.scenario.overrides import HARDWARE
 from engine.sweep.pricing.setting import head_of, read_setting
-from engine.sweep.pricing.watch import (
-    Memory,
-    WatchedJob,
-    WatchedModel,
-    WatchedQuantity,
-    WatchedScenario,
-    lengths_read,
-    note,
-    unwatched,
-    watching,
-)
 from engine.sweep.space import Space, apply_settings
 from hardware_specs.catalog import Catalog
+from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
-from model_zoo.ops import Graph, Linear
 
-__all__ = ["Beat", "Design", "DesignFamily", "Structural"]
+__all__ = ["Beat", "Design", "DesignFamily", "Part", "Refused", "Structural"]
 
 Beat = Callable[[int, int], None]
-"""Called with (entries made, entries of this table) while tables are made; what it raises ends that."""
+"""Called with (pieces made, pieces in all) while a family is set up; what it raises ends that."""
+Part = tuple[tuple[int, int], ...]
+"""Some designs of a family: from which allowed value to which on each of its axes."""
+_REMEMBERED = 2048  # parts
 
 
 class Structural(Exception):
-    """Those axes change the structure of a plan: designs that differ in them don't share tables."""
+    """Those axes change the structure of a plan: designs that differ in them are priced apart."""
 
     def __init__(self, axes: frozenset[int] | set[int]) -> None:
         super().__init__(f"axes {sorted(axes)}")
         self.axes = frozenset(axes)
+
+
+class Refused(ValueError):
+    """Every design of a family is refused: the sentence why."""
+
+
+class _Many(Quantity):
+    """A quantity that an axis sets: its value in SI is a column."""
+
+    @classmethod
+    def of(cls, quantity: Quantity, values: Column) -> _Many:
+        made = cls.model_construct(**quantity.__dict__)
+        made.__dict__["many"] = values  # frozen for everybody else
+        return made
+
+    @property
+    def si(self) -> Any:
+        """The values in SI units. In its dimension's unit, as [B/s]."""
+        return self.__dict__["many"]
+
+
+class _Structure(dict):
+    """Model parameters as a compiler reads them: what an axis sets changes the network it makes."""
+
+    def __init__(self, values: Mapping[str, Any], axes: Sequence[int]) -> None:
+        super().__init__(values)
+        self.axes = axes
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if isinstance(value, Column):
+            raise Structural({axis for axis, size in zip(self.axes, value.values.shape, strict=True) if size > 1})
+        return value
 
 
 def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
@@ -80,41 +106,41 @@ class DesignFamily:
         known: dict[Any, Any],
         beat: Beat,
     ) -> None:
-        self.space, self.fixed, self.numeric = space, dict(digits), tuple(numeric)
+        self.space, self.numeric, self.beat = space, tuple(numeric), beat
         self.catalog, self.zoo = catalog, zoo
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
         self.scenario = apply_settings(space.base, settings, catalog, zoo)
         self.base: Bound = named(self.scenario, catalog, zoo)
-        self.fields: dict[str, frozenset[int]] = {}
-        self.model_axes: dict[str, frozenset[int]] = {}
-        self.refused: dict[tuple[int, int], str] = {}
-        self._set: dict[int, list[list[tuple[str, Any, Any]] | str]] = {}
-        self._columnar: dict[int, bool] = {}
-        self._designs: dict[tuple[Any, ...], Design] = {}
-        self._size_axes: dict[int, dict[str, frozenset[int]]] = {}
-        self.option = 0  # of plans that leave something open
-        self.memories: dict[tuple[int, int], Memory] = {}  # of each stage's and phase's jobs with that option
-        self.beat = beat
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
-        for axis in self.numeric:
-            self._harvest(axis, known)
+        self.option = 0  # of plans that leave something open
+        self.refused: dict[tuple[int, int], str] = {}
+        self._designs: dict[Part, Design] = {}
+        self.radix = tuple(len(space.axes[axis]) for axis in self.numeric)
+        self._set = [self._harvest(axis, known) for axis in self.numeric]
         self._joint()
+        self.allowed = [
+            [d for d in range(size) if (axis, d) not in self.refused]
+            for axis, size in zip(self.numeric, self.radix, strict=True)
+        ]
+        for axis, digits_ in zip(self.numeric, self.allowed, strict=True):
+            if not digits_:
+                raise Refused(self.refused[axis, 0])
+        self._columns = [self._column(at) for at in range(len(self.numeric))]
 
-    def _harvest(self, axis: int, known: dict[Any, Any]) -> None:
+    def _harvest(self, axis: int, known: dict[Any, Any]) -> list[list[tuple[str, Any, Any]] | str]:
         """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
         one = self.space.axes[axis]
-        for path in one.paths:
-            self._reads(axis, path)
-        key = (self.base.system.id, self.base.workload.id, axis)
+        plain = all("." not in path for path in one.paths)  # what a scenario takes is the same on every system
+        key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            known[key] = []
+            found = known[key] = []
             for digit in range(len(one)):
                 self.beat(digit, len(one))
-                known[key].append(self._setting(axis, digit))
+                found.append(self._setting(axis, digit))
         for digit, found in enumerate(known[key]):
             if isinstance(found, str):
                 self.refused[axis, digit] = found
-        self._set[axis] = known[key]
+        return known[key]
 
     def _joint(self) -> None:
         """Structural where a value that is refused on its own may hold beside another axis of the same part."""
@@ -129,128 +155,68 @@ class DesignFamily:
         found: list[tuple[str, Any, Any]] = []
         for path, value in self.space.axes[axis].settings(digit):
             try:
-                kind, where, one = read_setting(self.space.base, self.base, path, value, self.catalog, self.zoo)
+                found.append(read_setting(self.space.base, self.base, path, value, self.catalog, self.zoo))
             except ValueError as error:
                 return str(error)
-            if kind == "spec":
-                one = one[0], WatchedQuantity.of(one[1], frozenset({axis}))
-            found.append((kind, where, one))
         return found
 
-    def _reads(self, axis: int, path: str) -> None:
-        """Which fields of the scenario, or parameters of the model, an axis sets."""
-        head, rest = head_of(path)
-        field = head if head in ("costs", "limits") else "overrides" if head in HARDWARE else path
-        self.fields[field] = self.fields.get(field, frozenset()) | {axis}
-        parts = rest.split(".")
-        name = rest if head == "model" else parts[2] if head == "devices" and parts[1:2] == ["model"] else None
-        if name is not None:
-            self.model_axes[name] = self.model_axes.get(name, frozenset()) | {axis}
+    def _column(self, at: int) -> list[tuple[str, Any, Any, np.ndarray]]:
+        """What an axis sets, as (kind, where, one value, all allowed ones as numbers)."""
+        every = [self._set[at][digit] for digit in self.allowed[at]]
+        if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
+            raise Structural({self.numeric[at]})
+        found = []
+        for settings in zip(*every, strict=True):
+            kind, where, one = settings[0]
+            numbers = [value[1].si if kind == "spec" else value[1] if kind == "model" else value
+                       for _, _, value in settings]  # fmt: skip
+            found.append((kind, where, one, np.array(numbers, dtype=np.float64)))
+        return found
 
-    def settings(self, digits: Sequence[int]) -> list[tuple[str, Any, Any]]:
-        """Everything the numeric axes set at a position on each, as (kind, where, value); nothing where refused."""
-        return [one for axis, digit in zip(self.numeric, digits, strict=True) for one in self._at(axis, digit)]
+    @property
+    def whole(self) -> Part:
+        """All designs whose values are allowed."""
+        return tuple((0, len(digits)) for digits in self.allowed)
 
-    def _at(self, axis: int, digit: int) -> list[tuple[str, Any, Any]]:
-        found = self._set[axis][digit]
-        return found if isinstance(found, list) else []
-
-    def design(self, digits: Sequence[int]) -> Design:
-        """The design at a position on each numeric axis."""
-        key = tuple(digits)
-        if key not in self._designs:
-            if len(self._designs) > 2048:
+    def part(self, of: Part) -> Design:
+        """Some designs as one: a column lies along each axis of which there are several values."""
+        if of not in self._designs:
+            if len(self._designs) > _REMEMBERED:
                 self._designs.clear()
-            self._designs[key] = Design(self, self.settings(key), dict(zip(self.numeric, key, strict=True)))
-        return self._designs[key]
+            self._designs[of] = Design(self, of)
+        return self._designs[of]
 
-    def columnar(self, at: int) -> bool:
-        """Whether all values of the numeric axis at that position set the same numbers."""
-        if at not in self._columnar:
-            shapes = {
-                tuple((kind, where) for kind, where, _ in found)
-                for found in self._set[self.numeric[at]]
-                if isinstance(found, list)
-            }
-            self._columnar[at] = len(shapes) == 1
-        return self._columnar[at]
+    def settings(self, of: Part) -> list[tuple[str, Any, Any]]:
+        """Everything the axes set in a part, as (kind, where, value)."""
+        found = []
+        for at, (lo, hi) in enumerate(of):
+            shape = [-1 if a == at else 1 for a in range(len(of))]
+            for kind, where, one, values in self._columns[at]:
+                if hi - lo == 1:
+                    own = next(v for k, w, v in self._set[at][self.allowed[at][lo]] if (k, w) == (kind, where))
+                    found.append((kind, where, own))
+                    continue
+                column = Column(values[lo:hi].reshape(shape))
+                if kind == "spec":
+                    found.append((kind, where, (one[0], _Many.of(one[1], column))))
+                else:
+                    found.append((kind, where, (one[0], column) if kind == "model" else column))
+        return found
 
-    def part(self, reference: Sequence[int], order: Sequence[int], digits: Sequence[list[int]]) -> Design:
-        """Designs at a reference but for some axes, there at all of ``digits``, as one: a column lies along each."""
-        key = (tuple(order), tuple(map(tuple, digits)))
-        if key not in self._designs:
-            if len(self._designs) > 2048:
-                self._designs.clear()
-            settings = []
-            for a, axis in enumerate(self.numeric):
-                along = digits[order.index(a)] if a in order else [reference[a]]
-                every = [self._at(axis, digit) for digit in along]
-                shape = [-1 if a == other else 1 for other in order]
-                settings += every[0] if len(along) == 1 else _merged(every, axis, shape)
-            self._designs[key] = Design(self, settings)
-        return self._designs[key]
-
-    def size_axes(self, phase: int) -> Mapping[str, frozenset[int]]:
-        """Axes that set each size of a phase's jobs."""
-        if phase not in self._size_axes:
-            fields, none, longest = self.fields, frozenset[int](), frozenset[int]()
-            for p in self.graph.phases:
-                longest |= lengths_read(p.context, fields) | lengths_read(p.repeat, fields)
-            one, more = self.graph.phases[phase], none
-            if padding(self.base) is not None:  # a padded length also follows the batch and the model's spread
-                more = fields.get("batch", none).union(fields.get("inputs", none), *self.model_axes.values())
-
-            def read(line: Linear) -> frozenset[int]:
-                return lengths_read(line, fields) | (more if line.i else none)
-
-            self._size_axes[phase] = {
-                "batch": fields.get("batch", none),
-                "streams": fields.get("streams", none),
-                "length": read(one.length),
-                "context": read(one.context),
-                "max_context": longest | more,
-            }
-        return self._size_axes[phase]
-
-    def lowered(self, graph: Graph) -> None:
+    def lowered(self, graph: Any) -> None:
         """From now on, designs have this graph."""
         self.graph = graph
         self._designs.clear()
 
-    def pin(self, option: int) -> None:
-        """From now on, plans that leave something open take this option of theirs."""
-        self.option = option
-        self.memories.clear()
-
-
-def _merged(every: Sequence[Sequence[tuple[str, Any, Any]]], axis: int, shape: Sequence[int]) -> list[Any]:
-    """What some digits of an axis set, each number as a column of that shape."""
-    found = []
-    for settings in zip(*every, strict=True):
-        kind, where, one = settings[0]
-        if kind == "spec":
-            column = Column(np.reshape([value[1].__dict__["seen"][1] for _, _, value in settings], shape))
-            one = column, WatchedQuantity.of(one[1], frozenset({axis}), column)
-        elif kind == "model":
-            one = (Column(np.reshape([value[1] for _, _, value in settings], shape)),) * 2
-        else:
-            one = Column(np.reshape([value for _, _, value in settings], shape))
-        found.append((kind, where, one))
-    return found
-
 
 class Design:
-    """One design of a family, watched. Its plan is made once; pieces of the model are functions of it."""
+    """Some designs of a family as one: pieces of the model are functions of it."""
 
-    def __init__(
-        self, family_: DesignFamily, settings: Sequence[tuple[str, Any, Any]], digits: Mapping[int, int] | None = None
-    ) -> None:
-        self.family, self.digits = family_, digits
-        self.bound = self._bound(settings)
+    def __init__(self, family_: DesignFamily, of: Part) -> None:
+        self.family = family_
+        self.bound = self._bound(family_.settings(of))
         self._open: Plan | None = None
-        self._option: int | None = None  # of the plan and the jobs
-        self._plan: Plan | None = None
-        self._jobs: dict[tuple[int, int], WatchedJob] = {}
+        self._jobs: dict[tuple[int, int, int], Job] = {}
 
     def _bound(self, settings: Sequence[tuple[str, Any, Any]]) -> Bound:
         base = self.family.base
@@ -274,67 +240,44 @@ class Design:
                 else:
                     wires[position] = replace(wires[position], link=_put(wires[position].link, keys, seen))
         fields |= {"costs": Costs.model_construct(**costs), "overrides": overrides}
-        scenario = WatchedScenario.model_construct(**fields)
-        watched_model = WatchedModel(model, self.family.model_axes)
         return replace(
             base,
-            scenario=scenario,
+            scenario=Scenario.model_construct(**fields),
             devices=tuple(devices),
             host=host,
             wires=tuple(wires),
-            model=watched_model,
+            model=model,
             graph=self.family.graph,
             what_ifs=tuple(overrides),
         )
 
     def lower(self) -> None:
         """The graph as the accelerator's compiler runs it; Structural where that depends on an axis."""
-        with unwatched():
-            model = WatchedModel(own_model(self.bound.device, self.bound.model), self.family.model_axes)
-        with watching(self.family.fields) as read:
-            graph = lowered(self.bound.scenario, self.bound.device, self.bound.graph, model)
-        if read:
-            raise Structural(read)
-        self.family.lowered(graph)
-        self.bound = replace(self.bound, graph=graph)
+        bound, fam = self.bound, self.family
+        model = _Structure(own_model(bound.device, bound.model), fam.numeric)
+        fam.lowered(lowered(bound.scenario, fam.base.device, bound.graph, model))
 
     def open_plan(self) -> Plan:
-        """Its plan, with options still open where the scheme and the scenario leave it so. Watched."""
-        return open_plan(self.bound)
+        """Its plan, with options still open where the scheme and the scenario leave it so."""
+        if self._open is None:
+            self._open = open_plan(self.bound)
+        return self._open
 
     @property
     def plan(self) -> Plan:
-        """Its plan; what the axes change in it is noted where it is tabulated."""
-        if self._plan is None or self._option != self.family.option:
-            if self._open is None:
-                with unwatched():
-                    self._open = self.open_plan()
-            self._option = self.family.option
-            self._plan = self._open.options[self._option] if self._open.options else self._open
-            self._jobs = {}
-        return self._plan
+        """Its plan, with the option that is being worked out."""
+        plan = self.open_plan()
+        return plan.options[self.family.option] if plan.options else plan
 
-    def job(self, stage: int, phase: int) -> WatchedJob:
-        """The job of a phase on a stage, watched."""
-        on = self.plan.stages[stage]
-        if (stage, phase) not in self._jobs:
-            bound = self.bound
-            one = bound.graph.phases[phase]
-            fam = family(on.device.kind)
-            with unwatched():
-                job = job_of(bound, on, fam, one)
-            self._jobs[stage, phase] = WatchedJob.of(
-                job,
-                self.family.size_axes(phase),
-                WatchedModel(job.model, self.family.model_axes),
-                self.digits,
-                self.family.memories.setdefault((stage, phase), {}),
-            )
-        return self._jobs[stage, phase]
+    def job(self, stage: int, phase: int) -> Job:
+        """The job of a phase on a stage."""
+        key = (self.family.option, stage, phase)
+        if key not in self._jobs:
+            on = self.plan.stages[stage]
+            self._jobs[key] = job_of(self.bound, on, family(on.device.kind), self.bound.graph.phases[phase])
+        return self._jobs[key]
 
     def passes(self, phase: int) -> float:
         """Passes of a phase in a request. [-]"""
-        s, repeat = self.bound.scenario, self.bound.graph.phases[phase].repeat
-        note(lengths_read(repeat, self.family.fields))
-        with unwatched():
-            return repeat.at(s.inputs, s.outputs)
+        s = self.bound.scenario
+        return self.bound.graph.phases[phase].repeat.at(s.inputs, s.outputs)

@@ -1,9 +1,8 @@
 """Figures of many designs at once: gathers what was tabulated, adds up operators, settles; compiled.
 
-Designs of a family are numbered by a mixed radix of their own, the axes that demands depend on first. A block of
-`WIDTH` designs is gathered row by row, the operators of the runs that come in halves are priced on it (those whose
-price is cheaper than a call; the others were priced beforehand), and the same functions finish it that finish a single
-scenario.
+Designs of a family are numbered by a mixed radix of their own. A block of `WIDTH` designs is gathered row by row,
+groups of operators are added up in the order in which `engine.cost.figures.column_totals` adds them, and the same
+functions finish it that finish a single scenario.
 """
 
 from __future__ import annotations
@@ -11,15 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.cost.figures import N, money_figures, time_figures
-from engine.devices.gpu import model
+from engine.devices.common.contract import WIDTH
 from engine.kernels.jit import kernel
 
-__all__ = ["demand_at", "fill_points", "fill_scattered", "gather_range", "gather_rows"]
-
-WIDTH = 256
-SUPPLIES = len(model.SUPPLY)
-HALVES_ROWS = SUPPLIES + N
-SEGMENT = 24  # designs with one demand from which a block of their own, partly empty, is faster than one point a time
+__all__ = ["WIDTH", "fill_points", "gather_range", "gather_rows"]
 
 
 @kernel
@@ -98,85 +92,71 @@ def gather_range(lo, radix, strides, offset, values, out):
 
 
 @kernel
-def demand_at(number, radix, strides):
-    """Which demand a design has: its place in the table of demands."""
-    found = 0
-    for a in range(radix.shape[0] - 1, -1, -1):
-        found += strides[a] * (number % radix[a])
-        number //= radix[a]
-    return found
+def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds):
+    """Adds the seconds of every group to the rows of its run, one group after the other.
 
-
-@kernel
-def _memory(row, constant_row, constant, block_row, plan_rows):
-    """Rows of `WIDTH` designs, flat: those of the plan, what is counted, the blocks; constants are in place."""
-    most = plan_rows
-    for c in range(row.shape[0]):
-        most = max(most, row[c] + 1)
-    for c in range(constant_row.shape[0]):
-        most = max(most, constant_row[c] + 1)
-    for h in range(block_row.shape[0]):
-        most = max(most, block_row[h] + HALVES_ROWS)
-    mem = np.zeros(most * WIDTH)
-    for c in range(constant_row.shape[0]):
-        mem[constant_row[c] * WIDTH : (constant_row[c] + 1) * WIDTH] = constant[c]
-    return mem
-
-
-@kernel
-def _fill(
-    mem,
-    digits,
-    lo,
-    hi,
-    radix,
-    strides,
-    first,
-    width,
-    offset,
-    row,
-    values,
-    demand,
-    demand_first,
-    ops,
-    demand_strides,
-    run_of,
-    block_row,
-    same,
-    plan_rows,
-    facts,
-    given_row,
-    given,
-    wanted,
-    out,
-    into,
-):
-    """Wanted rows of designs lo..hi in a memory: fills ``out``, and takes ``given``, from column ``into`` on."""
-    rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
-    start, n = lo, 0
-    while start < hi:
-        n = min(WIDTH, hi - start)
-        if same >= SEGMENT:  # long enough to keep blocks within one demand
-            n = min(n, same - start % same)
-        _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
-        for h in range(block_row.shape[0]):
-            block = mem[block_row[h] * WIDTH : (block_row[h] + HALVES_ROWS) * WIDTH]
-            block[SUPPLIES * WIDTH :] = 0.0
-            at = 0
-            while at < n:
-                upto = min(n, at + same - (start + at) % same)
-                d = demand_first[h] + ops[h] * demand_at(start + at, radix, demand_strides[h])
-                whole = at == 0 and upto == n and n > SEGMENT
-                model.supply_block(demand[d : d + ops[h]], block, at, WIDTH if whole else upto)
-                at = upto
+    A row of ``groups``: first row of the run, first row of ``given`` or -1, and where its places and its columns begin
+    and end. A row of ``columns``: a resource, and where its entries begin in ``seconds``.
+    """
+    for g in range(groups.shape[0]):
+        top = groups[g, 0] * WIDTH
+        if groups[g, 1] >= 0:
             for r in range(N):
-                rows[N * run_of[h] + r, :] = block[(SUPPLIES + r) * WIDTH : (SUPPLIES + r + 1) * WIDTH]
-        column = into + start - lo
-        for g in range(given_row.shape[0]):
-            target = rows[given_row[g], :n]
-            source = given[g, column : column + n]
+                source = given[groups[g, 1] + r, column : column + n]
+                target = mem[top + r * WIDTH : top + r * WIDTH + n]
+                for q in range(n):
+                    target[q] += source[q]
+            continue
+        for q in range(n):
+            place[q] = 0
+        for v in range(groups[g, 2], groups[g, 3]):
+            step = mem[place_of[v] * WIDTH : place_of[v] * WIDTH + n]
             for q in range(n):
-                target[q] = source[q]
+                place[q] += int(step[q])
+        for c in range(groups[g, 4], groups[g, 5]):
+            source = seconds[columns[c, 1] :]
+            target = mem[top + columns[c, 0] * WIDTH : top + columns[c, 0] * WIDTH + n]
+            for q in range(n):
+                target[q] += source[place[q]]
+
+
+@kernel
+def _misfits(mem, n, fits, unfit):
+    """Marks the designs of which a level does not hold what it must: rows of ``fits`` are need and capacity."""
+    target = mem[unfit * WIDTH : unfit * WIDTH + n]
+    for q in range(n):
+        target[q] = 0.0
+    for f in range(fits.shape[0]):
+        need, capacity = mem[fits[f, 0] * WIDTH :], mem[fits[f, 1] * WIDTH :]
+        for q in range(n):
+            if not need[q] <= capacity[q]:
+                target[q] = 1.0
+
+
+@kernel
+def fill_points(lo, hi, numbers, tables, constants, groups, fits, height, plan_rows, facts, given, wanted, out):
+    """Wanted rows of the designs lo..hi, or of ``numbers`` where there are any: fills ``out`` (len(wanted), n).
+
+    ``given`` (rows, n) holds what was priced beforehand. Rows of the plan come first in memory, then those that say
+    what is refused or does not fit.
+    """
+    radix, strides, first, width, offset, row, values = tables
+    mem, digits, place = np.zeros(height * WIDTH), np.zeros(radix.shape[0], np.int64), np.zeros(WIDTH, np.int64)
+    for c in range(constants[0].shape[0]):
+        mem[constants[0][c] * WIDTH : (constants[0][c] + 1) * WIDTH] = constants[1][c]
+    rows = mem[: plan_rows * WIDTH].reshape((plan_rows, WIDTH))
+    apart = numbers.shape[0] > 0
+    start, column = lo, 0
+    while column < out.shape[1]:
+        if apart:
+            start = numbers[column]
+        n = 1 if apart else min(WIDTH, hi - start)
+        _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
+        for g in range(groups[0].shape[0]):
+            top = groups[0][g, 0] * WIDTH
+            mem[top : top + N * WIDTH] = 0.0
+        _add_groups(mem, n, column, given, place, groups[0], groups[1], groups[2], groups[3])
+        _misfits(mem, n, fits, plan_rows)
         time_figures(rows, n, *facts)
         money_figures(rows, n, facts[1])
         for k in range(wanted.shape[0]):
@@ -185,124 +165,4 @@ def _fill(
             for q in range(n):
                 target[q] = source[q]
         start += n
-
-
-@kernel
-def fill_points(
-    lo,
-    hi,
-    radix,
-    strides,
-    first,
-    width,
-    offset,
-    row,
-    values,
-    constant_row,
-    constant,
-    demand,
-    demand_first,
-    ops,
-    demand_strides,
-    run_of,
-    block_row,
-    same,
-    plan_rows,
-    facts,
-    given_row,
-    given,
-    wanted,
-    out,
-):
-    """Wanted rows of designs lo..hi: fills ``out`` (len(wanted), hi - lo).
-
-    ``same`` designs in a row share their demands; ``given`` (rows, hi - lo) holds what was priced beforehand and goes
-    to the rows ``given_row``. Rows of the plan come first in memory, then those that count what is refused or does not
-    fit, then the blocks of the runs that come in halves.
-    """
-    mem = _memory(row, constant_row, constant, block_row, plan_rows)
-    _fill(
-        mem,
-        np.zeros(radix.shape[0], dtype=np.int64),
-        lo,
-        hi,
-        radix,
-        strides,
-        first,
-        width,
-        offset,
-        row,
-        values,
-        demand,
-        demand_first,
-        ops,
-        demand_strides,
-        run_of,
-        block_row,
-        same,
-        plan_rows,
-        facts,
-        given_row,
-        given,
-        wanted,
-        out,
-        0,
-    )
-
-
-@kernel
-def fill_scattered(
-    numbers,
-    radix,
-    strides,
-    first,
-    width,
-    offset,
-    row,
-    values,
-    constant_row,
-    constant,
-    demand,
-    demand_first,
-    ops,
-    demand_strides,
-    run_of,
-    block_row,
-    same,
-    plan_rows,
-    facts,
-    given_row,
-    given,
-    wanted,
-    out,
-):
-    """The same of designs here and there, each by itself: fills ``out`` (len(wanted), n)."""
-    mem, digits = _memory(row, constant_row, constant, block_row, plan_rows), np.zeros(radix.shape[0], dtype=np.int64)
-    for i in range(numbers.shape[0]):
-        _fill(
-            mem,
-            digits,
-            numbers[i],
-            numbers[i] + 1,
-            radix,
-            strides,
-            first,
-            width,
-            offset,
-            row,
-            values,
-            demand,
-            demand_first,
-            ops,
-            demand_strides,
-            run_of,
-            block_row,
-            same,
-            plan_rows,
-            facts,
-            given_row,
-            given,
-            wanted,
-            out,
-            i,
-        )
+        column += n

@@ -2,93 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from engine.cost.figures import METRICS, Layout, N
-from engine.sweep.pricing.points import HALVES_ROWS, demand_at, fill_points, fill_scattered, gather_range, gather_rows
+from engine.sweep.pricing.points import fill_points
+from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, LiveRun, laid
 
-__all__ = ["Assembly", "HalvedRun", "Pieces", "Program", "Table", "assemble", "price_run"]
+__all__ = ["Assembly", "Program", "assemble"]
 
-_AT_ONCE = 4096  # designs whose rates lie in memory together
 _WORK = 1 << 21  # operators priced in a chunk, so that one takes a fraction of a second
-
-
-@dataclass(frozen=True)
-class Table:
-    """Values of a piece of the model: (entries, ...), entries numbered by the axes it reads, last one fastest."""
-
-    axes: tuple[int, ...]  # positions among the family's numeric axes
-    values: np.ndarray  # numbers, or whole demands
-    bad: np.ndarray  # entries that the model refuses
-    sentences: tuple[str, ...] = ()
-
-    def strides(self, radix: Sequence[int]) -> list[int]:
-        """What a step along each numeric axis adds to an entry's number."""
-        return [prod(radix[b] for b in self.axes if b > a) if a in self.axes else 0 for a in range(len(radix))]
-
-
-@dataclass(frozen=True)
-class HalvedRun:
-    """Seconds that come in halves: the six rows they go to, their demand and their rates as tables."""
-
-    rows: range
-    points: Callable[..., None]
-    fused: bool  # priced inside the loop over designs
-    demand: Table
-    supply: tuple[Table, ...]
-
-    @property
-    def ops(self) -> int:
-        """Operators, or exchanges, that are priced on each design. [-]"""
-        return max([1, *(len(d[0]) for d in self.demand.values if d is not None)])
-
-
-@dataclass(frozen=True)
-class _Priced:
-    """A run priced beforehand, many designs a call."""
-
-    points: Callable[..., None]
-    demand: np.ndarray  # of objects
-    demand_strides: np.ndarray
-    strides: np.ndarray  # (rates, axes)
-    offset: np.ndarray
-    values: np.ndarray
-
-    def seconds(self, lo: int, hi: int, radix: np.ndarray, out: np.ndarray) -> None:
-        """Seconds by resource of designs lo..hi: fills ``out`` (6, hi - lo). [s]"""
-        supply = np.empty((len(self.offset), hi - lo))
-        gather_range(lo, radix, self.strides, self.offset, self.values, supply)
-        out[:] = 0.0
-        varying = np.flatnonzero(self.demand_strides)
-        same = int(np.prod(radix[varying[-1] + 1 :])) if len(varying) else hi  # designs in a row with one demand
-        at = lo
-        while at < hi:
-            upto = min(hi, at - at % same + same)
-            demand = self.demand[demand_at(at, radix, self.demand_strides)]
-            if demand is not None:
-                self.points(at - lo, upto - lo, *demand, supply, out)
-            at = upto
-
-    def seconds_at(self, numbers: np.ndarray, radix: np.ndarray, out: np.ndarray) -> None:
-        """The same of designs here and there: fills ``out`` (6, n). [s]"""
-        left, which = numbers.copy(), np.zeros(len(numbers), dtype=np.int64)
-        for a in range(len(radix) - 1, -1, -1):
-            which += left % radix[a] * self.demand_strides[a]
-            left //= radix[a]
-        supply = np.empty((len(self.offset), len(numbers)))
-        gather_rows(numbers, radix, self.strides, self.offset, self.values, supply)
-        out[:] = 0.0
-        edges = [0, *(np.flatnonzero(np.diff(which)) + 1).tolist(), len(numbers)]
-        for lo, hi in pairwise(edges):
-            demand = self.demand[which[lo]]
-            if demand is not None:
-                self.points(lo, hi, *demand, supply, out)
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -99,208 +27,192 @@ class Program:
     radix: np.ndarray
     size: int
     layout: Layout
-    arguments: tuple[Any, ...]  # of `fill_points`, between the range and what is given
-    priced: tuple[_Priced, ...]
-    given_row: np.ndarray
+    arguments: tuple[Any, ...]  # of `fill_points`, between the numbers and what is given
+    live: tuple[LiveRun, ...]
     bad_rows: tuple[int, ...]
-    unfit_rows: tuple[int, ...]
     sentences: tuple[str, ...]
-    work: int  # operators that a design's price takes beforehand
 
     @property
     def chunk(self) -> int:
         """Designs that are priced in a fraction of a second. [-]"""
-        return max(64, _WORK // max(self.work, 1))
+        return max(64, _WORK // max(sum(run.ops for run in self.live), 1))
 
     def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
-        wanted = self._wanted(figures)
-        out = np.empty((len(wanted), hi - lo))
-        given = self._given(lo, hi)
-        fill_points(lo, hi, *self.arguments, self.given_row, given, wanted, out)
-        return self._parted(out, len(figures))
+        return self._fill(lo, hi, None, figures)
 
     def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of designs here and there."""
-        wanted = self._wanted(figures)
-        out = np.empty((len(wanted), len(numbers)))
-        given = np.empty((N * len(self.priced), len(numbers)))
-        for i, run in enumerate(self.priced):
-            run.seconds_at(numbers, self.radix, given[N * i : N * i + N])
-        fill_scattered(numbers, *self.arguments, self.given_row, given, wanted, out)
-        return self._parted(out, len(figures))
+        return self._fill(0, len(numbers), np.asarray(numbers, dtype=np.int64), figures)
 
-    def _given(self, lo: int, hi: int) -> np.ndarray:
-        """Seconds by resource of the runs that are priced beforehand, (6 * runs, hi - lo). [s]"""
-        found = np.empty((N * len(self.priced), hi - lo))
-        for at in range(lo, hi, _AT_ONCE) if self.priced else ():
-            part = np.empty((N, min(_AT_ONCE, hi - at)))
-            for i, run in enumerate(self.priced):
-                run.seconds(at, at + part.shape[1], self.radix, part)
-                found[N * i : N * i + N, at - lo : at - lo + part.shape[1]] = part
+    def _fill(
+        self, lo: int, hi: int, numbers: np.ndarray | None, figures: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        first, k = self.layout.metrics, len(figures)
+        names = [first + METRICS.index(name) for name in figures]
+        wanted = np.array([*names, *self.bad_rows, self.layout.rows], dtype=np.int64)
+        out = np.empty((len(wanted), hi - lo))
+        given = self._given(lo, hi, numbers)
+        fill_points(lo, hi, _NONE if numbers is None else numbers, *self.arguments, given, wanted, out)
+        bad = np.zeros(hi - lo, dtype=bool)
+        for row in out[k:-1]:
+            bad |= row != 0.0
+        return out[:k], bad, out[-1] != 0.0
+
+    def _given(self, lo: int, hi: int, numbers: np.ndarray | None) -> np.ndarray:
+        """Seconds by resource of the groups that are priced design by design, (6 * groups, hi - lo). [s]"""
+        found = np.empty((N * sum(len(run.groups) for run in self.live), hi - lo))
+        for at in range(lo, hi, AT_ONCE) if self.live else ():
+            upto, top = min(hi, at + AT_ONCE), 0
+            some = None if numbers is None else numbers[at - lo : upto - lo]
+            for run in self.live:
+                below = top + N * len(run.groups)
+                run.seconds(at, upto, some, self.radix, found[top:below, at - lo : upto - lo])
+                top = below
         return found
 
-    def _wanted(self, figures: Sequence[str]) -> np.ndarray:
-        first = self.layout.metrics
-        names = [first + METRICS.index(name) for name in figures]
-        return np.array([*names, *self.bad_rows, *self.unfit_rows], dtype=np.int64)
 
-    def _parted(self, out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        b = k + len(self.bad_rows)
-        return out[:k], _any(out[k:b]), _any(out[b:])
-
-
-def _any(rows: np.ndarray) -> np.ndarray:
-    """Of which designs any of the rows is set."""
-    found = np.zeros(rows.shape[1], dtype=bool)
-    for row in rows:
-        found |= row != 0.0
-    return found
-
-
+@dataclass
 class Assembly:
-    """Collects tables and the memory rows that their columns go to."""
+    """Collects numbers, the memory rows they go to, runs, and what is refused or does not fit."""
 
-    def __init__(self) -> None:
-        self.parts: list[tuple[Table, list[int]]] = []
-        self.constants: list[tuple[int, float]] = []
-
-    def put(self, table: Table, rows: Sequence[int]) -> None:
-        """Column i of a table goes to memory row ``rows[i]``."""
-        values = table.values.reshape(len(table.bad), -1)
-        if not table.axes:
-            self.constants += list(zip(rows, map(float, values[0]), strict=True))
-            return
-        varying = [i for i in range(len(rows)) if np.isnan(values[:, i]).any() or np.ptp(values[:, i]) > 0]
-        self.constants += [(rows[i], float(values[0, i])) for i in range(len(rows)) if i not in varying]
-        if varying:
-            kept = Table(table.axes, np.ascontiguousarray(values[:, varying]), table.bad)
-            self.parts.append((kept, [rows[i] for i in varying]))
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Everything a program is made of, before its axes are put in order."""
-
-    sizes: Sequence[int]
     layout: Layout
-    put: Assembly
-    runs: Sequence[HalvedRun]
-    extra: int  # first memory row that is free
-    bad_rows: tuple[int, ...]
-    unfit_rows: tuple[int, ...]
-    sentences: tuple[str, ...]
+    radix: Sequence[int]
+    parts: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    bad: list[np.ndarray] = field(default_factory=list)
+    sentences: dict[str, None] = field(default_factory=dict)
+    pairs: list[np.ndarray] = field(default_factory=list)
+    runs: list[CompiledRun] = field(default_factory=list)
+
+    def rows(self, values: Sequence[np.ndarray], rows: Sequence[int]) -> None:
+        """Each array goes to a row; further ones go nowhere."""
+        self.parts += zip(rows, values, strict=False)
+
+    def found(self, found: Any, rows: Sequence[int]) -> None:
+        """The numbers of a piece, and what it refuses."""
+        self.rows(found.values or (), rows)
+        self.refusals([found])
+
+    def refusals(self, found: Sequence[Any]) -> None:
+        """What pieces refuse."""
+        for one in found:
+            self.bad += [one.bad] if one.bad.any() else []
+            self.sentences.update(one.sentences)
+
+    def refused(self, numeric: Sequence[int], refused: Mapping[tuple[int, int], str]) -> None:
+        """Values of axes that are refused on their own."""
+        for a, axis in enumerate(numeric):
+            digits = [digit for one, digit in refused if one == axis]
+            if digits:
+                bad = np.zeros(self.radix[a], dtype=bool)
+                bad[digits] = True
+                self.bad.append(bad.reshape([-1 if a == b else 1 for b in range(len(numeric))]))
+        self.sentences.update(dict.fromkeys(refused.values()))
+
+    def fits(self, pairs: Sequence[np.ndarray]) -> None:
+        """Need and capacity, again and again."""
+        self.pairs += pairs
+
+
+@dataclass
+class _Groups:
+    """Groups of operators as `fill_points` takes them."""
+
+    rows: list[list[int]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    columns: list[tuple[int, int]] = field(default_factory=list)
+    seconds: list[np.ndarray] = field(default_factory=list)
+    given: int = 0
+
+    def add(self, run: int, table: Any, first_row: int) -> None:
+        """A group of a run: its table, whose places lie in memory from a row on, or None where it is given."""
+        places, columns = len(self.places), len(self.columns)
+        if table is not None:
+            self.places += range(first_row, first_row + len(table.place))
+            for resource, values in enumerate(table.seconds):
+                if values.any():
+                    self.columns.append((resource, sum(map(len, self.seconds))))
+                    self.seconds.append(values)
+        self.rows.append(
+            [N * run, -1 if table is not None else self.given, places, len(self.places), columns, len(self.columns)]
+        )
+        self.given += 0 if table is not None else N
 
     @property
-    def slow(self) -> set[int]:
-        """Axes that demands depend on: designs with the same demand lie next to each other."""
-        return {a for run in self.runs for a in run.demand.axes}
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All of it, flat."""
+        return (
+            np.array(self.rows, dtype=np.int64).reshape(-1, 6),
+            np.array(self.places, dtype=np.int64),
+            np.array(self.columns, dtype=np.int64).reshape(-1, 2),
+            np.concatenate(self.seconds) if self.seconds else np.zeros(0),
+        )
 
 
-def _whole(numbers: Any, columns: int = 0) -> np.ndarray:
-    found = np.array(numbers, dtype=np.int64)
-    return found if found.size else np.zeros((0, columns) if columns else (0,), dtype=np.int64)
+def _order(radix: Sequence[int], live: Sequence[tuple[CompiledRun, list[int]]]) -> list[int]:
+    """Axes slowest first: what decides the sizes of operators that are priced design by design, then the shorter."""
+    sizes = [value for run, groups in live if groups for value in run.sizes]
+    slow = {a for value in sizes for a, size in enumerate(value.shape) if size > 1}
+    return sorted(range(len(radix)), key=lambda a: (a not in slow, radix[a], a))
 
 
-def _laid(
-    tables: Sequence[tuple[Table, list[int]]], sizes: Sequence[int], order: Sequence[int]
-) -> tuple[list[list[int]], list[int], list[int], list[int], list[int], np.ndarray]:
-    """Tables one after the other: strides and first column and width of each, offset and row of each column, values."""
-    strides, first, width, offset, row, values = [], [], [], [], [], []
-    at = 0
-    for table, rows in tables:
-        step = table.strides(sizes)
-        strides.append([step[a] for a in order] or [0])
-        first.append(len(row))
-        width.append(len(rows))
-        for i, target in enumerate(rows):
-            offset.append(at)
-            row.append(target)
-            values.append(np.ascontiguousarray(table.values[:, i]))
-            at += len(table.bad)
-    return strides, first, width, offset, row, np.concatenate(values) if values else np.zeros(0)
-
-
-def _beforehand(run: HalvedRun, sizes: Sequence[int], order: Sequence[int]) -> _Priced:
-    step = run.demand.strides(sizes)
-    rates = [(Table(t.axes, t.values.reshape(len(t.bad), -1), t.bad), [r]) for r, t in enumerate(run.supply)]
-    strides, _, _, offset, _, values = _laid(rates, sizes, order)
-    demand_strides = _whole([step[a] for a in order] or [0])
-    return _Priced(run.points, run.demand.values, demand_strides, _whole(strides), _whole(offset), values)
-
-
-def price_run(
-    run: HalvedRun, sizes: Sequence[int], order: Sequence[int], beat: Callable[[int, int], None]
-) -> np.ndarray:
-    """Seconds by resource of a run at every point of some axes, slowest first, shape (entries, 6). [s]"""
-    radix = _whole([sizes[a] for a in order] or [1])
-    entries = prod(sizes[a] for a in order)
-    priced, out = _beforehand(run, sizes, order), np.empty((entries, N))
-    step = max(1, min(_AT_ONCE, _WORK // run.ops))
-    for lo in range(0, entries, step):
-        beat(lo, entries)
-        part = np.empty((N, min(step, entries - lo)))
-        priced.seconds(lo, lo + part.shape[1], radix, part)
-        out[lo : lo + step] = part.T
-    return out
-
-
-def assemble(numeric: Sequence[int], given: Pieces, slow: set[int]) -> Program:
-    """Everything as the flat arrays that `fill_points` takes; ``slow`` axes come first."""
-    sizes, layout, put, extra = given.sizes, given.layout, given.put, given.extra
-    fused = [run for run in given.runs if run.fused]
-    apart = [run for run in given.runs if not run.fused]
-    blocks = []
-    for run in fused:
-        blocks.append(extra)
-        for r, table in enumerate(run.supply):
-            put.put(table, [extra + r])
-        extra += HALVES_ROWS
-    fast = [a for a in range(len(sizes)) if a not in slow]
-    fast.sort(key=lambda a: (sizes[a], a))
-    order = [*sorted(slow), *fast]
-    radix = _whole([sizes[a] for a in order] or [1])
-    strides, first, width, offset, row, values = _laid(put.parts, sizes, order)
-    demands, demand_first, ops, demand_strides, count = [], [], [], [], 0
-    for run in fused:
-        step = run.demand.strides(sizes)
-        demand_strides.append([step[a] for a in order] or [0])
-        blank = np.zeros_like(next(d[0] for d in run.demand.values if d is not None))
-        flat = [blank if d is None else d[0] for d in run.demand.values]
-        demand_first.append(count)
-        ops.append(len(blank))
-        demands += flat
-        count += len(blank) * len(flat)
+def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: Callable[[int, int], None]) -> Program:
+    """Everything as the flat arrays that `fill_points` takes."""
+    layout, parts, groups, live = put.layout, list(put.parts), _Groups(), []
+    row = layout.rows + 1  # after the one that says what does not fit
+    bad_rows = range(row, row + len(put.bad))
+    parts += zip(bad_rows, (one.astype(np.float64) for one in put.bad), strict=True)
+    row += len(put.bad)
+    fits = [(row + i, row + i + 1) for i in range(0, len(put.pairs), 2)]
+    parts += enumerate(put.pairs, row)
+    row += len(put.pairs)
+    for run in put.runs:
+        left = []
+        for group in range(len(run.groups)):
+            table = run.table(group, radix, beat)
+            groups.add(run.number, table, row)
+            if table is None:
+                left.append(group)
+                continue
+            parts += enumerate(table.place, row)
+            row += len(table.place)
+        live.append((run, left))
+    order = _order(radix, live)
+    steps = np.array([radix[a] for a in order] or [1], dtype=np.int64)
+    constants = [(at, float(value.flat[0])) for at, value in parts if value.size == 1]
     arguments = (
-        radix,
-        _whole(strides, len(radix)),
-        _whole(first),
-        _whole(width),
-        _whole(offset),
-        _whole(row),
-        values,
-        _whole([r for r, _ in put.constants]),
-        np.array([v for _, v in put.constants], dtype=np.float64),
-        np.concatenate(demands) if demands else np.zeros((0, 7)),
-        _whole(demand_first),
-        _whole(ops),
-        _whole(demand_strides, len(radix)),
-        _whole([run.rows[0] // N for run in fused]),
-        _whole(blocks),
-        prod(sizes[a] for a in fast),
+        _tables(steps, [(at, value) for at, value in parts if value.size > 1], order),
+        (np.array([at for at, _ in constants], dtype=np.int64), np.array([value for _, value in constants])),
+        groups.arrays,
+        np.array(fits, dtype=np.int64).reshape(-1, 2),
+        row,
         layout.rows,
         layout.facts(),
     )
     return Program(
         order=tuple(numeric[a] for a in order),
-        radix=radix,
-        size=prod(sizes),
+        radix=steps,
+        size=prod(radix),
         layout=layout,
         arguments=arguments,
-        priced=tuple(_beforehand(run, sizes, order) for run in apart),
-        given_row=_whole([r for run in apart for r in run.rows]),
-        bad_rows=given.bad_rows,
-        unfit_rows=given.unfit_rows,
-        sentences=given.sentences,
-        work=sum(run.ops for run in apart),
+        live=tuple(LiveRun.of(run, left, order) for run, left in live if left),
+        bad_rows=tuple(bad_rows),
+        sentences=tuple(put.sentences),
+    )
+
+
+def _tables(steps: np.ndarray, parts: list[tuple[int, np.ndarray]], order: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Arrays that vary, those over the same axes together: as `fill_points` gathers them."""
+    parts.sort(key=lambda part: part[1].shape)
+    strides, offset, values = laid([value for _, value in parts], order)
+    begins = [i for i, (_, value) in enumerate(parts) if not i or value.shape != parts[i - 1][1].shape]
+    first = np.array(begins, dtype=np.int64)
+    return (
+        steps,
+        strides[first],
+        first,
+        np.diff([*begins, len(parts)]).astype(np.int64),
+        offset,
+        np.array([at for at, _ in parts], dtype=np.int64),
+        values,
     )

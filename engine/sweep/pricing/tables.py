@@ -1,40 +1,157 @@
-"""A family of designs as tables: each piece of the model once per value of the axes it reads, exact by construction."""
+"""A family of designs as tables: each piece of the model as the numbers it comes to, over the axes they depend on.
+
+A piece is worked out for all designs at once, its sizes and numbers of specs being columns. Where it decides something
+on such a number (an ``if`` that falls out both ways, a figure that is no arithmetic), its designs are taken apart along
+an axis until each part is decided alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import prod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import GLOBALS, HOP, POWER, PRICE, YEARS, N, exchange_points
+from engine.cost.figures import GLOBALS, N, column_sums
 from engine.cost.power_and_price import draw, purchase
-from engine.cost.schedule import exchange_wire, globals_of, hop_terms, layout_of, schedule
+from engine.cost.schedule import by_resource, exchange, exchange_wire, globals_of, hop_row, layout_of
 from engine.devices import family
+from engine.devices.common.column import NotAlike, arrays_of
+from engine.devices.common.contract import DeviceFamily
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import Design, DesignFamily, Structural
-from engine.sweep.pricing.entries import TableMaker
-from engine.sweep.pricing.pieces import (
-    collectives_of,
-    demand_of,
-    known,
-    once_a_request,
-    others_apart,
-    places,
-    prices,
-    rate_of,
-    whole_runs,
-    wire_rates,
-)
-from engine.sweep.pricing.program import Assembly, HalvedRun, Pieces, Program, Table, assemble, price_run
-from engine.sweep.pricing.watch import note, watching
+from engine.sweep.pricing.design import Design, DesignFamily, Part, Refused, Structural
+from engine.sweep.pricing.program import Assembly, Program, assemble
+from engine.sweep.pricing.runs import CompiledRun
 
-__all__ = ["compile_family"]
+__all__ = ["Tabulated", "compile_family", "tabulate"]
 
-_GRID = 1 << 21  # entries up to which priced runs are tabulated
+Piece = Callable[[Design], tuple[Iterable[Any], Any]]
+"""Numbers of some designs, and what must be the same for all designs of a family."""
+
+
+@dataclass
+class Tabulated:
+    """Numbers of some designs: an array each, with a dimension an axis, of length 1 where it does not matter."""
+
+    values: list[np.ndarray] | None  # None: all designs are refused
+    bad: np.ndarray  # designs that the model refuses
+    mark: Any = None
+    sentences: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrays:
+    """Arrays of a network, which are equal where all their entries are."""
+
+    held: tuple[np.ndarray, ...]
+
+    def __ne__(self, other: Any) -> bool:
+        return not all(a is b or np.array_equal(a, b) for a, b in zip(self.held, other.held, strict=True))
+
+
+def tabulate(fam: DesignFamily, piece: Piece) -> Tabulated:
+    """A piece of the model over all designs of a family; Refused where it refuses every one."""
+    found = _found(fam, piece, fam.whole)
+    if found.values is None:
+        raise Refused(next(iter(found.sentences)))
+    found.values = [_least(value) for value in found.values]
+    for at, (size, digits) in enumerate(zip(fam.radix, fam.allowed, strict=True)):
+        if len(digits) < size:  # values that are refused take the place of some other: nobody reads them
+            place = np.searchsorted(digits, np.arange(size)).clip(max=len(digits) - 1)
+            found.values = [v.take(place, at) if v.shape[at] > 1 else v for v in found.values]
+            found.bad = found.bad.take(place, at) if found.bad.shape[at] > 1 else found.bad
+    return found
+
+
+def _found(fam: DesignFamily, piece: Piece, of: Part) -> Tabulated:
+    none = np.zeros((1,) * len(of), dtype=bool)
+    with np.errstate(all="ignore"):
+        try:
+            numbers, mark = piece(fam.part(of))
+            return Tabulated(arrays_of(numbers, len(of)), none, mark)
+        except NotAlike as both:
+            if both.many:
+                raise Structural({fam.numeric[max(both.axes, key=lambda a: of[a][1] - of[a][0])]}) from None
+            axes, wholly = [a for a in both.axes if of[a][1] - of[a][0] > 1], both.wholly
+        except ValueError as refusal:
+            return Tabulated(None, ~none, None, {str(refusal): None})
+        except Structural:
+            raise
+        except Exception:  # what takes numbers only was given a column
+            axes, wholly = _culprits(fam, piece, of), False
+            if not axes:
+                raise
+    return _apart(fam, piece, of, axes or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1], wholly)
+
+
+def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
+    """Axes of a part along which alone a piece fails that takes numbers only."""
+    found = []
+    for a, (lo, hi) in enumerate(of):
+        if hi - lo == 1:
+            continue
+        try:
+            piece(fam.part(tuple((l, h) if a == b else (l, l + 1) for b, (l, h) in enumerate(of))))
+        except Exception:
+            found.append(a)
+    return found or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
+
+
+def _apart(fam: DesignFamily, piece: Piece, of: Part, axes: Sequence[int], wholly: bool) -> Tabulated:
+    """A part taken apart along one of those axes: in two, or value by value."""
+    at = max(axes, key=lambda a: of[a][1] - of[a][0])
+    lo, hi = of[at]
+    edges = range(lo, hi + 1) if wholly else (lo, (lo + hi) // 2, hi)
+    found, sizes = [], []
+    for start, end in pairwise(edges):
+        fam.beat(start, hi)
+        found.append(_found(fam, piece, (*of[:at], (start, end), *of[at + 1 :])))
+        sizes.append(end - start)
+    good = [one for one in found if one.values is not None]
+    sentences = {text: None for one in found for text in one.sentences}
+    bad = _joined([one.bad for one in found], sizes, at)
+    if not good:
+        return Tabulated(None, bad, None, sentences)
+    if any(one.mark != good[0].mark for one in good):
+        raise Structural({fam.numeric[at]})
+    if any(len(one.values or ()) != len(good[0].values or ()) for one in good):
+        raise Structural({fam.numeric[at]})
+    rows = [one.values if one.values is not None else _stand_in(good[0].values, at) for one in found]
+    return Tabulated([_joined(values, sizes, at) for values in zip(*rows, strict=True)], bad, good[0].mark, sentences)
+
+
+def _stand_in(values: Sequence[np.ndarray] | None, at: int) -> list[np.ndarray]:
+    """Numbers for designs that are refused: nobody reads them."""
+    return [value.take([0], at) for value in values or ()]
+
+
+def _joined(values: Sequence[np.ndarray], sizes: Sequence[int], at: int) -> np.ndarray:
+    """Arrays of parts, one after the other along an axis; as one where that makes no difference."""
+    first = values[0]
+    if all(one.shape == first.shape and one.shape[at] == 1 and _same(one, first) for one in values[1:]):
+        return first if first.shape[at] == 1 else np.concatenate(values, at)
+    shape = np.broadcast_shapes(*(tuple(1 if a == at else n for a, n in enumerate(one.shape)) for one in values))
+    spread = [
+        np.broadcast_to(one, [size if a == at else n for a, n in enumerate(shape)])
+        for one, size in zip(values, sizes, strict=True)
+    ]
+    return np.concatenate(spread, at)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(((a == b) | (np.isnan(a) & np.isnan(b))).all())
+
+
+def _least(value: np.ndarray) -> np.ndarray:
+    """The same without the axes along which nothing changes."""
+    for a, size in enumerate(value.shape):
+        if size > 1 and _same(value, one := value.take([0], a)):
+            value = one
+    return value
 
 
 def _signature(plan: Plan) -> tuple[Any, ...]:
@@ -43,144 +160,134 @@ def _signature(plan: Plan) -> tuple[Any, ...]:
         (*(v for k, v in vars(s).items() if k not in ("device", "wire")), s.device.id, s.wire and s.wire.role)
         for s in plan.stages
     )
-    numbers = ("wire", "messages", "bytes_per_message", "pieces")
+    numbers = ("wire", "messages", "bytes_per_message", "pieces", "command_s", "hidden")
     hops = tuple((*(v for k, v in vars(h).items() if k not in numbers), h.wire.role) for h in plan.hops)
     return stages, hops, plan.replicas, plan.devices_used, plan.pipelined, tuple(map(_signature, plan.options))
 
 
-def _check(design: Design) -> tuple[float, ...]:
+def _known(value: float | None) -> float:
+    """A figure that may not be published; NaN stands for None. In the figure's own unit, as [USD] or [W]."""
+    return float("nan") if value is None else value
+
+
+def _check(design: Design) -> tuple[Iterable[Any], Any]:
     b = design.bound
     check(b.scenario, b.system, b.device, design.family.base.graph)
-    return ()
+    return (), None
 
 
-def _planner() -> Callable[[Design], list[float]]:
-    seen: list[tuple[Any, ...]] = []
+def _planned(design: Design) -> tuple[Iterable[Any], Any]:
+    """Hops of every option, and the signature of the plan."""
+    plan = design.open_plan()
+    return [x for one in plan.options or (plan,) for hop in one.hops for x in hop_row(hop)], _signature(plan)
 
-    def piece(design: Design) -> list[float]:
-        with watching(design.family.fields) as read:
-            plan = design.open_plan()
-        note(read)
-        seen.append(_signature(plan))
-        if seen[0] != seen[-1]:
-            raise Structural(read)
-        plan = plan.options[design.family.option] if plan.options else plan
-        return [x for hop in plan.hops for x in (hop.messages, hop.bytes_per_message, hop.pieces)]
+
+def _money(design: Design) -> tuple[Iterable[Any], Any]:
+    """The globals, in the order of `engine.cost.figures.GLOBALS`."""
+    b, c = design.bound, design.bound.scenario.costs
+    power, price = _known(draw(b, design.plan)[0]), _known(purchase(b, design.plan)[0])
+    return (*globals_of(b), power, price, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh), None
+
+
+def _passes(design: Design) -> tuple[Iterable[Any], Any]:
+    return [design.passes(p) for p in range(len(design.bound.graph.phases))], None
+
+
+def _others(stage: int, phase: int, fam: DeviceFamily) -> Piece:
+    """Seconds by resource of a pass that belong to no operator, of a family whose operators are compiled."""
+
+    def piece(design: Design) -> tuple[Iterable[Any], Any]:
+        job, compiled = design.job(stage, phase), fam.compiled
+        own = compiled.other(job) if compiled is not None and compiled.other else ()
+        wire = exchange_wire(design.plan.stages[stage], fam)
+        return by_resource([*own, *(exchange(job, wire)[0] if wire is not None else ())]), None
 
     return piece
 
 
-def _tabulated(made: TableMaker, run: HalvedRun, size: int) -> Table | None:
-    """Seconds of a run as a table, where its demand and its supply together leave other axes out."""
-    axes = sorted({a for t in (run.demand, *run.supply) for a in t.axes})
-    radix = [made.radix[a] for a in axes]
-    if prod(radix) * 4 > size or prod(radix) > _GRID:
-        return None
-    order = sorted(range(len(axes)), key=lambda i: (axes[i] not in run.demand.axes, i))  # alike demands together
-    out = price_run(run, made.radix, [axes[i] for i in order], made.family.beat)
-    out = out.reshape([*(radix[i] for i in order), N]).transpose([*np.argsort(order), len(axes)])
-    return Table(tuple(axes), np.ascontiguousarray(out).reshape(-1, N), np.zeros(prod(radix), dtype=bool))
+def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
+    """Seconds by resource of a pass: operators, then everything else."""
+
+    def piece(design: Design) -> tuple[Iterable[Any], Any]:
+        job = design.job(stage, phase)
+        seconds, other = fam.times(job)
+        totals = sum(seconds, np.zeros(N)) if seconds.dtype == object else column_sums(seconds, fam.groups(job))
+        wire = exchange_wire(design.plan.stages[stage], fam)
+        return [*totals, *by_resource([*other, *(exchange(job, wire)[0] if wire is not None else ())])], None
+
+    return piece
+
+
+def _held(stage: int, runs: Sequence[int], fam: DeviceFamily) -> Piece:
+    """What a stage pays once a request by resource, then need and capacity of what it must hold."""
+
+    def piece(design: Design) -> tuple[Iterable[Any], Any]:
+        first = next((p for p in runs if design.passes(p) > 0), None)
+        if first is None:
+            return by_resource(()), None
+        job = design.job(stage, first)
+        fixed = by_resource(fam.request(job) if fam.request else ())
+        return [*fixed, *(x for f in fam.place(job) if f.required for x in (f.need_bytes, f.capacity_bytes))], None
+
+    return piece
 
 
 def compile_family(fam: DesignFamily) -> Program | Choice:
     """The program of a family of designs; Structural or Refused where there is none."""
-    made = TableMaker(fam)
-    checks = [made.make(_check)]
-    fam.design(made.reference).lower()
-    options = fam.design(made.reference).open_plan().options
-    found = []
+    checked = tabulate(fam, _check)
+    fam.part(fam.whole).lower()
+    planned, passes = tabulate(fam, _planned), tabulate(fam, _passes)
+    options = planned.mark[-1]
+    programs, at = [], 0
     for option in range(max(1, len(options))):
-        fam.pin(option)
-        found.append(_pieces(made, checks))
-    slow = {a for pieces in found for a in pieces.slow}
-    programs = tuple(assemble(fam.numeric, pieces, slow) for pieces in found)
-    return Choice(programs) if options else programs[0]
+        fam.option = option
+        hops = len(options[option][1] if options else planned.mark[1])
+        rows = Tabulated((planned.values or [])[6 * at : 6 * (at + hops)], planned.bad, None, planned.sentences)
+        at += hops
+        programs.append(_program(fam, checked, rows, passes))
+    return Choice(tuple(programs)) if options else programs[0]
 
 
-def _pieces(made: TableMaker, checks: list[Table]) -> Pieces:
-    """Everything a program is made of."""
-    fam = made.family
-    plans = made.make(_planner())
-    good = int(np.flatnonzero(~plans.bad)[0])
-    where, left = list(made.reference), good
-    for a in reversed(plans.axes):
-        where[a], left = left % made.radix[a], left // made.radix[a]
-    sample = fam.design(where)
-    plan = sample.plan
+def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tabulated) -> Program:
+    """Everything of one option as a program."""
+    sample = fam.part(_some(fam, hops))
+    bound, plan, repeats = sample.bound, sample.plan, passes.values or []
     families = [family(stage.device.kind) for stage in plan.stages]
-    own_power = any(f.power is not None for f in families)
     kept = [
-        (s, p) for s in range(len(plan.stages)) for p in range(len(sample.bound.graph.phases)) if sample.job(s, p).ops
+        (s, p)
+        for s in range(len(plan.stages))
+        for p, phase in enumerate(bound.graph.phases)
+        if (repeats[p] > 0).any() and sample.job(s, p).ops
     ]
-    layout = layout_of(sample.bound, plan, [(s, bool(sample.bound.graph.phases[p].repeat.o)) for s, p in kept])
-    size = prod(made.radix)
-    put = Assembly()
-    every = [plans]
-    runs: list[HalvedRun] = []
+    layout = layout_of(bound, plan, [(s, bool(bound.graph.phases[p].repeat.o)) for s, p in kept])
+    put = Assembly(layout, fam.radix)
+    put.refusals([checked, hops, passes])
     for i, (s, p) in enumerate(kept):
-        fam_of, halves = families[s], families[s].halves
-        put.put(made.make(lambda d, p=p: (d.passes(p),)), [layout.passes + i])
-        totals, others = range(N * i, N * i + N), range(layout.others + N * i, layout.others + N * i + N)
-        if halves is None:
-            every.append(made.make(whole_runs(s, p, fam_of)))
-            put.put(every[-1], [*totals, *others])
+        fam_of = families[s]
+        put.rows([repeats[p]], [layout.passes + i])
+        others = range(layout.others + N * i, layout.others + N * i + N)
+        if fam_of.compiled is None:
+            put.found(tabulate(fam, _whole(s, p, fam_of)), [*range(N * i, N * i + N), *others])
             continue
-        rates = tuple(lambda d, job, rate=rate: rate(job) for rate in halves.supply)
-        took = [(totals, halves.points, halves.block is not None, demand_of(s, p, halves), rates)]
-        wire = exchange_wire(plan.stages[s], fam_of)
-        if wire is None or halves.other is not None:
-            every.append(made.make(others_apart(s, p, fam_of, halves)))
-            put.put(every[-1], list(others))
-        else:
-            took.append((others, exchange_points, False, collectives_of(s, p), wire_rates(s)))
-        for rows, points, fused, asked, rates in took:
-            demand = made.make(asked, whole=True)
-            if all(d is None for d in demand.values):  # no pass of it in any design
-                continue
-            supply = tuple(made.make(rate_of(s, p, rate)) for rate in rates)
-            every += [demand, *supply]
-            run = HalvedRun(rows, points, fused, demand, supply)
-            priced = _tabulated(made, run, size)
-            if priced is not None:
-                put.put(priced, list(rows))
-            else:
-                runs.append(run)
-    extra = layout.rows
-    unfit_rows = []
+        put.found(tabulate(fam, _others(s, p, fam_of)), others)
+        sizes = tabulate(fam, lambda d, s=s, p=p: ((d.job(s, p).batch, d.job(s, p).length, d.job(s, p).context), None))
+        record = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: (of.record(d.job(s, p)), None))
+        put.refusals([sizes, record])
+        tables = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: ((), _Arrays(of.tables(d.job(s, p))))).mark.held
+        given = sizes.values or [], record.values or []
+        put.runs.append(CompiledRun.of(i, fam_of, sample.job(s, p), tables, *given))
     for s in range(len(plan.stages)):
-        every.append(made.make(once_a_request(s, families[s])))
-        put.put(every[-1], range(layout.fixed + N * s, layout.fixed + N * s + N))
-        every.append(made.make(places(s, families[s])))
-        put.put(every[-1], [extra])
-        unfit_rows.append(extra)
-        extra += 1
-    for h in range(len(plan.hops)):
-        rows = [layout.hops + len(HOP) * h + j for j in range(len(HOP))]
-        put.put(Table(plans.axes, plans.values[:, 3 * h : 3 * h + 3], plans.bad), rows[:3])
-        every.append(made.make(lambda d, h=h: hop_terms(d.plan.hops[h])))
-        put.put(every[-1], rows[3:])
-    g = layout.globals
-    for piece, rows in (
-        (lambda d: globals_of(d.bound), range(g, g + 3)),
-        (lambda d: known(draw(d.bound, d.plan, schedule(d.bound, d.plan) if own_power else None)[0]), [g + POWER]),
-        (lambda d: known(purchase(d.bound, d.plan)[0]), [g + PRICE]),
-        (prices, range(g + YEARS, g + len(GLOBALS))),
-    ):
-        every.append(made.make(piece))
-        put.put(every[-1], list(rows))
-    bad_rows = []
-    refused = [_refusals(made, at) for at in range(len(made.radix))]
-    for table in (*checks, *every, *refused):
-        if table.bad.any():
-            put.put(Table(table.axes, table.bad[:, None].astype(np.float64), table.bad), [extra])
-            bad_rows.append(extra)
-            extra += 1
-    sentences = tuple(dict.fromkeys(s for t in (*checks, *every) for s in t.sentences))
-    sentences += tuple(dict.fromkeys(fam.refused.values()))
-    return Pieces(made.radix, layout, put, runs, extra, tuple(bad_rows), tuple(unfit_rows), sentences)
+        held = tabulate(fam, _held(s, [p for stage, p in kept if stage == s], families[s]))
+        put.found(held, range(layout.fixed + N * s, layout.fixed + N * s + N))
+        put.fits((held.values or [])[N:])
+    put.rows(hops.values or [], [layout.hops + r for r in range(len(hops.values or []))])
+    put.found(tabulate(fam, _money), range(layout.globals, layout.globals + len(GLOBALS)))
+    put.refused(fam.numeric, fam.refused)
+    return assemble(fam.numeric, fam.radix, put, fam.beat)
 
 
-def _refusals(made: TableMaker, at: int) -> Table:
-    """Values of an axis that are refused on their own."""
-    bad = np.array([d not in made.allowed[at] for d in range(made.radix[at])])
-    return Table((at,), np.zeros((len(bad), 0)), bad)
+def _some(fam: DesignFamily, hops: Tabulated) -> Part:
+    """A design that the plan does not refuse."""
+    where = np.unravel_index(int(np.argmin(hops.bad)), hops.bad.shape)
+    at = [digits.index(d) if d in digits else 0 for d, digits in zip(map(int, where), fam.allowed, strict=True)]
+    return tuple((d, d + 1) for d in at)

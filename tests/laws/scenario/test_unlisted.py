@@ -12,9 +12,8 @@ from engine.scenario import ScenarioError
 from engine.scenario.overrides import unstated
 from engine.sweep import figures_of, inverse, price, space_of, sweep
 from engine.sweep.pricing.design import DesignFamily
-from engine.sweep.pricing.entries import TableMaker
-from engine.sweep.pricing.pieces import known
 from engine.sweep.pricing.setting import numeric_axes
+from engine.sweep.pricing.tables import tabulate
 from engine.sweep.sensitivity import knobs_of
 
 PAIRS = (
@@ -116,8 +115,9 @@ def test_a_price_reads_no_axis_that_only_changes_hardware() -> None:
     """Otherwise its table would hold the product of all of them."""
     space = space_of(BASE | {"axes": AXES | {"devices.0.price": [2000, 9000]}, "objectives": ["latency_s"]})
     fam = DesignFamily(space, {}, numeric_axes(space), None, None, {}, lambda at, of: None)
-    table = TableMaker(fam).make(lambda design: known(purchase(design.bound, design.plan)[0]))
-    assert [space.axes[fam.numeric[at]].path for at in table.axes] == ["devices.0.price"]
+    (found,) = tabulate(fam, lambda design: ((purchase(design.bound, design.plan)[0],), None)).values
+    axes = [space.axes[fam.numeric[at]].path for at, size in enumerate(found.shape) if size > 1]
+    assert axes == ["devices.0.price"]
 
 
 def test_a_goal_that_no_design_has_is_refused_and_a_usual_one_left_out() -> None:

@@ -132,7 +132,7 @@ def test_what_is_priced_design_by_design_is_evaluate(given) -> None:
     space = space_of(given)
     block = next(iter(Programs(space, None, None).blocks()))
     programs = block.program.programs if isinstance(block.program, Choice) else (block.program,)
-    assert all(isinstance(p, Program) and p.priced for p in programs)  # not a table of prices
+    assert all(isinstance(p, Program) and p.live for p in programs)  # not a table of prices
     values, bad, _ = price(space, ["latency_s", "throughput_per_s"])
     for number in range(0, space.size, 23):
         report = evaluate(space.scenario(number))
@@ -229,11 +229,15 @@ def test_the_brief_price_is_the_price(id: str) -> None:
             cost, (seconds, other) = fam.price(job), fam.times(job)
             assert seconds.tobytes() == cost.seconds.tobytes()
             assert other == cost.other
-            if fam.halves is not None:
-                supply = np.array([[rate(job)] * 2 for rate in fam.halves.supply])
+            if fam.compiled is not None:
+                sizes = np.array([[job.batch] * 2, [job.length] * 2, [job.context] * 2], dtype=np.float64)
+                record, groups = np.array([[one] * 2 for one in fam.compiled.record(job)]), fam.groups(job)
                 totals = np.zeros((6, 2))
-                fam.halves.points(0, 2, *fam.halves.demand(job), supply, totals)
-                assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == column_sums(cost.seconds).tobytes()
+                for group in np.unique(groups):
+                    rows, part = job.rows[groups == group], np.zeros((6, 2))
+                    fam.compiled.points(0, 2, rows, *fam.compiled.tables(job), float(job.ways), sizes, record, part)
+                    totals += part
+                assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == column_sums(cost.seconds, groups).tobytes()
 
 
 def test_a_report_names_the_tile_it_runs_with() -> None:

@@ -1,0 +1,164 @@
+"""Runs that a compiled function prices: its operators by what sizes they carry, tabulated or priced design by design.
+
+An operator's seconds depend on the sizes that its counts carry and on the record. So a group of operators is priced
+once for each record and each value of those sizes that occurs, where that is less than for every design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from engine.cost.figures import N
+from engine.devices.common.contract import DeviceFamily, Job
+from engine.sweep.pricing.points import gather_range, gather_rows
+
+__all__ = ["AT_ONCE", "CompiledRun", "GroupTable", "LiveRun", "laid"]
+
+AT_ONCE = 1 << 13  # designs whose records lie in memory together
+_GRID = 1 << 21  # entries of a table
+_FEW = 64  # entries that are tabulated whatever it spares
+
+
+def _strides_of(value: np.ndarray) -> list[int]:
+    """What a step along each axis adds to an entry's place in a flat array; nothing along one of length 1."""
+    return [prod(value.shape[a + 1 :]) if size > 1 else 0 for a, size in enumerate(value.shape)]
+
+
+def laid(values: Sequence[np.ndarray], order: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Arrays one after the other: strides (arrays, axes) and offset of each, and all values, flat."""
+    strides = [[_strides_of(value)[a] for a in order] or [0] for value in values]
+    offset = np.cumsum([0, *(value.size for value in values)])[:-1]
+    flat = np.concatenate([value.ravel() for value in values]) if values else np.zeros(0)
+    return np.array(strides, dtype=np.int64).reshape(len(values), max(1, len(order))), offset.astype(np.int64), flat
+
+
+def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], np.ndarray, np.ndarray]]:
+    """Sizes that vary, those along a common axis together: which they are, (sizes, n) values that occur, and where."""
+    left, found = list(sizes), []
+    while left:
+        some, axes = [left.pop(0)], set()
+        grown = True
+        while grown:
+            axes = {a for _, value in some for a, size in enumerate(value.shape) if size > 1}
+            more = [one for one in left if any(one[1].shape[a] > 1 for a in axes)]
+            left = [one for one in left if not any(one is other for other in more)]
+            some, grown = some + more, bool(more)
+        spread = np.broadcast_arrays(*(value for _, value in some))
+        values, place = np.unique(np.stack([one.ravel() for one in spread]), axis=1, return_inverse=True)
+        found.append(([k for k, _ in some], values, place.reshape(spread[0].shape)))
+    return found
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """Seconds of a group, tabulated: `place` holds arrays whose sum, at a design, is its entry."""
+
+    seconds: np.ndarray  # (6, entries)
+    place: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class CompiledRun:
+    """A phase of a stage that a compiled function prices. Arrays have a dimension an axis."""
+
+    number: int
+    points: Callable[..., None]
+    tables: tuple[np.ndarray, ...]
+    ways: float
+    groups: tuple[tuple[tuple[int, ...], np.ndarray], ...]  # which sizes its operators carry, and their rows
+    sizes: tuple[np.ndarray, ...]
+    record: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        fam: DeviceFamily,
+        job: Job,
+        tables: tuple[np.ndarray, ...],
+        sizes: Sequence[np.ndarray],
+        record: Sequence[np.ndarray],
+    ) -> CompiledRun:
+        """A run of a family's job; what of the job may vary is taken from ``sizes`` and ``record`` alone."""
+        compiled, which, rows = fam.compiled, fam.groups(job), job.rows
+        assert compiled is not None
+        groups = []
+        for group in np.unique(which).tolist():
+            carried = tuple(k for k in range(3) if not compiled.apart or group >> k & 1)
+            groups.append((carried, rows[which == group]))
+        return cls(number, compiled.points, tables, float(job.ways), tuple(groups), tuple(sizes), tuple(record))
+
+    def price(self, rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """Seconds of some operators by resource, (6, n), from sizes and record of each design, (3 + fields, n). [s]"""
+        out = np.zeros((N, matrix.shape[1]))
+        self.points(0, matrix.shape[1], rows, *self.tables, self.ways, matrix[:3], matrix[3:], out)
+        return out
+
+    def table(self, group: int, radix: Sequence[int], beat: Callable[[int, int], None]) -> GroupTable | None:
+        """A group as a table; None where its entries are not much fewer than the designs."""
+        carried, rows = self.groups[group]
+        axes = [a for a in range(len(radix)) if any(value.shape[a] > 1 for value in self.record)]
+        kinds = _distinct([(k, self.sizes[k]) for k in carried if self.sizes[k].size > 1])
+        counts = [values.shape[1] for _, values, _ in kinds]
+        entries = prod(radix[a] for a in axes) * prod(counts)
+        if entries > _GRID or (entries * 4 > prod(radix) and entries > _FEW):
+            return None
+        place = [np.arange(prod(radix[a] for a in axes)).reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
+        place[0] = place[0] * prod(counts)
+        place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
+        return GroupTable(self._entries(rows, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place))
+
+    def _entries(
+        self, rows: np.ndarray, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any
+    ) -> np.ndarray:
+        """Seconds of some operators at every record and every value of the sizes they carry, (6, entries). [s]"""
+        inside = [1] * len(axes)
+        fields = [value.reshape([value.shape[a] for a in axes] + [1] * len(kinds)) for value in self.record]
+        sizes = [value.ravel()[:1].reshape([1] * (len(axes) + len(kinds))) for value in self.sizes]
+        for i, (which, values, _) in enumerate(kinds):
+            for k, one in zip(which, values, strict=True):
+                sizes[k] = one.reshape([*inside, *(-1 if i == j else 1 for j in range(len(kinds)))])
+        virtual = [radix[a] for a in axes] + [values.shape[1] for _, values, _ in kinds]
+        given = laid([*sizes, *fields], range(len(virtual)))
+        entries, out = prod(virtual), []
+        steps = np.array(virtual or [1], dtype=np.int64)
+        for lo in range(0, entries, AT_ONCE):
+            beat(lo, entries)
+            matrix = np.empty((3 + len(fields), min(AT_ONCE, entries - lo)))
+            gather_range(lo, steps, *given, matrix)
+            out.append(self.price(rows, matrix))
+        return np.concatenate(out, axis=1)
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """Groups of a run that are priced design by design."""
+
+    run: CompiledRun
+    groups: tuple[int, ...]
+    given: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, run: CompiledRun, groups: Sequence[int], order: Sequence[int]) -> LiveRun:
+        """Those groups, axes in that order."""
+        return cls(run, tuple(groups), laid([*run.sizes, *run.record], order))
+
+    @property
+    def ops(self) -> int:
+        """Operators that are priced on each design. [-]"""
+        return sum(len(self.run.groups[g][1]) for g in self.groups)
+
+    def seconds(self, lo: int, hi: int, numbers: np.ndarray | None, radix: np.ndarray, out: np.ndarray) -> None:
+        """Seconds by resource, a group after the other, of designs lo..hi or of some numbers: fills ``out``. [s]"""
+        matrix = np.empty((len(self.given[1]), out.shape[1]))
+        if numbers is None:
+            gather_range(lo, radix, *self.given, matrix)
+        else:
+            gather_rows(numbers, radix, *self.given, matrix)
+        for i, group in enumerate(self.groups):
+            out[N * i : N * i + N] = self.run.price(self.run.groups[group][1], matrix)
