@@ -44,7 +44,7 @@ def _executor(kind: str) -> Iterator[Executor | None]:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    from engine.sweep import objectives_of, space_of, sweep, table_rows, write_rows
+    from engine.sweep import objectives_of, search, space_of, sweep, table_rows, write_rows
 
     if args.top < 0:
         raise ScenarioError(f"top is {args.top}; a whole number of at least 0 is allowed")
@@ -68,8 +68,11 @@ def _sweep(args: argparse.Namespace) -> int:
         if shown < 0 and of >= _TOLD and at % _TOLD == 0 and sys.stderr.isatty():
             sys.stderr.write(f"\r{at:,} of {of:,} prices made")
 
-    with _executor(args.executor) as executor:
-        result = sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
+    if args.search is not None:
+        result = search(space, args.search, seed=args.seed, progress=progress, top=args.top)
+    else:
+        with _executor(args.executor) as executor:
+            result = sweep(space, executor=executor, progress=progress, preparing=preparing, top=args.top)
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     tables = ((args.out, result.front.rows), (args.table, lambda: table_rows(space)), (args.top_out, result.top.rows))
@@ -82,7 +85,8 @@ def _sweep(args: argparse.Namespace) -> int:
         return emit({k: v for k, v in found.items() if k != "front" or not args.out}, True, ())
     counts = result.counts
     lines = [
-        f"{counts.size:,} designs in {result.seconds:.2f} s, {counts.size / result.seconds:,.0f} a second",
+        f"{counts.done:,} designs in {result.seconds:.2f} s, {counts.done / result.seconds:,.0f} a second"
+        + (f", of {counts.size:,}" if counts.done < counts.size else ""),
         f"refused     {counts.refused:,}",
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
         *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),
@@ -105,6 +109,8 @@ def add_sweep(commands) -> None:
     p.add_argument("--table", metavar="FILE", help="write every design there, .csv or .parquet; up to a million")
     p.add_argument("--top", metavar="K", type=int, default=10, help="keep the K best by the first objective")
     p.add_argument("--top-out", metavar="FILE", help="write those there, as .csv or .parquet")
+    p.add_argument("--search", metavar="N", type=int, help="try N designs, each picked in view of those before; pymoo")
+    p.add_argument("--seed", type=int, default=0, help="of a search: the same seed finds the same front")
     p.add_argument("--force", action="store_true", help="replace files that are there")
     p.add_argument("--pareto", metavar="FIGURE:min,...", help="objectives, instead of the file's")
     p.add_argument("--executor", choices=("threads", "serial", "processes", "dask"), default="threads")

@@ -19,10 +19,14 @@ The public face, for pages, the command line and notebooks::
     result.top          # the ten best by the first objective alone; sweep(space, top=k) for more
     result.cloud        # (len(result.figures), <= 3000) with cloud_numbers and cloud_state (0 fits, 1 not, 2 refused)
     result.histogram(0) # (edges, counts) of the first objective over the designs that meet everything
-    result.counts       # size, done, refused, unfit, missed (of each limit), kept, sentences
+    result.counts       # size, done, skipped, refused, unfit, missed (of each limit), kept, sentences
     result.seconds
     write_rows(table_rows(space), Path("all.csv"))   # every design of a small space
     space.scenario(n)   # the Scenario of design n; encode() of it re-evaluates to the same bits
+
+A space too large for that is searched::
+
+    search(space, 20_000, seed=0)                      # a SweepResult of 20,000 designs, each tried in view of the last
 
 Questions around it::
 
@@ -42,6 +46,7 @@ from engine.sweep.pricing.blocks import TABLE_LIMIT, figures_of, price, table_ro
 from engine.sweep.pricing.chunk import Mismatch
 from engine.sweep.result import Front, SweepResult, write_rows
 from engine.sweep.run import SweepCancelled, sweep
+from engine.sweep.search import search
 from engine.sweep.sensitivity import Sensitivity, knobs_of, sensitivity
 from engine.sweep.space import Axis, Space, space_of
 
@@ -65,6 +70,7 @@ __all__ = [
     "knobs_of",
     "objectives_of",
     "price",
+    "search",
     "sensitivity",
     "space_of",
     "sweep",

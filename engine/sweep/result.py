@@ -138,6 +138,18 @@ class SweepResult:
         """Names of the cloud's rows."""
         return FIGURES
 
+    def defined(self) -> None:
+        """ScenarioError for an objective that no design has, which leaves no front."""
+        found = self.cloud[:, self.cloud_state == 0]
+        if len(self.front) or not self.counts.kept or not found.size:
+            return
+        known = [name for name, row in zip(FIGURES, found, strict=True) if not np.isnan(row).all()]
+        lacking = next((o.figure for o in self.space.objectives if o.figure not in known), None)
+        if lacking is not None:
+            raise ScenarioError(
+                f"objective {lacking}: no design of this space has that figure; they have {', '.join(known)}"
+            )
+
     def histogram(self, objective: int) -> tuple[np.ndarray, np.ndarray]:
         """(edges, counts) of an objective's bins from the first to the last that holds a design."""
         full = np.flatnonzero(self.bins[objective])
@@ -159,7 +171,8 @@ class SweepResult:
             "refusals": list(c.sentences),
             "seconds": self.seconds,
             "setup_s": self.setup_s,
-            "designs_per_s": c.size / self.seconds,
+            "evaluated": c.done,
+            "designs_per_s": c.done / self.seconds,
             "objectives": [str(o) for o in self.space.objectives],
             "front": list(self.front.rows()),
             "top": list(self.top.rows()),

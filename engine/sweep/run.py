@@ -154,7 +154,7 @@ def sweep(
         try:
             for block in _timed(programs.blocks(), spent):
                 counts.say(block.sentences)
-                mine, inside = _picked(block, space, picks)
+                mine, places = _picked(block, space, picks)
                 if block.program is None:
                     state[mine] = _REFUSED
                 step = chunk if block.program is None else min(chunk, block.program.chunk)
@@ -162,10 +162,10 @@ def sweep(
                     if cancelled is not None and cancelled():
                         raise SweepCancelled
                     hi = min(lo + step, block.size)
-                    some = slice(*np.searchsorted(inside, (lo, hi)))
+                    some = slice(*np.searchsorted(places, (lo, hi)))
                     drawn.append(mine[some])
                     own = (token, block.digits) if remote and block.program is not None else (block,)
-                    yield *own, lo, hi, inside[some]
+                    yield *own, lo, hi, places[some]
         except SweepCancelled:  # what was handed out is still waited for
             halted = True
 
@@ -197,7 +197,6 @@ def sweep(
         picks, points, state = picks[done], points[:, done], state[done]
     counts.explain()
     front = _front(space, archive, programs)
-    _nowhere(space, front, counts, points[:, state == 0])
     _check(space, front, picks, points, state, check, catalog, zoo)
     result = SweepResult(
         space=space,
@@ -211,6 +210,7 @@ def sweep(
         seconds=time.perf_counter() - began,
         setup_s=spent[0],
     )
+    result.defined()
     if stopped is not None:
         stopped.result = result
         raise stopped
@@ -277,12 +277,18 @@ def _picked(block: DesignBlock, space: Space, picks: np.ndarray) -> tuple[np.nda
     for axis, digit in block.digits:
         mine &= picks // space.strides[axis] % len(space.axes[axis]) == digit
     at = np.flatnonzero(mine)
-    inside = np.zeros(len(at), dtype=np.int64)
+    own = inside(block, space, picks[at])
+    order = np.argsort(own, kind="stable")
+    return at[order], own[order]
+
+
+def inside(block: DesignBlock, space: Space, numbers: np.ndarray) -> np.ndarray:
+    """Numbers inside a block of designs that lie in it, by their numbers in the space."""
+    found = np.zeros(len(numbers), dtype=np.int64)
     for axis in block.program.order if block.program is not None else ():
         radix = len(space.axes[axis])
-        inside = inside * radix + picks[at] // space.strides[axis] % radix
-    order = np.argsort(inside, kind="stable")
-    return at[order], inside[order]
+        found = found * radix + numbers // space.strides[axis] % radix
+    return found
 
 
 def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
@@ -291,18 +297,6 @@ def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
     numbers = archive.number[order]
     signs = np.array([o.sign for o in space.objectives])[:, None]
     return Front(space, numbers, archive.values[:, order] * signs)
-
-
-def _nowhere(space: Space, front: Front, counts: Counts, found: np.ndarray) -> None:
-    """ScenarioError for an objective that no design has, which leaves no front; `found` are figures of some designs."""
-    if len(front) or not counts.kept or not found.size:
-        return
-    known = [name for name, row in zip(FIGURES, found, strict=True) if not np.isnan(row).all()]
-    lacking = next((o.figure for o in space.objectives if o.figure not in known), None)
-    if lacking is not None:
-        raise ScenarioError(
-            f"objective {lacking}: no design of this space has that figure; they have {', '.join(known)}"
-        )
 
 
 def _best(space: Space, top: Top) -> Front:

@@ -1,0 +1,320 @@
+"""A space with too many designs to try each: its front looked for, by an optimiser that asks for some of them.
+
+Two optimisers speak the same two words, `ask` and `tell`: pymoo's NSGA-II, and draws at random to hold it against.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from engine.devices.common.contract import Unsupported
+from engine.kernels.search.bins import BINS, count_bins
+from engine.kernels.search.pareto import front_mask
+from engine.scenario import ScenarioError
+from engine.scenario.fields import FIELDS
+from engine.sweep.goals import FIGURES
+from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
+from engine.sweep.pricing.design import Structural
+from engine.sweep.pricing.setting import numeric_axes
+from engine.sweep.result import Counts, Front, SweepResult
+from engine.sweep.run import CLOUD, SweepCancelled, inside, sweep
+from engine.sweep.space import Space, space_of
+from engine.sweep.top import Top
+from hardware_specs.catalog import Catalog
+from model_zoo.catalog import Zoo
+
+__all__ = ["Figures", "Genetic", "Optimiser", "RandomDraws", "search"]
+
+POPULATION = 100
+_IDLE = 10  # generations without a design that is new, after which a population starts afresh
+_UNABLE = 1e6  # by how much a refused design misses its limits; any excess of one that runs is less
+_UNFIT = 1e3  # the same of one that does not fit
+_BATCH = 4096  # draws at a time
+_MANY = 100  # designs of one structure, from which its tables are cheaper than one at a time
+_TABLED = 4096  # values of its axes, or batches and lengths together, beyond which they are not
+_SIZES = frozenset(field.path for field in FIELDS if field.plain)
+
+
+class Optimiser(Protocol):
+    """What a search is led by. A design is its digits: its position on each axis of the space."""
+
+    def ask(self) -> np.ndarray:
+        """Digits of designs to try next, (n, axes); none where it knows no more."""
+        ...
+
+    def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
+        """Of those: what is to be small, (n, objectives), and by how much each misses limits, (n,), 0 where kept."""
+        ...
+
+
+class RandomDraws:
+    """Designs drawn evenly from the space; it learns nothing."""
+
+    def __init__(self, radix: Sequence[int], objectives: int, seed: int) -> None:
+        self._radix, self._draw = np.array(radix), np.random.default_rng(seed)
+
+    def ask(self) -> np.ndarray:
+        """Digits of designs to try next, (n, axes)."""
+        return self._draw.integers(self._radix, size=(_BATCH, len(self._radix)))
+
+    def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
+        """Nothing is remembered."""
+
+
+class Genetic:
+    """NSGA-II (Deb 2002) over digits, of pymoo; neighbours on an axis are taken as alike.
+
+    ScenarioError where pymoo is not installed.
+    """
+
+    def __init__(self, radix: Sequence[int], objectives: int, seed: int) -> None:
+        try:
+            from pymoo.algorithms.moo.nsga2 import NSGA2
+            from pymoo.core.problem import Problem
+            from pymoo.operators.crossover.sbx import SBX
+            from pymoo.operators.mutation.pm import PM
+            from pymoo.operators.repair.rounding import RoundingRepair
+            from pymoo.operators.sampling.rnd import IntegerRandomSampling
+        except ImportError:
+            raise ScenarioError("a search needs the package pymoo, which is not installed: pip install pymoo") from None
+        self._axes = len(radix)
+        self._open = np.flatnonzero(np.array(radix) > 1)
+        most = np.array(radix)[self._open] - 1
+        make: Any = Problem  # without an evaluation of its own: what designs cost is told
+        self._problem = make(n_var=len(most), n_obj=objectives, n_ieq_constr=1, xl=0 * most, xu=most, vtype=int)
+        repair = RoundingRepair()
+        self._algorithm = NSGA2(
+            pop_size=POPULATION,
+            sampling=IntegerRandomSampling(),
+            crossover=SBX(prob=0.9, eta=15, vtype=float, repair=repair),
+            mutation=PM(prob=1.0, eta=10, vtype=float, repair=repair),
+            eliminate_duplicates=True,
+        )
+        self._algorithm.setup(self._problem, termination=("n_gen", 10**9), seed=seed, verbose=False)
+        self._asked: Any = None
+
+    def ask(self) -> np.ndarray:
+        """Digits of designs to try next, (n, axes); none where every offspring repeats a parent."""
+        self._asked = self._algorithm.ask() if self._algorithm.has_next() else None
+        if self._asked is None or not len(self._asked):
+            return np.zeros((0, self._axes), dtype=np.int64)
+        digits = np.zeros((len(self._asked), self._axes), dtype=np.int64)
+        digits[:, self._open] = self._asked.get("X")
+        return digits
+
+    def tell(self, cost: np.ndarray, excess: np.ndarray) -> None:
+        """What those cost and by how much they miss limits; the next generation comes of them."""
+        from pymoo.core.evaluator import Evaluator
+        from pymoo.problems.static import StaticProblem
+
+        known = StaticProblem(self._problem, F=cost, G=excess[:, None])
+        Evaluator().eval(known, self._asked)
+        self._algorithm.tell(infills=self._asked)
+
+
+class Figures:
+    """Figures of a space's designs by number, through `evaluate`; where many share their structure, from its tables.
+
+    Both give the same bits, so which of them priced a design changes nothing.
+    """
+
+    def __init__(self, space: Space, beat: Callable[[int, int], None] = lambda at, of: None) -> None:
+        self.space, self.programs = space, Programs(space, None, None, beat)
+        numeric = set(numeric_axes(space))
+        self._fixed = [i for i in range(len(space.axes)) if i not in numeric]
+        sizes = [i for i in numeric if space.axes[i].paths & _SIZES]
+        values = sum(len(space.axes[i]) for i in numeric)
+        self._small = max(values, prod(len(space.axes[i]) for i in sizes)) <= _TABLED
+        self._asked: Counter[tuple[int, ...]] = Counter()
+        self._blocks: dict[tuple[int, ...], DesignBlock | None] = {}
+
+    def of(self, number: int) -> tuple[np.ndarray, int, str]:
+        """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design."""
+        key = tuple(number // self.space.strides[i] % len(self.space.axes[i]) for i in self._fixed)
+        self._asked[key] += 1
+        if self._small and self._asked[key] == _MANY:
+            try:
+                self._blocks[key] = self.programs.block(tuple(zip(self._fixed, key, strict=True)))
+            except Structural:
+                self._blocks[key] = None
+        block = self._blocks.get(key)
+        if block is not None and block.program is not None:
+            values, bad, unfit = block.program.fill_at(inside(block, self.space, np.array([number])), FIGURES)
+            if not bad[0]:
+                return values[:, 0], int(unfit[0]), ""
+        try:
+            found = figures_of(self.space, number)
+        except (ScenarioError, Unsupported) as refused:
+            return np.full(len(FIGURES), np.nan), 2, str(refused)
+        return np.array([found[name] for name in FIGURES]), int(not found["fits"]), ""
+
+
+class _Tried:
+    """What was tried so far: figures, what they cost the objectives, and by how much limits are missed."""
+
+    def __init__(self, space: Space, most: int, figures: Figures) -> None:
+        self.space, self.price, self.most = space, figures.of, most
+        self.place: dict[int, int] = {}
+        self.numbers = np.zeros(most, dtype=np.int64)
+        self.figures = np.full((len(FIGURES), most), np.nan)
+        self.state = np.zeros(most, dtype=np.int8)
+        self.counts = Counts(space.size, np.zeros(len(space.limits), dtype=np.int64))
+        self.rows = [FIGURES.index(o.figure) for o in space.objectives]
+        self.signs = np.array([o.sign for o in space.objectives])
+
+    def number(self, digits: np.ndarray) -> int:
+        """Number of a design, of a skipped one that of the design that stands for it."""
+        out = self.space.left_out(dict(enumerate(digits)))
+        return sum(int(d) * s for i, (d, s) in enumerate(zip(digits, self.space.strides)) if i not in out)
+
+    def add(self, number: int) -> None:
+        """Prices one design."""
+        at = self.place[number] = len(self.place)
+        self.numbers[at] = number
+        self.figures[:, at], self.state[at], why = self.price(number)
+        if why:
+            self.counts.say((why,))
+
+    def costs(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of designs by their place: objectives to be small (n, k), excess over limits (n,), limits missed (l, n)."""
+        values, state = self.figures[:, at], self.state[at]
+        cost = values[self.rows].T * self.signs
+        over = [limit.excess(values[FIGURES.index(limit.figure)]) for limit in self.space.limits]
+        gap = np.reshape(over, (len(over), len(at)))
+        missed = ~(gap <= 0)
+        excess = np.where(missed, np.nan_to_num(np.minimum(gap, _UNFIT), nan=_UNFIT), 0.0).sum(axis=0)
+        excess += _UNFIT * ((state == 1) & self.space.fits)
+        excess[(state == 2) | np.isnan(cost).any(axis=1)] = _UNABLE
+        return np.where(np.isfinite(cost), cost, _UNABLE), excess, missed
+
+    def result(self, cloud: int, top: int, seconds: float) -> SweepResult:
+        """What a sweep hands over, of what was tried."""
+        n, counts = len(self.place), self.counts
+        cost, excess, missed = self.costs(np.arange(n))
+        refused, unfit = self.state[:n] == 2, self.state[:n] == 1
+        runs = ~refused & ~(unfit & self.space.fits)
+        kept = int((runs & ~missed.any(axis=0)).sum())
+        counts.add(n, int(refused.sum()), int(unfit.sum()), (missed & runs).sum(axis=1), kept)
+        order = np.argsort(self.numbers[:n], kind="stable")
+        able = order[excess[order] == 0]
+        values = np.ascontiguousarray(cost[able].T)
+        best = Top(top, len(self.rows))
+        best.take(self.numbers[able], values)
+        front = front_mask(values) if len(able) else np.zeros(0, dtype=bool)
+        signs = self.signs[:, None]
+        bins = np.zeros((len(self.rows), BINS), dtype=np.int64)
+        for row, tally in zip(values * signs, bins, strict=True):
+            count_bins(np.ascontiguousarray(row), np.ones(len(able), dtype=bool), tally)
+        drawn = order[np.linspace(0, n - 1, min(cloud, n)).astype(np.int64)] if n else order
+        return SweepResult(
+            space=self.space,
+            front=Front(self.space, self.numbers[able][front], values[:, front] * signs),
+            top=Front(self.space, best.number, best.values * signs),
+            cloud_numbers=self.numbers[drawn],
+            cloud=self.figures[:, drawn],
+            cloud_state=self.state[drawn],
+            bins=bins,
+            counts=counts,
+            seconds=seconds,
+        )
+
+
+def _generation(tried: _Tried, asked: np.ndarray, beat: Callable[[], None]) -> np.ndarray | None:
+    """Places of the designs that were asked for, the new ones priced; None where no evaluations are left for them."""
+    places = []
+    for digits in asked:
+        number = tried.number(digits)
+        if number not in tried.place:
+            if len(tried.place) == tried.most:
+                return None
+            beat()
+            tried.add(number)
+        places.append(tried.place[number])
+    return np.array(places, dtype=np.int64)
+
+
+def _led(tried: _Tried, leaders: Iterator[Optimiser], beat: Callable[[], None]) -> None:
+    """Tries designs until all evaluations are spent: one leader after the other, each until it finds nothing new."""
+    for leader in leaders:
+        idle = 0
+        while idle < _IDLE and len(asked := leader.ask()):
+            before = len(tried.place)
+            places = _generation(tried, asked, beat)
+            if places is None:
+                return
+            leader.tell(*tried.costs(places)[:2])
+            idle = idle + 1 if len(tried.place) == before else 0
+
+
+def search(
+    space: Any,
+    evaluations: int,
+    *,
+    seed: int = 0,
+    optimiser: Callable[[Sequence[int], int, int], Optimiser] = Genetic,
+    figures: Figures | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    cloud: int = CLOUD,
+    top: int = 10,
+    catalog: Catalog | None = None,
+    zoo: Zoo | None = None,
+) -> SweepResult:
+    """The front of a space as far as some evaluations find it: a bound from inside, every design on it real.
+
+    ScenarioError for a count of evaluations that is none, where nothing that is tried runs, or without pymoo.
+
+    Parameters
+    ----------
+    space : what `space_of` reads, of up to 10^15 designs. One of no more designs than evaluations is swept whole.
+    evaluations : different designs to try.
+    seed : of the optimiser; the same seed finds the same.
+    optimiser : makes what leads the search, of the axes' lengths, the number of objectives and a seed.
+    figures : of this space, where another search has priced some of it already.
+    progress : called with (designs tried, designs to try), from the calling thread.
+    cancelled : asked before each design; True ends the search with `SweepCancelled`.
+    cloud : designs to draw, picked evenly from those tried.
+    top : designs kept with the best first objective.
+
+    Returns
+    -------
+    result : as a sweep's; its counts are of the designs tried. Estimates, as the figures are.
+    """
+    began = time.perf_counter()
+    if evaluations < 1:
+        raise ScenarioError(f"search is {evaluations}: a whole number of at least 1 is allowed")
+    space = space_of(space).within(catalog, zoo)
+    space.priced()
+    if space.size <= evaluations:
+        return sweep(space, progress=progress, cancelled=cancelled, cloud=cloud, top=top)
+
+    def beat(*_: int) -> None:
+        if cancelled is not None and cancelled():
+            raise SweepCancelled(f"cancelled after {len(tried.place)} of {evaluations} evaluations")
+        if progress is not None:
+            progress(len(tried.place), evaluations)
+
+    tried = _Tried(space, evaluations, figures or Figures(space, beat))
+    radix = [len(axis) for axis in space.axes]
+    stopped: SweepCancelled | None = None
+    try:
+        _led(tried, (optimiser(radix, len(space.objectives), seed + start) for start in count()), beat)
+        beat()
+    except SweepCancelled as found:
+        stopped = found
+    result = tried.result(cloud, top, time.perf_counter() - began)
+    if stopped is not None:
+        stopped.result = result
+        raise stopped
+    counts = result.counts
+    if counts.refused == counts.done:
+        raise ScenarioError(f"none of {counts.done:,} designs tried can run: {next(iter(counts.sentences))}")
+    result.defined()
+    return result
