@@ -20,7 +20,8 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, Preset
 from engine.scenario import Scenario, ScenarioError, decode, encode
-from engine.scenario.fields import BY_FAMILY
+from engine.scenario.fields import BY_FAMILY, FIELDS
+from engine.scenario.overrides import apply_all
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError
 
@@ -74,11 +75,15 @@ def sync() -> str | None:
     Returns the sentence to show where the address held something that is not a scenario.
     """
     ss = st.session_state
-    given, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
     message = None
     first = "token" not in ss
     if first:
         ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
+    try:
+        _spell_out()
+    except ScenarioError as error:
+        message = f"{str(error).rstrip('.')}. Showing {'the default' if first else 'your previous'} scenario."
+    given, pinned = st.query_params.get(PARAM, ""), st.query_params.get(BASELINE, "")
     if given and given != ss.token:
         try:
             ss.scenario = read(given)
@@ -92,6 +97,28 @@ def sync() -> str | None:
             message = message or f"The pinned baseline is left out. {str(error).rstrip('.')}."
     _mirror()
     return message
+
+
+def _spell_out() -> None:
+    """Readable parameters of the address, `system=h100-sxm&workload=resnet50&batch=8`, become the token they mean.
+
+    ScenarioError in one sentence where they mean none; they leave the address either way. Without a system they are
+    the Choose page's.
+    """
+    query = st.query_params
+    given = {f.path: query[f.path] for f in FIELDS if f.path in query}
+    if PARAM in query or "system" not in given:
+        return
+    for name in given:
+        del query[name]
+    system, workload = (given.pop(name, getattr(current(), name)) for name in ("system", "workload"))
+    count = given.get("devices", "") if "scheme" not in given else ""
+    devices = {"devices": int(count)} if count.isdecimal() and len(count) < 9 else {}
+    try:
+        scenario = default_scenario(system, workload, **devices)
+    except Unsupported as error:
+        raise ScenarioError(str(error)) from None
+    query[PARAM] = encode(read(encode(apply_all(scenario, [f"{path}={text}" for path, text in given.items()]))))
 
 
 def _mirror() -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 
-__all__ = ["LOAD", "Price", "Question", "WhatIf", "question_of"]
+__all__ = ["LOAD", "READABLE", "Price", "Question", "WhatIf", "question_of", "read_fields", "read_number"]
 
 LOAD = 0.8
 """Share of its capacity that an instance is planned to carry at most where requests come by themselves. [-]"""
@@ -77,6 +77,42 @@ class Question(_Frozen):
     def with_(self, **changes: Any) -> Question:
         """A copy with fields changed and everything validated again; ScenarioError in one sentence."""
         return question_of(self.model_dump() | changes)
+
+
+READABLE = {
+    "inputs": "inputs", "outputs": "outputs", "latency": "latency_s", "ttft": "ttft_s", "tpot": "tpot_s",
+    "power": "power_w", "qps": "qps", "users": "users", "batch": "batch", "bits": "bits",
+}  # fmt: skip
+"""Fields as people write them, on the command line and in an address: ``tpot=25ms``."""
+
+_TIMES = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9, "s": 1.0}
+
+
+def read_number(name: str, text: str) -> float | int:
+    """A number that somebody typed; ScenarioError where it is none. In the field's own unit, as [QPS]."""
+    try:
+        value = float(text)
+        return int(value) if value.is_integer() else value
+    except (ValueError, OverflowError):
+        raise ScenarioError(f"{name} is {brief(text)}: a number is needed") from None
+
+
+def _seconds(name: str, text: str) -> float:
+    """`25ms` -> 0.025."""
+    number = text.strip().rstrip("nums")
+    unit = text.strip()[len(number) :] or "s"
+    try:
+        return float(number) * _TIMES[unit]
+    except (KeyError, ValueError):
+        raise ScenarioError(f"{name} is {brief(text)}: a time such as 25ms is needed") from None
+
+
+def read_fields(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of a question from texts by their readable names; ScenarioError in one sentence. [SI]"""
+    return {
+        READABLE[name]: (_seconds if READABLE[name].endswith("_s") else read_number)(name, text)
+        for name, text in texts.items()
+    }
 
 
 def question_of(given: Any) -> Question:

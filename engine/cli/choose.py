@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from engine.choose.question import READABLE, read_fields, read_number
 from engine.cli.output import emit
 from engine.scenario import ScenarioError
 from engine.scenario.sentences import amount
 
 __all__ = ["add_choose"]
-
-_TIMES = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9, "s": 1.0}
 
 
 def add_choose(commands: Any) -> None:
@@ -42,30 +41,12 @@ def add_choose(commands: Any) -> None:
     p.set_defaults(run=_choose)
 
 
-def _seconds(name: str, text: str) -> float:
-    """`25ms` -> 0.025."""
-    number = text.strip().rstrip("nums")
-    unit = text.strip()[len(number) :] or "s"
-    try:
-        return float(number) * _TIMES[unit]
-    except (KeyError, ValueError):
-        raise ScenarioError(f"{name} is {text[:40]!r}: a time such as 25ms is needed") from None
-
-
-def _number(name: str, text: str) -> float | int:
-    try:
-        value = float(text)
-        return int(value) if value.is_integer() else value
-    except (ValueError, OverflowError):
-        raise ScenarioError(f"{name} is {text[:40]!r}: a number is needed") from None
-
-
 def _prices(given: list[str]) -> dict[str, dict[str, float]]:
     prices = {}
     for text in given:
         system, _, value = text.partition("=")
         hourly = value.endswith("/h")
-        number = _number(f"price of {system[:40]}", value.removesuffix("/h"))
+        number = read_number(f"price of {system[:40]}", value.removesuffix("/h"))
         prices[system] = {"usd_per_hour" if hourly else "usd": number}
     return prices
 
@@ -96,20 +77,13 @@ def _question(args: argparse.Namespace) -> Any:
         fields = question_of(target).model_dump(exclude_defaults=True)
     else:
         fields = {"workload": target}
-    for name, key in (("latency", "latency_s"), ("ttft", "ttft_s"), ("tpot", "tpot_s")):
-        if (given := getattr(args, name)) is not None:
-            fields[key] = _seconds(name, given)
-    for name in ("inputs", "outputs", "qps", "users", "batch", "bits"):
-        if (given := getattr(args, name)) is not None:
-            fields[name] = _number(name, given)
-    if args.power is not None:
-        fields["power_w"] = _number("power", args.power)
+    fields |= read_fields({name: given for name in READABLE if (given := getattr(args, name, None)) is not None})
     if args.systems:
         fields["systems"] = [id.strip() for id in args.systems.split(",") if id.strip()]
     fields["prices"] = {**fields.get("prices", {}), **_prices(args.price)}
     fields["what_ifs"] = [*fields.get("what_ifs", []), *_what_ifs(args.what_if)]
     costs = {"years": args.years, "pue": args.pue, "energy_usd_per_kwh": args.kwh}
-    given_costs = {name: _number(name, value) for name, value in costs.items() if value is not None}
+    given_costs = {name: read_number(name, value) for name, value in costs.items() if value is not None}
     fields["costs"] = {**fields.get("costs", {}), **given_costs}
     return question_of(fields)
 

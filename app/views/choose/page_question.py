@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.shared.boundary import callback
 from app.shared.widgets.choices import kept
-from engine.choose import Question, question_of
+from engine.choose import READABLE, Question, question_of, read_fields
 from engine.choose.presets import QUESTIONS
 from engine.scenario import ScenarioError
 from hardware_specs.catalog import default_catalog
@@ -62,10 +62,30 @@ def ask() -> PageQuestion:
             return usual, f"{str(error).rstrip('.')}; showing the first question"
         return text, None
 
+    written = _written()
+    if written is not None:
+        st.query_params[_PARAM] = written
     token, put = kept(_PARAM, usual, read)
     if problem := st.session_state.pop(_PROBLEM, None):
         st.warning(f"{problem.rstrip('.')}. Nothing was changed.", icon=":material/edit_off:")
     return PageQuestion(question_of(token), put)
+
+
+def _written() -> str | None:
+    """Token of a question that the address holds in readable parameters, `workload=resnet50&latency=7ms`; they leave
+    the address. None where it has none, or they can't be read, which is said.
+    """
+    given = {name: st.query_params[name] for name in ("workload", *READABLE) if name in st.query_params}
+    if "workload" not in given or _PARAM in st.query_params:
+        return None
+    for name in given:
+        del st.query_params[name]
+    try:
+        workload = given.pop("workload")
+        return question_of({"workload": workload} | read_fields(given)).token
+    except ScenarioError as error:
+        st.warning(f"{str(error).rstrip('.')}; showing the first question.", icon=":material/link_off:")
+        return None
 
 
 def lengths(question: Question) -> dict[str, tuple[str, int]]:
