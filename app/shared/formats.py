@@ -240,9 +240,9 @@ def usd(value: float | None) -> str:
 
 
 def band(relative: float | None) -> str:
-    """`±5%`, or `no evidence` where nothing published was compared."""
+    """`±5%`, or `unvalidated` where nothing published was compared."""
     if relative is None or not math.isfinite(relative):
-        return "no evidence"
+        return "unvalidated"
     return "±<1%" if relative < 0.01 else f"±{percent(relative)}"
 
 

@@ -170,7 +170,7 @@ def _badges(scenario: Scenario, report: Report | None) -> str:
         parts.append(":violet-badge[what-if]")
     if report is not None:
         if report.error_band.relative is None:
-            parts.append(":orange-badge[no evidence]")
+            parts.append(":orange-badge[unvalidated]")
         assumed = sum(a.basis == "assumed" for a in report.assumptions)
         if assumed:
             parts.append(f":orange-badge[assumed ({assumed})]")

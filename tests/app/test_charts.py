@@ -106,7 +106,7 @@ def test_the_waterfall_steps_from_bar_to_bar_to_its_total():
 
 def test_a_total_without_band_says_no_evidence():
     fig = charts.breakdown(PARTS, None, "image", False)
-    assert fig.layout.yaxis.ticktext[-1].endswith("no evidence")
+    assert fig.layout.yaxis.ticktext[-1].endswith("unvalidated")
     assert fig.data[-1].error_x.array is None
 
 

@@ -103,7 +103,7 @@ def warnings(page: str, key: str, value: str) -> list[str]:
         ("published", "role", "x", "Role 'x' of this link is not known; All, Validation and Calibration are."),
         ("compare", "metric", "zz", "Metric 'zz' of this link is not known; Latency, TTFT, TPOT, Throughput, "),
         ("traffic", "sla-of", "p98", "Promise 'p98' of this link is not known; p99, p95, p50 and mean are."),
-        ("traffic", "places", "-1", "Waiting places '-1' of this link is out of range; 0 to 1,000,000 is allowed."),
+        ("traffic", "places", "-1", "Queue limit '-1' of this link is out of range; 0 to 1,000,000 is allowed."),
         ("traffic", "slots", "2.5", "Nodes a rack takes '2.5' of this link is no whole number; 1 to 1,000 is allowed."),
         ("traffic", "demand", "nan", "Demand at the peak (QPS) 'nan' of this link is out of range; 0 to 1,000,000,000"),
         ("traffic", "sla", "soon", "At most (ms) 'soon' of this link is no number; 0.000001 or more is allowed."),

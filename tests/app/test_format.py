@@ -91,7 +91,7 @@ def test_ratios_counts_and_money():
     assert fmt.usd(0.12) == "$0.120"
     assert fmt.usd(None) == "—"
     assert fmt.band(0.05) == "±5%"
-    assert fmt.band(None) == "no evidence"
+    assert fmt.band(None) == "unvalidated"
     assert fmt.of(3.11e9, 8e9) == "3.11 of 8.00 GB"
     assert fmt.of(3.11e9, 2e9) == "3.11 > 2.00 GB"
     assert fmt.of(10.0, 8e9) == "10.0 B of 8.00 GB"

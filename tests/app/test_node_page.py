@@ -114,10 +114,10 @@ def test_curves_are_drawn_with_their_limit(dark):
 
 def test_the_page_answers_and_a_switch_can_be_turned():
     at = opened(NODE)
-    assert "What each switch buys" in said(at)
+    assert "Speed-up of each optimisation" in said(at)
     assert "Cores for lookups" in said(at)
     table = at.dataframe[0].value
-    assert set(table["Switch"]) == {r.label for r in facts.gains(NODE, "throughput")[1]}
+    assert set(table["Optimisation"]) == {r.label for r in facts.gains(NODE, "throughput")[1]}
     row = next(i for i, r in enumerate(facts.gains(NODE, "throughput")[1]) if r.name == "command-batching")
     at.session_state["node.switches"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     alive(at.run())
@@ -133,12 +133,12 @@ def test_what_is_no_node_says_so_and_opens_one(id):
     assert len(at.info) == 1
     at.button(key="node.open").click().run()
     assert alive(at).session_state["scenario"] == NODE
-    assert "What each switch buys" in said(at)
+    assert "Speed-up of each optimisation" in said(at)
 
 
 def test_models_that_shard_no_tables_open_too():
     at = opened(PRESETS["node-xlmr"].scenario)
-    assert "What each switch buys" in said(at)
+    assert "Speed-up of each optimisation" in said(at)
     assert "Cores for lookups" not in " ".join(m.value for m in at.main.markdown)
 
 

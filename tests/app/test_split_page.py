@@ -44,7 +44,7 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
     at = opened("alexnet-split")
     text = said(at)
     assert "Where to cut · 22 points" in text
-    assert "Street, cabinet or core" in text
+    assert "Edge placement" in text
     assert "Depth first" in text
     at.selectbox(key="w.goal").set_value("throughput").run()
     assert not at.exception
@@ -67,7 +67,7 @@ def test_a_cut_at_either_end_says_who_takes_all():
 
 def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
     at = opened("nic-coprocessor")
-    assert "Street, cabinet or core" in said(at)
+    assert "Edge placement" in said(at)
     assert "answers first" in said(at)
     assert any("Not at the core" in c.value for c in at.caption)
 
@@ -75,7 +75,7 @@ def test_points_that_cannot_run_a_network_are_named_and_the_others_shown():
 @pytest.mark.parametrize("id", ["dfx-1.5b", "tonic-fc", "brainwave-gru", "node-dlrm"])
 def test_a_network_that_takes_no_image_has_no_camera(id):
     at = opened(id)
-    assert "Street, cabinet or core" not in said(at)
+    assert "Edge placement" not in said(at)
     assert not [w for w in at.number_input if "Frame" in w.label]
 
 

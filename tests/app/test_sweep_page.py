@@ -249,7 +249,7 @@ def test_former_results_say_so():
     at = opened()
     alive(at.button(key="x.run").click().run())
     at.multiselect(key=key_of(at, "x.batch")).set_value([1]).run()
-    assert any("before the last change" in c.value for c in alive(at).caption)
+    assert any("Inputs changed. Run again" in c.value for c in alive(at).caption)
 
 
 @pytest.mark.parametrize("bad", ["hello", "9z", "1zAAAA", "1z" + "A" * 5000, "é"])

@@ -165,15 +165,31 @@ def test_a_trace_brings_its_sizes_and_a_bad_one_a_sentence():
 # --- tables and figures
 
 
+@pytest.mark.parametrize(
+    ("low", "value", "high", "said"),
+    [
+        (43.9, 43.9, 43.9, "simulated to within 1%"),
+        (43.2, 43.9, 44.5, "simulated to within 2%"),
+        (400.0, 420.0, 450.0, "99% sure: 400 to 450 QPS"),
+        (0.14, 2.0, 14.0, "at least 0.140 QPS is sure; simulate more requests to say more"),
+        (0.0, 2.0, 14.0, "no load is sure yet; simulate more requests to say more"),
+    ],
+)
+def test_an_uncertainty_is_said_as_people_read_it(low, value, high, said):
+    assert tables._sure(low, value, high) == said
+
+
 def test_a_plan_grows_with_what_it_survives_and_says_what_it_lacks():
     report = evaluate(PRESETS["dfx-1.5b"].scenario)
     sla = Sla(5.0)
     best = loads.answer(Load(report.token), sla).headline
     frame, text, notes = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, survives="rack"))
-    nodes = dict(zip(frame["Down"], frame["Nodes"], strict=True))
-    assert nodes["nothing"] == 12
-    assert nodes["nothing"] <= nodes["one card"] <= nodes["one node"] <= nodes["one rack"]
-    assert frame["Down"][0] == "one rack"
+    rows = zip(frame["Failures tolerated"], frame["Nodes"], strict=True)
+    nodes = {domain: count for names, count in rows for domain in names.split(" or ")}
+    assert nodes["none"] == 12
+    assert nodes["none"] <= nodes["one card"] <= nodes["one node"] <= nodes["one rack"]
+    assert frame["Failures tolerated"][0].startswith("one rack")
+    assert frame["Nodes"].is_unique, "a row for each number of nodes: no failure that changes nothing"
     assert f"{nodes['one rack']} nodes" in text
     assert "draws its full power when idle" in notes[0]
     thrifty, _, none = tables.plans(report, best, replace(SITE, peak_qps=10 * best.qps, idle_w=10.0))

@@ -19,8 +19,8 @@ def money_range(value: float | None, band: float | None) -> str:
         return ""
     if band is None:
         return "unvalidated"
-    high = fmt.usd(value / (1.0 - band)).removeprefix("$") if band < 0.95 else "more"
-    return f"{fmt.usd(value / (1.0 + band)).removeprefix('$')} to {high}"
+    low, high = (fmt.usd(end).removeprefix("$") for end in (value / (1.0 + band), value * (1.0 + band)))
+    return f"{low} to {high}"
 
 
 def _evidence(row: Row) -> str:

@@ -55,12 +55,12 @@ def switches(report: Report) -> None:
         picked, args = choice("Figure", figures, "figure")
         st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
         together, rows = facts.gains(report.scenario, picked)
-        title.markdown(f"**What each switch buys** :gray[· {fmt.plain(facts.told(together, rows))}]")
+        title.markdown(f"**Speed-up of each optimisation** :gray[· {fmt.plain(facts.told(together, rows))}]")
         frame = pd.DataFrame(
             {
-                "Switch": [r.label for r in rows],
-                "Gain": [fmt.times(r.beside) for r in rows],
-                "Alone": [fmt.times(r.alone) for r in rows],
+                "Optimisation": [r.label for r in rows],
+                "As set": [fmt.times(r.beside) for r in rows],
+                "On its own": [fmt.times(r.alone) for r in rows],
                 "On": [r.on for r in rows],
             }
         )
@@ -74,8 +74,8 @@ def switches(report: Report) -> None:
             height=288,
             column_config={
                 "Switch": st.column_config.TextColumn(pinned=True),
-                "Gain": text(alignment="right", help="On against off, the other switches as they are."),
-                "Alone": text(alignment="right", help="On against off, every other switch off."),
+                "As set": text(alignment="right", help="On against off, the others as they are set."),
+                "On its own": text(alignment="right", help="On against off, every other one off."),
                 "On": st.column_config.CheckboxColumn(width="small"),
             },
             alt="Switches, the gain of each beside the others and alone, and whether it is on",

@@ -124,7 +124,7 @@ def camera(scenario: Scenario) -> None:
         seen = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
         found = placements(scenario.workload, seen, limit, scenario.precision, params=scenario.params)
     except (ScenarioError, Unsupported) as error:
-        with parts.card("Street, cabinet or core", "none of the three runs this network"):
+        with parts.card("Edge placement", "none of the three runs this network"):
             st.caption(fmt.plain(str(error)))
         return
     able = [p for p in found if p.meets_limit and p.cameras >= 1]
@@ -134,7 +134,7 @@ def camera(scenario: Scenario) -> None:
         most = max(able, key=lambda p: p.cameras)
         answer = f"{quick.name} answers first, in {fmt.seconds(quick.latency_s)}; {most.name} serves most cameras, "
         answer += fmt.count(most.cameras)
-    with parts.card("Street, cabinet or core", answer):
+    with parts.card("Edge placement", answer):
         fig = charts.placements(found, limit, parts.dark())
         parts.figure(fig, f"From frame to answer at each execution point: {answer}.", "places")
         frame = pd.DataFrame(

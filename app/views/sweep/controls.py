@@ -131,7 +131,7 @@ def _objectives(space: PageSpace, found: Mapping[str, Metric], names: list[str])
             return _NONE
         return f"{'least' if known[name].less else 'most'} {known[name].label[:1].lower()}{known[name].label[1:]}"
 
-    for at, label in enumerate(("Across", "Up", "Also")):
+    for at, label in enumerate(("X axis", "Y axis", "Third objective")):
         others = [w for i, w in enumerate(wanted) if i != at]
         options = [n for n in known if n not in others]
         if at == 2:

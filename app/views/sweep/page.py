@@ -308,7 +308,7 @@ def show() -> None:
 def answer(found: Outcome, key: str) -> None:
     """What a sweep found, and whether it is what the page asks for now."""
     if found.key != key:
-        st.caption(":orange-badge[former axes] These are of the axes, limits or scenario before the last change.")
+        st.caption(":orange-badge[out of date] Inputs changed. Run again; this is what they gave before.")
     st.markdown(tables.told(found, found.metrics))
     if found.stopped:
         st.info(

@@ -154,7 +154,7 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
     if not packets:
         found["max_batch"] = checked(
             st.select_slider,
-            "Requests launched together",
+            "Max batch size",
             _BATCHES,
             value=_usual_batch(report),
             key="together",
@@ -168,13 +168,13 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             found["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = checked(
         st.number_input,
-        "Waiting places",
+        "Queue limit",
         min_value=0,
         max_value=1_000_000,
         value=None,
         key="places",
         placeholder="no limit",
-        help="Admission control: who finds them all taken is turned away.",
+        help="Admission control: a request that finds so many waiting is turned away.",
         of=_pair(report),
     )
     found["places"] = None if places is None else int(places)
@@ -255,7 +255,7 @@ def site(report: Report) -> Site:
         given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}", of)
         mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
-        survives = checked(st.selectbox, "Survives the loss of a", DOMAINS, index=2, key="survives")
+        survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
         slots = checked(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
         rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)

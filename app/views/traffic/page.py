@@ -123,13 +123,13 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
             st.caption("One that batches is at work whenever somebody is in it: more load makes its batches larger.")
 
 
-def busy_along(points: list[LoadPoint], qps: float, height: int) -> None:
+def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> None:
     """How busy each resource is along the load."""
     last = points[-1]
     if not last.use:
         return
     most = max(last.use, key=lambda name: last.use[name])
-    said = f"first to fill: {most}"
+    said = f"first to fill: {most}" + (f", most of whose time is {limit}" if most == "server" != limit else "")
     with parts.card("How busy each part is along the load", said):
         parts.figure(
             charts.along(points, qps, parts.dark(), height, narrow=parts.mobile()),
@@ -157,7 +157,7 @@ def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str], peak_
     with parts.card(f"Nodes for {fmt.si(peak_qps, 'QPS')} at the peak", said):
         if frame is not None:
             other_systems.table(
-                frame.dropna(axis=1, how="all"), "Down", "Nodes, racks, power and cost by failure domain"
+                frame.dropna(axis=1, how="all"), "Failures tolerated", "Nodes, racks, power and cost by failure domain"
             )
         for note in notes:
             st.caption(fmt.plain(note))
@@ -231,7 +231,8 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     other_systems.card(report, load, sla, where)
     if spot.shares.size:
         tall = charts.use_height(spot.use, _SHORT)
-        side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, 300 if parts.mobile() else tall))
+        height = 300 if parts.mobile() else tall
+        side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, height, headline.limit))
         window(load, qps)
     exports: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),

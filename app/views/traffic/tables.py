@@ -66,14 +66,24 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
     mean = " on average" if daily else ""
     return (
         f"**Max {fmt.si(headline.qps, 'QPS')}{mean} at {_promise(sla)}**{each}, "
-        f"limited by **{fmt.plain(headline.limit)}**; 99% sure: {_range(low, high)}. "
+        f"limited by **{fmt.plain(headline.limit)}**; {_sure(low, headline.qps, high)}. "
         f"Capacity is {fmt.si(headline.capacity_qps, 'QPS')}. {said}"
     )
 
 
-def _range(low: float, high: float) -> str:
+_PRECISE, _VAGUE = 0.02, 3.0  # of an interval: its half width that needs no ends; the ratio that says nothing
+
+
+def _sure(low: float, value: float, high: float) -> str:
+    """How far a simulated load is to be trusted, at 99% confidence: to within a share, two ends, or a lower end."""
+    if low <= 0 or high > _VAGUE * low:
+        least = f"at least {fmt.si(low, 'QPS')} is sure" if low > 0 else "no load is sure yet"
+        return f"{least}; simulate more requests to say more"
+    off = max(high - value, value - low) / value
+    if off < _PRECISE:
+        return f"simulated to within {'1%' if off < 0.01 else '2%'}"
     both = fmt.scale([low, high], "QPS")
-    return f"between {both.text(low)} and {both.text(high)} {both.unit}"
+    return f"99% sure: {both.text(low)} to {both.text(high)} {both.unit}"
 
 
 def overload(qps: float, top: Capacity, spot: LoadDetail | None = None) -> str:
@@ -208,11 +218,15 @@ def plans(report: Report, headline: Headline, site: Site) -> tuple[pd.DataFrame 
         node, notes = node_facts(report.scenario, headline, site.idle_w, site.node_usd)
         facts, demand = site_facts(report.scenario, site), demand_of(site)
         order = [site.survives, *(d for d in DOMAINS if d != site.survives)]
-        made = [capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order]
+        every = {d: capacity_plan(demand, node, facts, headroom=site.headroom, survives=d) for d in order}
     except TrafficError as error:
         return None, "no plan", [f"{str(error).rstrip('.')}."]
-    frame = pd.DataFrame({"Down": ["nothing" if d == "none" else f"one {d}" for d in order]} | columns(made))
-    return frame, plan_said(made[0]), list(notes)
+    same: dict[int, list[str]] = {}  # failures that take as many nodes stand in one row
+    for domain, plan in every.items():
+        same.setdefault(plan.nodes, []).append(domain)
+    tolerated = [" or ".join("none" if d == "none" else f"one {d}" for d in domains) for domains in same.values()]
+    made = [every[domains[0]] for domains in same.values()]
+    return pd.DataFrame({"Failures tolerated": tolerated} | columns(made)), plan_said(made[0]), list(notes)
 
 
 def offers_frame(offers: Sequence[Offer], names: Sequence[str]) -> pd.DataFrame:
