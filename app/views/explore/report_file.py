@@ -79,5 +79,6 @@ def report_html(report: Report, assumed_price: bool) -> str:
         f"<dl>{numbers}</dl>{drawn}"
         f"<section><h2>Operators</h2>{_table(operators)}</section>"
         f"<section><h2>Assumptions</h2>{_table(rests)}</section>"
-        f"<p class='note'>{escape(versions)}<br>Scenario <code>{escape(report.token)}</code></p></body></html>\n"
+        f"<p class='note'><code>{escape(versions)}</code><br>Scenario <code>{escape(report.token)}</code></p>"
+        "</body></html>\n"
     )
