@@ -1,4 +1,4 @@
-"""What a scenario's what-ifs change: its pace beside that of the catalog's own parts."""
+"""What a scenario's what-ifs change: its pace beside that of the catalog's own parts. Ratios of estimates."""
 
 from __future__ import annotations
 

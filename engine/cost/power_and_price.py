@@ -1,4 +1,4 @@
-"""Power, energy, price and total cost of a plan."""
+"""Power, energy, price and total cost of a plan. Estimates; a price is as published or assumed, and says so."""
 
 from __future__ import annotations
 

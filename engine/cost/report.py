@@ -1,4 +1,7 @@
-"""Report: what comes out of an evaluation, with the reason for each number. Everything in SI."""
+"""Report: what comes out of an evaluation, with the reason for each number. Everything in SI.
+
+Estimates unless a row says that it is a bound.
+"""
 
 from __future__ import annotations
 

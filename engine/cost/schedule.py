@@ -1,4 +1,4 @@
-"""Plan -> times: what each stage takes a request, what the wires add, and how often a request can start."""
+"""Plan -> times: what each stage takes a request, what the wires add, and how often a request can start. Estimates."""
 
 from __future__ import annotations
 

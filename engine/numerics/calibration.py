@@ -1,4 +1,7 @@
-"""Ranges for integer formats from sample values: all of them, a percentile, or the least information lost."""
+"""Ranges for integer formats from sample values: all of them, a percentile, or the least information lost.
+
+Exact for the samples given; an estimate for others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How much a lower precision changed an answer: signal ratios on tensors, and the metrics services are held to."""
+"""How much a lower precision changed an answer: signal ratios on tensors, and the metrics services are held to.
+
+Measurements of the samples given.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where a gain between two scenarios comes from, in a way that does not depend on the order of the changes."""
+"""Where a gain between two scenarios comes from, in a way that does not depend on the order of the changes.
+
+Exact shares (Shapley values) of the estimates they divide.
+"""
 
 from __future__ import annotations
 

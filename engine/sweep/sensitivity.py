@@ -1,4 +1,7 @@
-"""How much each figure moves when one number of the scenario moves: a tornado, and elasticities."""
+"""How much each figure moves when one number of the scenario moves: a tornado, and elasticities.
+
+Exact differences of the estimates they compare.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A design is a number: digits of a mixed radix, one an axis, the last axis fastest. A space travels as a dict, a YAML
 file or a token, so that a link holds it.
+
+Counts are exact.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The k best designs of a sweep by one figure, kept while designs stream by; the same whatever their order."""
+"""The k best designs of a sweep by one figure, kept while designs stream by; the same whatever their order.
+
+Exact: of the estimates it is given.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""When requests arrive. Each process gives n increasing instants for (seed, replication) and can change its rate."""
+"""When requests arrive. Each process gives n increasing instants for (seed, replication) and can change its rate.
+
+Draws are exact for their distribution.
+"""
 
 from __future__ import annotations
 

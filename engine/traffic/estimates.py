@@ -1,4 +1,7 @@
-"""A mean or quantile with its confidence interval, from independent replications or consecutive batches."""
+"""A mean or quantile with its confidence interval, from independent replications or consecutive batches.
+
+Estimates of what a simulation would give without end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many nodes a demand needs, what they draw and what a million answers cost."""
+"""How many nodes a demand needs, what they draw and what a million answers cost. Estimates."""
 
 from __future__ import annotations
 

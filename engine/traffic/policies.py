@@ -1,4 +1,7 @@
-"""How requests are queued and launched: stations, chains of stations and decoders, as data."""
+"""How requests are queued and launched: stations, chains of stations and decoders, as data.
+
+Counts and times as given.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a scenario to the queue it would be: service times of the one cost model, never constants of their own."""
+"""From a scenario to the queue it would be: service times of the one cost model, never constants of their own.
+
+Estimates.
+"""
 
 from __future__ import annotations
 

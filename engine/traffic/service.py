@@ -1,4 +1,7 @@
-"""Service times as data: what a queue needs to know of a system, and nothing else."""
+"""Service times as data: what a queue needs to know of a system, and nothing else.
+
+Estimates, or measurements where the table was measured.
+"""
 
 from __future__ import annotations
 

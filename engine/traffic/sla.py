@@ -1,4 +1,7 @@
-"""What load a system can carry inside a service-level agreement, and what stops it there."""
+"""What load a system can carry inside a service-level agreement, and what stops it there.
+
+Simulated, with a confidence interval, or a bound where one is named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the rooms that compute numbers say what each public function gives: its units, and what it raises?"""
+"""Do rooms that compute say what each public function gives: units, errors, and what kind of number it is?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ ROOMS = ("devices", "cost", "traffic", "sweep", "numerics")
 FILES = [file for room in ROOMS for file in sorted((ROOT / "engine" / room).rglob("*.py"))]
 UNIT = re.compile(r"\[[^\]]+\]")
 NUMBER = re.compile(r"float( \| None)?")
+EVIDENCE = re.compile(r"\b(estimate|bound|measure|exact|count|simulat|data sheet)", re.IGNORECASE)
+"""What a number is; a module may say it once for all of its functions."""
 
 
 def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
@@ -30,7 +32,12 @@ def wants_unit(node: ast.FunctionDef) -> bool:
     """Whether it returns floats, alone or in something, or takes a bare one."""
     given = (one.annotation for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
     takes = any(one is not None and NUMBER.fullmatch(ast.unparse(one)) for one in given)
-    return takes or (node.returns is not None and "float" in ast.unparse(node.returns))
+    return takes or gives_number(node)
+
+
+def gives_number(node: ast.FunctionDef) -> bool:
+    """Whether it returns floats, alone or in something."""
+    return node.returns is not None and "float" in ast.unparse(node.returns)
 
 
 def raised(node: ast.FunctionDef) -> set[str]:
@@ -42,13 +49,17 @@ def raised(node: ast.FunctionDef) -> set[str]:
 def faults(source: str) -> list[str]:
     """What the docstrings of a file leave unsaid."""
     found = []
-    for name, node in public(ast.parse(source)):
+    tree = ast.parse(source)
+    said = EVIDENCE.search(ast.get_docstring(tree) or "")
+    for name, node in public(tree):
         text = ast.get_docstring(node) or ""
         if not text:
             found.append(f"{name} has no docstring")
         elif isinstance(node, ast.FunctionDef):
             if wants_unit(node) and not UNIT.search(text):
                 found.append(f"{name} takes or gives numbers and names no [unit]")
+            if gives_number(node) and not (said or EVIDENCE.search(text)):
+                found.append(f"{name} gives numbers and does not say if they are bounds, estimates or measurements")
             found += [
                 f"{name} raises {error} and does not say so" for error in sorted(raised(node)) if error not in text
             ]
@@ -65,7 +76,11 @@ def test_public_functions_say_their_units_and_errors(file: Path) -> None:
     [
         ("def f(): return 1", "f has no docstring"),
         ("class C: pass", "C has no docstring"),
-        ('def f() -> tuple[str, float]:\n    """Words."""', "f takes or gives numbers and names no [unit]"),
+        ('def f() -> tuple[str, float]:\n    """An estimate."""', "f takes or gives numbers and names no [unit]"),
+        (
+            'def f() -> float:\n    """Words. [s]"""',
+            "f gives numbers and does not say if they are bounds, estimates or measurements",
+        ),
         ('def f(a: float | None) -> str:\n    """Words."""', "f takes or gives numbers and names no [unit]"),
         ('def f():\n    """Words."""\n    raise E("no")', "f raises E and does not say so"),
         ('class C:\n    """C."""\n    def f(self): return 1', "C.f has no docstring"),

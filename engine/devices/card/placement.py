@@ -1,4 +1,7 @@
-"""Where things are on a card: cores of a partition, bytes on each memory level, tables behind LPDDR, units beside."""
+"""Where things are on a card: cores of a partition, bytes on each memory level, tables behind LPDDR, units beside.
+
+Counts of bytes, exact for the network as compiled.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What every device family offers: the contract between a family's physics and the rest of the engine.
 
 A family is one module of this package that exports ``FAMILY: DeviceFamily``; `engine.devices` lists them. Adding one
-is a YAML, a module and a line there.
+is a YAML, a module and a line there. Times are estimates; places in memory are exact counts.
 """
 
 from __future__ import annotations

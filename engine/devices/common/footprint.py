@@ -1,4 +1,4 @@
-"""How many bytes of a network lie on one device: parameters, state and the activations in flight."""
+"""How many bytes of a network lie on one device: parameters, state and the activations in flight. Exact counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What one stream of a job sees of a CPU: its share of cores, caches and memory, as the record that is priced."""
+"""What one stream of a job sees of a CPU: its share of cores, caches and memory, as the record that is priced.
+
+Rates are a data sheet's; shares of them are parameters with a basis each.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ that needs more is cut in two. Values pass between chains only through vector re
 
 Sources: Chung et al., IEEE Micro 2018 (units and their order); the chain programming model is recalled from Fowers
 et al., ISCA 2018.
+
+Cycles are an estimate from these programs; counts of chains are exact.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the cost model reads of a soft vector processor's instance, and the cycles of a product on its tile engines."""
+"""What the cost model reads of a soft vector processor's instance, and the cycles of a product on its tile engines.
+
+Estimates.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the NPU's weights lie: pinned on chip by their stored bits, what does not fit in DRAM, lookups on the host."""
+"""Where the NPU's weights lie: pinned on chip by their stored bits, what does not fit in DRAM, lookups on the host.
+
+Exact counts of bytes.
+"""
 
 from __future__ import annotations
 

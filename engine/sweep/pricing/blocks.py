@@ -1,4 +1,4 @@
-"""A space as blocks of designs that share a program, and every design of it priced."""
+"""A space as blocks of designs that share a program, and every design of it priced. Estimates, as `evaluate`'s are."""
 
 from __future__ import annotations
 
