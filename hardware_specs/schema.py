@@ -84,6 +84,10 @@ class MemoryLevel(Record):
     capacity: Bytes
     bandwidth: BytesPerS | None = None  # reads and writes together, of the whole level (per core where `per` is core)
     latency: Seconds | None = None
+    access: Bytes | None = None  # moved for however few are asked
+    channel: BytesPerS | None = None  # of one of its channels: the bandwidth over it is how many there are
+    banks: Count | None = None  # of a channel
+    row_cycle: Seconds | None = None  # of a bank, from one row to the next
     holds: tuple[Literal["weights", "state", "activations", "tables"], ...] = (
         "weights",
         "state",

@@ -45,6 +45,8 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
                         onchip_bytes=float(cost.onchip[i]) * run.passes,
                         peak_flops_per_s=float(cost.peak[i]),
                         resources=dict(zip(RESOURCES, map(float, seconds[i]), strict=True)),
+                        levels={name: float(moved[i]) * run.passes for name, moved in cost.levels.items()},
+                        limit=cost.limits[i] if cost.limits else "",
                     )
                 )
     return tuple(rows)

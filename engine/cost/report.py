@@ -58,6 +58,8 @@ class OpRow:
     onchip_bytes: float
     peak_flops_per_s: float  # dense, of one device at the precision used
     resources: dict[str, float]
+    levels: dict[str, float] = field(default_factory=dict)  # bytes at each memory level, where its family tells [B]
+    limit: str = ""  # the unit or memory level that sets its time, where its family says
 
     @property
     def intensity(self) -> float | None:

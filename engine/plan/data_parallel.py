@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from engine.plan.plan import (
     Hop,
+    HostLink,
     Plan,
     Stage,
     compiled_length,
     entering_bytes,
     every_op,
+    from_network,
     host_hops,
+    host_memory,
     leaving_bytes,
     model_of,
     overlaps,
@@ -101,27 +104,27 @@ def _notes(bound: Bound) -> tuple[str, ...]:
 def _wired(
     bound: Bound, parts: list[tuple[str, list[Op]]], network: Wire | None, host: Wire, card: Wire
 ) -> tuple[Hop, ...]:
-    """Messages over network, the host's link and the link of the request's card."""
-    cards = bound.scenario.devices
-    command = model_of(bound).get("transfer_command", 0.0)
+    """Messages over network, the host's memory and link, and the link of the request's card."""
+    memory = host_memory(bound)
+    ways = HostLink(host, card, memory, bound.scenario.devices, model_of(bound).get("transfer_command", 0.0))
     arriving, sent = _entering(bound, parts)
     leaving = leaving_bytes(bound)
     hops: list[Hop] = []
     if network is not None:
-        hops.append(Hop("request from the network", network, arriving, 1.0))
+        hops += from_network("request from the network", network, memory, arriving, "in", 0)
     if parts[0][0] != "host":
-        hops += through_switch("input", host, card, sent, cards, "in", 0, command=command)
+        hops += through_switch("input", ways, sent, "in", 0)
     for at in range(1, len(parts)):
         (left, before), (right, after) = parts[at - 1], parts[at]
         if "host" in (left, right):
             way = "in" if left == "host" else "out"
             size = _crossing(bound, before, after)
-            hops += through_switch(f"after {before[-1].name}", host, card, size, cards, way, at, command=command)
+            hops += through_switch(f"after {before[-1].name}", ways, size, way, at)
     last = len(parts)
     if parts[-1][0] != "host":
-        hops += through_switch("output", host, card, leaving, cards, "out", last, command=command)
+        hops += through_switch("output", ways, leaving, "out", last)
     if network is not None:
-        hops.append(Hop("answer to the network", network, leaving, 1.0, way="out", after=last))
+        hops += from_network("answer to the network", network, memory, leaving, "out", last)
     return tuple(hops)
 
 

@@ -10,7 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.devices.common.contract import Unsupported
-from engine.plan.plan import INDEX, Hop, Plan, Stage, every_op, host_hops, model_of, switches_of, through_switch, tiled
+from engine.plan.plan import (
+    INDEX,
+    Hop,
+    HostLink,
+    Plan,
+    Stage,
+    every_op,
+    from_network,
+    host_hops,
+    host_memory,
+    model_of,
+    switches_of,
+    through_switch,
+    tiled,
+)
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
 from model_zoo.ops import LOOKUPS, Op
@@ -68,20 +82,19 @@ def traffic(bound: Bound) -> Traffic:
 
 
 def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
-    """Messages of a request over network, the host's x16, and the cards' x4 links."""
+    """Messages of a request over network, the host's memory, its x16, and the cards' x4 links."""
     cards = bound.scenario.devices
-    network, host, card = bound.wire("network"), bound.wire("host"), bound.wire("peer")
+    network, host, card, memory = bound.wire("network"), bound.wire("host"), bound.wire("peer"), host_memory(bound)
     assert host is not None, bound.system.id
     assert card is not None, bound.system.id
     hops: list[Hop] = []
+    ways = HostLink(host, card, memory, cards, command)
 
     def both(name: str, size: float, count: float, spread: int, way: str, after: int) -> None:
-        hops.extend(
-            through_switch(name, host, card, size, cards, way, after, count=count, spread=spread, command=command)
-        )
+        hops.extend(through_switch(name, ways, size, way, after, count=count, spread=spread))
 
     if network is not None:
-        hops.append(Hop("request from the network", network, moved.arriving, 1.0))
+        hops += from_network("request from the network", network, memory, moved.arriving, "in", 0)
     both("indices", moved.indices, moved.commands, cards, "in", 0)
     both("dense features", moved.features, 1.0, 1, "in", 0)
     if cards > 1 and switches_of(bound).get("peer-to-peer", True):
@@ -106,7 +119,7 @@ def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
         both("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", 1)
     both("result", moved.output, 1.0, 1, "out", 2)
     if network is not None:
-        hops.append(Hop("answer to the network", network, moved.output, 1.0, way="out", after=2))
+        hops += from_network("answer to the network", network, memory, moved.output, "out", 2)
     return tuple(hops)
 
 

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from engine.devices.common.column import exceeds
+from engine.devices.common.column import exceeds, larger
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
-from hardware_specs.schema import Device
+from hardware_specs.quantity import Quantity
+from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op
 
 __all__ = [
-    "INDEX", "LOOKUPS", "Hop", "Plan", "Stage", "compiled_length", "crossing_bytes", "entering_bytes", "every_op",
-    "host_hops", "leaving", "leaving_bytes", "model_of", "overlaps", "padding", "switches_of", "terms",
-    "through_switch", "tiled", "usable", "wire_bytes",
+    "INDEX",
+    "LOOKUPS",
+    "Hop",
+    "HostLink",
+    "Plan",
+    "Stage",
+    "compiled_length",
+    "crossing_bytes",
+    "entering_bytes",
+    "every_op",
+    "from_network",
+    "host_hops",
+    "host_memory",
+    "leaving",
+    "leaving_bytes",
+    "model_of",
+    "overlaps",
+    "padding",
+    "switches_of",
+    "terms",
+    "through_switch",
+    "tiled",
+    "usable",
+    "wire_bytes",
 ]  # fmt: skip
 
 LOOKUPS = ("EmbeddingBag", "Gather")
@@ -146,41 +169,74 @@ def terms(wire: Wire) -> tuple[float, float]:
     return start + wire.hops * wire.link.latency.si, usable(wire)
 
 
-def through_switch(
-    name: str,
-    host: Wire,
-    card: Wire,
-    size: float,
-    cards: int,
-    way: str,
-    after: int,
-    *,
-    count: float = 1.0,
-    spread: int = 1,
-    command: float = 0.0,
-) -> tuple[Hop, Hop]:
-    """`size` bytes in `count` messages between the host and `spread` of the cards; the slower side is waited for.
+@lru_cache(maxsize=64)
+def _nothing() -> Quantity:
+    return Quantity(value="0 s", basis="assumed", note="its bandwidth is all that is counted")
 
-    The host gives a command for each message and its link carries all of them; each card's link carries its part. What
-    either side takes is what it is charged, so that no faster link makes a request wait for a slower one.
-    """
-    each = size / count
-    (far_s, far), (near_s, near) = terms(host), terms(card)
-    quick = exceeds(count / spread * (command + near_s + each / near), count * (command + far_s + each / far))
+
+def host_memory(bound: Bound) -> Wire | None:
+    """The host's DRAM as a wire that everything crosses which comes to it or leaves it; None where it has none."""
+    found = [m for m in bound.host.memory if m.role == "offchip" and m.bandwidth is not None] if bound.host else []
+    if not found:
+        return None
+    link = Link.model_construct(
+        id="host-memory",
+        name="Host DRAM",
+        summary="Memory of the host.",
+        sources={},
+        bandwidth=found[0].bandwidth,
+        payload=None,
+        latency=_nothing(),
+        per_transfer=None,
+    )
+    return Wire(link, "memory", 1)
+
+
+def from_network(name: str, network: Wire, memory: Wire | None, size: float, way: str, after: int) -> tuple[Hop, ...]:
+    """`size` bytes over the network, which the host's memory takes or gives meanwhile."""
+    if memory is None:
+        return (Hop(name, network, size, 1.0, way=way, after=after),)
+    start, rate = terms(network)
+    slow = exceeds(size / usable(memory), start + size / rate)
     return (
-        Hop(name, host, each, count, hidden=quick, way=way, command_s=command, after=after),
-        Hop(
-            name,
-            card,
-            each,
-            count,
-            alike=cards,
-            hidden=1.0 - quick,
-            way=way,
-            command_s=command,
-            after=after,
-            shares=spread > 1,
-        ),
+        Hop(name, network, size, 1.0, hidden=slow, way=way, after=after),
+        Hop(name, memory, size, 1.0, hidden=1.0 - slow, after=after),
+    )
+
+
+@dataclass(frozen=True)
+class HostLink:
+    """The wires between a host's memory and its cards, and what the host takes to command a transfer [s]."""
+
+    host: Wire
+    card: Wire
+    memory: Wire | None
+    cards: int
+    command: float
+
+
+def through_switch(
+    name: str, ways: HostLink, size: float, way: str, after: int, *, count: float = 1.0, spread: int = 1
+) -> tuple[Hop, ...]:
+    """`size` bytes in `count` messages between the host and `spread` of the cards; the slowest part is waited for.
+
+    The host gives a command for each message, its link and its memory carry all of them; each card's link carries its
+    part. What each takes is what it is charged, so that no faster link makes a request wait for a slower one.
+    """
+    each, command = size / count, ways.command
+    (far_s, far), (near_s, near) = terms(ways.host), terms(ways.card)
+    host = count * (command + far_s + each / far)
+    card = count / spread * (command + near_s + each / near)
+    quick, slow = exceeds(card, host), 0.0
+    memory: tuple[Hop, ...] = ()
+    if ways.memory is not None:
+        slow = exceeds(size / usable(ways.memory), larger(host, card))
+        memory = (Hop(name, ways.memory, size, 1.0, hidden=1.0 - slow, after=after),)
+    both = Hop(name, ways.host, each, count, way=way, command_s=command, after=after)
+    return (
+        replace(both, hidden=larger(quick, slow)),
+        replace(both, wire=ways.card, alike=ways.cards, hidden=larger(1.0 - quick, slow), shares=spread > 1),
+        *memory,
     )
 
 

@@ -24,7 +24,7 @@ __all__ = ["NodeTimeline", "timeline"]
 
 FINE = 600  # bars of a stage on the shown card; more are joined
 _JOIN = 0.004  # of the stage: gaps that joined bars may hide
-_LINKS = {"network": "network", "host": "host link", "switch": "host link"}
+_LINKS = {"network": "network", "host": "host link", "switch": "host link", "memory": "host memory"}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Operators on the cores of a card: what a card supplies, how long their pieces take, and who runs when.
 
-A piece of an operator takes a kernel start plus the slower of its arithmetic and its on-chip traffic on one core, and
-no piece ends before the operator's LPDDR traffic has passed the one channel all share. Pieces are placed on cores by
+A piece of an operator takes a kernel start plus the slowest of its arithmetic, its vector port and its SRAM on one
+core, and no piece ends before the operator's traffic has passed the memories all cores share: cache, LPDDR and what
+lies behind, at once and double-buffered, one operator after the other. Pieces are placed on cores by
 list scheduling. What is demanded (`card_demand`) depends on the mapping, supply on rates; the schedule itself is made
 anew for every design point, of many points by `card_points`. Estimates.
 """
@@ -12,10 +13,12 @@ import numpy as np
 
 from engine.devices.card.demand import (
     BEYOND,
+    CACHE,
     CYCLES,
     FAR,
     HOST_OPS,
     LANE_OPS,
+    LINES,
     MACS_LOW,
     MACS_WIDE,
     PIECES,
@@ -25,6 +28,7 @@ from engine.devices.card.demand import (
     SEGMENT,
     SKEW,
     SOLO,
+    SRAM,
     STARTS,
 )
 from engine.kernels.jit import kernel
@@ -45,6 +49,9 @@ SUPPLY = (
     "host_start_s",
     "beyond_s",
     "pixel_s",
+    "sram_s",
+    "cache_s",
+    "line_s",
 )
 (
     LOW_S,
@@ -59,13 +66,23 @@ SUPPLY = (
     HOST_START_S,
     BEYOND_S,
     PIXEL_S,
-) = range(12)
+    SRAM_S,
+    CACHE_S,
+    LINE_S,
+) = range(15)
 SUPPLIES = len(SUPPLY)
 
 
 @kernel
+def outside(demand, supply, j, point):
+    """Seconds of an op on the slower of LPDDR, streams and single lines together, and the memory behind it."""
+    lpddr = demand[j, FAR] * supply[FAR_S, point] + demand[j, LINES] * supply[LINE_S, point]
+    return max(lpddr, demand[j, BEYOND] * supply[BEYOND_S, point])
+
+
+@kernel
 def piece_seconds(demand, supply, point, piece, far, start):
-    """Seconds of a piece on its core, of the op's LPDDR traffic, and of its kernel starts; fills the three arrays."""
+    """Seconds of a piece on its core, of the op on the slowest shared memory, and of its starts; fills the arrays."""
     for j in range(demand.shape[0]):
         pieces = demand[j, PIECES]
         if pieces == 0.0:
@@ -78,8 +95,9 @@ def piece_seconds(demand, supply, point, piece, far, start):
             + demand[j, CYCLES] * supply[CYCLE_S, point]
         )
         start[j] = demand[j, STARTS] * supply[START_S, point] + demand[j, SOLO] * supply[SOLO_S, point]
-        piece[j] = start[j] + max(work, demand[j, PORT] * supply[PORT_S, point]) * demand[j, SKEW] / pieces
-        far[j] = max(demand[j, FAR] * supply[FAR_S, point], demand[j, BEYOND] * supply[BEYOND_S, point])
+        slower = max(work, demand[j, PORT] * supply[PORT_S, point], demand[j, SRAM] * supply[SRAM_S, point])
+        piece[j] = start[j] + slower * demand[j, SKEW] / pieces
+        far[j] = max(outside(demand, supply, j, point), demand[j, CACHE] * supply[CACHE_S, point])
 
 
 @kernel
@@ -230,7 +248,8 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
             out[j, r] = 0.0
         busy = piece[j] - start[j]
         compute = busy
-        port = demand[j, PORT] * supply[PORT_S, point] * demand[j, SKEW] / max(demand[j, PIECES], 1.0)
+        port = max(demand[j, PORT] * supply[PORT_S, point], demand[j, SRAM] * supply[SRAM_S, point])
+        port = port * demand[j, SKEW] / max(demand[j, PIECES], 1.0)
         longest = max(piece[j], far[j])
         if demand[j, HOST_OPS] > 0.0:
             again = j > 0 and demand[j - 1, HOST_OPS] > 0.0  # still there: it was left for the operator before
@@ -239,7 +258,7 @@ def time_ops(demand, first, needs, cores, ranked, supply, point, out, spans):
         elif demand[j, PIXELS] > 0.0:
             out[j, 0] = runs * demand[j, PIXELS] * supply[PIXEL_S, point]
         elif longest > 0.0 and far[j] > piece[j]:
-            out[j, 1] = runs * wall[j]
+            out[j, 1 if outside(demand, supply, j, point) >= far[j] else 2] = runs * wall[j]
         elif longest > 0.0:
             out[j, 5] = runs * wall[j] * start[j] / piece[j]
             out[j, 2 if port >= compute else 0] = runs * wall[j] * busy / piece[j]

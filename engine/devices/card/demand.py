@@ -1,6 +1,8 @@
-"""What operators demand of a card of cores: work by unit, bytes by memory, kernel starts, and how they are cut up.
+"""What operators demand of a card of cores: work by unit, bytes by memory level, kernel starts, how they are cut up.
 
-A demand depends on the mapping alone; `engine.devices.card.cores` times and schedules it. Estimates.
+A product is cut over the cores in rows and columns and goes through a core in blocks (`engine.devices.card.tiling`),
+which says how often its operands pass the shared cache and a core's SRAM. A demand depends on the mapping and on
+capacities; `engine.devices.card.cores` times and schedules it. Estimates.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.card.embedding_bags import busiest
+from engine.devices.card.tiling import ARRAY_K, ARRAY_N, TILE, passes, readers
 from engine.devices.common.counts import at as _at
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -23,9 +26,9 @@ ON_HOST, HOST_MOVES, DECODER = 1.0, 2.0, 3.0  # values of HOST: arithmetic, what
 # what an op demands of the card for one execution: columns of a demand array
 (
     MACS_LOW, MACS_WIDE, LANE_OPS, CYCLES, PORT, FAR, STARTS, PIECES, SKEW, RUNS, SEGMENT, WORK, ROOF, NEAR, HOST_OPS,
-    SOLO, BEYOND, PIXELS,
-) = range(18)  # fmt: skip
-DEMANDS = 18
+    SOLO, BEYOND, PIXELS, SRAM, CACHE, LINES,
+) = range(21)  # fmt: skip
+DEMANDS = 21
 
 # what the demand reads of a mapping: a record's fields, then so many of each operator that looks up, then the supply
 FIELDS = (
@@ -44,8 +47,10 @@ FIELDS = (
     "density",
     "matrix_fill",
     "piece_elements",
+    "sram_room",
     "keep",
     "room",
+    "own_room",
     "aware",
     "single",
     "start",
@@ -69,21 +74,19 @@ LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "be
     DENSITY,
     MATRIX_FILL,
     PIECE_ELEMENTS,
+    SRAM_ROOM,
     KEEP,
     ROOM,
+    OWN_ROOM,
     AWARE,
     SINGLE,
     START,
     LIST_CYCLES,
     RANKED,
     LOOKUPS,
-) = range(23)
+) = range(25)
 ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
-# assumed, as nothing published says them; the first two are among the family's assumptions
-ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
-ARRAY_N = 32.0  # filters side by side
-TILE = 32.0  # rows and filters that go to a core together
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
 
 
@@ -121,9 +124,9 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
     Parameters
     ----------
     table : (n_ops, COLUMNS) of `model_zoo.table.lower`; traits : (n_ops, TRAITS).
-    bags : (n_ops, 4) of lookups on the busiest card: cycles and kernel starts of its busiest core, bytes of its rows
-        in LPDDR and in the tier behind it.
-    stay : (n_ops,) share of each op's weights that lies on chip.
+    bags : (n_ops, 4) of lookups on the busiest card: cycles and kernel starts of its busiest core, lines it reads in
+        LPDDR and bytes in the tier behind it.
+    stay : (2, n_ops) share of each op's weights that lies on chip, and in the cores' own memories.
     """
     cores, ways = rec[CORES], rec[WAYS]
     for j in range(table.shape[0]):
@@ -162,6 +165,9 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
             continue
         pieces = cores
         skew = 1.0
+        near = (reads + writes) * size * traits[j, COPIES]
+        weight_bytes = weights * size * rec[DENSITY]
+        far = weight_bytes * (1.0 - stay[0, j]) + max(0.0, near - rec[SPACE])
         if unit == MATRIX:
             n_own = np.ceil(n / ways) if shard == 1.0 else n
             g_own = np.ceil(g / ways) if shard == 2.0 else g
@@ -174,6 +180,21 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
             skew = _skew(m, columns, pieces, max(1.0, np.floor(macs / (ARRAY_K * ARRAY_N))))
             out[j, MACS_LOW if low else MACS_WIDE] = effort
             out[j, ROOF] = 0.0 if low else 1.0
+            if rec[SPLIT] == 0.0:
+                pieces = 1.0
+            a, b, c = reads * size, weight_bytes, writes * size
+            if weights == 0.0:  # a product of activations: the second operand is among what it reads
+                b = min(a, g_own * k_own * n_own * size)
+                a -= b
+            across, down = readers(a, b, g_own, np.ceil(n_own / TILE), np.ceil(m / TILE), pieces)
+            a_passes, b_passes = passes(a * across / pieces, b * down / pieces, rec[SRAM_ROOM])
+            comes = 1.0 - stay[1, j] if weights > 0.0 else 1.0  # what does not lie in the cores themselves
+            out[j, CACHE] = a * across * a_passes + b * comes * down * b_passes + c
+            out[j, SRAM] = out[j, CACHE] + g_own * size * (
+                m * k_own * np.ceil(n_own / ARRAY_N) + n_own * k_own * np.ceil(m / TILE)
+            )
+            a_again, b_again = passes(a, b, rec[SPACE])
+            far += a * (a_again - 1.0) + b * (b_again - 1.0)
         elif unit == DEPTHWISE:
             per_lane = rec[LANES_LOW] if low else 1.0
             out[j, LANE_OPS] = flops / 2.0 / per_lane
@@ -196,18 +217,16 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
         if rec[SPLIT] == 0.0 and unit != LOOKUP:
             pieces = 1.0
             skew = 1.0
-        near = (reads + writes) * size * traits[j, COPIES]
-        far = 0.0
-        if near > rec[SPACE]:  # more than the cores' memories and the cache hold
-            far = near
-        weight_bytes = weights * size * rec[DENSITY]
         if unit == LOOKUP:
-            far += bags[j, 2]
+            far = max(0.0, near - rec[SPACE])
+            out[j, LINES] = bags[j, 2]
             out[j, BEYOND] = bags[j, 3]
         else:
             near += weight_bytes
-            far += weight_bytes * (1.0 - stay[j])
-        out[j, PORT] = near
+        if unit != MATRIX:
+            out[j, PORT] = near
+            out[j, SRAM] = near
+            out[j, CACHE] = near if unit == COPY else max(0.0, near - rec[SRAM_ROOM] * cores)
         out[j, NEAR] = near
         out[j, FAR] = far
         out[j, PIECES] = max(1.0, pieces)
@@ -225,22 +244,27 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
 
 
 @kernel
-def _stay(each, copies, often, space, stay):
-    """Share of each op's weights kept on chip: whole tensors, most often read, then largest first; fills ``stay``."""
+def _stay(each, copies, often, space, own, stay):
+    """Share of each op's weights kept on chip, and in the cores' own memories; fills ``stay`` (2, n_ops).
+
+    Whole tensors, most often read, then largest first; of ``space`` bytes the first ``own`` are the cores'.
+    """
     order = np.argsort(-each, kind="mergesort")
     for j in order[np.argsort(-often[order], kind="mergesort")]:
-        stay[j] = 0.0
         if each[j] > 0.0:
             kept = min(copies[j], np.floor(space / each[j]))
-            stay[j] = kept / copies[j]
+            held = min(kept * each[j], own)
+            stay[0, j] = kept / copies[j]
+            stay[1, j] = held / (each[j] * copies[j])
             space -= kept * each[j]
+            own -= held
 
 
 @kernel
 def stay_ops(table, traits, length, rec, each, stay):
-    """Bytes of an op's weights on one card (0 of tables that are looked up in), and the share that stays on chip.
+    """Bytes of an op's weights on one card (0 of tables that are looked up in), and what part stays on chip.
 
-    Fills ``each`` [B] and ``stay`` [-], (n_ops,).
+    Fills ``each`` [B], (n_ops,), and ``stay`` [-], (2, n_ops): on chip, and of that in the cores' own memories.
     """
     often = np.empty(table.shape[0])
     for j in range(table.shape[0]):
@@ -248,9 +272,9 @@ def stay_ops(table, traits, length, rec, each, stay):
         share = 1.0 if table[j, T.SHARD] == 0.0 else 1.0 / rec[WAYS]
         each[j] = 0.0 if traits[j, UNIT] == LOOKUP else table[j, T.STORED] * size * share
         often[j] = table[j, T.STEPS] * (length if table[j, T.STEPS + 2] > 0.0 else 1.0)
-        stay[j] = 0.0
+        stay[0, j] = stay[1, j] = 0.0
     if rec[KEEP] > 0.0:
-        _stay(each, table[:, T.LAYERS], often, rec[ROOM], stay)
+        _stay(each, table[:, T.LAYERS], often, rec[ROOM], rec[OWN_ROOM], stay)
 
 
 @kernel
@@ -289,7 +313,7 @@ def ask(table, traits, lookups, lengths, batch, length, context, rec, out):
     A row of ``lookups``: an op that looks up, whether it pools lists, and where their ``lengths`` begin and end.
     """
     n = table.shape[0]
-    bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty(n)
+    bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty((2, n))
     _bags(table, lookups, lengths, batch, length, context, rec, bags)
     stay_ops(table, traits, length, rec, each, stay)
     demand_ops(table, traits, bags, stay, batch, length, context, rec, out)

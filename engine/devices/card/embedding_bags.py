@@ -1,20 +1,27 @@
 """Embedding tables on many cores: how long each table's lists are, who looks them up, and who waits for whom.
 
 Requests bring lists of different lengths to each table. A table belongs to one core of one card; all wait for the
-core with the most work. Without the expected lengths, tables are dealt out in turn; with them, the longest go first
-to whoever has least so far (Graham's longest-processing-time rule). Estimates, deterministic.
+core with the most work, and for the card with the most rows. Without the expected lengths, tables are dealt out in
+turn; with them, the longest go first to the card that has least so far, and there to such a core (Graham's
+longest-processing-time rule, twice). Estimates, deterministic.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
+from engine.devices.card.placement import line_bytes
+from engine.devices.common.column import larger
 from engine.kernels.jit import kernel
+from hardware_specs.schema import MemoryLevel
 
-__all__ = ["busiest", "list_lengths", "overflow"]
+__all__ = ["busiest", "hot_share", "lines_of", "list_lengths", "overflow"]
+
+ALIGNED = 4.0  # bytes: rows of a table start at multiples
 
 
 @lru_cache(maxsize=256)
@@ -55,7 +62,7 @@ def busiest(lengths, aware, cards, cores, most, row, bag, single_row, single_ker
         else:
             work[i] = items * (lengths[i] * row + bag)
     order = np.argsort(-work, kind="mergesort") if aware else np.arange(n)
-    load = np.zeros((cards, cores))
+    load, whole = np.zeros((cards, cores)), np.zeros(cards)
     starts = np.zeros((cards, cores))
     rows = np.zeros(cards)
     held = np.zeros(cards)
@@ -65,13 +72,11 @@ def busiest(lengths, aware, cards, cores, most, row, bag, single_row, single_ker
         if aware:
             best = 1e300
             for c in range(cards):
-                if held[c] >= most:
-                    continue
-                for k in range(cores):
-                    if load[c, k] < best:
-                        best = load[c, k]
-                        card, core = c, k
+                if held[c] < most and whole[c] < best:
+                    best, card = whole[c], c
+            core = np.argmin(load[card])
         load[card, core] += work[i] + start
+        whole[card] += work[i] + start
         starts[card, core] += 1.0
         rows[card] += lengths[i] * items
         held[card] += 1.0
@@ -96,3 +101,26 @@ def overflow(lengths: np.ndarray, beyond: int, locality: bool) -> float:
     if not locality:
         return beyond / lengths.shape[0]
     return float(np.sort(lengths)[:beyond].sum() / lengths.sum())
+
+
+def lines_of(row: float, memory: MemoryLevel) -> float:
+    """Lines of a memory that a row of so many bytes touches, on average: rows lie one after another. [-]
+
+    Rows start at any multiple of `ALIGNED` bytes with equal chance, so one of 52 B touches 1.75 lines of 64 B. Exact.
+    """
+    return 1.0 + (larger(row, ALIGNED) - ALIGNED) / line_bytes(memory)
+
+
+def hot_share(rows: float, held: float, skew: float) -> float:
+    """Share of lookups that find their row among the `held` most read of a table's `rows`. [-]
+
+    Reads follow Zipf's law, the n-th row as 1 / n^skew, whose sums are taken as integrals. `skew` 0: all alike.
+    """
+    held = min(held, rows)
+    if held < 1.0:
+        return 0.0
+
+    def total(upto: float) -> float:
+        return 1.0 + (math.log(upto) if skew == 1.0 else (upto ** (1.0 - skew) - 1.0) / (1.0 - skew))
+
+    return total(held) / total(rows)

@@ -16,20 +16,24 @@ import numpy as np
 
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
-from engine.devices.card.embedding_bags import list_lengths, overflow
+from engine.devices.card.embedding_bags import hot_share, lines_of, list_lengths, overflow
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
+from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
 from engine.devices.card.parameters import ASSUMPTIONS, PARAMETERS, RULES, SWITCHES
 from engine.devices.card.placement import (
     beyond,
     card_of,
+    core_bytes,
     cores_of,
     first_core,
     formats,
     levels,
+    line_bytes,
     onchip_bytes,
     partition_of,
     place,
+    row_room,
     table_bits,
     unit_of,
     wide_format,
@@ -37,7 +41,7 @@ from engine.devices.card.placement import (
 from engine.devices.card.points import price_points
 from engine.devices.card.supply import supply
 from engine.devices.card.timeline import bars_of, core_spans
-from engine.devices.common.column import larger
+from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span
 from engine.devices.common.footprint import footprint
 from engine.scenario.formats import BITS
@@ -53,7 +57,6 @@ _PASSES = {"Softmax": 3, "LayerNormalization": 3, "RMSNormalization": 2, "LRN": 
 _ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
 _FUSED_MULTIPLY_ADD = frozenset({"RoiAlign", "BatchNormalization"})
 WIDEN, NARROW = 2.0, 3.0  # lane operations: convert and scale an operand; scale, round and convert a result
-LINE = 64.0  # bytes of one LPDDR access
 
 
 def peak(device: Device, format: str) -> float:
@@ -163,20 +166,20 @@ def _lengths(job: Job, op: Op) -> np.ndarray:
 def resident(job: Job) -> float:
     """Bytes of dense weights that stay in a card's SRAM and cache between passes, all layers of them. [B]"""
     table, traits = _lowered(job)[:2]
-    each, stay = np.zeros(len(table)), np.zeros(len(table))
+    each, stay = np.zeros(len(table)), np.zeros((2, len(table)))
     D.stay_ops(table, traits, job.length, np.array(record(job)), each, stay)
-    return float((each * table[:, T.LAYERS] * stay).sum())
+    return float((each * table[:, T.LAYERS] * stay[0]).sum())
 
 
 def _lookup_fields(job: Job, op: Op) -> list[float]:
     """What an operator that looks up adds to a record, in the order of `engine.devices.card.demand.LOOKUP_FIELDS`."""
     model, element, lanes = job.model, table_bits(job) / 8, card_of(job.device).vector_bits.si / 16
     vectors = math.ceil(op.row_elements / lanes)
-    row_cycles = vectors * model["row_lane_ops"] + model["row_cycles"]
-    line = math.ceil(op.row_elements * element / LINE) * LINE
-    if op.kind != "EmbeddingBag":
-        return [row_cycles, 0.0, 0.0, line, 0.0, 0.0]
+    row_cycles = larger(vectors * model["row_lane_ops"], model["row_cycles"])
     far, _ = levels(job.device)
+    lines = lines_of(op.row_elements * element, far)
+    if op.kind != "EmbeddingBag":
+        return [row_cycles, 0.0, 0.0, lines, 0.0, 0.0]
     behind = model["nvm_capacity"] if job.switches["nvm-tier"] else 0.0
     held = -math.ceil(-(far.capacity.si + behind) / (op.stored * element))  # whole tables
     most = larger(float(np.ceil(op.layers / job.ways)), held)
@@ -184,7 +187,9 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     share = overflow(_lengths(job, op), tables, job.switches["nvm-locality"]) if tables else 0.0
     block = model["nvm_block"]
     beyond_line = math.ceil(op.row_elements * element / block) * block
-    return [row_cycles, most, vectors + model["row_cycles"], line, share, beyond_line]
+    kept = row_room(job) * job.ways / (op.layers * op.row_elements * element)
+    lines = lines * (1.0 - one_by_one(hot_share, op.stored / op.row_elements, kept, model["row_skew"]))
+    return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
 def record(job: Job) -> list[float]:
@@ -215,8 +220,10 @@ def record(job: Job) -> list[float]:
         model["density"] if on["pruned"] else 1.0,
         model["matrix_fill"],
         model["piece_elements"],
+        core_bytes(device),
         float(kept),
         larger(0.0, space - need),
+        smaller(larger(0.0, space - need), core_bytes(device) * partition_of(job)),
         float(on["length-aware"]),
         float(on["single-lookup"]),
         model["dispatch"] * card.clock.max.si,
@@ -275,10 +282,12 @@ def price(job: Job) -> PhaseCost:
         seconds,
         runs * asked[:, D.WORK],
         roofs[asked[:, D.ROOF].astype(int)],
-        runs * (asked[:, D.FAR] + asked[:, D.BEYOND]),
+        runs * (asked[:, D.FAR] + asked[:, D.LINES] * line_bytes(levels(job.device)[0]) + asked[:, D.BEYOND]),
         runs * asked[:, D.NEAR],
         timeline=bars,
         timeline_of=of,
+        levels=level_bytes(job.device, asked),
+        limits=limits_of(job.device, asked, np.array(supply(job))),
     )
 
 

@@ -5,9 +5,9 @@ Rules, each one read off the operator shares document 000 prints (its Table II; 
 * An activation rides in the convolution or product before it; so does a residual sum that no activation follows.
 * Kernels of 3-D convolutions take nothing along: normalisation and activation stay operators, and a depthwise one has
   its input transposed first.
-* In a low format, products take and emit it, except the first convolution and the last product, which stay wide. A
-  conversion rides in a neighbour that computes element by element; beside data movement, lookups and the network's
-  edge it is an operator of its own.
+* In a low format, products take and emit it, except the last product, the first convolution and a recommendation
+  model's first product, which stay wide. A conversion rides in a neighbour that computes element by element; beside
+  data movement, lookups and the network's edge it is an operator of its own.
 * Products of two activations stay in the format their inputs come in.
 
 Counts of the operators that were there before do not change, so FLOPs, parameters and lookups are conserved.
@@ -103,15 +103,15 @@ def _unfused_clip(ops: list[Op]) -> list[Op]:
     return out
 
 
-def _fused(ops: list[Op]) -> list[Op]:
-    """Marks what rides in the operator before it."""
+def _fused(ops: list[Op], sums: bool) -> list[Op]:
+    """Marks what rides in the operator before it; with `sums`, every residual sum does, its activation behind it."""
     by, readers = {op.name: op for op in ops}, _readers(ops)
     takes: dict[str, dict[str, float]] = {}
     for op in ops:
         first = by.get(op.inputs[0]) if op.inputs else None
         if op.kind in RIDERS and first is not None and (first.contraction or first.kind in ("Add", "Mul")):
             takes.setdefault(op.name, {})[RIDES] = 1.0
-        if op.kind == "Add" and not any(reader.kind in RIDERS for reader in readers.get(op.name, [])):
+        if op.kind == "Add" and (sums or not any(reader.kind in RIDERS for reader in readers.get(op.name, []))):
             host = next((by[n] for n in op.inputs if n in by and by[n].kind == "Conv" and len(readers[n]) == 1), None)
             if host is not None:
                 takes.setdefault(op.name, {})[RIDES] = 1.0
@@ -120,12 +120,15 @@ def _fused(ops: list[Op]) -> list[Op]:
 
 
 def _wide_by_rule(ops: list[Op]) -> frozenset[str]:
-    """Names of the products that stay wide: the first where it is a convolution, and the last."""
+    """Names of the products that stay wide: the last, and the first of images and of recommendation models.
+
+    Of the latter, document 000 says that a few do, the last among them (V-B); which others is not printed.
+    """
     products = [op for op in ops if op.contraction and op.stored]
     if not products:
         return frozenset()
     names = {products[-1].name} if products[-1].layers == 1 else set()
-    if products[0].kind == "Conv":
+    if products[0].kind == "Conv" or any(op.kind == "EmbeddingBag" for op in ops):
         names.add(products[0].name)
     return frozenset(names)
 
@@ -285,6 +288,7 @@ def as_run(
     decode: float = 0.0,
     decoder: bool = False,
     hosted: bool = False,
+    sums: bool = False,
 ) -> Graph:
     """The graph as the card runs it.
 
@@ -294,6 +298,7 @@ def as_run(
     ranges : see `_converted`.
     decode : operations, or pixels where a `decoder` does it, that a clip takes to decode; 0: decoded elsewhere.
     hosted : token lookups run on the host.
+    sums : residual sums that an activation follows ride in the convolution before them, too.
     """
     phases = []
     for phase in graph.phases:
@@ -308,7 +313,7 @@ def as_run(
         if broadcast != "host":
             ops = _broadcast(ops, share, broadcast == "one")
         if fuse and not clip:
-            ops = _fused(ops)
+            ops = _fused(ops, sums)
         if low:
             ops = _converted(ops, ranges)
         phases.append(Phase(phase.name, tuple(ops), phase.length, phase.context, phase.repeat))
@@ -334,4 +339,5 @@ def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool
         decode,
         decoder,
         switches["host-embedding"],
+        switches["fuse-sums"],
     )

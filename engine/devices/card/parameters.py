@@ -33,6 +33,11 @@ def _pools(graph: Graph) -> bool:
     return any(op.kind == "GlobalAveragePool" for phase in graph.phases for op in phase.ops)
 
 
+def _adds(graph: Graph) -> bool:
+    ops = [op for phase in graph.phases for op in phase.ops]
+    return any(op.kind == "Add" for op in ops) and any(op.kind == "Conv" for op in ops)
+
+
 def _overlaps(graph: Graph) -> bool:
     return _tables(graph) or _text(graph) or _clips(graph)
 
@@ -60,8 +65,17 @@ PARAMETERS = (
     Parameter("table_bits", 6.0, "bit", "assumed",
               "Embedding tables in int8 and int4, half each: the mix is published, its share is not.",
               low=1.0, high=32.0),
-    Parameter("row_lane_ops", 3.0, "op", "assumed", "Lane operations on a table row: widen, scale, accumulate."),
-    Parameter("row_cycles", 4.0, "cycle", "assumed", "Address and loop of one looked-up row."),
+    Parameter("row_scale", 4.0, "B", "assumed",
+              "Scale and offset that each row of a quantised table carries: two FP16 numbers."),
+    Parameter("row_lane_ops", 3.0, "op", "assumed",
+              "Lane operations on a table row: widen, then multiply by the row's scale and accumulate in one."),
+    Parameter("row_cycles", 4.0, "cycle", "assumed",
+              "Address and loop of one looked-up row, in slots beside the lanes' operations."),
+    Parameter("outstanding", 16.0, "request", "assumed", "Lines of LPDDR a core asks for before the first arrives.",
+              low=1.0, high=1024.0),
+    Parameter("row_skew", 0.0, "1", "assumed",
+              "Zipf exponent of how often a table's rows are read: the document says nothing, 0 reads all alike and "
+              "finds none in a core's memory.", high=4.0),
     Parameter("list_cycles", 24.0, "cycle", "assumed", "Length, clearing and writing of one item's list of lookups."),
     Parameter("list_spread", 0.8, "1", "assumed",
               "Sigma of the log-normal of mean lookups over tables; production tables span two orders of magnitude."),
@@ -108,6 +122,9 @@ RULES = (
 
 SWITCHES = (
     Switch("fuse", "Fused operators", "Activations and plain residual sums ride in the operator before them."),
+    Switch("fuse-sums", "Residual sums in convolutions",
+           "A sum that an activation follows rides in the convolution before it, as Table II's Conv_Add; otherwise it "
+           "is an operator.", default=False, applies=_adds),
     Switch("split-ops", "Operators split over cores", "Each operator is cut along its dimensions over all cores."),
     Switch("placement", "Explicit placement",
            "List scheduling, longest path first; otherwise program order and cores in turn."),
@@ -173,8 +190,11 @@ SWITCHES = (
 )  # fmt: skip
 
 ASSUMPTIONS = (
-    "An operator's pieces run on cores at once; LPDDR serves one operator after the other.",
-    "A core's port moves as many bytes a cycle as its vector unit is wide.",
+    "An operator's pieces run on cores at once; cache and LPDDR, at once, serve one operator after the other.",
+    "A core's port moves as many bytes a cycle as its vector unit is wide; its multiplier array reads SRAM beside it.",
+    "Products are cut over cores, and into blocks that fill half of a core's SRAM, so that the fewest bytes move.",
+    "Weights that stay on chip fill the cores' memories first, then the cache.",
+    "Lines of LPDDR are dealt to channels in turn, so each line that a looked-up row touches opens a row of a bank.",
     "The multiplier array is 32 deep and 32 filters wide, whatever its number of multipliers.",
     "Operators a card lacks run on the host, one core of it.",
 )

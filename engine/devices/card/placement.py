@@ -18,17 +18,22 @@ from model_zoo.ops import Op
 __all__ = [
     "beyond",
     "card_of",
+    "core_bytes",
     "cores_of",
     "first_core",
     "formats",
     "levels",
+    "line_bytes",
     "onchip_bytes",
     "partition_of",
     "place",
+    "row_room",
     "table_bits",
     "unit_of",
     "wide_format",
 ]
+
+LINE = 64.0  # bytes of an access where a specification says none
 
 
 def card_of(device: Device) -> Card:
@@ -53,19 +58,38 @@ def onchip_bytes(device: Device, cores: float) -> float:
     return sum(m.capacity.si * (cores if m.per == "core" else 1) for m in levels(device)[1])
 
 
+def core_bytes(device: Device) -> float:
+    """Capacity of the memories of one core. [B]"""
+    return sum(m.capacity.si for m in levels(device)[1] if m.per == "core")
+
+
+def line_bytes(memory: MemoryLevel) -> float:
+    """Bytes that a memory moves for however few are asked. [B]"""
+    return memory.access.si if memory.access is not None else LINE
+
+
+def row_room(job: Job) -> float:
+    """Bytes of often read rows that the cores which look up keep in their own memories: half of it, the rest is for
+    rows on their way. [B]"""
+    return core_bytes(job.device) * cores_of(job) / 2.0
+
+
 def wide_format(device: Device, format: str) -> str:
     """Format of what may not run in the scenario's one: itself from 16 bits up, else FP16 where the card has it."""
     return format if BITS[format] >= 16 else ("fp16" if "fp16" in formats(device) else format)
 
 
 def table_bits(job: Job) -> float:
-    """Stored bits of an element of a lookup table: token tables stay wide, those of a recommendation model need not.
+    """Stored bits of an element of a lookup table, its part of a row's scale and offset included. [bit]
 
-    [bit]
+    Token tables stay wide, those of a recommendation model need not.
     """
-    if not any(op.kind == "EmbeddingBag" for phase in job.graph.phases for op in phase.ops):
+    bags = (op for phase in job.graph.phases for op in phase.ops if op.kind == "EmbeddingBag")
+    bag = next(bags, None)
+    if bag is None:
         return BITS[wide_format(job.device, job.format)]
-    return job.model["table_bits"] if job.switches["mixed-tables"] else max(8.0, job.model["table_bits"])
+    bits = job.model["table_bits"] if job.switches["mixed-tables"] else larger(job.model["table_bits"], 8.0)
+    return bits + 8.0 * job.model["row_scale"] / bag.row_elements
 
 
 def partition_of(job: Job) -> int:

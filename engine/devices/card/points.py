@@ -21,12 +21,28 @@ __all__ = ["price_points", "supply_block"]
 
 
 @kernel
+def _outside(demand, rates, j):
+    """`card.cores.outside` at the points of ``rates``."""
+    far_s, line_s, beyond_s = (
+        load(rates, C.FAR_S * LANES),
+        load(rates, C.LINE_S * LANES),
+        load(rates, C.BEYOND_S * LANES),
+    )
+    lpddr = spread(demand[j, D.FAR]) * far_s + spread(demand[j, D.LINES]) * line_s
+    return larger(lpddr, spread(demand[j, D.BEYOND]) * beyond_s)
+
+
+@kernel
 def _seconds(demand, rates, piece, far, start):
     """`card_cores.piece_seconds` at the points of ``rates`` (SUPPLY, LANES), flat."""
     low_s, wide_s, lane_s = load(rates, C.LOW_S * LANES), load(rates, C.WIDE_S * LANES), load(rates, C.LANE_S * LANES)
-    cycle_s, port_s, far_s = load(rates, C.CYCLE_S * LANES), load(rates, C.PORT_S * LANES), load(rates, C.FAR_S * LANES)
+    cycle_s, port_s, sram_s = (
+        load(rates, C.CYCLE_S * LANES),
+        load(rates, C.PORT_S * LANES),
+        load(rates, C.SRAM_S * LANES),
+    )
     start_s, solo_s = load(rates, C.START_S * LANES), load(rates, C.SOLO_S * LANES)
-    beyond_s = load(rates, C.BEYOND_S * LANES)
+    cache_s = load(rates, C.CACHE_S * LANES)
     for j in range(demand.shape[0]):
         at = j * LANES
         if demand[j, D.PIECES] == 0.0:
@@ -40,10 +56,10 @@ def _seconds(demand, rates, piece, far, start):
             + spread(demand[j, D.CYCLES]) * cycle_s
         )
         first = spread(demand[j, D.STARTS]) * start_s + spread(demand[j, D.SOLO]) * solo_s
-        slower = larger(work, spread(demand[j, D.PORT]) * port_s)
+        slower = larger(larger(work, spread(demand[j, D.PORT]) * port_s), spread(demand[j, D.SRAM]) * sram_s)
         store(start, at, first)
         store(piece, at, first + slower * spread(demand[j, D.SKEW]) / spread(demand[j, D.PIECES]))
-        store(far, at, larger(spread(demand[j, D.FAR]) * far_s, spread(demand[j, D.BEYOND]) * beyond_s))
+        store(far, at, larger(_outside(demand, rates, j), spread(demand[j, D.CACHE]) * cache_s))
 
 
 @kernel
@@ -110,7 +126,7 @@ def _place(low, high, order, mask, demand, piece, far, first, needs, cores, rank
         pieces = int(demand[j, D.PIECES])
         if pieces > 0:
             own, arrived = load(piece, j * LANES), zero
-            if demand[j, D.FAR] > 0.0 or demand[j, D.BEYOND] > 0.0:
+            if demand[j, D.FAR] + demand[j, D.LINES] + demand[j, D.BEYOND] + demand[j, D.CACHE] > 0.0:
                 wait = load(far, j * LANES)
                 asked = above(wait, zero)
                 channel = chosen(asked, larger(channel, ready) + wait, channel)
@@ -239,12 +255,15 @@ def _add_up(demand, rates, piece, far, start, wall, sums):
             at = j * LANES
             own, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
             busy = own - began
-            port = spread(demand[j, D.PORT]) * load(rates, C.PORT_S * LANES) * spread(demand[j, D.SKEW])
-            port = port / spread(max(demand[j, D.PIECES], 1.0))
+            port = spread(demand[j, D.PORT]) * load(rates, C.PORT_S * LANES)
+            port = larger(port, spread(demand[j, D.SRAM]) * load(rates, C.SRAM_S * LANES))
+            port = port * spread(demand[j, D.SKEW]) / spread(max(demand[j, D.PIECES], 1.0))
             late = above(load(far, at), own)
             some = above(own, zero) & ~late
             moved = at_least(port, busy)
-            offchip = offchip + chosen(late, whole, zero)
+            beyond = at_least(_outside(demand, rates, j), load(far, at))
+            offchip = offchip + chosen(late & beyond, whole, zero)
+            onchip = onchip + chosen(late & ~beyond, whole, zero)
             overhead = overhead + chosen(some, whole * began / own, zero)
             worked = whole * busy / own
             onchip = onchip + chosen(some & moved, worked, zero)

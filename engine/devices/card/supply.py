@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.devices.card.placement import card_of, levels, wide_format
+from engine.devices.card.placement import card_of, cores_of, levels, line_bytes, wide_format
+from engine.devices.common.column import larger, one_by_one
 from engine.devices.common.contract import Job
 
 __all__ = ["supply"]
@@ -13,6 +14,35 @@ def _byte_s(job: Job) -> float:
     far, _ = levels(job.device)
     bandwidth = far.bandwidth.si if far.bandwidth else float("inf")
     return job.streams / (bandwidth * job.model["offchip_efficiency"])
+
+
+def _near_s(job: Job, per: str) -> float:
+    """Time of a byte in the on-chip memory of a core, or in the one they share, where it has a bandwidth. [s/B]"""
+    found = [m.bandwidth.si for m in levels(job.device)[1] if m.per == per and m.bandwidth is not None]
+    return (job.streams if per == "device" else 1.0) / found[0] if found else 0.0
+
+
+def _busy_banks(banks: float, waiting: float) -> float:
+    """Banks of a channel that so many requests to rows anywhere keep busy, on average. [-]"""
+    return banks * (1.0 - (1.0 - 1.0 / banks) ** max(waiting, 1.0))
+
+
+def _line_s(job: Job) -> float:
+    """LPDDR time of a line that is read by itself: the slowest of three. [s]
+
+    A bank opens a row for it, and is busy for a row cycle; the wires carry it; and a core waits for it with only so
+    many others outstanding. Lines are dealt to the channels in turn, requests to banks by chance.
+    """
+    far, _ = levels(job.device)
+    carried = line_bytes(far) * _byte_s(job)
+    if far.bandwidth is None or far.channel is None or far.banks is None or far.row_cycle is None:
+        return carried
+    channels = far.bandwidth.si / far.channel.si
+    waiting = job.model["outstanding"] * cores_of(job)
+    banks = one_by_one(_busy_banks, far.banks.si, waiting * job.streams / channels)
+    opened = job.streams * far.row_cycle.si / (banks * channels * job.model["offchip_efficiency"])
+    latency = far.latency.si if far.latency is not None else 0.0
+    return larger(larger(carried, opened), latency / waiting)
 
 
 def supply(job: Job) -> list[float]:
@@ -32,4 +62,7 @@ def supply(job: Job) -> list[float]:
         model["host_start"],
         job.streams / model["nvm_rate"],
         1.0 / model["decoder_rate"],
+        _near_s(job, "core"),
+        _near_s(job, "device"),
+        _line_s(job),
     ]

@@ -180,6 +180,10 @@ class PhaseCost:
         Time of a pass that belongs to no op: pipeline fill, synchronisation between devices.
     link_bytes : float
         Bytes this device sent to its peers in a pass. [B]
+    levels : mapping of a memory level's name to an (n_ops,) array
+        Bytes that pass it, where a family tells its levels apart. [B]
+    limits : tuple of (n_ops,) names
+        The unit or memory level that sets each op's time, where a family says.
     """
 
     seconds: np.ndarray
@@ -192,6 +196,8 @@ class PhaseCost:
     timeline: tuple[Span, ...] = ()
     timeline_of: str = ""
     notes: tuple[str, ...] = ()
+    levels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
 
     @property
     def total_s(self) -> float:

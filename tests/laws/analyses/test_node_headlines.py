@@ -109,7 +109,7 @@ def test_what_stays_off_the_links_follows_the_number_of_cards():
         scenario = _node({}, devices=cards)
         assert saved_on_pcie(scenario, True) == pytest.approx(1 - (cards - 1) / cards / 2)
     whole = saved_on_pcie(_node({}), False)
-    assert 0.49 < whole < 0.5  # with the request's own inputs and answer
+    assert 0.48 < whole < 0.5  # with the request's own inputs and answer
     assert saved_on_pcie(_node({}, params={"lookups": 32}), False) < whole  # indices cross either way
 
 

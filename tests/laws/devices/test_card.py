@@ -134,6 +134,16 @@ def test_splitting_gains_more_on_more_cores():
     assert gains[1] > gains[0] > 1
 
 
+@pytest.mark.parametrize(("workload", "least"), [("resnet50", 1.2), ("resnext101-32x4d", 1.2)])
+def test_sums_that_ride_in_convolutions_cost_no_operator_of_their_own(workload, least):
+    apart = on_card(workload, precision="int8")
+    together = apart.with_(switches={**apart.switches, "fuse-sums": True})
+    assert evaluate(apart).latency_s > least * evaluate(together).latency_s
+    assert shares(together, "Add") < 0.6 * shares(apart, "Add")
+    products = [[op.flops for op in evaluate(s).ops if op.kind in ("Conv", "Gemm")] for s in (apart, together)]
+    assert products[0] == products[1]
+
+
 def test_int8_gains_less_where_memory_is_faster():
     def gain(bandwidth: float) -> float:
         wide = on_card("xlm-r-large", inputs=32, overrides={LPDDR: bandwidth})
