@@ -54,7 +54,7 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
             lines.append(f"  {row:>5}" + "".join(cells))
         side, lanes = found.tiles.best
         lines.append(
-            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, within 0.5% of the fastest"
+            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, within 1% of the fastest"
         )
     if found.densities:
         lines.append("peak by precision, what the part holds")

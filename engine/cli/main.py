@@ -20,6 +20,7 @@ from engine.cli.measure import add_measure
 from engine.cli.op import add_op
 from engine.cli.output import emit
 from engine.cli.plan import add_plan
+from engine.cli.program import add_program
 from engine.cli.sweep import add_sweep
 from engine.cli.traffic import add_traffic
 from engine.devices.common.contract import Unsupported
@@ -240,6 +241,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--force", action="store_true", help="replace a file that is there")
     p.set_defaults(run=_evaluate)
     add_machine(commands, _add_scenario, _changed)
+    add_program(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)
     add_choose(commands)

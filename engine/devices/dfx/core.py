@@ -29,6 +29,7 @@ __all__ = [
     "core_record",
     "program_of",
     "role_cycles",
+    "run_code",
     "time_program",
     "vector_lanes",
 ]
@@ -150,6 +151,11 @@ def core_record(
         isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * word)),
     }
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
+
+
+def run_code(code: np.ndarray, chaining: bool, record: Sequence[float]) -> Timed:
+    """Run any program on the core of a record and book its cycles. [cycle] An estimate."""
+    return _summarise(code, chaining, record[isa.FILL])
 
 
 def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:

@@ -125,6 +125,24 @@ class DfxMachine:
         best = self.cores[0].vector
         return int(best[isa.BEST][0] if self.cards > 1 else best[isa.NEXT][1])
 
+    def run(
+        self,
+        code: np.ndarray,
+        registers: dict[int, np.ndarray],
+        keys: list[np.ndarray],
+        values: list[np.ndarray],
+    ) -> dict[int, np.ndarray]:
+        """Registers of the first core after a program of the first layer, with some set and a cache of keys and values.
+
+        [elements]
+        """
+        for core in self.cores:
+            core.vector = {r: np.asarray(v, HALF) for r, v in registers.items()}
+            core.keys[0], core.values[0] = list(keys), list(values)
+        self._layer = self._token = self._position = 0
+        self._run(code)
+        return self.cores[0].vector
+
     def _run(self, code: np.ndarray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # fp16 may overflow as the core's does
             for row in code:

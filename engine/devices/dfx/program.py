@@ -73,11 +73,11 @@ D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_
     LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL = range(23)  # fmt: skip
 RECORD = 23
 
-_MATRIX = frozenset((CONV1D, CONV1D_GELU, MASKED_MM, MM, MM_ARGMAX))
-_SCALAR = frozenset((DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP))
+MATRIX = frozenset((CONV1D, CONV1D_GELU, MASKED_MM, MM, MM_ARGMAX))
+SCALAR = frozenset((DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP))
 _DDR = frozenset((LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN))
 _STORE = frozenset((STORE_KEY, STORE_VALUE))
-_SYNC = frozenset((SYNC, SYNC_ARGMAX))
+SYNC_OPS = frozenset((SYNC, SYNC_ARGMAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
 
 def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles from the last beat that goes in to the last result. [cycle]"""
-    if i.op in _MATRIX:
+    if i.op in MATRIX:
         tree = rec[MUL] + one_by_one(_levels, rec[D]) * rec[ADD] + rec[ADD]  # products, tree, sum over tiles
         maximum = one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
         behind = {
@@ -127,7 +127,7 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
             MM_ARGMAX: maximum,
         }
         return tree + behind[i.op]
-    if i.op in _SYNC:
+    if i.op in SYNC_OPS:
         hops, beats = rec[CARDS] - 1.0, ceil(i.columns / rec[VECTOR])
         return ceil(hops * rec[HOP] + hops * i.columns * rec[BYTES] / rec[LINK_RATE]) + beats
     if i.op in (ADD_OP, ADD_BETA, SUB_SCALAR, SUB_MAXIMUM):
@@ -148,19 +148,19 @@ def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
     rows = []
     for i in program:
         unit, wait, beats, hbm, sent = VPU, rec[ISSUE], 0.0, 0.0, 0.0
-        if i.op in _MATRIX:
+        if i.op in MATRIX:
             beats = ceil(i.rows / rec[D]) * ceil(i.columns / rec[L])
             occupy = ceil(beats * larger(1.0, rec[BEAT] + rec[GAP]))
             unit, wait, hbm = MPU, rec[ISSUE] + rec[ACCESS], i.rows * i.columns * rec[BYTES]
         elif i.op in _DDR:
             unit, occupy = DDR, ceil(i.columns * rec[BYTES] / rec[DDR_RATE])
         else:
-            occupy = 1.0 if i.op in _SCALAR else ceil(i.columns / rec[VECTOR])
+            occupy = 1.0 if i.op in SCALAR else ceil(i.columns / rec[VECTOR])
         if i.op in _STORE:
             unit, hbm = WRITE, i.columns * rec[BYTES]
-        elif i.op in _SYNC:
+        elif i.op in SYNC_OPS:
             unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], (rec[CARDS] - 1.0) * i.columns * rec[BYTES]
-        chain = unit == VPU and i.op not in _SCALAR
+        chain = unit == VPU and i.op not in SCALAR
         word = (i.op, i.dst, i.src1, i.src2, i.arg)
         rows.append([unit, occupy, _latency(rec, i), wait, chain, i.role, hbm, beats, sent, *word])
     return np.array(rows)

@@ -24,7 +24,7 @@ from engine.devices.npu.timing import sequence_cycles
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph, Op, recurrence
 
-__all__ = ["FAMILY", "peak", "stored_bits"]
+__all__ = ["FAMILY", "cell_of", "peak", "stored_bits"]
 
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 _CELLS = {(1, 1): "rnn", (3, 1): "gru", (3, 2): "gru-reset-first", (4, 1): "lstm"}
@@ -72,7 +72,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
         at = 0
         while at < len(phase.ops):
             count = recurrence(phase.ops, at)
-            if count and _cell_of(phase.ops[at : at + count]) not in CELLS:
+            if count and cell_of(phase.ops[at : at + count]) not in CELLS:
                 return f"{device.name} has programs for RNN, GRU and LSTM steps; {phase.ops[at].name} is none of these."
             at += count or 1
     return overfull(device, format)
@@ -197,7 +197,7 @@ def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     return job.link.latency.si * job.link_hops + sent / rate, sent
 
 
-def _cell_of(ops: Sequence[Op]) -> str:
+def cell_of(ops: Sequence[Op]) -> str:
     """Which program runs a recurrent cell; empty where none does."""
     products = [op for op in ops if op.contraction and op.sequential]
     gates = sum(round(op.n.coef / op.k.coef) for op in products)
@@ -213,7 +213,7 @@ def _price_cell(job: Job, engine: Engine, sheet: _Sheet, stream: np.ndarray, at:
     ops = job.ops[at : at + count]
     recurrent = next(op for op in ops if op.contraction and op.sequential)
     hidden = recurrent.k.coef
-    kind = _cell_of(ops)
+    kind = cell_of(ops)
     parallel = recurrent.attribute("parallel", 1.0)
     apart = min(job.ways, parallel)
     held = math.ceil(parallel / apart)  # copies on one device

@@ -17,7 +17,7 @@ from engine.devices.npu.chains import InstructionChain
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 from engine.numerics.formats import Format, SharedExponent, by_name
 
-__all__ = ["Processor", "arithmetic", "relative_error"]
+__all__ = ["Processor", "arithmetic", "exact", "relative_error"]
 
 HALF = np.float16
 _MANTISSA = {"ms-fp8": 2, "ms-fp9": 3}
@@ -87,6 +87,44 @@ class Processor:
         scores = self._read(call.source).astype(np.float32)
         powers = np.exp(scores - scores.max())
         self.registers[call.target] = (powers / powers.sum()).astype(HALF)
+
+
+def exact(
+    program: Sequence[Instruction], matrices: Mapping[str, np.ndarray], vectors: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Registers after the program in float64, nothing rounded: what `Processor.run` is held against."""
+    registers = {name: np.asarray(v, np.float64) for name, v in vectors.items()}
+    stored = {name: np.asarray(m, np.float64) for name, m in matrices.items()}
+
+    def read(name: str) -> np.ndarray:
+        return np.concatenate([registers[part] for part in name.split("+")])
+
+    functions = {
+        "add": np.add,
+        "sub": np.subtract,
+        "rsub": lambda a, b: b - a,
+        "mul": np.multiply,
+        "relu": lambda a, _: np.maximum(a, 0),
+        "sigmoid": lambda a, _: 1 / (1 + np.exp(-a)),
+        "tanh": lambda a, _: np.tanh(a),
+    }
+    for one in program:
+        if isinstance(one, MatrixWrite):
+            rows = np.stack([registers[name] for name in one.rows])
+            stored[one.matrix] = rows.T if one.transposed else rows
+            continue
+        value = read(one.source)
+        if isinstance(one, HostOperator):
+            powers = np.exp(value - value.max())
+            registers[one.target] = powers / powers.sum()
+            continue
+        value = stored[one.matrix] @ value if one.matrix else value
+        for step in one.ops:
+            value = functions[step.op](value, read(step.operand) if step.operand else value)
+            if step.tap:
+                registers[step.tap] = value
+        registers[one.target] = value
+    return registers
 
 
 def _vector(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ class _InOrder(_Clock):
 
     def __init__(self, engine: Engine, lengths: Mapping[str, float], shapes: Mapping[str, tuple[float, float]]) -> None:
         super().__init__(engine, lengths, shapes)
-        self.units = (UNITS[0], *(f"{UNITS[1]} {i}" for i in range(engine.pipe.mfus)), UNITS[2])
+        self.units: tuple[str, ...] = (UNITS[0], *(f"{UNITS[1]} {i}" for i in range(engine.pipe.mfus)), UNITS[2])
         self.free = dict.fromkeys(self.units, 0.0)
 
     def run(self, number: int, chain: InstructionChain, places: tuple[int, ...]) -> None:

@@ -1,0 +1,152 @@
+"""Programs of the DFX core as text and back, in the document's format: type, first source, second source, target.
+
+``Conv1D normed, -, v  rows=1024 n=1024 w=value  @value``: sizes stand behind the registers, the part of the network
+that an instruction belongs to behind ``@``. Source of the mnemonics: Hong et al., MICRO 2022, section IV-C; a suffix
+names what the hardware takes implicitly (gamma, beta, 1 / width, the maximum of the scores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.program import Instruction
+
+__all__ = ["MNEMONICS", "DfxProgram", "assemble", "checked", "disassemble"]
+
+MNEMONICS: tuple[str, ...] = (
+    "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "mul.gamma", "add.beta", "exp", "accum",
+    "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",
+    "store.value", "sync", "sync.argmax", "sub.max",
+)  # fmt: skip
+_TWO = frozenset((isa.ADD_OP, isa.SUB_SCALAR, isa.MUL_OP, isa.MUL_SCALAR, isa.MASKED_MM, isa.MM))
+_WEIGHTS = tuple(isa.ROLES[r] for r in (isa.VALUE, isa.KEY, isa.QUERY, isa.ATTENTION_OUT, isa.FC1, isa.FC2))
+_HEADED = frozenset((isa.MASKED_MM, isa.MM, isa.SUB_MAXIMUM))
+LONGEST = 262_144
+"""Elements of a vector: the register file and its buffers lie in on-chip memory."""
+
+
+@dataclass(frozen=True)
+class DfxProgram:
+    """Instructions and the line of the text each stands on."""
+
+    instructions: tuple[Instruction, ...]
+    lines: tuple[int, ...] = ()
+
+
+def _register(word: Word) -> int:
+    if word.text not in isa.REGISTERS:
+        raise unknown(word, "register", isa.REGISTERS)
+    return isa.REGISTERS.index(word.text)
+
+
+def _keyed(words: Sequence[Word]) -> dict[str, tuple[Word, str]]:
+    """``key=value`` words by key."""
+    found: dict[str, tuple[Word, str]] = {}
+    for word in words:
+        key, sign, value = word.text.partition("=")
+        if not sign or key not in ("n", "rows", "w", "head"):
+            raise word.wrong(f"{word.text[:40]!r} is no size of an instruction; allowed: n=, rows=, w=, head=, @part")
+        if key in found:
+            raise word.wrong(f"{key}= stands here twice")
+        found[key] = (word, value)
+    return found
+
+
+def _argument(op: int, role: int, head: Word, keyed: dict[str, tuple[Word, str]]) -> float:
+    """Which weights a product takes, or which head."""
+    if op in (isa.CONV1D, isa.CONV1D_GELU):
+        word, name = keyed.get("w", (head, isa.ROLES[role]))
+        if name not in _WEIGHTS:
+            raise word.wrong(f"weights {name[:40]!r} are not known; allowed: w={', w='.join(_WEIGHTS)}")
+        return float(isa.ROLES.index(name))
+    if op == isa.MM_ARGMAX:
+        return float(isa.LM_HEAD)
+    return float(whole(*keyed["head"], "head=", 0, 255)) if "head" in keyed else 0.0
+
+
+def _instruction(line: Line) -> Instruction:
+    head = line.head
+    if head.text not in MNEMONICS:
+        raise unknown(head, "mnemonic", MNEMONICS)
+    op = MNEMONICS.index(head.text)
+    rest = line.take(3, 8, "two sources and a target, '-' for none")
+    src1, src2, dst = (_register(word) for word in rest[:3])
+    if (src2 == isa.NONE) == (op in _TWO):
+        raise rest[1].wrong(f"{head.text} {'needs' if op in _TWO else 'takes no'} second source")
+    role, more = isa.SOFTMAX, list(rest[3:])
+    if more and more[-1].text.startswith("@"):
+        word = more.pop()
+        if word.text[1:] not in isa.ROLES:
+            raise unknown(word, "part", (f"@{name}" for name in isa.ROLES))
+        role = isa.ROLES.index(word.text[1:])
+    keyed = _keyed(more)
+    matrix = op in isa.MATRIX
+    for key in (*(("n",) if op != isa.STORE_TOKEN else ()), *(("rows",) if matrix else ())):
+        if key not in keyed:
+            raise head.wrong(f"{head.text} needs {key}=, {'rows' if key == 'rows' else 'elements'} of what it works on")
+    sizes = {key: float(whole(*keyed[key], f"{key}=", 1, LONGEST)) for key in ("n", "rows") if key in keyed}
+    columns = sizes.get("n", 0.5)
+    return Instruction(op, dst, src1, role, columns, src2, sizes.get("rows", 1.0), _argument(op, role, head, keyed))
+
+
+def assemble(text: str) -> DfxProgram:
+    """Text to a program. ProgramError names line, column and what is allowed."""
+    lines = lines_of(text)
+    if not lines:
+        raise ProgramError(1, 1, f"the program has no instruction; allowed: {', '.join(MNEMONICS)}")
+    return DfxProgram(tuple(_instruction(line) for line in lines), tuple(line.head.line for line in lines))
+
+
+def _line(one: Instruction) -> str:
+    names = ", ".join(isa.REGISTERS[r] for r in (one.src1, one.src2, one.dst))
+    sizes = [f"rows={one.rows:.0f}"] if one.op in isa.MATRIX else []
+    sizes += [f"n={one.columns:.0f}"] if one.op != isa.STORE_TOKEN else []
+    if one.op in (isa.CONV1D, isa.CONV1D_GELU):
+        sizes.append(f"w={isa.ROLES[int(one.arg)]}")
+    if one.op in _HEADED and one.arg:
+        sizes.append(f"head={one.arg:.0f}")
+    return f"{MNEMONICS[one.op]:<14} {names:<28} {' '.join(sizes):<28} @{isa.ROLES[one.role]}"
+
+
+def disassemble(program: DfxProgram) -> str:
+    """A program as text, from which `assemble` makes it again."""
+    return "\n".join(_line(one) for one in program.instructions) + "\n"
+
+
+_GIVEN = frozenset((isa.NONE, isa.X, isa.KEYS, isa.VALUES))
+
+
+def _result(one: Instruction, held: float) -> float | None:
+    """Elements of an instruction's result; None where the cards' shares make it longer."""
+    if one.op == isa.SYNC:
+        return None
+    if one.op in isa.SCALAR or one.op == isa.ACCUMULATE:
+        return 1.0
+    return one.columns + (held if one.op == isa.MM and one.arg else 0.0)
+
+
+_ANY_LENGTH = isa.SCALAR | isa.SYNC_OPS | {isa.MASKED_MM, isa.STORE_TOKEN}
+
+
+def checked(program: DfxProgram) -> dict[str, float]:
+    """Elements of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
+
+    [elements]
+    """
+    sizes: dict[int, float | None] = dict.fromkeys(_GIVEN)
+    for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
+        for source in (one.src1, one.src2):
+            if source not in sizes:
+                name = isa.REGISTERS[source]
+                raise ProgramError(line, 1, f"register {name!r} is read before anything is written to it")
+        wanted = one.rows if one.op in isa.MATRIX else one.columns
+        held = sizes[one.src1]
+        if held not in (None, wanted) and one.op not in _ANY_LENGTH:
+            said = f"{MNEMONICS[one.op]} works on {wanted:,.0f} elements; {isa.REGISTERS[one.src1]!r} has {held:,.0f}"
+            raise ProgramError(line, 1, said)
+        if one.dst not in (isa.NONE, isa.KEYS, isa.VALUES):
+            sizes[one.dst] = _result(one, sizes.get(one.dst) or 0.0)
+    return {isa.REGISTERS[r]: n for r, n in sizes.items() if n is not None}

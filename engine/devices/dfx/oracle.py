@@ -1,0 +1,86 @@
+"""What a DFX program computes in float64: the same instructions on one core, nothing rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.model import EPSILON, Gpt2
+
+__all__ = ["Oracle"]
+
+
+class Oracle:
+    """Registers of one core with a one-layer model and a cache of `keys` and `values`, all float64."""
+
+    def __init__(self, model: Gpt2, registers: dict[int, np.ndarray], keys: np.ndarray, values: np.ndarray) -> None:
+        self.model, self.layer, self.head = model, model.layers[0], model.width // model.heads
+        self.registers = {r: np.asarray(v, np.float64) for r, v in registers.items()}
+        self.keys, self.values = keys.astype(np.float64), values.astype(np.float64)
+        layer = self.layer
+        self.weights = {
+            isa.VALUE: layer.value,
+            isa.KEY: layer.key,
+            isa.QUERY: layer.query,
+            isa.ATTENTION_OUT: layer.out,
+            isa.FC1: layer.fc1,
+            isa.FC2: layer.fc2,
+        }
+
+    def run(self, program: Iterable[isa.Instruction]) -> dict[int, np.ndarray]:
+        """Registers after the program."""
+        for one in program:
+            found = self._of(one)
+            if found is not None:
+                self.registers[one.dst] = np.atleast_1d(found)
+        return self.registers
+
+    def _of(self, one: isa.Instruction) -> np.ndarray | None:
+        a = self.registers.get(one.src1, np.zeros(1))
+        b = self.registers.get(one.src2, np.zeros(1))
+        gamma, beta = {
+            isa.NORM1: (self.layer.gamma1, self.layer.beta1),
+            isa.NORM2: (self.layer.gamma2, self.layer.beta2),
+        }.get(one.role, (self.model.gamma, self.model.beta))
+        simple = {
+            isa.ADD_OP: lambda: a + b,
+            isa.SUB_SCALAR: lambda: a - b,
+            isa.MUL_OP: lambda: a * b,
+            isa.MUL_SCALAR: lambda: a * b,
+            isa.MUL_GAMMA: lambda: a * gamma,
+            isa.ADD_BETA: lambda: a + beta,
+            isa.EXP_OP: lambda: np.exp(a),
+            isa.ACCUMULATE: a.sum,
+            isa.DIVIDE_BY_WIDTH: lambda: a / self.model.width,
+            isa.INVERSE_DEVIATION: lambda: 1 / np.sqrt(a / self.model.width + EPSILON),
+            isa.RECIPROCAL_OP: lambda: 1 / a,
+            isa.SUB_MAXIMUM: lambda: a - a.max(),
+            isa.SYNC: lambda: a,
+            isa.LOAD_TOKEN: lambda: self.model.tokens[0].astype(np.float64),
+            isa.LOAD_POSITION: lambda: self.model.positions[0].astype(np.float64),
+        }
+        return simple[one.op]() if one.op in simple else self._matrix(one, a)
+
+    def _matrix(self, one: isa.Instruction, a: np.ndarray) -> np.ndarray | None:
+        mine = slice(int(one.arg) * self.head, (int(one.arg) + 1) * self.head)
+        if one.op in (isa.CONV1D, isa.CONV1D_GELU):
+            matrix, bias = self.weights[int(one.arg)]
+            x = a @ matrix.astype(np.float64) + bias
+            if one.op == isa.CONV1D:
+                return x
+            return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+        if one.op == isa.MASKED_MM:
+            return self.keys[:, mine] @ a[mine] / np.sqrt(self.head)
+        if one.op == isa.MM:
+            before = self.registers.get(isa.MIXED, np.zeros(0)) if one.arg else np.zeros(0)
+            return np.concatenate([before, a @ self.values[:, mine]])
+        if one.op == isa.STORE_KEY:
+            self.keys = np.vstack([self.keys, a])
+        elif one.op == isa.STORE_VALUE:
+            self.values = np.vstack([self.values, a])
+        elif one.op == isa.MM_ARGMAX:
+            logits = a @ self.model.tokens.astype(np.float64).T
+            return np.concatenate([[logits.max(), float(logits.argmax())], logits])
+        return None

@@ -1,0 +1,238 @@
+"""Programs of the NPU as text and back: chains of a vector read, a product, vector operations and writes.
+
+``.vector x 512`` and ``.matrix W 512 1024`` (outputs, inputs) say what is there before the program; a chain begins with
+``v_rd`` and ends with its last ``v_wr``. Mnemonics are recalled from Fowers et al., ISCA 2018.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
+from engine.devices.npu.chains import InstructionChain, VectorOp
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
+
+__all__ = ["MNEMONICS", "NpuProgram", "assemble", "checked", "disassemble"]
+
+_OPERATIONS = {
+    "vv_add": "add", "vv_a_sub_b": "sub", "vv_b_sub_a": "rsub", "vv_mul": "mul",
+    "v_sigm": "sigmoid", "v_tanh": "tanh", "v_relu": "relu",
+}  # fmt: skip
+_NAMES = {op: mnemonic for mnemonic, op in _OPERATIONS.items()}
+MNEMONICS = ("v_rd", "mv_mul", *_OPERATIONS, "v_wr", "m_wr", "m_wr_t", "host", ".vector", ".matrix", "loop", "end")
+LONGEST = 500_000
+"""Elements a register may have: a typical instance holds hundreds of thousands of vector elements in all."""
+
+
+@dataclass(frozen=True)
+class NpuProgram:
+    """Instructions, what is there before them, and the line of the text each begins on."""
+
+    instructions: tuple[Instruction, ...]
+    vectors: Mapping[str, int]
+    matrices: Mapping[str, tuple[int, int]]
+    lines: tuple[int, ...] = ()
+
+
+def _name(word: Word) -> Word:
+    if not re.fullmatch(r"[A-Za-z_][\w.@]*|\d[\w.@]*[A-Za-z_@][\w.@]*", word.text):
+        raise word.wrong(f"{word.text[:40]!r} is no name of a register or matrix: letters, digits, '_', '.' and '@'")
+    return word
+
+
+class _Reader:
+    """Lines to instructions; a chain under way is `source` and what followed."""
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.lines: list[int] = []
+        self.vectors: dict[str, int] = {}
+        self.matrices: dict[str, tuple[int, int]] = {}
+        self.begin()
+
+    def begin(self, read: Word | None = None, source: str = "") -> None:
+        """A new chain, or none."""
+        self.read, self.source, self.matrix = read, source, ""
+        self.ops: list[VectorOp] = []
+        self.writes: list[str] = []
+
+    def close(self) -> None:
+        """Ends the chain under way; ProgramError where nothing is written."""
+        if self.read is None:
+            return
+        if not self.writes:
+            raise self.read.wrong("this chain writes nothing: a v_wr has to end it")
+        self.instructions.append(InstructionChain(self.source, tuple(self.ops), self.writes[-1], self.matrix))
+        self.lines.append(self.read.line)
+        self.begin()
+
+    def _within(self, line: Line) -> None:
+        if self.read is None:
+            raise line.head.wrong(f"{line.head.text} stands in no chain: a v_rd has to begin it")
+        if len(self.writes) > 1:
+            raise line.head.wrong(
+                f"{line.head.text} follows two writes: an operation's result is written once on its way"
+            )
+        if self.writes:  # what was written was on its way
+            if not self.ops:
+                raise line.head.wrong(f"{line.head.text} follows a write of what was only read or multiplied")
+            self._tap()
+
+    def _tap(self) -> None:
+        last = self.ops[-1]
+        self.ops[-1] = VectorOp(last.op, last.operand, self.writes[0])
+        self.writes = self.writes[1:]
+
+    def take(self, line: Line) -> None:
+        """One line."""
+        head = line.head.text
+        if head not in MNEMONICS:
+            raise unknown(line.head, "mnemonic", MNEMONICS)
+        if head == "v_rd":
+            self.close()
+            sources = [_name(w).text for w in line.take(1, 4096, "one or more registers")]
+            self.begin(line.head, "+".join(sources))
+        elif head == "mv_mul":
+            self._within(line)
+            if self.matrix or self.ops:
+                raise line.head.wrong("mv_mul comes first in a chain, and once")
+            (word,) = line.take(1, 1, "a matrix")
+            self.matrix = _name(word).text
+        elif head in _OPERATIONS:
+            self._within(line)
+            alone = not head.startswith("vv_")
+            words = line.take(0, 0, "nothing") if alone else line.take(1, 1, "a register")
+            self.ops.append(VectorOp(_OPERATIONS[head], "" if alone else _name(words[0]).text))
+        elif head == "v_wr":
+            if self.read is None:
+                raise line.head.wrong("v_wr stands in no chain: a v_rd has to begin it")
+            (word,) = line.take(1, 1, "a register")
+            if self.writes:
+                if not self.ops or self.ops[-1].tap:
+                    raise line.head.wrong("one write on its way and one at the end are all an operation's result takes")
+                self._tap()
+            self.writes.append(_name(word).text)
+        else:
+            self.close()
+            self._other(line)
+
+    def _other(self, line: Line) -> None:
+        head = line.head.text
+        if head in ("m_wr", "m_wr_t"):
+            matrix, *rows = [_name(w).text for w in line.take(2, 65_536, "a matrix and registers")]
+            self._put(line, MatrixWrite(matrix, tuple(rows), head == "m_wr_t"))
+        elif head == "host":
+            op, source, target = line.take(3, 3, "an operator, a register read and one written")
+            if op.text != "softmax":
+                raise unknown(op, "host operator", ["softmax"])
+            self._put(line, HostOperator(op.text, "+".join(_name(source).text.split("+")), _name(target).text))
+        elif head == ".vector":
+            name, size = line.take(2, 2, "a name and a length")
+            self.vectors[_name(name).text] = whole(size, size.text, "the length of a vector", 1, LONGEST)
+        else:
+            name, n, k = line.take(3, 3, "a name, outputs and inputs")
+            sizes = [whole(w, w.text, "a side of a matrix", 1, LONGEST) for w in (n, k)]
+            self.matrices[_name(name).text] = sizes[0], sizes[1]
+
+    def _put(self, line: Line, instruction: Instruction) -> None:
+        self.instructions.append(instruction)
+        self.lines.append(line.head.line)
+
+
+def assemble(text: str) -> NpuProgram:
+    """Text to a program. ProgramError names line, column and what is allowed."""
+    reader = _Reader()
+    for line in lines_of(text):
+        reader.take(line)
+    reader.close()
+    if not reader.instructions:
+        raise ProgramError(1, 1, f"the program has no instruction; allowed: {', '.join(MNEMONICS)}")
+    return NpuProgram(tuple(reader.instructions), reader.vectors, reader.matrices, tuple(reader.lines))
+
+
+def _chain_lines(chain: InstructionChain) -> Iterable[str]:
+    yield f"v_rd       {', '.join(chain.source.split('+'))}"
+    if chain.matrix:
+        yield f"  mv_mul   {chain.matrix}"
+    for op in chain.ops:
+        yield f"  {_NAMES[op.op]:<8} {op.operand}".rstrip()
+        if op.tap:
+            yield f"  v_wr     {op.tap}"
+    yield f"  v_wr     {chain.target}"
+
+
+def disassemble(program: NpuProgram) -> str:
+    """A program as text, from which `assemble` makes it again."""
+    lines = [f".vector {name} {size}" for name, size in program.vectors.items()]
+    lines += [f".matrix {name} {n} {k}" for name, (n, k) in program.matrices.items()]
+    for one in program.instructions:
+        if isinstance(one, InstructionChain):
+            lines += _chain_lines(one)
+        elif isinstance(one, MatrixWrite):
+            lines.append(f"m_wr{'_t' if one.transposed else ''}  {one.matrix}, {', '.join(one.rows)}")
+        else:
+            lines.append(f"host       {one.op}, {one.source}, {one.target}")
+    return "\n".join(lines) + "\n"
+
+
+class _Sizes:
+    """Lengths of registers and shapes of matrices as a program goes on."""
+
+    def __init__(self, program: NpuProgram) -> None:
+        self.lengths, self.shapes, self.line = dict(program.vectors), dict(program.matrices), 1
+
+    def wrong(self, sentence: str) -> ProgramError:
+        return ProgramError(self.line, 1, sentence)
+
+    def length(self, name: str) -> int:
+        for part in name.split("+"):
+            if part not in self.lengths:
+                raise self.wrong(f"register {part!r} is read before anything is written to it")
+        return sum(self.lengths[part] for part in name.split("+"))
+
+    def take(self, line: int, one: Instruction) -> None:
+        """One instruction."""
+        self.line = line
+        if isinstance(one, InstructionChain):
+            self._chain(one)
+        elif isinstance(one, MatrixWrite):
+            sizes = {self.length(row) for row in one.rows}
+            if len(sizes) > 1:
+                raise self.wrong(f"rows of matrix {one.matrix!r} have different lengths: {sorted(sizes)}")
+            shape = len(one.rows), sizes.pop()
+            self.shapes[one.matrix] = (shape[1], shape[0]) if one.transposed else shape
+        else:
+            self.lengths[one.target] = self.length(one.source)
+        held = sum(self.lengths.values())
+        if held > 8 * LONGEST:
+            raise self.wrong(f"registers hold {held:,} elements; {8 * LONGEST:,} are allowed")
+
+    def _chain(self, one: InstructionChain) -> None:
+        size = self.length(one.source)
+        if one.matrix:
+            if one.matrix not in self.shapes:
+                raise self.wrong(f"matrix {one.matrix!r} is not declared; .matrix {one.matrix} N K is needed")
+            n, k = self.shapes[one.matrix]
+            if k != size:
+                raise self.wrong(f"matrix {one.matrix!r} takes {k:,} inputs; {one.source!r} has {size:,}")
+            size = n
+        for op in one.ops:
+            other = self.length(op.operand) if op.operand else size
+            if other != size:
+                raise self.wrong(f"{_NAMES[op.op]} meets {size:,} elements; {op.operand!r} has {other:,}")
+            if op.tap:
+                self.lengths[op.tap] = size
+        self.lengths[one.target] = size
+
+
+def checked(program: NpuProgram) -> dict[str, int]:
+    """Lengths of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
+
+    [elements]
+    """
+    sizes = _Sizes(program)
+    for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
+        sizes.take(line, one)
+    return sizes.lengths

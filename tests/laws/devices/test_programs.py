@@ -1,0 +1,215 @@
+"""Programs as text: round trips, numbers beside an oracle, hazards, and one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.analyses.programs import PARTS, execute, listing, shipped
+from engine.cli.main import main
+from engine.devices.common.assembly import ProgramError
+from engine.devices.dfx import assembly as dfx_text
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.core import LayerSizes, program_of
+from engine.devices.npu import assembly as npu_text
+from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER
+from engine.devices.npu.machine import Processor, arithmetic, exact
+from engine.devices.npu.programs import attention, convolution, mlp, recurrent
+from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
+from engine.scenario import ScenarioError
+
+DFX = default_scenario("dfx-u280", "gpt2-345m", devices=1, scheme="single")
+NPU = default_scenario("brainwave-s10-pre", "deepbench-gru-512", devices=1, scheme="single")
+RTL = default_scenario("npu-rtl", "deepbench-gru-512", devices=1, scheme="single")
+SHIPPED = {
+    **{
+        f"{name} {cell}": cells
+        for name, table in (("any", CELLS), ("order", CELLS_IN_ORDER))
+        for cell, cells in table.items()
+    },
+    **{f"sequence of {cell}": recurrent(cell, 3, 2, 2) for cell in CELLS},
+    "mlp": mlp(3),
+    "convolution": convolution((4, 5), (3, 3)),
+    "attention": attention(4),
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_program_of_the_vector_processor_survives_its_text(name):
+    program = npu_text.NpuProgram(SHIPPED[name], {"x": 40, "zero": 8}, {"W": (40, 30)})
+    again = npu_text.assemble(npu_text.disassemble(program))
+    assert (again.instructions, again.vectors, again.matrices) == (
+        program.instructions,
+        program.vectors,
+        program.matrices,
+    )
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("cards", [1, 2, 4])
+def test_a_shipped_program_of_the_transformer_core_survives_its_text(part, cards):
+    program = program_of(part, float(cards), LayerSizes(1536.0, 24.0, 64.0, 6144.0, 48, 50257.0), 77.0)
+    again = dfx_text.assemble(dfx_text.disassemble(dfx_text.DfxProgram(tuple(program))))
+    assert list(again.instructions) == program
+    dfx_text.checked(again)
+
+
+@pytest.mark.parametrize(("scenario", "steps"), [(RTL, 1), (NPU, 1)])
+def test_a_listing_takes_what_the_price_takes(scenario, steps):
+    found, one = listing(scenario, shipped(scenario)), evaluate(scenario.with_(inputs=steps))
+    inside = one.latency_s - one.breakdown["links"] - sum(r.time_s for r in one.other if r.name.startswith("start"))
+    if scenario is RTL:
+        assert found.seconds == pytest.approx(inside, rel=1e-9)
+    else:  # the price leaves the first input's products to the start of the sequence
+        assert inside <= found.seconds < one.latency_s - one.breakdown["links"]
+
+
+def test_the_layer_listed_is_the_layer_priced():
+    found = listing(DFX.with_(inputs=1, outputs=1), shipped(DFX.with_(inputs=1, outputs=1)))
+    report = evaluate(DFX.with_(inputs=1, outputs=1))
+    groups = ("self-attention", "feed-forward", "layer-norm+residual")
+    layers = sum(op.time_s for op in report.ops if op.group in groups and op.name != "final-norm")
+    assert 24 * found.seconds == pytest.approx(layers, rel=1e-9)
+
+
+def test_hazards_of_registers_are_named():
+    first, store = "Conv1D x, -, v rows=1024 n=1024 w=value", "store.value v, -, values n=1024"
+    text = f"{first}\n{store}\nConv1D x, -, v rows=64 n=64 w=value\n"
+    rows = listing(DFX, text).rows
+    assert [row.hazard for row in rows] == ["", "read after write", "write after read"]
+    assert rows[2].start >= rows[1].end
+
+
+@pytest.mark.parametrize("scenario", [DFX.with_(inputs=20), NPU, RTL])
+def test_a_shipped_program_runs_close_to_the_oracle(scenario):
+    values = execute(scenario, shipped(scenario))
+    most = {"brainwave-s10-pre": 0.6, "npu-rtl": 0.03, "dfx-u280": 0.01}[scenario.system]
+    assert all(one.error is None or one.error < most for one in values)
+    assert any(one.error for one in values)
+
+
+BAD = {
+    "unknown mnemonic": ("v_rd x\nvv_adr y\nv_wr z", 2, 1, "mnemonic 'vv_adr' is not known; allowed: v_rd"),
+    "no such name": ("v_rd x\n  vv_add 7\nv_wr z", 2, 10, "'7' is no name"),
+    "too long": (".vector x 999999\nv_rd x\nv_wr y", 1, 11, "the length of a vector is '999999'"),
+    "no count": ("v_rd x\nv_wr y\nloop\nend", 3, 1, "loop has no count, so it never ends"),
+    "no end": (".vector x 4\nloop 3\nv_rd x\nv_wr y", 2, 1, "this loop never ends: its end is missing"),
+    "too many turns": ("loop 65536\nloop 9\nv_rd x\nv_wr y\nend\nend", 1, 1, "the loop makes 1,179,648 instructions"),
+    "unwritten": (".vector x 4\nv_rd x\nvv_add b\nv_wr y", 2, 1, "register 'b' is read before"),
+    "sizes": (".vector x 4\n.vector b 5\nv_rd x\nvv_add b\nv_wr y", 3, 1, "vv_add meets 4 elements; 'b' has 5"),
+    "no write": (".vector x 4\nv_rd x\nv_tanh", 2, 1, "this chain writes nothing"),
+    "empty": ("; nothing", 1, 1, "the program has no instruction"),
+}
+BAD_DFX = {
+    "unknown mnemonic": ("Conv2D x, -, v n=4", 1, 1, "mnemonic 'Conv2D' is not known; allowed: load.token"),
+    "register out of range": ("add x, r99, v n=4", 1, 8, "register 'r99' is not known; allowed: -, x"),
+    "too long": ("add x, x, v n=9999999", 1, 13, "n= is '9999999': a whole number from 1 to 262,144"),
+    "unwritten": ("exp v, -, v n=4", 1, 1, "register 'v' is read before anything is written to it"),
+    "too few": ("add x, x", 1, 9, "add takes two sources and a target"),
+    "sizes": ("mul x, x, v n=64\nexp v, -, v n=65", 2, 1, "exp works on 65 elements; 'v' has 64"),
+    "weights": ("Conv1D x, -, v rows=8 n=8 w=fc9", 1, 27, "weights 'fc9' are not known"),
+}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "text", "line", "column", "said"),
+    [(s, *bad) for s, table in ((NPU, BAD), (DFX, BAD_DFX)) for bad in table.values()],
+)
+def test_what_is_wrong_is_said_with_line_and_column(scenario, text, line, column, said):
+    with pytest.raises(ProgramError) as error:
+        listing(scenario, text)
+    assert (error.value.line, error.value.column) == (line, column)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def drawn(rng: random.Random) -> str:
+    """A program of a few chains over a few registers, some of it wrong."""
+    names, text = ["a", "b", "c", "d"], [".vector a 3", ".vector b 3", ".matrix W 3 3", ".matrix V 2 3"]
+    for _ in range(rng.randint(1, 4)):
+        text.append(f"v_rd {rng.choice(names)}")
+        text += [f"mv_mul {rng.choice('WWWV')}"] * (rng.random() < 0.4)
+        for _ in range(rng.randint(0, 3)):
+            op = rng.choice(["vv_add", "vv_mul", "vv_a_sub_b", "vv_b_sub_a", "v_tanh", "v_relu", "v_sigm", "vv_div"])
+            text.append(op + (f" {rng.choice(names)}" if op.startswith("vv") else ""))
+            text += [f"v_wr {rng.choice(names)}"] * (rng.random() < 0.2)
+        text += [f"v_wr {rng.choice(names)}"] * (rng.random() < 0.97)
+    return "\n".join(text)
+
+
+def agree_or_refuse(seed: int) -> bool:
+    """One random program: run in float16 it follows float64 step by step, or it is refused with a place."""
+    rng = random.Random(seed)
+    text = drawn(rng)
+    try:
+        program = npu_text.assemble(text)
+        npu_text.checked(program)
+    except ProgramError as error:
+        return not 1 <= error.line <= text.count("\n") + 1
+    numbers = np.random.default_rng(seed)
+    matrices = {
+        name: numbers.choice([-1.0, 0.0, 0.5], shape).astype(np.float32) for name, shape in program.matrices.items()
+    }
+    vectors = {name: numbers.choice([-1.0, 0.0, 1.0], n).astype(np.float32) for name, n in program.vectors.items()}
+    got = Processor(arithmetic("fp32"), matrices, vectors).run(program.instructions)
+    wanted = exact(program.instructions, matrices, vectors)
+    assert got.keys() == wanted.keys()
+    for name, value in got.items():
+        assert np.allclose(
+            value.astype(np.float64), wanted[name], rtol=0.03, atol=0.03 * max(1, np.abs(wanted[name]).max())
+        )
+    again = npu_text.assemble(npu_text.disassemble(program))
+    assert again.instructions == program.instructions
+    return True
+
+
+def test_random_programs_equal_the_oracle_or_are_refused():
+    ran = sum(agree_or_refuse(seed) for seed in range(3000))
+    assert 300 < ran < 2700
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_bytes_are_refused_or_listed(seed):
+    rng = random.Random(seed)
+    words = [
+        *npu_text.MNEMONICS,
+        *dfx_text.MNEMONICS,
+        *isa.REGISTERS,
+        "n=4",
+        "rows=9",
+        "@scores",
+        "loop 3",
+        "end",
+        "\n",
+        "é",
+        "-1",
+    ]
+    text = " ".join(rng.choice(words) for _ in range(rng.randint(1, 30)))
+    for scenario in (DFX, NPU):
+        said = "\n"
+        try:
+            cycles = listing(scenario, text).cycles
+        except ScenarioError as error:
+            cycles, said = 0.0, str(error)
+        assert cycles > 0 or "\n" not in said
+
+
+def test_the_command_line_shows_runs_times_and_checks(tmp_path, capsys):
+    file = tmp_path / "mine.txt"
+    file.write_text(".vector x 64\n.matrix W 32 64\nv_rd x\n mv_mul W\n v_tanh\n v_wr y\n")
+    where = ["--system", "npu-rtl", "--workload", "deepbench-gru-512", "--file", str(file)]
+    for what, said in (
+        ("show", "x -> mv_mul W -> tanh -> y"),
+        ("run", "y "),
+        ("time", "cycles"),
+        ("check", "0 of them"),
+    ):
+        assert main(["program", what, *where]) == 0
+        assert said in capsys.readouterr().out
+    file.write_text("v_rd x\n v_cosh\n")
+    assert main(["program", "check", *where]) == 2
+    assert capsys.readouterr().err.startswith("line 2, column 2: mnemonic 'v_cosh' is not known")
+    assert main(["program", "show", "--system", "h100-sxm", "--workload", "resnet50"]) == 2
