@@ -276,6 +276,7 @@ class DeviceFamily:
     mixed : (device, format) -> the wider format in which single operators may stay; None: one format for all.
     rules : what was read off published figures without being a number.
     sharded : whether several of its devices divide every matrix unless a scenario says otherwise.
+    own : device -> parameters that a part takes from its generation rather than from the family; None: none.
     layerwise : whether its operators run one after another through memory, so that their order is worth asking about.
     helps : job -> for each thing that can be improved its name and what it brings: the share of the pass's time that is
         saved, over the share it is improved by. Found by trying; a verdict names the first.
@@ -312,6 +313,7 @@ class DeviceFamily:
     mixed: Callable[[Device, str], str] | None = None
     helps: Callable[[Job], tuple[tuple[str, float], ...]] | None = None
     rules: tuple[Rule, ...] = ()
+    own: Callable[[Device], Mapping[str, float]] | None = None
     sharded: bool = False
     layerwise: bool = False
     fields: Mapping[str, PricedField] = field(default_factory=dict)
@@ -334,12 +336,12 @@ class DeviceFamily:
         return cost.seconds, cost.other
 
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Model parameters for a device: the family's, then the part's own, then the scenario's.
+        """Model parameters for a device: the family's, its generation's, the part's own, then the scenario's.
 
         SI, each in its parameter's [unit]. ScenarioError where the scenario names one that is not or is out of
         range, ValueError where a part's file does.
         """
-        values = {p.name: p.value for p in self.parameters}
+        values = {p.name: p.value for p in self.parameters} | dict(self.own(device) if self.own else {})
         for name, given in device.model.items():
             if name not in values:
                 raise ValueError(f"device {device.id!r} sets model parameter {name!r}, which {self.kind} does not have")

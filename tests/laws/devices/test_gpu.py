@@ -22,13 +22,13 @@ def test_narrow_weights_speed_up_decoding_by_what_they_no_longer_read():
     assert held[0] > held[1] > held[2]
 
 
-def test_narrow_weights_leave_arithmetic_where_it_was():
-    """A long prompt is bound by arithmetic, which stays 16-bit."""
+def test_narrow_weights_are_widened_on_their_way_to_arithmetic_of_16_bits():
+    """A long prompt is bound by arithmetic, which stays 16-bit; every tile widens its weights again."""
     whole = {"inputs": 4096, "outputs": 1, "batch": 8}
     wide = asked("h100-sxm", "llama3.1-8b", precision="bf16", **whole)
-    narrow = asked("h100-sxm", "llama3.1-8b", precision="w4a16", **whole)
-    assert narrow.latency_s == pytest.approx(wide.latency_s, rel=0.03)
-    assert narrow.latency_s <= wide.latency_s
+    for precision in ("w8a16", "w4a16"):
+        narrow = asked("h100-sxm", "llama3.1-8b", precision=precision, **whole)
+        assert wide.latency_s * 0.97 < narrow.latency_s < wide.latency_s * 1.35
 
 
 def test_narrow_weights_keep_the_state_as_it_was():
@@ -70,7 +70,12 @@ def test_a_what_if_of_the_peak_counts_where_a_matmul_was_measured(id):
     device = default_catalog().device(id)
     for format in {*device.gpu.achieved_peak, *device.peak}:
         usual = default_scenario(id, "llama3.1-8b").with_(precision=format, batch=1, inputs=4096, outputs=1)
-        more = usual.with_(overrides={f"devices.0.peak.{format}": 2 * device.peak[format].si})
+        more = usual.with_(  # at the board's limit a faster part that draws no more would be no faster
+            overrides={
+                f"devices.0.peak.{format}": 2 * device.peak[format].si,
+                "devices.0.power.max": 2 * device.power.max.si,
+            }
+        )
         usual, more = evaluate(usual), evaluate(more)
         assert more.latency_s < 0.95 * usual.latency_s, format
         compute = [r.breakdown["compute"] for r in (usual, more)]
@@ -98,14 +103,12 @@ def test_a_load_measured_on_one_kind_of_network_is_not_the_power_of_another():
     assert images.power_w / images.devices_used == pytest.approx(300.0)
 
 
-def test_a_captured_matmul_has_a_longer_start_than_an_element_wise_operator():
-    def seconds(graph: bool, starts: float):
-        base = default_scenario("a100-sxm-80gb", "resnet50", batch=1)
-        scenario = base.with_(switches=base.switches | {"graph": graph}, overrides={"model.matmul_starts": starts})
-        return evaluate(scenario).latency_s
-
-    assert seconds(True, 2.0) - seconds(True, 1.0) == pytest.approx(54 * 3e-6, rel=0.05)  # 53 convolutions, a product
-    assert seconds(False, 2.0) == seconds(False, 1.0)  # there the host's issue is what a short operator waits for
+def test_a_captured_convolution_takes_more_than_a_node_s_gap():
+    """Its pipeline fills, its last tiles are stored: a batch of one image is mostly that."""
+    report = asked("a100-sxm-80gb", "resnet50", batch=1)
+    starts = [op.time_s for op in report.ops if op.kind == "Conv"]
+    assert min(starts) > 1.4e-6
+    assert sum(starts) / len(starts) > 2e-6
 
 
 def test_layout_costs_nothing_in_a_compiled_graph():

@@ -27,6 +27,7 @@ from engine.devices.gpu.operators.slots import (
     REGIME,
     SECONDS,
     SOFTMAX,
+    START_S,
     STREAM,
     UNITS,
 )
@@ -41,7 +42,6 @@ _ROWS = 16.0  # query heads a matrix instruction takes at once; fewer leave it i
 _THIN, _THICK = 0.12, 0.7  # shares of the tensor peak with one such instruction's rows, and with many
 _TILE = 128.0  # queries a tile of a prompt has
 _RESULT_BYTES = 4.0  # a partial result is kept in 32 bits
-_POWER = 2.0  # how a token's streams overlap
 
 # a format on a part: seconds a tensor FLOP, bytes a cached or passed element, the kind's three constants, the group
 # of query heads above which a runtime's kernel reads the cache once a head, the parts it cuts a cache into at most
@@ -82,7 +82,7 @@ def decode_seconds(batch, tokens, heads, kv_heads, row, pair_flops, cold, machin
         rest = 0.0
         if parts > 1.0:
             rest += 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
-        found = overlapped(chain, dram, chip, arithmetic, _POWER) + rest
+        found = overlapped(chain, dram, chip, arithmetic) + rest
         if found < best:
             best = found
             top = max(chain, dram, chip, arithmetic)
@@ -94,6 +94,7 @@ def decode_seconds(batch, tokens, heads, kv_heads, row, pair_flops, cold, machin
     out[BOUND] = max(compute, memory)
     out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
     out[SECONDS] = max(best + form[START], out[BOUND])
+    out[START_S] = form[START]
     out[REGIME] = which
 
 
@@ -108,23 +109,37 @@ def seen_pairs(length, window, causal):
 
 
 @kernel
-def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machine, form, out):
-    """Seconds of attention over fresh prompts, queries and keys ``qk`` wide, values ``v``; fills ``out``. Estimate."""
+def seen_by(length, context, window, causal):
+    """Pairs of the last ``length`` of ``context`` tokens and the keys they see, or of all keys where not causal. [-]"""
+    if not causal:
+        return length * context
+    before = max(context - length, 0.0)
+    if window > 0.0:
+        before = min(before, window)
+    return seen_pairs(length, window, causal) + length * before
+
+
+@kernel
+def prompt_seconds(batch, length, context, heads, kv_heads, qk, v, window, causal, machine, form, out):
+    """Seconds of attention of the last ``length`` of ``context`` tokens, where causal, or of all keys; fills ``out``.
+
+    A window of 0 sees all before. Estimate.
+    """
     units = machine[UNITS]
-    exact = seen_pairs(length, window, causal)
-    tiled = (exact + length * _TILE / 2.0) if causal else length * np.ceil(length / _TILE) * _TILE
+    exact = seen_by(length, context, window, causal)
+    tiled = (exact + length * _TILE / 2.0) if causal else length * np.ceil(context / _TILE) * _TILE
     if length < _TILE:
         tiled *= _TILE / length  # the tile is full all the same
     pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[SECOND] + 1.0 / machine[SOFTMAX]
     work = batch * heads * tiled * pair
-    keys = min(length, window + _TILE) if window > 0.0 and causal else length
+    keys = min(context, window + _TILE) if window > 0.0 and causal else context
     longest = _TILE * keys * pair
     waves = batch * heads * np.ceil(length / _TILE) / units
     if waves <= 1.0:
         busy = max(work / units, longest)
     else:  # long tiles first; a last wave is half full, causal, or as full as it comes
         busy = work / units + longest * (0.5 if causal else np.ceil(waves) - waves)
-    rows = batch * length * (heads + kv_heads) * (qk + v)
+    rows = batch * (length * heads + max(length, keys) * kv_heads) * (qk + v)
     moved = rows * 2.0 * form[THIRD]
     near = hit_share(moved, 2.0 * machine[L2])
     passing = moved * ((1.0 - near) / (machine[BANDWIDTH] * machine[DRAM_SHARE]) + near / (units * machine[FEED]))
@@ -134,8 +149,15 @@ def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machi
     out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
     filling = max(0.0, waves - 1.0) * machine[BLOCK]
     out[SECONDS] = max(busy + filling + passing + form[START], out[BOUND])
+    out[START_S] = form[START]
     most = max(busy, passing, form[START])
     out[REGIME] = AT_START if most == form[START] else AT_COMPUTE if most == busy else AT_MEMORY
+
+
+@kernel
+def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machine, form, out):
+    """Seconds of attention over fresh prompts, queries and keys ``qk`` wide, values ``v``; fills ``out``. Estimate."""
+    prompt_seconds(batch, length, length, heads, kv_heads, qk, v, window, causal, machine, form, out)
 
 
 @kernel

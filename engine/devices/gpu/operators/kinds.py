@@ -96,7 +96,7 @@ def _gemm(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping
     m, n, k = (numbers[name] for name in ("m", "n", "k"))
     held = layers(n * k * form[gemm.WEIGHT_BYTES], part.l2, runtime, texts.get("version", ""), format)
     held = np.zeros_like(m) if cold else held
-    out, rig = np.empty((m.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((m.shape[0], ANSWER)), _machine(part, given)
     spread(m.shape[0], lambda lo, hi: gemm.product_rows(lo, hi, m, n, k, held, rig, form, out))
     return out
 
@@ -138,7 +138,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
         tokens = np.where(window > 0, np.minimum(tokens, window), tokens)
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
-        out, rig = np.empty((batch.shape[0], ANSWER)), _machine(part, given)
+        out, rig = np.zeros((batch.shape[0], ANSWER)), _machine(part, given)
         spread(
             batch.shape[0],
             lambda lo, hi: attention.decode_rows(
@@ -162,7 +162,7 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
-        out, rig, length = np.empty((batch.shape[0], ANSWER)), _machine(part, given), numbers["seq_len"]
+        out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part, given), numbers["seq_len"]
         spread(
             batch.shape[0],
             lambda lo, hi: attention.prefill_rows(
@@ -191,7 +191,7 @@ def _moe(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[
     tokens, hidden, inter, topk, experts, tensor, ranks, gated = (
         numbers[name] for name in ("tokens", "hidden", "inter", "topk", "experts", "moe_tp", "moe_ep", "gated")
     )
-    out, rig = np.empty((tokens.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, given)
     spread(
         tokens.shape[0],
         lambda lo, hi: moe.block_rows(
@@ -208,7 +208,7 @@ def _mla_bmm(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapp
     form = np.array([1.0 / _peak(part, format), known[format]["in"], known[format]["weight"], *constants])
     n, k = _chosen("op", texts["op"], facts()["mla_products"])
     tokens, heads = numbers["tokens"], numbers["heads"]
-    out, rig = np.empty((tokens.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((tokens.shape[0], ANSWER)), _machine(part, given)
     spread(tokens.shape[0], lambda lo, hi: moe.batched_rows(lo, hi, tokens, heads, n, k, cold, rig, form, out))
     return out
 
@@ -233,7 +233,7 @@ def _collective(kind: str, op: str | None) -> Model:
         form = np.array([part.wire, float(part.shared), float(part.generation in adds), *constants])
         size = numbers["bytes"]
         gpus = numbers.get("gpus", np.full_like(size, 2.0))
-        out = np.empty((size.shape[0], ANSWER))
+        out = np.zeros((size.shape[0], ANSWER))
         spread(size.shape[0], lambda lo, hi: collective.collective_rows(lo, hi, code, gpus, size, form, out))
         return out
 
@@ -246,7 +246,7 @@ def _stream(kind: str, moved: Callable[[Texts, Numbers], np.ndarray]) -> Model:
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
         form = np.array(_triple(kind, part, texts["op"], runtime_of(texts), given))
         size = np.ascontiguousarray(moved(texts, numbers))
-        out, rig = np.empty((size.shape[0], ANSWER)), _machine(part, given)
+        out, rig = np.zeros((size.shape[0], ANSWER)), _machine(part, given)
         spread(size.shape[0], lambda lo, hi: stream.stream_rows(lo, hi, size, rig, form, out))
         return out
 
@@ -270,7 +270,7 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: M
         moved = numbers["tokens"] * (keys + values) * 4.0 + state * 8.0
         if "chunk" in texts["kernel"]:  # heads at once on the units, chunks one after another
             state = np.ceil(numbers["batch"] * numbers["num_v_heads"] / part.units) * np.ceil(numbers["seq_len"] / 64.0)
-    out, rig = np.empty((moved.shape[0], ANSWER)), _machine(part, given)
+    out, rig = np.zeros((moved.shape[0], ANSWER)), _machine(part, given)
     spread(moved.shape[0], lambda lo, hi: stream.recurrent_rows(lo, hi, moved, state, rig, form, out))
     return out
 

@@ -22,7 +22,6 @@ from engine.devices.gpu.operators.slots import (
     L2,
     L2_SHARE,
     MEMORY,
-    OVERLAP,
     REGIME,
     SECONDS,
     STEP,
@@ -56,16 +55,17 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
         counts[0], loads[0] = max(1.0, active / ranks), routed / active
         return counts[0] * loads[0]
     reach = max(0.8 * tokens, 2.0)
-    mean = 0.0
-    for c in range(64):
-        u = (c + 0.5) / 64.0
-        mean += (1.0 + u * (reach ** (1.0 - exponent) - 1.0)) ** (1.0 / (1.0 - exponent)) / 64.0
+    far = reach ** (1.0 - exponent)
+    if exponent == 2.0:
+        mean = np.log(reach) / (1.0 - far)
+    else:
+        mean = (exponent - 1.0) / (exponent - 2.0) * (1.0 - reach * far) / (1.0 - far)
     scale = routed / (experts * mean)
     top = min(tokens, reach * scale)
     total = 0.0
     for c in range(CLASSES):
         u = (c + 0.5) / CLASSES
-        x = (1.0 + u * (reach ** (1.0 - exponent) - 1.0)) ** (1.0 / (1.0 - exponent)) * scale
+        x = (1.0 + u * (far - 1.0)) ** (1.0 / (1.0 - exponent)) * scale
         x = min(x, tokens)
         counts[c] = max(held - 1.0, 0.0) / CLASSES if ranks > 1.0 else held / CLASSES
         if x < 1.0:  # only some of them meet a token at all
@@ -80,6 +80,16 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
         counts[CLASSES - 1] = both
         total += top
     return total
+
+
+@kernel
+def spread_loads(tokens, topk, experts, counts, loads):
+    """Experts that meet a token when each token picks at random, and their tokens, as one class; returns how many."""
+    for c in range(CLASSES):
+        counts[c], loads[c] = 0.0, 0.0
+    met = experts * (1.0 - (1.0 - topk / experts) ** tokens)
+    counts[0], loads[0] = met, tokens * topk / met
+    return met
 
 
 @kernel
@@ -110,7 +120,7 @@ def grouped_seconds(counts, loads, n, k, kept, machine, form, out):
         feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
         rest = deep * machine[STEP] + waves * rows * columns * 2.0 / machine[STORE]
         filling = max(waves - 1.0, 0.0) * machine[BLOCK]
-        found = overlapped(compute, feed, dram, filling, machine[OVERLAP]) + rest
+        found = overlapped(compute, feed, dram, filling) + rest
         if found < best:
             best = found
             which = regime(compute, feed, dram, 0.0, rest)

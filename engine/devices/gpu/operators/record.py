@@ -111,10 +111,12 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
     """A format on a part as `gemm.FORMAT` names it.
 
     ``constants``: ``energy`` [J/FLOP] that tensor arithmetic draws, ``quantise_s`` [s] of starting the kernels that
-    quantise an input, ``quantise_rate`` [B/s] at which one unit does. NoModel where the part lacks the arithmetic.
+    quantise an input, ``quantise_rate`` at which one unit does [B/s], or widens weights that alone are narrower
+    [1/s]. NoModel where the part lacks the arithmetic.
     """
     shape = facts()["formats"][format]
     peak = part.peak.get(shape["peak"])
+    widens = 1.5 * shape["weight"] < shape["in"]  # weights are widened in a unit on their way to its arithmetic
     if peak is None:
         raise NoModel(f"{part.id} has no {shape['peak']} arithmetic, in which {format} computes")
     return np.array(
@@ -125,8 +127,10 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
             shape["weight"],
             shape["out"],
             constants["quantise_s"],
-            1.0 / (constants["quantise_rate"] * part.units),
+            0.0 if widens else 1.0 / (constants["quantise_rate"] * part.units),
             shape["splits"],
+            1.0 / constants["quantise_rate"] if widens else 0.0,
+            16.0,
         ],
         dtype=np.float64,
     )

@@ -13,16 +13,15 @@ MACHINE = (
     "l2_share",
     "dram_share",
     "step",
-    "overlap",
     "stream",
     "softmax",
     "block",
 )
-UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, STEP, OVERLAP, STREAM, SOFTMAX, BLOCK = range(13)
+UNITS, BANDWIDTH, L2, START, FEED, STORE, L2_SHARE, DRAM_SHARE, STEP, STREAM, SOFTMAX, BLOCK = range(12)
 
 # what an operator model answers
-SECONDS, BOUND, BOUND_BY, REGIME = range(4)
-ANSWER = 4
+SECONDS, BOUND, BOUND_BY, REGIME, START_S = range(5)  # the last: what of the seconds is its start, of an attention
+ANSWER = 5
 BOUNDS = ("compute", "memory", "link")
 """Names behind BOUND_BY: the roof of the data sheet that is highest."""
 REGIMES = ("start", "compute", "memory", "on chip", "power", "link")

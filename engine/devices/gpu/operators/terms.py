@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.devices.gpu.operators.slots import AT_CHIP, AT_COMPUTE, AT_MEMORY, AT_POWER, AT_START
 from engine.kernels.jit import kernel
 
@@ -21,13 +23,22 @@ def hit_share(footprint, capacity):
 
 
 @kernel
-def overlapped(a, b, c, d, power):
-    """Seconds of four streams of work that overlap: their ``power`` norm, the largest one where it is infinite. [s]"""
-    most = max(a, b, c, d)
-    if most <= 0.0:
-        return 0.0
-    total = (a / most) ** power + (b / most) ** power + (c / most) ** power + (d / most) ** power
-    return most * total ** (1.0 / power)
+def left_share(made, others, capacity):
+    """Share of ``made`` bytes that their reader still finds while ``others`` pass beside them. [-]
+
+    Between the writing of a byte and its reading lie the bytes written after it, those read before it, and its share of
+    the others: all that was made, and more the later it is read. What a capacity below all of both holds is a part.
+    """
+    if made + others <= capacity:
+        return 1.0
+    return max(0.0, (capacity - made) / others) if others > 0.0 else 0.0
+
+
+@kernel
+def overlapped(a, b, c, d):
+    """Seconds of four streams of work that overlap: their fourth-power norm, 1.19 times two that are equal. [s]"""
+    a, b, c, d = a * a, b * b, c * c, d * d
+    return np.sqrt(np.sqrt(a * a + b * b + c * c + d * d))
 
 
 @kernel

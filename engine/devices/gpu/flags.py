@@ -1,0 +1,115 @@
+"""What the GPU's price reads off a phase's graph beside its table: who heads an attention, who rides in a kernel."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from model_zoo import table as T
+from model_zoo.ops import LOOKUPS, Op, Phase
+
+__all__ = ["lowered"]
+
+ROLE, RIDES, KERNELS, VALUES, CACHED, EXPERTS, TOPK, HOISTS, TABLES = range(T.COLUMNS, T.COLUMNS + 9)
+"""Columns behind those of `model_zoo.table`: what an operator is to its kernel; whether a compiler has it ride in
+another's; kernels an eager framework runs it as; of scores, how wide a value is, and cached elements of values over
+those of keys; of experts, how many and how many a token takes; whether every step's product of a recurrence is known
+before its first step; alike tables that one call reads."""
+COLUMNS = T.COLUMNS + 9
+STREAM, PRODUCT, SCORES, EXPERT, ROUTER, COMBINE, ATTENDED, LAID = map(float, range(8))
+"""Values of ROLE: read and write once; a matrix product; the head of an attention; a product of experts; what picks
+them, and what adds their results up; what the kernel of an attention or of experts does besides; a layout that
+neighbours write or read in place."""
+
+_EAGER = {"Concat": 2.0, "MatMul": 2.0, "Softmax": 5.0, "Add": 2.0}
+"""Kernels an eager framework launches for an operator, one where a kind is not listed.
+
+Counted along one layer of Megatron-LM at half precision, recalled: keys and values are concatenated apart; scores are
+widened, scaled, masked, normalised and narrowed; products of attention also copy an operand into place; a residual adds
+the bias of the projection before it. An assumption.
+"""
+_ALONE = frozenset({"Mul", "RotaryEmbedding"})
+"""Element-wise kinds that no product takes along: a gate needs both halves of its row, a rotation pairs of it."""
+_NORMS = frozenset({"LayerNormalization", "RMSNormalization"})
+_LAYOUT = frozenset({"Transpose", "Concat", "Split", "Reshape"})
+
+
+def _attentions(ops: tuple[Op, ...]) -> dict[str, tuple[Op, set[str]]]:
+    """Scores by name: the product with the values, and everything the attention's kernel does besides them."""
+    by_name = {op.name: op for op in ops}
+    found = {}
+    for soft in (op for op in ops if op.kind == "Softmax"):
+        inside, at = {soft.name}, soft
+        while at.kind != "MatMul" and at.inputs and at.inputs[0] in by_name:
+            at = by_name[at.inputs[0]]
+            inside.add(at.name)
+        values = next((op for op in ops if soft.name in op.inputs and op.kind == "MatMul"), None)
+        if at.kind == "MatMul" and values is not None and at.layers == values.layers:
+            for name in at.inputs:  # the rotation, and what appends to the cache
+                if name in by_name and by_name[name].kind in ("RotaryEmbedding", "Concat"):
+                    inside.add(name)
+            found[at.name] = values, (inside | {values.name}) - {at.name}
+    return found
+
+
+def _rides(op: Op, by_name: dict[str, Op], riding: set[str], readers: dict[str, list[Op]]) -> bool:
+    """Whether a compiler has an element-wise operator ride in the kernel of a product before it or a norm behind it."""
+    if T.CLASS_OF.get(op.kind) != T.ELEMENTWISE or op.kind in _ALONE:
+        return False
+    before = [by_name[name] for name in op.inputs if name in by_name]
+    if any((p.contraction or p.name in riding) and p.layers == op.layers for p in before):
+        return True
+    return any(r.kind in _NORMS or r.kind == "Mul" for r in readers.get(op.name, ()))
+
+
+def _between_experts(ops: tuple[Op, ...], by_name: dict[str, Op]) -> set[str]:
+    """What lies between two products of experts: done where their tokens are permuted."""
+    found: set[str] = set()
+    for op in ops:
+        before = [by_name[name] for name in op.inputs if name in by_name]
+        if T.CLASS_OF.get(op.kind) == T.ELEMENTWISE and any(p.attribute("experts") or p.name in found for p in before):
+            found.add(op.name)
+    return found
+
+
+def _role(op: Op, by_name: dict[str, Op]) -> float:
+    """What an operator outside of attention is to its kernel."""
+    if op.attribute("experts"):
+        return EXPERT
+    if op.kind == "TopK":
+        return ROUTER
+    if op.kind == "ReduceSum" and any(by_name[n].kind == "TopK" for n in op.inputs if n in by_name):
+        return COMBINE
+    return PRODUCT if op.contraction else LAID if op.kind in _LAYOUT else STREAM
+
+
+@lru_cache(maxsize=2048)
+def lowered(phase: Phase) -> np.ndarray:
+    """Flat table of a phase with the columns above, shape (n_ops, COLUMNS), read-only."""
+    table = np.zeros((len(phase.ops), COLUMNS))
+    table[:, : T.COLUMNS] = T.lower(phase)
+    by_name = {op.name: op for op in phase.ops}
+    readers: dict[str, list[Op]] = {}
+    for op in phase.ops:
+        for name in op.inputs:
+            readers.setdefault(name, []).append(op)
+    heads = _attentions(phase.ops)
+    inside = set().union(*(inside for _, inside in heads.values())) if heads else set()
+    done = inside | _between_experts(phase.ops, by_name)
+    riding: set[str] = set()
+    for row, op in zip(table, phase.ops, strict=True):
+        row[ROLE] = SCORES if op.name in heads else ATTENDED if op.name in done else _role(op, by_name)
+        row[KERNELS] = _EAGER.get(op.kind, 1.0)
+        row[EXPERTS], row[TOPK] = op.attribute("experts"), op.attribute("top_k")
+        if op.name in heads:
+            values, _ = heads[op.name]
+            row[VALUES] = values.n.coef
+            row[CACHED] = values.state_reads.coef / op.state_reads.coef if op.state_reads.coef else 0.0
+        elif row[ROLE] == STREAM and _rides(op, by_name, riding, readers):
+            row[RIDES] = 1.0
+            riding.add(op.name)
+        row[HOISTS] = op.contraction and not op.sequential and op.steps.s > 0
+        row[TABLES] = op.layers if op.kind in LOOKUPS else 1.0
+    table.setflags(write=False)
+    return table

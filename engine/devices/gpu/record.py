@@ -1,0 +1,409 @@
+"""A device, its generation and a scenario's choices as the flat record that the GPU's price takes.
+
+Where a generation's operators were measured, its constants are the fitted ones; a generation between measured ones
+takes its kin's; any other part follows from its data sheet and the family's parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from engine.devices.common.column import larger, smaller
+from engine.devices.common.contract import Job
+from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
+from engine.devices.gpu.operators.record import facts, fitted
+from engine.devices.gpu.operators.slots import MACHINE
+from engine.devices.gpu.price import REST
+from engine.scenario.formats import BITS, WEIGHT_ONLY
+from hardware_specs.schema import Device
+from model_zoo.ops import Phase
+
+__all__ = [
+    "FIELDS_OF",
+    "achieved",
+    "activation_bits",
+    "compute_format",
+    "offchip",
+    "own_constants",
+    "peak",
+    "record",
+    "wide_format",
+]  # fmt: skip
+
+_NAMED = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "sq", "int4": "sq", "fp4": "nvfp4",
+          "w8a16": "int8_wo", "w4a16": "int4_wo"}  # fmt: skip
+"""Scenario's formats by the name that measured operators have."""
+_EXPERTS = {"fp4": "nvfp4", "w4a16": "w4a16_mxfp4"}
+_ATTENTION = {"fp4": "fp8", "int4": "int8"}
+"""Formats that attention computes wider than a product does."""
+
+
+def compute_format(device: Device, format: str) -> str:
+    """Format the arithmetic runs in: weights stored narrower alone are widened on their way to it."""
+    return next(f for f in ("bf16", "fp16") if f in device.peak) if format in WEIGHT_ONLY else format
+
+
+def peak(device: Device, format: str) -> float:
+    """Dense peak of one device in a format. [FLOP/s] A bound."""
+    return device.peak[compute_format(device, format)].si
+
+
+def wide_format(device: Device, format: str) -> str:
+    """Format of ops that may not run in the scenario's one: 16-bit where the part has it, else its widest."""
+    if BITS[format] >= 16:
+        return format
+    return next((f for f in ("bf16", "fp16", "fp32") if f in device.peak), format)
+
+
+def activation_bits(device: Device, format: str) -> tuple[float, float]:
+    """Stored bits of an activation, and of state, of ops in the scenario's format and of those that stay wide. [bit]"""
+    wide = BITS[wide_format(device, format)]
+    return wide if format in WEIGHT_ONLY else BITS[format], wide
+
+
+def offchip(device: Device) -> Any:
+    """The level that holds the network: the largest off-chip memory, or the on-chip one of a part without any."""
+    levels = [m for m in device.memory if m.role == "offchip"] or list(device.memory)
+    return max(levels, key=lambda m: m.capacity.si)
+
+
+@cache
+def _generation(name: str | None) -> Mapping[str, Any] | None:
+    """Measured constants of a generation, or of its kin; None where nothing like it was measured."""
+    return fitted().get(facts()["kin"].get(name, name))
+
+
+def _of(job: Job) -> Mapping[str, Any] | None:
+    gpu = job.device.gpu
+    assert gpu is not None
+    return _generation(gpu.generation)
+
+
+def own_constants(device: Device) -> dict[str, float]:
+    """Family parameters that a part takes from its generation, each in its parameter's [unit]."""
+    found = _generation(device.gpu.generation if device.gpu else None)
+    if found is None:
+        return {}
+    machine = found["machine"]
+    return {"op_latency": machine["start"], "memory_efficiency": machine["dram_share"],
+            "cache_share": machine["l2_share"]}  # fmt: skip
+
+
+def achieved(job: Job, format: str) -> float | None:
+    """Share of the dense peak that large products were measured to reach on this part; None: nobody measured. [-]
+
+    In this format, else the part's least share in another format of 16 bits or fewer, as clock, power limit and
+    libraries are the same. A what-if of the peak keeps the share.
+    """
+    device = job.device
+    assert device.gpu is not None
+    measured = device.gpu.achieved_peak
+    shares = {f: smaller(1.0, q.si / device.peak[f].catalog_si) for f, q in measured.items() if f in device.peak}
+    if format in shares:
+        return shares[format]
+    kin = [share for f, share in shares.items() if BITS[f] <= 16]
+    return min(kin) if kin and BITS[format] <= 16 else None
+
+
+def _units(job: Job) -> float:
+    assert job.device.gpu is not None
+    units = job.device.gpu.units
+    return units.si if units else job.model["units"]
+
+
+def _bandwidth(job: Job) -> float:
+    level = offchip(job.device)
+    return level.bandwidth.si if level.bandwidth else 1e30
+
+
+def _cache(job: Job) -> float:
+    cache = max((m.capacity.si for m in job.device.memory if m.role == "onchip"), default=0.0)
+    return larger(cache, 1.0) if offchip(job.device).role == "offchip" else 1.0
+
+
+def _feed(job: Job) -> float:
+    """Operands a unit takes from the cache, where none was measured: tiles of 128 by 128 keep its arithmetic fed, and
+    a stream from memory passes."""
+    wide, low = (_own_format(job, wide) for wide in (True, False))
+    fastest = larger(peak(job.device, wide), peak(job.device, low) * smaller(BITS[low], 16.0) / 16.0)
+    return larger(fastest / job.model["tile_reuse"], 3.0 * _bandwidth(job)) / _units(job)
+
+
+def _vector_peak(job: Job) -> float:
+    device = job.device
+    if "fp32" in device.peak:
+        return device.peak["fp32"].si
+    return peak(device, wide_format(device, job.format)) * job.model["vector_share"]
+
+
+def _measured(name: str, otherwise: Callable[[Job], float]) -> Callable[[Job], float]:
+    """A constant of the generation, or what follows without one."""
+
+    def found(job: Job) -> float:
+        own = _of(job)
+        return own["machine"][name] if own is not None else otherwise(job)
+
+    return found
+
+
+def _usual(name: str) -> float:
+    return fitted()[facts()["usual"]]["machine"][name]
+
+
+def _launch(job: Job) -> float:
+    """Start of a kernel: as the generation's were measured, else as the part's data say."""
+    assert job.device.gpu is not None
+    launch = job.device.gpu.kernel_launch
+    return launch.si if launch and _of(job) is None else job.model["op_latency"]
+
+
+_MACHINE: dict[str, Callable[[Job], float]] = {
+    "units": _units,
+    "bandwidth": _bandwidth,
+    "l2_bytes": _cache,
+    "start": _launch,
+    "feed": _measured("feed", _feed),
+    "store": _measured("store", lambda job: _feed(job) / 3.0),
+    "l2_share": lambda job: job.model["cache_share"],
+    "dram_share": lambda job: job.model["memory_efficiency"],
+    "step": _measured("step", lambda job: job.model["step_latency"] * _late(job)),
+    "stream": _measured("stream", lambda job: job.model["memory_efficiency"]),
+    "softmax": _measured("softmax", lambda job: _vector_peak(job) / _units(job) / 20.0),
+    "block": _measured("block", lambda job: job.model["block_start"] * _late(job) * _usual("feed") / _feed(job)),
+}
+assert tuple(_MACHINE) == MACHINE
+
+
+_PER_UNIT = ("rate", "quantise_rate", "flow")
+"""Constants that are what one unit does: where another part's stand in, they go by what a unit takes from its cache."""
+
+
+def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
+    """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
+    own = _of(job)
+    usual = fitted()[facts()["usual"]]
+    for key in (name, "bfloat16"):
+        for table in (own or usual, usual, *fitted().values()):
+            found = table.get(kind, {}).get(key)
+            if found:
+                runtimes = (*facts()["captured"].get(kind, ("trtllm",)), *found)
+                values = next(found[runtime] for runtime in runtimes if runtime in found)
+                return values if table is own else _scaled(job, values, table)
+    raise KeyError(kind)
+
+
+def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
+    size, late = _MACHINE["feed"](job) / table["machine"]["feed"], _late(job)
+    times = {"block": late / size, "start": late, "quantise_s": late}
+    return {n: v * size if n in _PER_UNIT else v * times.get(n, 1.0) for n, v in values.items()}
+
+
+def _late(job: Job) -> float:
+    """How much later than usual kernels of a part start that no generation tells of. [-]"""
+    return 1.0 if _of(job) is not None else _launch(job) / facts()["usual_launch"]
+
+
+def _own_format(job: Job, wide: bool) -> str:
+    return wide_format(job.device, job.format) if wide else job.format
+
+
+def _draw_s(job: Job, format: str) -> float:
+    """Seconds a FLOP takes when the power limit, or what else the largest products meet, sets the pace."""
+    shape = compute_format(job.device, format)
+    own, device = _of(job), job.device
+    if own is not None and shape in _NAMED and device.power.max is not None:
+        found = own.get("gemm", {}).get(_NAMED[shape])
+        if found is not None and facts()["kin"].get(device.gpu.generation) is None:  # ty: ignore
+            return next(iter(found.values()))["energy"] / device.power.max.si
+    share = achieved(job, shape)
+    return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
+
+
+def _scales(job: Job, format: str) -> bool:
+    """Whether inputs are given scales as they come: floating-point formats of 8 bits and fewer, and integers where a
+    decoder's tokens differ too much for scales calibrated beforehand."""
+    return format in ("fp8", "fp4") or (format in ("int8", "int4") and job.graph.causal)
+
+
+def _quantise_s(job: Job, format: str) -> float:
+    """Start of what a format's scales take beside the product: kernels that quantise, loops that widen. [s]"""
+    if not _scales(job, format) and format not in WEIGHT_ONLY:
+        return 0.0
+    name = _NAMED[format]
+    apart = facts()["profiler_s"] if name in facts()["one_layer"] else 0.0
+    return larger(_constants(job, "gemm", name)["quantise_s"] - apart, 0.0)
+
+
+def _rate(job: Job, format: str) -> float:
+    return _constants(job, "gemm", _NAMED[format])["quantise_rate"]
+
+
+def _side(job: Job, format: str) -> float:
+    """Least rows and columns a matmul's tile is filled up to: plain fp32 has no matrix units to fill."""
+    assert job.device.gpu is not None
+    given = job.device.gpu.tile_side
+    if compute_format(job.device, format) == "fp32":
+        return 1.0
+    return given.si if given else job.model["tile_side"]
+
+
+def _product(wide: bool) -> dict[str, Callable[[Job], float]]:
+    """A format of products as `gemm.FORMAT` names it."""
+
+    def of(work: Callable[[Job, str], float]) -> Callable[[Job], float]:
+        return lambda job: work(job, _own_format(job, wide))
+
+    def shape(job: Job, format: str, key: str) -> float:
+        return facts()["formats"][_NAMED[format]][key] if format in _NAMED else BITS[format] / 8
+
+    return {
+        "flop_s": of(lambda job, f: 1.0 / peak(job.device, f)),
+        "draw_s": of(_draw_s),
+        "in_bytes": of(lambda job, f: 2.0 if f in WEIGHT_ONLY else BITS[f] / 8),
+        "weight_bytes": of(lambda job, f: BITS[f] / 8),
+        "out_bytes": of(
+            lambda job, f: shape(job, f, "out") if _scales(job, f) else activation_bits(job.device, f)[0] / 8
+        ),
+        "quantise_s": of(_quantise_s),
+        "quantise_byte_s": of(lambda job, f: 1.0 / (_rate(job, f) * _units(job)) if _scales(job, f) else 0.0),
+        "splits": of(lambda job, f: facts()["formats"][_NAMED[f]]["splits"] if f in _NAMED else 32.0),
+        "widen_s": of(lambda job, f: 1.0 / _rate(job, f) if f in WEIGHT_ONLY else 0.0),
+        "side": of(_side),
+    }
+
+
+def _attention_format(job: Job) -> str:
+    format = compute_format(job.device, job.format)
+    other = _ATTENTION.get(format, format)
+    return other if other in job.device.peak else format
+
+
+def _attention(job: Job, kind: str) -> Mapping[str, float]:
+    if kind == "attention_prefill" and not job.graph.causal:
+        kind = "encoder_attention"
+    return _constants(job, kind, _NAMED.get(_attention_format(job), "bfloat16"))
+
+
+def _attention_start(kind: str) -> Callable[[Job], float]:
+    """Measured alone in its graph, an attention's start holds the gap between two replays; in a network it has none."""
+    return lambda job: larger(_attention(job, kind)["start"] - facts()["replay_gap"], _launch(job))
+
+
+def _attention_flop_s(job: Job) -> float:
+    return 1.0 / job.device.peak[_attention_format(job)].si
+
+
+_DECODE: tuple[Callable[[Job], float], ...] = (
+    _attention_flop_s,
+    lambda job: 2.0,
+    _attention_start("attention_decode"),
+    lambda job: _attention(job, "attention_decode")["block"],
+    lambda job: _attention(job, "attention_decode")["flow"],
+    lambda job: 1e9,
+    lambda job: 1e9,
+    lambda job: 1e9,
+    lambda job: 4.0,
+)
+_PREFILL: tuple[Callable[[Job], float], ...] = (
+    _attention_flop_s,
+    lambda job: BITS[_attention_format(job)] / 8,
+    _attention_start("attention_prefill"),
+    lambda job: _attention(job, "attention_prefill")["share"],
+    lambda job: _attention(job, "attention_prefill")["passes"],
+)
+
+
+def _moe(job: Job) -> Mapping[str, float]:
+    return _constants(job, "moe", _EXPERTS.get(job.format, _NAMED.get(job.format, "bfloat16")))
+
+
+_EXPERT: tuple[Callable[[Job], float], ...] = (
+    lambda job: 1.0 / peak(job.device, job.format),
+    lambda job: 2.0 if job.format in WEIGHT_ONLY else BITS[job.format] / 8,
+    lambda job: BITS[job.format] / 8,
+    lambda job: larger(_moe(job)["start"] - facts()["replay_gap"] * _late(job), _launch(job)),
+    lambda job: _moe(job)["share"],
+    lambda job: _moe(job)["passes"],
+)
+
+
+def _stream(op: str) -> tuple[Callable[[Job], float], ...]:
+    """Constants of an operator that reads and writes once; in a graph it pays a node's gap beside its own time."""
+
+    def constant(name: str) -> Callable[[Job], float]:
+        return lambda job: _constants(job, "elementwise", op)[name]
+
+    def start(job: Job) -> float:
+        return constant("start")(job) + facts()["node_gap"] * _late(job)
+
+    if op == "embedding":  # rows of a table: a bag's kernel streams as any other but for where they lie
+        return (
+            start,
+            lambda job: job.model["memory_efficiency"],
+            lambda job: _constants(job, "elementwise", "add")["rate"],
+        )
+    return start, constant("share"), constant("rate")
+
+
+def _issue(job: Job) -> float:
+    """Host time of a kernel that a framework issues by itself."""
+    if job.switches["graph"]:
+        return 0.0
+    assert job.device.gpu is not None
+    overhead = job.device.gpu.op_overhead
+    return (overhead.si if overhead else job.model["op_issue"]) * job.model["launches_per_op"]
+
+
+def _bits(which: int) -> Callable[[Job], float]:
+    return lambda job: activation_bits(job.device, job.format)[which] / 8
+
+
+def _bytes(job: Job, wide: bool) -> float:
+    return BITS[_own_format(job, wide)] / 8
+
+
+@lru_cache(maxsize=2048)
+def _weights(phase: Phase, narrow: float, wide: float) -> float:
+    """Bytes of parameters that a pass goes through: what competes for the cache from pass to pass."""
+    return sum(
+        op.stored * op.layers * (narrow if op.quantisable else wide)
+        for op in phase.ops
+        if op.kind not in ("Gather", "EmbeddingBag")
+    )
+
+
+_REST: dict[str, Callable[[Job], float]] = {
+    "lanes_s": lambda job: 1.0 / _vector_peak(job),
+    "act_bytes": _bits(0),
+    "wide_bytes": _bits(1),
+    "graph": lambda job: float(job.switches["graph"]),
+    "fuse": lambda job: float(job.switches["fuse"]),
+    "issue": _issue,
+    "split": lambda job: 0.0 if job.switches["graph"] or job.switches["fuse"] else job.model["split_ops"],
+    "causal": lambda job: float(job.graph.causal),
+    "held": lambda job: _weights(job.phase, _bytes(job, False), _bytes(job, True)) / job.ways,
+}
+assert tuple(_REST) == REST
+_LOW, _WIDE = _product(False), _product(True)
+assert tuple(_LOW) == PRODUCT
+
+FIELDS_OF: tuple[Callable[[Job], float], ...] = (
+    *_MACHINE.values(),
+    *_LOW.values(),
+    *_WIDE.values(),
+    *_DECODE,
+    *_PREFILL,
+    *_EXPERT,
+    *_stream("norm"),
+    *_stream("gated_act"),
+    *_stream("embedding"),
+    *_REST.values(),
+)
+"""The record's fields in the order of `price.Layout`."""
+
+
+def record(job: Job) -> tuple[float, ...]:
+    """The record of a job, SI; of rates [1/s], [B/s], [s/FLOP]."""
+    return tuple(field(job) for field in FIELDS_OF)
