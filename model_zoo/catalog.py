@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from model_zoo.carried import carried, carries
 from model_zoo.families import FAMILIES, NetworkFamily, built
 from model_zoo.importers.huggingface import read_config_file
 from model_zoo.importers.onnx.process import ImportProcess
@@ -136,7 +137,9 @@ class Zoo:
         return self._paths[id]
 
     def workload(self, id: str) -> Workload:
-        """Workload of that id; WorkloadError names the nearest one when there is none."""
+        """Workload of that id, or the one that it carries; WorkloadError names the nearest one when there is none."""
+        if carries(id):
+            return carried(id)
         if id not in self._paths:
             near = difflib.get_close_matches(id[:80], self._paths, 1, 0.3)
             hint = f"; nearest: {near[0]}" if near else f"; known: {', '.join(sorted(self._paths))}"

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+CARRIED, LONGEST_CARRIED = "net.", 1600  # how the id of a network begins that travels in its link; characters
+WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[\w .,:;/×&+()'%-]{1,120}$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .:/+-]{0,79}$")]  # a name as others write it
@@ -76,7 +78,7 @@ class Check(Record):
 
 class Workload(Record):
     schema_version: Literal[1]
-    id: Id
+    id: WorkloadId
     name: Name
     family: Id
     aliases: tuple[Alias, ...] = ()  # what others call it in their tables

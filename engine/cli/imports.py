@@ -10,6 +10,7 @@ from typing import Any
 from engine.cli.output import emit
 from engine.host.files import beside, writable
 from engine.scenario import ScenarioError
+from model_zoo.carried import in_link
 from model_zoo.catalog import default_zoo, own_folder
 from model_zoo.families import FAMILIES, built
 from model_zoo.importers.huggingface import read_config_file, written
@@ -24,6 +25,7 @@ def add_import(commands: Any) -> None:
     p.add_argument("config", help="the file, or the folder that holds config.json (and hf_quant_config.json)")
     p.add_argument("--id", help="name in the zoo; from the file when left out")
     p.add_argument("--print", action="store_true", dest="show", help="write the YAML to stdout, no file")
+    p.add_argument("--link", action="store_true", help="write the workload's id that travels in a link, no file")
     p.add_argument("--force", action="store_true", help="replace a workload of that name in your folder")
     p.set_defaults(run=_import)
 
@@ -33,6 +35,8 @@ def _import(args: argparse.Namespace) -> int:
     if args.show:
         sys.stdout.write(written(workload))
         return 0
+    if args.link:
+        return emit({"id": in_link(workload)}, args.json, [in_link(workload)])
     zoo = default_zoo()
     if workload.id in zoo.ids() and not zoo.is_guest(workload.id):
         raise ScenarioError(f"id is {workload.id!r}, which the zoo has already: give another --id")

@@ -23,6 +23,7 @@ TOKEN_LIMIT = 4096  # characters; proxies, mail and chat cut longer links
 _JSON_LIMIT = 64 * 1024  # bytes after inflating
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
 OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
@@ -74,7 +75,7 @@ class Scenario(_Frozen):
 
     version: int = Field(default=VERSION, ge=1, le=VERSION)
     system: Id
-    workload: Id
+    workload: WorkloadId
     batch: int = Field(default=1, ge=1, le=65536)
     streams: int = Field(default=1, ge=1, le=4096)  # batches in flight at once on one device
     inputs: int = Field(default=1, ge=1, le=1_048_576)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.shared.formats import plain
@@ -12,6 +13,7 @@ from model_zoo import default_zoo
 from tests.app.test_pages import MAIN, alive
 from tests.catalog.onnx_files import conv
 
+CONFIGS = Path(__file__).parents[1] / "catalog" / "configs"
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 
 
@@ -56,3 +58,66 @@ def test_every_page_opens_on_it(token: str) -> None:
     alive(at.run())
     for name in ("sweep", "compare", "traffic", "node", "split"):
         alive(at.switch_page(f"views/{name}/page.py").run())
+
+
+def catalog_page() -> AppTest:
+    at = AppTest.from_file(str(MAIN), default_timeout=240)
+    alive(at.run())
+    return alive(at.switch_page("views/catalog/page.py").run())
+
+
+def test_a_configuration_is_uploaded_and_travels_in_the_link() -> None:
+    at = catalog_page()
+    raw = (CONFIGS / "gpt-oss-20b.json").read_bytes()
+    at.file_uploader(key="own.files").set_value([("config.json", raw, "application/json")]).run()
+    alive(at)
+    assert any("20.9 G parameters" in m.value for m in at.markdown)
+    at.button(key="open.own").click().run()
+    alive(at)
+    scenario = at.session_state["scenario"]
+    assert scenario.workload.startswith("net.")
+    again = AppTest.from_file(str(MAIN), default_timeout=240)
+    again.query_params["s"] = encode(scenario)
+    alive(again.run())
+    box = again.selectbox(key="w.workload")
+    assert box.value == scenario.workload
+    box.set_value("resnet50").run()
+    assert alive(again).session_state["scenario"].workload == "resnet50"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "said"),
+    [
+        ("config.json", b"{", "not readable as JSON"),
+        ("config.json", b'{"model_type": "llama", "num_attention_heads": -3}', "is missing"),
+        ("net.onnx", b"no", "net"),
+    ],
+)
+def test_a_bad_upload_costs_one_sentence(
+    name: str, raw: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path))
+    at = catalog_page()
+    at.file_uploader(key="own.files").set_value([(name, raw, "application/json")]).run()
+    alive(at)
+    assert [said in e.value for e in at.error] == [True]
+    assert not list(tmp_path.rglob("*.onnx"))
+
+
+def test_an_onnx_file_is_kept_on_this_machine_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFERSCAPE_CATALOG", str(tmp_path))
+    default_zoo.cache_clear()
+    try:
+        at = catalog_page()
+        at.file_uploader(key="own.files").set_value([("My Net.onnx", conv(), "application/octet-stream")]).run()
+        alive(at)
+        served = st.get_option("server.address")
+        if served in ("localhost", "127.0.0.1", "::1"):
+            assert (tmp_path / "workloads" / "my-net.onnx").is_file()
+            at.button(key="open.own").click().run()
+            assert alive(at).session_state["scenario"].workload == "my-net"
+        else:
+            assert ["keeps no files of its readers" in e.value for e in at.error] == [True]
+            assert not list(tmp_path.rglob("*.onnx"))
+    finally:
+        default_zoo.cache_clear()

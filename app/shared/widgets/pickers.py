@@ -80,7 +80,7 @@ def workload(
         zoo.ids(),
         key=lambda id: (missing.get(id) is not None, KINDS.get(zoo.workload(id).family, "~"), zoo.workload(id).name),
     )
-    ids = recent("workload", ids)
+    ids = recent("workload", ids if now in ids else [now, *ids])  # a link may carry a network of its own
     labels = {id: workload_label(id, missing.get(id)) for id in ids}
     st.selectbox(
         label, ids, format_func=labels.__getitem__, help=help,

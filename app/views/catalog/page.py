@@ -12,6 +12,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import choose, unknown
+from app.views.catalog.upload import own_network
 from engine.devices import family as family_of
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario, why_not
@@ -310,6 +311,7 @@ def show() -> None:
         if len(problems) > len(told):
             told.append(f"And {len(problems) - len(told):,} more files that can't be used.")
         st.warning("\n\n".join(told), icon=":material/edit_off:")
+    own_network()
     left, right = st.columns([2, 3], gap="small")
     with left:
         section, id = pick()

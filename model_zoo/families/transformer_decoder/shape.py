@@ -17,6 +17,7 @@ MIXERS = {"f": "full", "w": "window", "c": "chunk", "d": "delta", "m": "mamba2",
 gated delta rule, Mamba-2, Mamba-1 or plain linear attention, which keep a state instead; n: not at all."""
 FEEDS = {"d": "dense", "e": "experts", "n": ""}
 """What a layer then does to each token, by its letter in `feeds`."""
+_MOST_KINDS = 256
 CACHED = ("full", "window", "chunk")
 
 DEFAULTS: dict[str, Any] = {
@@ -167,6 +168,8 @@ def _layers(p: Params, hidden: int, experts: int) -> dict[Layer, int]:
         if not mixer and not feed:  # a layer that was pruned whole
             continue
         found[layer] += 1
+    if len(found) > _MOST_KINDS:
+        raise WorkloadError(f"parameter 'layers' has {len(found)} kinds of layer; at most {_MOST_KINDS} are allowed")
     if not found:
         raise WorkloadError("parameters 'mixers', 'feeds' and 'ffn' leave no layer that does anything")
     return found

@@ -1,5 +1,6 @@
 """Model configurations in the style of Hugging Face (`config.json`) as workloads."""
 
-from model_zoo.importers.huggingface.workload import read_config, read_config_file, written
+from model_zoo.importers.huggingface.keys import MAX_BYTES, plain
+from model_zoo.importers.huggingface.workload import id_from, read_config, read_config_file, written
 
-__all__ = ["read_config", "read_config_file", "written"]
+__all__ = ["MAX_BYTES", "id_from", "plain", "read_config", "read_config_file", "written"]

@@ -15,7 +15,7 @@ from model_zoo.importers.huggingface.prefix import encoder, images
 from model_zoo.importers.huggingface.quantisation import checkpoint_format
 from model_zoo.schema import Number, Request, Source, Workload, WorkloadError
 
-__all__ = ["read_config", "read_config_file", "written"]
+__all__ = ["id_from", "read_config", "read_config_file", "written"]
 
 _FAMILY = "transformer-decoder"
 _UNDER = ("text_config", "language_config", "llm_config", "thinker_config", "language_model")
@@ -52,12 +52,12 @@ def read_config_file(path: Path, id: str | None = None) -> Workload:
             raise WorkloadError("it says how weights are quantised: give the model's own config.json beside it")
         other = path.with_name(path.name.removesuffix("config.json") + _BESIDE)
         beside = plain(read_bytes(other)) if path.name.endswith("config.json") and other.is_file() else None
-        return read_config(data, id or _id(str(data.get("_name_or_path") or "") or named), path.name, beside)
+        return read_config(data, id or id_from(str(data.get("_name_or_path") or "") or named), path.name, beside)
     except WorkloadError as error:
         raise WorkloadError(f"{path.name}: {str(error).removeprefix(f'{path.name}: ')}") from None
 
 
-def _id(name: str) -> str:
+def id_from(name: str) -> str:
     """An id from a name: its last part, in lower case."""
     made = re.sub(r"[^a-z0-9.]+", "-", name.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-.")
     return made[:63] or "imported"

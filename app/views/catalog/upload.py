@@ -1,0 +1,140 @@
+"""A network of the reader's own: a model configuration travels in the link, an ONNX file into this machine's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import link
+from app.shared.boundary import callback
+from engine.host.files import beside
+from engine.resolve.choices import default_scenario, why_not
+from engine.scenario import ScenarioError
+from hardware_specs.catalog import default_catalog
+from model_zoo.carried import in_link
+from model_zoo.catalog import default_zoo, own_folder
+from model_zoo.importers.huggingface import MAX_BYTES, id_from, plain, read_config
+from model_zoo.importers.onnx.file import MAX_BYTES as MAX_ONNX
+from model_zoo.importers.onnx.process import ImportProcess
+from model_zoo.schema import Workload, WorkloadError
+
+__all__ = ["own_network"]
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_LARGEST = 64  # MiB of a file given to this machine's own server
+
+
+def _local() -> bool:
+    """Whether only this machine reaches the server."""
+    return st.get_option("server.address") in _LOCAL
+
+
+@callback
+def _open(id: str) -> None:
+    """Open a network in Explore, on the system at hand where it runs it, else on one that does."""
+    now = link.current()
+    tried = (now.system, *default_catalog().ids("systems"))
+    system = next((s for s in tried if why_not(s, id) is None), None)
+    if system is None:
+        st.session_state.problem = ((), "No system of the catalog runs this workload")
+        return
+    link.open_scenario(default_scenario(system, id))
+    link.go("explore")
+
+
+def _configured(files: list[Any]) -> Workload:
+    """The network of a config.json, and of what says beside it how its weights are quantised."""
+    told = {}
+    for file in files:
+        if file.size > MAX_BYTES:
+            raise WorkloadError(f"{file.name}: more than the {MAX_BYTES} bytes a model configuration may have")
+        try:
+            told[file.name] = plain(file.getvalue())
+        except WorkloadError as error:
+            raise WorkloadError(f"{file.name}: {error}") from None
+    beside_it = next((data for data in told.values() if "quantization" in data and "model_type" not in data), None)
+    own = [(name, data) for name, data in told.items() if data is not beside_it]
+    if len(own) != 1:
+        raise WorkloadError(
+            f"{len(own)} model configurations are given; one is read, and a hf_quant_config.json with it"
+        )
+    name, data = own[0]
+    try:
+        return read_config(data, id_from(str(data.get("_name_or_path") or Path(name).stem)), name, beside_it)
+    except WorkloadError as error:
+        raise WorkloadError(f"{name}: {error}") from None
+
+
+def _kept(file: Any) -> str:
+    """The id of an ONNX file that now lies in the folder of this machine's networks; WorkloadError otherwise."""
+    if not _local():
+        raise WorkloadError(
+            f"{file.name}: this server answers more than this machine, and keeps no files of its readers; put it into "
+            "the folder `workloads` of your own catalog"
+        )
+    if file.size > MAX_ONNX:
+        raise WorkloadError(
+            f"{file.name}: more than the {MAX_ONNX} bytes that are read (keep weights outside the file)"
+        )
+    id = id_from(Path(file.name).stem)
+    zoo, target = default_zoo(), own_folder() / f"{id}.onnx"
+    data = file.getvalue()
+    if id in zoo.ids():
+        if target.is_file() and target.read_bytes() == data:
+            return id
+        raise WorkloadError(f"{file.name}: the zoo has a workload {id!r} already; give the file another name")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkloadError(f"{target.parent} can't be made: {error.strerror or error}") from None
+    apart = ImportProcess()
+    try:
+        with TemporaryDirectory() as folder:  # what can't be read is not kept
+            tried = Path(folder) / target.name
+            tried.write_bytes(data)
+            apart.read(tried)
+        with beside(target) as fresh:
+            fresh.write_bytes(data)
+    except (WorkloadError, ScenarioError) as error:
+        raise WorkloadError(f"{file.name}: {error}") from None
+    finally:
+        apart.close()
+    default_zoo.cache_clear()
+    return id
+
+
+def own_network() -> None:
+    """The upload, what was found in it, and the way to it."""
+    with st.expander("A network of your own", icon=":material/upload_file:"):
+        files = st.file_uploader(
+            "A model's config.json (Hugging Face), or an ONNX file",
+            type=["json", "onnx"],
+            accept_multiple_files=True,
+            key="own.files",
+            max_upload_size=_LARGEST if _local() else 2,
+            help="A configuration travels in the link and is kept nowhere; a hf_quant_config.json may lie beside it. "
+            "An ONNX file is kept in the folder of your own networks, on a server that only this machine reaches.",
+        )
+        if not files:
+            return
+        try:
+            if graphs := [file for file in files if Path(file.name).suffix == ".onnx"]:
+                id, notes = [_kept(file) for file in graphs][-1], ()
+            else:
+                read = _configured(files)
+                id, notes = in_link(read), read.notes
+            graph = default_zoo().graph(id)
+        except WorkloadError as error:
+            st.error(fmt.plain(str(error)), icon=":material/error:")
+            return
+        name = default_zoo().workload(id).name
+        cache = sum(term.coef for term in graph.state_elements.terms if term.c)
+        held = f", {fmt.count(cache)} elements of KV cache a token" if cache else ""
+        st.markdown(f"**{fmt.plain(name)}**: {fmt.count(graph.parameters)} parameters{held}.")
+        for note in notes:
+            st.caption(fmt.plain(note))
+        st.button("Open it in Explore", type="primary", on_click=_open, args=(id,), key="open.own")

@@ -1,0 +1,103 @@
+"""A network small enough to travel in a scenario's id: whoever opens the link has it, and no server keeps anything.
+
+The id is ``net.`` and base32 of deflated JSON: name, family, format, request and parameters. It is a workload's id
+wherever one is allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from model_zoo.families import FAMILIES, built
+from model_zoo.schema import CARRIED, LONGEST_CARRIED, Number, Request, Workload, WorkloadError
+
+__all__ = ["carried", "carries", "in_link"]
+
+_MOST = 16_384  # bytes that an id unpacks to
+_WORDS = (
+    "hidden layers heads vocab bias block chunk context conv_kernel dense_ffn dense_layers encoder_channels "
+    "encoder_ffn encoder_heads encoder_layers encoder_tokens expert_width experts feed_forward feeds ffn head_dim "
+    "head_norm image_tokens images index_dim index_heads index_top_k kv_heads kv_rank linear_dim linear_gate_rank "
+    "linear_heads linear_value_dim linear_value_heads lm_head mixers norm position post_norm projector q_rank "
+    "quantised query_gate rope_dim shared_ffn shared_gate sinks ssm_dim ssm_groups ssm_heads ssm_norm ssm_rank "
+    "ssm_state top_k tower_ffn tower_full_layers tower_gated tower_heads tower_hidden tower_layers tower_patch "
+    "tower_patches tower_window v_dim window transformer-decoder bf16 fp8 rotary gated rms none own tied linear "
+    "experts yes "
+)
+"""What a network's text begins with when it is deflated. Links hold it: it never changes, whatever a family learns."""
+_KNOWN = json.dumps(_WORDS.split())
+_FAMILY = "transformer-decoder"
+_NOTE = "carried in the link"
+
+
+def carries(id: str) -> bool:
+    """Whether an id holds its network."""
+    return id.startswith(CARRIED)
+
+
+def in_link(workload: Workload) -> str:
+    """The id that carries a workload; WorkloadError where it is too large for an address."""
+    if workload.family != _FAMILY:
+        raise WorkloadError(f"{workload.id} is of family {workload.family!r}; a link carries a {_FAMILY}")
+    params = {key: number.value for key, number in workload.params.items()}
+    asked = workload.request
+    data = [workload.name, workload.family, workload.precision, [asked.batch, asked.inputs, asked.outputs], params]
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=_KNOWN.encode())
+    body = packer.compress(json.dumps(data, separators=(",", ":")).encode()) + packer.flush()
+    found = CARRIED + base64.b32encode(body).decode().rstrip("=").lower()
+    if len(found) > LONGEST_CARRIED:
+        raise WorkloadError(
+            f"{workload.id} takes {len(found):,} characters; at most {LONGEST_CARRIED:,} fit in a link: import it into "
+            "your folder instead"
+        )
+    return found
+
+
+@lru_cache(maxsize=256)
+def carried(id: str) -> Workload:
+    """The workload that an id carries, its graph built once; WorkloadError in one sentence otherwise."""
+    damaged = WorkloadError(f"workload {id[:40]!r}... is damaged: it does not carry a network")
+    try:
+        packed = id.removeprefix(CARRIED).upper()
+        unpacker = zlib.decompressobj(-15, zdict=_KNOWN.encode())
+        text = unpacker.decompress(base64.b32decode(packed + "=" * (-len(packed) % 8)), _MOST)
+        if unpacker.unconsumed_tail or not unpacker.eof:
+            raise damaged
+        name, family, precision, (batch, inputs, outputs), params = json.loads(text)
+        workload = _workload(id, name, family, precision, Request(batch=batch, inputs=inputs, outputs=outputs), params)
+    except WorkloadError:
+        raise
+    except Exception:  # an address was written by anybody
+        raise damaged from None
+    built(FAMILIES[workload.family], {key: number.value for key, number in workload.params.items()})
+    return workload
+
+
+def _workload(
+    id: str, name: str, family: str, precision: str | None, request: Request, params: Mapping[str, Any]
+) -> Workload:
+    if family != _FAMILY:  # others build as large a graph as a few bytes ask for
+        raise WorkloadError(f"a network in a link is of family {str(family)[:40]!r}; {_FAMILY} is allowed")
+    try:
+        return Workload(
+            schema_version=1,
+            id=id,
+            name=name,
+            family=family,
+            precision=precision,
+            summary=f"{name}: a network that its link carries.",
+            sources={},
+            params={key: Number(value=value, basis="assumed", note=_NOTE) for key, value in params.items()},
+            request=request,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])[:80]
+        raise WorkloadError(f"a network in a link: {where}: {first['msg'].removeprefix('Value error, ')}") from None
