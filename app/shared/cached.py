@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -13,7 +15,7 @@ from app.shared import formats as fmt
 from engine.cost.report import Report
 from engine.evaluate import evaluate
 from engine.resolve.choices import Choices, choices
-from engine.scenario import decode
+from engine.scenario import ScenarioError, decode
 
 if TYPE_CHECKING:
     from app.shared.load import Answer, Group, Load, LoadDetail
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from engine.analyses.node.timeline import NodeTimeline
     from engine.choose import Answer as ChosenAnswer
     from engine.numerics.workflow import WorkflowResult
+    from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
     from engine.traffic.serving import Offer
 
 __all__ = [
     "arrangements", "attribution", "batch_inside", "chosen", "keep_modules", "load_answer", "load_point", "load_window",
-    "machine", "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study",
+    "machine", "measured", "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study",
     "published", "report", "warm_up",
 ]  # fmt: skip
 
@@ -102,6 +105,23 @@ def published() -> list[dict]:
     from engine.published import validate  # its predictions are read when the page is first opened
 
     return validate()
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def measured(text: bytes, most: int) -> Measured:
+    """A reader's table of at most so many measurements, each priced; ScenarioError where it can't be used at all."""
+    from engine.published.measured.compare import compared, read_measured  # read when a table is first given
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "measured.csv"
+        path.write_bytes(text)
+        data = read_measured(path)
+    if len(data.rows) > most:
+        raise ScenarioError(
+            f"the table has {len(data.rows):,} rows; at most {most:,} are allowed here, any number with "
+            "`python -m engine compare-measured`"
+        )
+    return compared(data)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)

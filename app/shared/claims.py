@@ -10,7 +10,7 @@ import pandas as pd
 
 from app.shared import formats as fmt
 
-__all__ = ["drawable", "export", "frame", "shown", "tolerance", "worst"]
+__all__ = ["drawable", "export", "frame", "metric", "shown", "tolerance", "worst"]
 
 Row = dict[str, Any]
 
@@ -30,6 +30,39 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " – ".join(shown(v) for v in value)
     return str(value)
+
+
+_TOKENS = {
+    "pct": "", "ipc": "instructions per cycle", "sls": "embedding-bag", "fc": "fully connected layers", "kv": "KV",
+    "util": "utilization of", "pcie": "PCIe", "dma": "DMA", "dsp": "DSP slices", "macs": "multiply-accumulates",
+    "ops": "operations", "params": "parameters", "gflops": "GFLOPS", "int8": "INT8", "fp16": "FP16",
+    "perf": "performance", "eval": "evaluation", "op": "operator", "max": "largest",
+}  # fmt: skip
+_SAID = {
+    "sls_latency_reduction_pct": "latency saved in embedding bags",
+    "fc_per_watt_gain_pct": "gain in inferences per watt",
+    "throughput_gain_pct": "gain in throughput",
+    "power_gain_pct": "gain in power",
+    "improvement_pct": "improvement",
+    "tile_ties": "tiles that tie",
+    "tile_d_l": "tile, depth and lanes",
+    "efficiency_vs_idle": "efficiency against an idle one",
+    "network_vs_compute": "network against compute",
+    "weights_in_sram_gain": "gain of weights in SRAM",
+    "bytes": "size",
+    "dsp": "DSP slices",
+    "sls_core_fraction": "share of cores for embedding bags",
+}
+
+
+def metric(name: str) -> str:
+    """A claim's metric in the field's words: `share of time, Softmax`."""
+    if name in _SAID:
+        return _SAID[name]
+    for stem in ("time_share_", "time_fraction_"):
+        if name.startswith(stem):
+            return f"share of time, {name.removeprefix(stem)}"
+    return " ".join(filter(None, (_TOKENS.get(word, word) for word in name.split("_")))).replace("fraction", "share")
 
 
 def tolerance(value: Any) -> str:
@@ -68,7 +101,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Claim": [row["id"] for row in rows],
-            "Metric": [str(row["metric"]).replace("_", " ") for row in rows],
+            "Metric": [metric(row["metric"]) for row in rows],
             "Published": [shown(row["published"]) for row in rows],
             "Predicted": [shown(row["predicted"]) for row in rows],
             "Unit": [row["unit"] or "" for row in rows],

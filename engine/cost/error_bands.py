@@ -21,7 +21,19 @@ from engine.scenario.sentences import percent
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
-__all__ = ["FILE", "LEAST", "MATTERS", "cell_of", "error_band", "lineage", "several", "spoken", "told", "widest"]
+__all__ = [
+    "FILE",
+    "LEAST",
+    "MATTERS",
+    "cell_of",
+    "cells",
+    "error_band",
+    "lineage",
+    "several",
+    "spoken",
+    "told",
+    "widest",
+]
 
 FILE = Path(__file__).resolve().parent / "bands.json"
 LEAST = 5  # independent sources below which there is no evidence
@@ -106,6 +118,23 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
         label="recalled" if cell["recalled"] else "validated",
         why=f"wider for {outside}" if outside else "",
     )
+
+
+def cells() -> list[dict[str, Any]]:
+    """Every cell with what is known of it: in words, its band, rows, sources, and rows held when left out. [-]"""
+    known = _known()
+    held = {row["cell"]: row for row in known["coverage"]}
+    return [
+        {
+            "cell": name,
+            "said": spoken(name),
+            "relative": None if cell["log_width"] is None else math.expm1(cell["log_width"]),
+            "held": held.get(name, {"held": 0})["held"],
+            "of": held.get(name, {"n": 0})["n"],
+            **{key: cell[key] for key in ("rows", "sources", "publications")},
+        }
+        for name, cell in known["cells"].items()
+    ]
 
 
 def widest(bands: Iterable[ErrorBand]) -> ErrorBand:

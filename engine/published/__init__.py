@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from engine.cost.error_bands import FILE, spoken
+from engine.cost.error_bands import FILE, cells
 from engine.published.conformal import bands
 from engine.published.dependence import DEPENDENCE, dependence, kind_of, known, rules
 from engine.published.evidence import residuals
@@ -213,10 +213,10 @@ def write_bands(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> 
 
 def coverage_lines() -> list[str]:
     """What 90% bands hold of measurements whose source they were found without, by cell and over all."""
-    by = json.loads(FILE.read_text())["coverage"]
-    n, held = (sum(row[name] for row in by) for name in ("n", "held"))
+    by = [cell for cell in cells() if cell["of"]]
+    n, held = (sum(cell[name] for cell in by) for name in ("of", "held"))
     lines = [f"bands, each source left out in turn: {held} of {n} measured rows held"] if n else []
-    return lines + [f"  {row['held']:4} of {row['n']:4}  {spoken(row['cell'])}" for row in by]
+    return lines + [f"  {cell['held']:4} of {cell['of']:4}  {cell['said']}" for cell in by]
 
 
 def summary(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[str]:

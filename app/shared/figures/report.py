@@ -234,12 +234,19 @@ def _thinned(values: Sequence[str], now: int | None) -> list[str]:
     return [value if at % 2 == keep else "" for at, value in enumerate(values)]
 
 
-def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] = (), width: float = 560.0) -> go.Figure:
+def predicted(
+    rows: Sequence[dict[str, Any]],
+    dark: bool,
+    named: Sequence[str] = (),
+    width: float = 560.0,
+    title: str = "Published, as printed",
+) -> go.Figure:
     """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration.
 
     `rows` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
-    where there is room. `width` is the plot area labels are laid out for. [px]
+    where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's.
     """
+    said = title.split(maxsplit=1)[0].strip(",").lower()
     values = [v for row in rows for v in (row["published"], row["predicted"])]
     low, high = min(values, default=0.1) / 3, max(values, default=10.0) * 3
     ends = [low, high]
@@ -267,7 +274,8 @@ def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] =
                     },
                     "customdata": [row["id"] for row in group],
                     "hovertemplate": [
-                        f"<b>{row['id']}</b>, {role}<br>published {fmt.digits4(row['published'])} {row['unit'] or ''}"
+                        f"<b>{row['id']}</b>, {row.get('evidence', role)}"
+                        f"<br>{said} {fmt.digits4(row['published'])} {row['unit'] or ''}"
                         f"<br>predicted {fmt.digits4(row['predicted'])}, {fmt.signed(row['error'])}<extra></extra>"
                         for row in group
                     ],
@@ -279,5 +287,5 @@ def predicted(rows: Sequence[dict[str, Any]], dark: bool, named: Sequence[str] =
     for row in rows:
         if row["id"] in named:
             plot.label(row["published"], row["predicted"], row["id"], BESIDE)
-    x = log_axis(low, high, "Published, as printed") | {"showgrid": False}
+    x = log_axis(low, high, title) | {"showgrid": False}
     return style(data, x, log_axis(low, high, "Predicted"), 380, dark, notes=plot.notes)

@@ -17,6 +17,7 @@ from app.shared.figures.roofs import Level
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from engine.host.measure import KERNELS, Bounds, KernelRun
+from engine.host.measure.others import devices_with_operators, predict_elsewhere
 from engine.host.measure.jobs import KernelShown, kernel
 from engine.kernels import jit
 from engine.kernels.probe import MeasuredRoofline
@@ -35,6 +36,7 @@ class KernelChoice:
     shape: tuple[int, ...]
     precision: str
     threads: int
+    beside: str  # a device of the catalog, or nothing
 
 
 def controls() -> KernelChoice:
@@ -68,7 +70,14 @@ def controls() -> KernelChoice:
                 key="threads",
                 help="One is timed by its CPU time, several by the clock.",
             )
-    return KernelChoice(name, tuple(shape), precision, threads)
+    with st.sidebar:
+        beside = choose(
+            "Beside",
+            {"": "This host alone", **devices_with_operators()},
+            "beside",
+            help="What the operator model predicts for another device.",
+        )
+    return KernelChoice(name, tuple(shape), precision, threads, beside)
 
 
 def run(asked: KernelChoice) -> None:
@@ -128,6 +137,40 @@ def _error(error: float | None) -> str:
     if error == 0:
         return "none"
     return f"1/{fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
+
+
+def beside(asked: KernelChoice, shown: KernelShown | None) -> None:
+    """The same operator on another device: predicted, beside what this host was measured at."""
+    if not asked.beside:
+        return
+    other = predict_elsewhere(asked.kernel, asked.shape, asked.precision, asked.beside)
+    here = None if shown is None or (shown.run.kernel, shown.run.shape) != (asked.kernel, asked.shape) else shown
+    if other.seconds is None:
+        with parts.card(f"On {other.device}", "not predicted", stretch=False):
+            st.caption(fmt.plain(f"{other.reason.rstrip('.')}."))
+        return
+    answer = f"predicted {fmt.seconds(other.seconds)} in {other.format}"
+    if here is not None:
+        answer += f", {fmt.times(here.run.time.median / other.seconds)} as fast as this host was measured"
+    with parts.card(f"On {other.device}", answer, stretch=False):
+        known = other.low is not None and other.high is not None
+        band = _between_ends(other.low, other.high) if known else "no evidence"
+        rows = [(other.device, fmt.seconds(other.seconds), "predicted", band, fmt.seconds(other.bound))]
+        if here is not None:
+            run = here.run
+            rows.append(("This host", fmt.seconds(run.time.median), "measured", _between(*run.time.quartiles), ""))
+            if here.predicted is not None:
+                rows.append(("This host", fmt.seconds(here.predicted), "predicted", "no evidence", ""))
+        st.dataframe(
+            pd.DataFrame(rows, columns=["Device", "Time", "Is", "90% band, or middle half", "Bound"]),
+            hide_index=True,
+            height="content",
+            alt=f"One operator on {other.device} and on this host",
+        )
+
+
+def _between_ends(low: float | None, high: float | None) -> str:
+    return f"{fmt.seconds(low or 0.0)} to {fmt.seconds(high or 0.0)}"
 
 
 def under_roofs(shown: KernelShown) -> None:
@@ -251,6 +294,7 @@ def show() -> None:
         with right:
             spread(shown)
         probed(shown.roofline)
+    beside(asked, shown)
     host_runs.networks()
     parts.footer(report)
 

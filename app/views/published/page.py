@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import streamlit as st
 
 from app.shared import cached, claims, link, parts
@@ -11,6 +12,8 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
+from app.views.published import measured
+from engine.cost import error_bands
 from engine.published import headline
 from engine.scenario import ScenarioError, decode, encode
 
@@ -124,7 +127,7 @@ def detail(row: claims.Row) -> None:
         f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(parts.DOCUMENTS[row['document']])}, {fmt.plain(row['where'])}]"
     )
     of = ", ".join(str(row[k]) for k in ("system", "workload", "config") if row[k])
-    st.markdown(f"{fmt.plain(str(row['metric']).replace('_', ' '))} {fmt.plain(of)}")
+    st.markdown(f"{fmt.plain(claims.metric(row['metric']))} {fmt.plain(of)}")
     values = [fmt.plain(claims.shown(row[key])) for key in ("published", "predicted")]
     error = f", {fmt.signed(row['error'])}" if row["error"] is not None else ""
     st.markdown(f"Published **{values[0]}**, predicted **{values[1]}** {fmt.plain(unit)}{error}")
@@ -167,19 +170,25 @@ def evidence(rows: list[claims.Row]) -> None:
         shown = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
         if shown:
             detail(shown)
-    table(rows)
+    times = [row for row in rows if row["kind"] == "timing"]
+    rest = [row for row in rows if row["kind"] != "timing"]
+    with parts.card("Times, rates, powers and shares", f"{len(times)} listed", stretch=False):
+        table(times, "v.table")
+    said = f"What else is compared, and is no evidence of times ({len(rest)})"
+    with st.expander(said, expanded=bool(rest) and not times, key="open.rest"):
+        table(rest, "v.rest")
 
 
-def table(rows: list[claims.Row]) -> None:
-    """All claims that pass the filters."""
+def table(rows: list[claims.Row], key: str) -> None:
+    """Claims that pass the filters."""
     frame = claims.frame(rows)
-    with parts.card("Every claim", f"{len(rows)} listed"):
+    with st.container():
         if not rows:
             st.caption("No claim matches these filters. Set them to All in the sidebar.")
             return
 
         def picked() -> None:
-            found = st.session_state["v.table"]["selection"]["rows"]
+            found = st.session_state[key]["selection"]["rows"]
             if found and found[0] < len(rows):
                 st.session_state["claim.now"] = rows[found[0]]["id"]
 
@@ -187,7 +196,7 @@ def table(rows: list[claims.Row]) -> None:
         st.dataframe(
             frame,
             hide_index=True,
-            key="v.table",
+            key=key,
             on_select=picked,
             selection_mode="single-row",
             height="content" if len(frame) <= 8 else 318,
@@ -198,6 +207,34 @@ def table(rows: list[claims.Row]) -> None:
                 "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
             },
             alt="Every claim with its published and predicted value",
+        )
+
+
+def bands() -> None:
+    """Every cell of evidence: its band, and what bands found without a row's source hold."""
+    cells = error_bands.cells()
+    held, n = (sum(row[name] for row in cells) for name in ("held", "of"))
+    having = sum(row["relative"] is not None for row in cells)
+    said = (
+        f"{having} of {len(cells)} kinds of work have five independent sources or more; bands found without a "
+        f"measurement's source hold {held} of {n} ({fmt.percent(held / n) if n else 'none'})"
+    )
+    with st.expander(f"Error bands: {said}", key="open.bands"):
+        frame = pd.DataFrame(
+            {
+                "Kind of work": row["said"],
+                "Error band": fmt.band(row["relative"]),
+                "Measured rows": row["rows"],
+                "Sources": row["sources"],
+                "Publications": row["publications"],
+                "Held": f"{row['held']} of {row['of']}" if row["of"] else "",
+            }
+            for row in cells
+        )
+        st.dataframe(frame, hide_index=True, height=318, alt="Evidence for error bands, by kind of work")
+        st.caption(
+            "By conformal prediction: 90% of measurements of a source that was never seen lie in the band. A source is "
+            "one publication's measurements of one part. With fewer than five there is no evidence."
         )
 
 
@@ -221,6 +258,8 @@ def show() -> None:
     sentence(rows)
     counters(rows)
     evidence(listed)
+    bands()
+    measured.section()
     parts.footer(report)
 
 

@@ -1,0 +1,145 @@
+"""A reader's own measurements beside our predictions: the table that `compare-measured` takes, as an upload."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import cached, parts
+from app.shared import formats as fmt
+from app.shared.figures import report as charts
+from engine.published.measured.compare import Measured, Row, coverage, groups, skipped, spread
+from engine.scenario import ScenarioError
+
+__all__ = ["section"]
+
+_MAX = 1_000_000  # bytes of a table
+_ROWS = 2000  # of one: a reader's share of a server that others use too
+_WORDS = {
+    "latency_s": "latency", "ttft_s": "TTFT", "tpot_s": "TPOT", "throughput_per_s": "throughput", "power_w": "power",
+    "energy_per_unit_j": "energy per unit", "latency_per_unit_s": "latency per unit",
+}  # fmt: skip
+_HELP = (
+    "One run a row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "
+    "figures with their unit (latency_ms, throughput_per_s, ttft_s, tpot_ms, power_w). Names as others write them are "
+    "known. Nothing is kept."
+)
+
+
+def section() -> None:
+    """The upload, and what it shows."""
+    with parts.card("Your measurements", "predicted against measured", stretch=False):
+        file = st.file_uploader("Measurements, CSV", type="csv", key="measured", help=_HELP)
+        if file is None:
+            st.caption("For example: `system,workload,precision,batch,latency_ms` and a run a row.")
+            return
+        try:
+            if file.size > _MAX:
+                raise ScenarioError(f"the table has {file.size:,} bytes; at most {_MAX:,} are allowed")
+            with st.skeleton(height=380):
+                found = cached.measured(file.getvalue(), _ROWS)
+        except ScenarioError as error:
+            st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
+            return
+        _shown(found)
+
+
+def _shown(found: Measured) -> None:
+    done = [row for row in found.rows if row.predicted]
+    why = skipped(found.rows)
+    if why:
+        lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
+        lines += ["others for other reasons."] if len(why) > len(lines) else []
+        told = "  \n".join(map(fmt.plain, lines))
+        st.warning(f"{why.total()} of {len(found.rows)} rows skipped  \n{told}", icon=":material/edit_off:")
+    if not done:
+        return
+    held, size = coverage(done), spread([error for row in done for error in row.errors.values()])
+    band = (
+        f"the error band held {held['held']} of {held['banded']}" if held["banded"] else "no row has an error band"
+    ) + (f", {held['no_evidence']} have no evidence for one" if held["banded"] and held["no_evidence"] else "")
+    said = (
+        f"**{len(done)} of {len(found.rows)} rows predicted**: half within {fmt.percent(size['median'])}, nine in ten "
+        f"within {fmt.percent(size['p90'])}; {band}"
+    )
+    st.markdown(f"{said}.")
+    spots = [spot for row in done for spot in _spots(row)]
+    figures = sorted({spot["metric"] for spot in spots})
+    shown = figures[0]
+    if len(figures) > 1:
+        shown = st.segmented_control("Figure", figures, default=shown, required=True, key="measured.figure") or shown
+    drawn = [spot for spot in spots if spot["metric"] == shown]
+    fig = charts.predicted(
+        drawn, parts.dark(), [], 280 if parts.mobile() else 560, f"Measured {shown} ({drawn[0]['unit']})"
+    )
+    parts.figure(fig, f"Predicted against measured {shown} of {len(drawn)} runs: {said}.", "v.measured")
+    st.caption("A diamond lies outside of its error band; a hollow point has no evidence for one; shaded is ±10%.")
+    st.dataframe(_table(done), hide_index=True, height=318, alt="Every predicted row with its measured figure")
+    with st.expander("By system, kind of network, format and figure", key="open.groups"):
+        st.dataframe(_grouped(done), hide_index=True, height="content", alt="Errors by group")
+
+
+def _spots(row: Row) -> list[dict[str, Any]]:
+    """Points of a row, as the chart of claims takes them."""
+    assert row.scenario is not None
+    has = row.band is not None and row.band.relative is not None
+    return [
+        {
+            "id": f"row {row.number}, {row.scenario.system}, {row.scenario.workload}",
+            "metric": _WORDS.get(name, name),
+            "unit": "1/s" if "per_s" in name else {"w": "W", "j": "J"}.get(name.rpartition("_")[2], "s"),
+            "published": row.measured[name],
+            "predicted": row.predicted[name],
+            "error": error,
+            "role": "validation" if has else "calibration",
+            "evidence": "" if has else "no evidence for a band",
+            "within": not has or bool(row.band and row.band.holds(error)),
+        }
+        for name, error in row.errors.items()
+        if math.isfinite(error)
+    ]
+
+
+def _table(done: list[Row]) -> pd.DataFrame:
+    rows = []
+    for row in done:
+        assert row.scenario is not None
+        for name, error in row.errors.items():
+            low, high = row.band.around(row.predicted[name]) if row.band else (None, None)
+            unit = "s" if name.endswith("_s") and "per_s" not in name else {"power_w": "W"}.get(name, "")
+            rows.append(
+                {
+                    "Row": row.number,
+                    "System": row.scenario.system,
+                    "Workload": row.scenario.workload,
+                    "Format": row.scenario.precision,
+                    "Batch": row.scenario.batch,
+                    "Figure": _WORDS.get(name, name),
+                    "Measured": fmt.si(row.measured[name], unit),
+                    "Predicted": fmt.si(row.predicted[name], unit),
+                    "Error (%)": round(100 * error, 1),
+                    "Error band": "no evidence"
+                    if low is None or high is None
+                    else f"{fmt.si(low, unit)} – {fmt.si(high, unit)}",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _grouped(done: list[Row]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "System": group["system"],
+            "Network": group["family"],
+            "Format": group["precision"],
+            "Figure": _WORDS.get(group["figure"], group["figure"]),
+            "Rows": group["n"],
+            "Median (%)": round(100 * group["median"], 1),
+            "90% within (%)": round(100 * group["p90"], 1),
+            "Bias (%)": round(100 * group["bias"], 1),
+        }
+        for group in groups(done)
+    )

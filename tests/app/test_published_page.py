@@ -1,0 +1,68 @@
+"""A reader's table on the Published page: predicted against measured, and the command's own sentences for a bad one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from app.shared import claims as words
+from engine.published import claims
+
+GOOD = """system,workload,precision,batch,latency_ms,ttft_ms
+apple-m4-max,llama3.1-8b,fp16,1,17000,900
+apple-m4-max,llama3.1-8b,fp16,1,90000,
+arm-edge,alexnet,fp32,1,80,
+no-such-part,alexnet,fp32,1,80,
+"""
+BAD = {
+    "system,workload,colour,latency_ms\na,b,c,3\n": "column colour is unknown",
+    "system,workload,latency\na,b,3\n": "column latency gives no unit",
+    "system,workload,latency_ms\nh100-sxm,resnet50,-3\n": "a number above 0 is allowed",
+    "system,workload\nh100-sxm,resnet50\n": "no column holds a measured figure",
+    "": "holds no rows",
+}
+
+
+def _section() -> None:
+    from app.views.published import measured
+
+    measured.section()
+
+
+def given(monkeypatch: pytest.MonkeyPatch, text: str) -> AppTest:
+    data = text.encode()
+    file = SimpleNamespace(size=len(data), getvalue=lambda: data)
+    monkeypatch.setattr(st, "file_uploader", lambda *_, **__: file)
+    at = AppTest.from_function(_section, default_timeout=120).run()
+    assert not at.exception, at.exception
+    return at
+
+
+def test_a_table_is_drawn_listed_and_its_skipped_rows_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = given(monkeypatch, GOOD)
+    said = next(m.value for m in at.markdown if "rows predicted" in m.value)
+    assert said.startswith("**3 of 4 rows predicted**")
+    assert "the error band held" in said
+    assert "have no evidence" in said
+    assert "1 of 4 rows skipped" in at.warning[0].value
+    assert "no-such-part" in at.warning[0].value.replace("\\", "")
+    table = at.dataframe[0].value
+    assert list(table["Row"]) == [1, 1, 2, 3]
+    assert set(table["Error band"] == "no evidence") == {True, False}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_table_gets_the_sentence_of_the_command(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    at = given(monkeypatch, text)
+    assert len(at.warning) == 1
+    assert BAD[text] in at.warning[0].value.replace("'", "").replace("\\", "")
+    assert not at.dataframe
+
+
+def test_metrics_are_said_in_the_fields_words() -> None:
+    said = {words.metric(claim["metric"]) for claim in claims()}
+    assert not [text for text in said if "_" in text and "share of time" not in text]
+    assert not [text for text in said if set(text.split()) & {"pct", "sls", "ipc", "ops", "fc", "util"}]
