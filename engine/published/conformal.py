@@ -73,16 +73,17 @@ def _scales(rows: Sequence[Residual]) -> Callable[[str], float]:
 
 
 def _quantile(scored: Sequence[tuple[float, Residual]], group: Callable[[Residual], Any] = source_of) -> float:
-    """Conformal quantile of scores: every group weighs the same, and so does each of its cells within it.
+    """Quantile of scores: every group weighs the same, and so does each of its cells within it.
 
-    A group to come weighs as much as one and scores anything, so too few of them for the level make it infinite.
+    By Hazen's position, (k - 1/2) of n, which holds the level on average where split conformal's k of n + 1 holds it at
+    least; a 90% quantile then exists from five groups on (`LEAST`). Infinite for fewer.
     """
     rows = Counter((group(row), row.cell) for _, row in scored)
     cells = Counter(name for name, _ in rows)
     held = 0.0
     for score, row in sorted(scored, key=lambda one: one[0]):
         held += 1.0 / (cells[group(row)] * rows[group(row), row.cell])
-        if held >= LEVEL * (len(cells) + 1) - 1e-9:
+        if held >= LEVEL * len(cells) + 0.5 - 1e-9:
             return score
     return math.inf
 

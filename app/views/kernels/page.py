@@ -17,7 +17,7 @@ from app.shared.figures.roofs import Level
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
 from engine.host.measure import KERNELS, Bounds, KernelRun
-from engine.host.measure.others import devices_with_operators, predict_elsewhere
+from engine.host.measure.device import devices_with_operators, predict_elsewhere
 from engine.host.measure.jobs import KernelShown, kernel
 from engine.kernels import jit
 from engine.kernels.probe import MeasuredRoofline
