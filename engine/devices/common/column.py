@@ -22,6 +22,7 @@ __all__ = [
     "NotAlike",
     "arrays_of",
     "as_doubles",
+    "columns_as",
     "columns_of",
     "each",
     "exceeds",
@@ -217,6 +218,13 @@ def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         row = every[at]
         out[at] = Column(row.reshape(shape)) if row.any() else 0.0
     return out
+
+
+def columns_as(found: np.ndarray, values: Sequence[Any]) -> np.ndarray:
+    """Numbers and columns in the shape of an array."""
+    out = np.empty(found.size, dtype=object)
+    out[:] = values
+    return out.reshape(found.shape)
 
 
 def arrays_of(found: Any, dims: int) -> list[np.ndarray]:

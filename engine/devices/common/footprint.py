@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 
 from engine.devices.common.column import larger
 from engine.devices.common.contract import Job
 from engine.devices.common.counts import dealt
 from engine.scenario.formats import BITS, WEIGHT_ONLY
-from model_zoo.ops import Op
+from model_zoo.ops import ZERO, Dim, Graph, Op, Phase
 
 __all__ = ["Footprint", "footprint"]
 
@@ -28,24 +31,56 @@ class Footprint:
         return self.weights + self.tables + self.state + self.activations
 
 
-def _moved(job: Job, op: Op, length: float, fused: bool) -> float:
+@dataclass(frozen=True)
+class _Share:
+    """One device's share of a network, formats left open.
+
+    `busiest` holds, for operators in the scenario's format and for wide ones, elements read and written by those that
+    may move most: of any others, one of these moves more at every size.
+    """
+
+    weights: tuple[float, float]  # elements in the scenario's format and in the wide one
+    tables: tuple[float, float]
+    state: float  # part of the state on the device that holds most
+    busiest: tuple[tuple[bool, bool, Dim, Dim], ...]  # (low, of the job's phase, reads, writes)
+
+
+def _activity(op: Op, ways: float, fused: bool) -> tuple[Dim, Dim]:
     """Elements of one device's share of an operator's inputs and outputs, what stays on chip left out. [-]"""
-    at = (job.batch, length, job.max_context)
-    heads, rows = dealt(op.g.coef, op.m.coef, float(job.ways)) if op.shard == "g" else (1.0, 1.0)
-    even = heads * rows / (job.ways if op.shard == "elements" else 1)
-    reads = 0.0 if fused and op.reads.c else op.reads.at(*at) * even / (job.ways if op.shard == "k" else 1)
-    writes = 0.0 if fused and op.writes.c else op.writes.at(*at) * even / (job.ways if op.shard == "n" else 1)
-    return reads + writes
+    heads, rows = dealt(op.g.coef, op.m.coef, ways) if op.shard == "g" else (1.0, 1.0)
+    even = heads * rows / (ways if op.shard == "elements" else 1)
+    reads = ZERO if fused and op.reads.c else op.reads * (even / (ways if op.shard == "k" else 1))
+    writes = ZERO if fused and op.writes.c else op.writes * (even / (ways if op.shard == "n" else 1))
+    return reads, writes
 
 
-def _state_share(job: Job) -> float:
-    """Part of the state on the device that holds most: its heads' where operators are dealt out by heads. [-]"""
-    shares = [
-        dealt(op.g.coef, op.m.coef, float(job.ways))[0]
-        for op in job.phase.ops
-        if op.state_writes.coef and op.shard == "g"
-    ]
-    return max(shares, default=1.0 / job.ways)
+def _kind(dim: Dim) -> tuple[float, ...]:
+    return (dim.b, dim.s, dim.c, dim.cap) if dim.coef else ()
+
+
+@lru_cache(maxsize=512)
+def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) -> _Share:
+    """Share of the operators at those places of a phase, and of their like in the other phases."""
+    mine = {phase.ops[i].name for i in np.frombuffer(rows, dtype=np.int64)}
+    parameters, seen = np.zeros((2, 2)), set()
+    most: dict[tuple, list[tuple[Dim, Dim]]] = {}
+    for one in graph.phases:
+        for op in one.ops:
+            if op.name not in mine:
+                continue
+            reads, writes = _activity(op, ways, fused)
+            known = most.setdefault((bool(op.quantisable), one is phase, _kind(reads), _kind(writes)), [])
+            if not any(r.coef >= reads.coef and w.coef >= writes.coef for r, w in known):
+                known[:] = [(r, w) for r, w in known if r.coef > reads.coef or w.coef > writes.coef]
+                known.append((reads, writes))
+            if op.name not in seen and op.stored:
+                seen.add(op.name)
+                size = op.stored * op.layers / (1 if op.shard == "none" else ways)
+                parameters[int(op.kind in ("Gather", "EmbeddingBag")), int(not op.quantisable)] += size
+    heads = [dealt(op.g.coef, op.m.coef, ways)[0] for op in phase.ops if op.state_writes.coef and op.shard == "g"]
+    busiest = tuple((low, own, reads, writes) for (low, own, *_), found in most.items() for reads, writes in found)
+    weights, tables = parameters.tolist()
+    return _Share(tuple(weights), tuple(tables), max(heads, default=1.0 / ways), busiest)
 
 
 def footprint(
@@ -70,24 +105,13 @@ def footprint(
     bits = BITS[job.format] if low_bits is None else low_bits
     wide_bits = max(BITS[wide], bits) if bits < BITS[wide] else bits
     kept_bits = 16.0 if job.format in WEIGHT_ONLY else bits  # of activations and state
-    weights = tables = 0.0
-    seen: set[str] = set()
-    mine = {op.name for op in job.ops}
+    share = _share(job.graph, job.phase, job.rows.tobytes(), float(job.ways), fused)
     activations = 0.0
-    for phase in job.graph.phases:
-        for op in phase.ops:
-            if op.name not in mine:
-                continue
-            moved = _moved(job, op, job.length if phase is job.phase else 1.0, fused)
-            activations = larger(activations, moved * (kept_bits if op.quantisable else wide_bits) / 8)
-            if op.name in seen or op.stored == 0:
-                continue
-            seen.add(op.name)
-            share = 1 if op.shard == "none" else job.ways
-            if op.kind in ("Gather", "EmbeddingBag"):
-                tables += op.stored * op.layers * (table_bits or (bits if op.quantisable else wide_bits)) / 8 / share
-            else:
-                weights += op.stored * op.layers * (bits if op.quantisable else wide_bits) / 8 / share
+    for low, own, reads, writes in share.busiest:
+        at = (job.batch, job.length if own else 1.0, job.max_context)
+        activations = larger(activations, (reads.at(*at) + writes.at(*at)) * (kept_bits if low else wide_bits) / 8)
+    weights = (share.weights[0] * bits + share.weights[1] * wide_bits) / 8
+    tables = share.tables[0] * (table_bits or bits) + share.tables[1] * (table_bits or wide_bits)
     state_bits = wide_bits if job.graph.state_is_wide else kept_bits
     state = job.graph.state_elements.at(job.batch, job.max_context, job.max_context) * state_bits / 8
-    return Footprint(weights, tables, state * _state_share(job) * job.streams, activations * job.streams)
+    return Footprint(weights, tables / 8, state * share.state * job.streams, activations * job.streams)

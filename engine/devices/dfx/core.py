@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import Column, columns_of, larger, smaller
+from engine.devices.common.column import Column, columns_as, columns_of, larger, smaller
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
@@ -199,6 +199,13 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
     """
     if not any(isinstance(one, Column) for one in (*record, context)):
         return time_program(part, record, layer, context, chaining).by_role
+    if isinstance(context, Column) and not any(isinstance(one, Column) for one in record):
+        values, which = np.unique(context.values, return_inverse=True)
+        if len(values) < which.size:  # contexts that occur are fewer than the designs that have them
+            found = role_cycles(part, record, layer, Column(values), chaining)
+            which = which.reshape(context.values.shape)
+            spread = [Column(one.values[which]) if isinstance(one, Column) else one for one in found.flat]
+            return columns_as(found, spread)
     code, fill = _program(part, record, layer, context), record[isa.FILL]
     found = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
     found += [(-1, 0, fill)] if isinstance(fill, Column) else []

@@ -21,7 +21,7 @@ from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
 from engine.scenario import Costs, Scenario
 from engine.scenario.overrides import HARDWARE
-from engine.sweep.pricing.setting import head_of, read_setting
+from engine.sweep.pricing.setting import head_of, is_size, read_setting
 from engine.sweep.space import Space, apply_settings
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
@@ -133,14 +133,23 @@ class DesignFamily:
         plain = all("." not in path for path in one.paths)  # what a scenario takes is the same on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            found = known[key] = []
+            known[key] = self._between(axis)
+        if not known[key]:
             for digit in range(len(one)):
                 self.beat(digit, len(one))
-                found.append(self._setting(axis, digit))
+                known[key].append(self._setting(axis, digit))
         for digit, found in enumerate(known[key]):
             if isinstance(found, str):
                 self.refused[axis, digit] = found
         return known[key]
+
+    def _between(self, axis: int) -> list[Any]:
+        """What an axis of whole numbers sets, where the least and the most are allowed: so is every one between."""
+        (path, *more), values = self.space.axes[axis].paths, self.space.axes[axis].values
+        if more or not is_size(path) or any(type(value) is not int for value in values):
+            return []
+        ends = [self._setting(axis, values.index(end)) for end in (min(values), max(values))]
+        return [] if any(isinstance(end, str) for end in ends) else [[("field", path, value)] for value in values]
 
     def _joint(self) -> None:
         """Structural where a value that is refused on its own may hold beside another axis of the same part."""
@@ -163,6 +172,8 @@ class DesignFamily:
     def _column(self, at: int) -> list[tuple[str, Any, Any, np.ndarray]]:
         """What an axis sets, as (kind, where, one value, all allowed ones as numbers)."""
         every = [self._set[at][digit] for digit in self.allowed[at]]
+        if every[0] and all(len(settings) == 1 and settings[0][0] == "field" for settings in every):
+            return [(*every[0][0], np.array([settings[0][2] for settings in every], dtype=np.float64))]
         if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
             raise Structural({self.numeric[at]})
         found = []

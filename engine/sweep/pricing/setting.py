@@ -16,7 +16,7 @@ from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["head_of", "numeric_axes", "read_setting"]
+__all__ = ["head_of", "is_size", "numeric_axes", "read_setting"]
 
 _SIZES = tuple(field.path for field in FIELDS if field.plain)
 
@@ -25,6 +25,11 @@ def head_of(path: str) -> tuple[str, str]:
     """(kind of a path, rest of it), with the optional ``system.`` in front gone."""
     head, _, rest = path.removeprefix("system.").partition(".")
     return head, rest
+
+
+def is_size(path: str) -> bool:
+    """Whether a path is a size of the work: a whole number of a scenario."""
+    return path in _SIZES
 
 
 def _is_number(path: str) -> bool:
