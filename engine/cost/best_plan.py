@@ -22,7 +22,7 @@ def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
 
     def pace(one: Plan) -> tuple[bool, float, float]:
-        times = schedule(bound, one)
+        times = schedule(bound, one, detail=False)
         return any(fit.lacks for stage in times.priced for fit in stage.fits), times.interval_s, times.latency_s
 
     return min(plan.options, key=pace)

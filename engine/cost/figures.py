@@ -7,6 +7,7 @@ operations in the same order, so both find the same bits. Rows are laid out by `
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -85,12 +86,12 @@ class Layout:
     alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
 
-    @property
+    @cached_property
     def runs(self) -> int:
         """Phases of stages. [-]"""
         return len(self.stage_of)
 
-    @property
+    @cached_property
     def others(self) -> int:
         """First row of the seconds that belong to no operator."""
         return N * self.runs
@@ -111,52 +112,53 @@ class Layout:
         """Rows of a hop, in the order of `HOP`."""
         return slice(self.hops + len(HOP) * hop, self.hops + len(HOP) * (hop + 1))
 
-    @property
+    @cached_property
     def passes(self) -> int:
         """First row of the passes."""
         return 2 * N * self.runs
 
-    @property
+    @cached_property
     def fixed(self) -> int:
         """First row of what stages pay once a request."""
         return self.passes + self.runs
 
-    @property
+    @cached_property
     def hops(self) -> int:
         """First row of the hops."""
         return self.fixed + N * len(self.copies)
 
-    @property
+    @cached_property
     def globals(self) -> int:
         """First row of the globals."""
         return self.hops + len(HOP) * len(self.wire_of)
 
-    @property
+    @cached_property
     def scratch(self) -> int:
         """First row of scratch."""
         return self.globals + len(GLOBALS)
 
-    @property
+    @cached_property
     def metrics(self) -> int:
         """First row of the figures, after busy, decode and pass times and those of each stage, hop and wire."""
         return self.scratch + 3 + (N + 1) * len(self.copies) + 2 * len(self.wire_of)
 
-    @property
+    @cached_property
     def stage_times(self) -> slice:
         """Rows of the time each stage takes within a request."""
         first = self.scratch + 3 + N * len(self.copies)
         return slice(first, first + len(self.copies))
 
-    @property
+    @cached_property
     def hop_times(self) -> slice:
         """Rows of the time each hop adds to a request."""
         return slice(self.stage_times.stop, self.stage_times.stop + len(self.wire_of))
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows in all. [-]"""
         return self.metrics + COLUMNS
 
+    @cached_property
     def facts(self) -> tuple[np.ndarray, ...]:
         """The fixed facts as arrays, in the order that `time_figures` takes them."""
         shape = (self.runs, len(self.copies), len(self.wire_of))

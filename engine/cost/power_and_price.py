@@ -115,5 +115,5 @@ def account(bound: Bound, plan: Plan, times: Schedule) -> Account:
     rows, first = times.rows, times.layout.globals + POWER
     known = (math.nan if value is None else value for value in (power, price))
     rows[first : first + 6, 0] = (*known, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh)
-    money_figures(rows, 1, times.layout.facts()[1])
+    money_figures(rows, 1, times.layout.facts[1])
     return Account(power, price, (*drawn, *bought))

@@ -218,8 +218,23 @@ def exchange_wire(stage: Stage, fam: DeviceFamily) -> Wire | None:
     return stage.wire if stage.ways > 1 and fam.collectives else None
 
 
-def price_stage(bound: Bound, stage: Stage) -> Priced:
-    """Cost of everything a request asks of one stage."""
+def _brief(fam: DeviceFamily, job: Job) -> PhaseCost:
+    """Times of a pass without its detail: one row for a group of operators, as a sweep has them. An estimate."""
+    compiled = fam.compiled
+    if compiled is None:
+        return fam.price(job)
+    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
+    record, tables = np.array(compiled.record(job), dtype=np.float64).reshape(-1, 1), compiled.tables(job)
+    which, rows, found = fam.groups(job), job.rows, []
+    for group in np.unique(which):
+        found.append(np.zeros((len(RESOURCES), 1)))
+        compiled.points(0, 1, rows[which == group], *tables, float(job.ways), sizes, record, found[-1])
+    other = compiled.other(job) if compiled.other else ()
+    return PhaseCost(np.concatenate(found, axis=1).T, *np.zeros((4, len(found))), other=other)
+
+
+def price_stage(bound: Bound, stage: Stage, detail: bool = True) -> Priced:
+    """Cost of everything a request asks of one stage; without `detail`, operators of a pass together."""
     fam = family(stage.device.kind)
     s = bound.scenario
     runs, fits, fixed = [], (), ()
@@ -228,7 +243,7 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
         job = job_of(bound, stage, fam, phase)
         if passes <= 0 or not job.ops:
             continue
-        cost = fam.price(job)
+        cost = fam.price(job) if detail else _brief(fam, job)
         wire = exchange_wire(stage, fam)
         if wire is not None:
             other, sent = exchange(job, wire)
@@ -264,15 +279,19 @@ def globals_of(bound: Bound) -> tuple[float, float, float]:
     return units, units * s.batch, 1.0 * s.streams
 
 
-def schedule(bound: Bound, plan: Plan) -> Schedule:
-    """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
-    priced = tuple(price_stage(bound, stage) for stage in plan.stages)
+def schedule(bound: Bound, plan: Plan, detail: bool = True) -> Schedule:
+    """Times of a plan: stages one after the other, hops between them, and the pace of the slowest.
+
+    Without `detail` it tells no operator from another.
+    """
+    priced = tuple(price_stage(bound, stage, detail) for stage in plan.stages)
     runs = [(s, run) for s, stage in enumerate(priced) for run in stage.runs]
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
-        groups = priced[layout.stage_of[i]].family.groups(run.job)
-        rows[layout.seconds_of(i), 0] = column_sums(run.cost.seconds, groups)
+        seconds, fam = run.cost.seconds, priced[layout.stage_of[i]].family
+        groups = fam.groups(run.job) if detail else np.zeros(len(seconds), dtype=np.int64)
+        rows[layout.seconds_of(i), 0] = column_sums(seconds, groups)
         rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):
@@ -280,7 +299,7 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     for h, hop in enumerate(plan.hops):
         rows[layout.hop_of(h), 0] = hop_row(hop)
     rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
-    time_figures(rows, 1, *layout.facts())
+    time_figures(rows, 1, *layout.facts)
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]
     return Schedule(
         tuple(replace(stage, time_s=float(t)) for stage, t in zip(priced, stage_s, strict=True)),

@@ -128,23 +128,18 @@ def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(first, dtype=np.int64), np.array(found or [0], dtype=np.int64)
 
 
-def _static_of(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return (_traits(ops), *needs(ops))
+def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Table, traits and dependencies of a job's ops."""
+    return _part(job.phase, job.rows.tobytes())
 
 
 @lru_cache(maxsize=512)
-def _static(phase: Phase) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return _static_of(phase.ops)
-
-
-def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Table, traits and dependencies of a job's ops."""
-    table = T.lower(job.phase)
-    if len(job.ops) == len(job.phase.ops):
-        return (table, *_static(job.phase))
-    part = table[job.rows]
-    part.setflags(write=False)  # as the whole is: one compiled version serves both
-    return (part, *_static_of(job.ops))
+def _part(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The same of the ops at those places of a phase."""
+    rows = np.frombuffer(places, dtype=np.int64)
+    ops, table = tuple(phase.ops[j] for j in rows), T.lower(phase)[rows]
+    table.setflags(write=False)
+    return (table, _traits(ops), *needs(ops))
 
 
 def _tables(job: Job) -> tuple[np.ndarray, ...]:

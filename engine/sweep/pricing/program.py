@@ -187,7 +187,7 @@ def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: 
         np.array(fits, dtype=np.int64).reshape(-1, 2),
         row,
         layout.rows,
-        layout.facts(),
+        layout.facts,
     )
     return Program(
         order=tuple(numeric[a] for a in order),
