@@ -173,7 +173,8 @@ class DesignFamily:
         """What an axis sets, as (kind, where, one value, all allowed ones as numbers)."""
         every = [self._set[at][digit] for digit in self.allowed[at]]
         if every[0] and all(len(settings) == 1 and settings[0][0] == "field" for settings in every):
-            return [(*every[0][0], np.array([settings[0][2] for settings in every], dtype=np.float64))]
+            kind, where, one = every[0][0]
+            return [(kind, where, one, np.array([settings[0][2] for settings in every], dtype=np.float64))]
         if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
             raise Structural({self.numeric[at]})
         found = []
