@@ -325,6 +325,7 @@ class System(Record):
     schemes: tuple[Scheme, ...] = ("single",)
     extra_power: Watts | None = None  # switch, fans, chassis: drawn at any load
     extra_price: Usd | None = None
+    whole_price: bool = False  # its price counts the host and the links that have one, not the devices alone
     host_power_counted: bool = False  # whether the published power and perf/W include the host
     rival: Id | None = None  # system it was compared with
     checks: tuple[Check, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.cost.figures import POWER, money_figures
@@ -10,6 +11,7 @@ from engine.cost.schedule import Schedule
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound
 from engine.scenario.overrides import unstated
+from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 
 __all__ = ["Account", "account", "device_power", "draw", "purchase"]
@@ -74,16 +76,26 @@ def _left_out(bound: Bound) -> str:
     extra = bound.system.extra_power
     if extra is None:
         return "power and price leave the host out, as the document does"
+    left = "in power" if bound.system.whole_price else "in power or in price"
     return (
-        f"power counts {extra.value} beside the devices ({extra.where}); nothing more of the host is counted, in power "
-        "or in price, as in the document"
+        f"power counts {extra.value} beside the devices ({extra.where}); nothing more of the host is counted, {left}, "
+        "as in the document"
     )
 
 
-def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
-    """Price of the devices in use with switch and chassis, and notes as (text, basis). [USD]
+def _beside(bound: Bound) -> Iterator[tuple[str, Quantity]]:
+    """Names and prices of the host and the links, of those that have one, where the system counts them."""
+    if bound.system.whole_price:
+        for part in (*((bound.host,) if bound.host else ()), *(wire.link for wire in bound.wires)):
+            if part.price is not None:
+                yield part.name, part.price
 
-    None where one is not published, and where a what-if makes a part that no list has, until it says its price too.
+
+def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
+    """Price of the devices in use with switch and chassis, of host and links too where the system counts those. [USD]
+
+    With notes as (text, basis). None where one is not published, and where a what-if makes a part that no list has,
+    until it says its price too.
     """
     notes: list[tuple[str, str]] = []
     price: float | None = 0.0
@@ -97,6 +109,10 @@ def purchase(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, st
                 notes.append((f"{device.name}: price is {device.price.note}", "assumed"))
     if price is not None and bound.system.extra_price is not None:
         price += bound.system.extra_price.si
+    if price is not None:
+        for name, one in _beside(bound):
+            price += one.si
+            notes.append((f"{name}: price is {one.note or one.where}", one.basis))
     turned = unstated(bound.what_ifs, "price")
     if price is None or not turned:
         return price, notes

@@ -27,15 +27,20 @@ def unstated(paths: Iterable[str], figure: str) -> tuple[str, ...]:
     said = set()
     for path in paths:
         head, _, rest = path.removeprefix("system.").partition(".")
-        if head == "devices":
+        if head in ("devices", "links"):
             at, _, rest = rest.partition(".")
-            head = f"devices.{at}"
+            head = f"{head}.{at}"
         field = rest.partition(".")[0]
-        if field == figure and head != "links":
-            said |= {head, "links"}
-        elif field not in ("", "price", "model") and head.startswith(("devices.", "host", "links")):
+        if field == figure:
+            said |= {head} if head.startswith("links.") else {head, "links"}
+        elif field not in ("", "price", "model") and head.startswith(("devices.", "host", "links.")):
             changed.setdefault(head, []).append(path.removeprefix("system."))
-    return tuple(path for head, rows in changed.items() if head not in said for path in rows)
+    return tuple(
+        path
+        for head, rows in changed.items()
+        if head not in said and not (head.startswith("links.") and "links" in said)
+        for path in rows
+    )
 
 
 def parse_setting(text: str) -> tuple[str, str]:
