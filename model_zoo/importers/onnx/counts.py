@@ -34,7 +34,8 @@ class Survey:
     """Shapes of a file at every point, and who made which tensor.
 
     `constant` are tensors that follow from the file's own alone, each with the tensor it was made of, so that a
-    weight is stored once whatever its form; `static` those that follow from weights and lengths.
+    weight is stored once whatever its form; `static` those that follow from weights and lengths; `kept` those that are
+    a cache in whatever form, each with the tensor that leaves it for the next pass.
     """
 
     file: File
@@ -43,16 +44,22 @@ class Survey:
     static: set[str] = field(default_factory=set)
     source: dict[str, tuple[str, ...]] = field(default_factory=dict)
     owned: set[str] = field(default_factory=set)
+    kept: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         batch = self.file.batch if isinstance(self.file.batch, int) else BATCH
         points = [(batch, LENGTH)]
         if isinstance(self.file.batch, str):
             points.append((2 * batch, LENGTH))
-        if self.file.length is not None:
+        if self.grows:
             points.append((batch, 2 * LENGTH))
         self.walks = tuple(Walk(self.file, *point) for point in points)
         self.constant = {name: name for name in self.file.weights}
+
+    @property
+    def grows(self) -> bool:
+        """Whether there is a length at all."""
+        return self.file.length is not None or bool(self.file.past)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Extents of a tensor at the first point; WorkloadError where they are not known."""
@@ -85,8 +92,8 @@ class Survey:
         rest = list(found[1:])
         if isinstance(self.file.batch, str):
             batch = _power(found[0], rest.pop(0), what, str(self.file.batch), self.walks[0].batch, 1)
-        if self.file.length is not None:
-            length = _power(found[0], rest.pop(0), what, self.file.length, LENGTH, 2)
+        if self.grows:
+            length = _power(found[0], rest.pop(0), what, self.file.length or "past", LENGTH, 2)
         return batch, length
 
     def fit(self, found: tuple[float, ...], what: str) -> Dim:
@@ -96,7 +103,7 @@ class Survey:
     def spread(self, factors: Sequence[tuple[float, ...]], what: str) -> list[Dim]:
         """Counts whose product is linear in batch, length and context; a fixed batch is a factor of the first."""
         powers = [self.powers(found, what) for found in factors]
-        lengths = ["s", "c"]
+        lengths = ["c", "s"] if self.file.steps else ["s", "c"]
         if sum(b for b, _ in powers) > 1 or sum(s for _, s in powers) > 2:
             raise WorkloadError(f"{what} grows faster than the batch and the square of the length, which has no count")
         dims = []

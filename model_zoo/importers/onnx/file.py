@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -29,6 +29,8 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_NODES = 20_000
 MAX_ELEMENTS = 2**48  # of one tensor
 SMALL = 4096  # elements up to which a tensor's values are looked at: shapes, axes, positions
+_PAST = re.compile(r"past|cache")
+_TOTAL = re.compile(r"total|past|\+")  # an axis as long as what is cached and what enters together
 _BATCHES = frozenset({"batch", "batch_size", "batchsize", "bs", "b", "n"})
 
 NATIVE = (RuntimeError, ValueError, IndexError, OverflowError, MemoryError)
@@ -43,7 +45,9 @@ class File:
 
     `inputs` are the tensors that enter with their axes, an open axis by its name; `weights` the shapes of the file's
     own tensors and `elements` their ONNX element type; `small` those of at most `SMALL` elements, data and all.
-    `batch` is the open axis that is the batch, or its fixed size; `length` the one other open axis.
+    `batch` is the open axis that is the batch, or its fixed size; `length` the one other open axis. A decoder with a
+    cache has more: `past` are the inputs that hold it, and `axes` says what each open axis is, as (a, b) of a * L + b
+    at a length L, in the pass at hand.
     """
 
     nodes: tuple[Any, ...]
@@ -56,6 +60,25 @@ class File:
     ir_version: int
     batch: int | str
     length: str | None
+    past: frozenset[str] = frozenset()
+    axes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    steps: bool = False  # whether this is the pass of one more token, its length the context
+
+    def at(self, batch: int, length: int) -> dict[str, int]:
+        """Sizes of the open axes at a batch and a length."""
+        sizes = {axis: a * length + b for axis, (a, b) in self.axes.items()}
+        sizes |= {self.length: length} if self.length is not None and self.length not in sizes else {}
+        return sizes | ({self.batch: batch} if isinstance(self.batch, str) else {})
+
+    def passes(self) -> tuple[File, ...]:
+        """The file as it fills its cache and as it adds a token to it; the file itself where it has none."""
+        if not self.past:
+            return (self,)
+        open_axes = {a for axes in self.inputs.values() for a in axes if isinstance(a, str) and a != self.batch}
+        behind = {a for name in self.past for a in self.inputs[name] if isinstance(a, str) and a != self.batch}
+        first = {a: ((0, 0) if a in behind else (1, 0)) for a in open_axes}
+        more = {a: (1, -1) if a in behind else (0, 1) if a == self.length else (1, 0) for a in open_axes}
+        return replace(self, axes=first), replace(self, axes=more, steps=True)
 
 
 def shown(name: str) -> str:
@@ -81,11 +104,11 @@ def open_file(data: bytes, sizes: Mapping[str, int]) -> File:
     elements = {name: tensor.data_type for name, tensor in tensors.items()}
     inputs = {v.name: _axes(v) for v in graph.input if v.name not in tensors}
     elements |= {v.name: v.type.tensor_type.elem_type for v in graph.input if v.name not in tensors}
-    inputs, batch, length = _opened(inputs, sizes)
+    inputs, batch, length, past = _opened(inputs, sizes)
     outputs = tuple(v.name for v in graph.output)
     nodes = _needed(tuple(graph.node), {*inputs, *tensors}, outputs)
     small = {name: t for name, t in tensors.items() if prod(t.dims) <= SMALL and t.data_location != t.EXTERNAL}
-    return File(nodes, outputs, inputs, elements, weights, small, opset, model.ir_version, batch, length)
+    return File(nodes, outputs, inputs, elements, weights, small, opset, model.ir_version, batch, length, past)
 
 
 def _parse(data: bytes) -> Any:
@@ -211,8 +234,10 @@ def _axes(value: Any) -> Axes:
     return tuple(axes)
 
 
-def _opened(inputs: dict[str, Axes], sizes: Mapping[str, int]) -> tuple[dict[str, Axes], int | str, str | None]:
-    """The inputs with the named sizes set, which axis is the batch and which one is the length."""
+def _opened(
+    inputs: dict[str, Axes], sizes: Mapping[str, int]
+) -> tuple[dict[str, Axes], int | str, str | None, frozenset[str]]:
+    """The inputs with the named sizes set, which axis is the batch, which one the length, and which hold a cache."""
     known = {a for axes in inputs.values() for a in axes if isinstance(a, str)}
     for name, size in sizes.items():
         if name not in known:
@@ -228,13 +253,21 @@ def _opened(inputs: dict[str, Axes], sizes: Mapping[str, int]) -> tuple[dict[str
         raise WorkloadError("the ONNX model has no input with a shape")
     opened = list(dict.fromkeys(a for axes in inputs.values() for a in axes if isinstance(a, str)))
     batch = next((a for a in opened if a.lower() in _BATCHES), first[0])
-    lengths = [a for a in opened if a != batch]
+    past = _past(inputs, batch)
+    behind = {a for name in past for a in inputs[name] if isinstance(a, str) and a != batch}
+    lengths = [a for a in opened if a != batch and a not in behind and not (past and _TOTAL.search(a.lower()))]
     if len(lengths) > 1:
         raise WorkloadError(
             f"the inputs leave the axes {', '.join(map(shown, lengths[:6]))} open beside the batch "
             f"{shown(str(batch))}; one length is allowed, so give the others a size"
         )
-    return inputs, batch, lengths[0] if lengths else None
+    return inputs, batch, lengths[0] if lengths else None, past
+
+
+def _past(inputs: Mapping[str, Axes], batch: int | str) -> frozenset[str]:
+    """Inputs that hold keys and values of tokens before: named so, and open along one axis beside the batch's."""
+    found = {n for n, axes in inputs.items() if _PAST.search(n.lower()) and len(axes) >= 3}
+    return frozenset(n for n in found if sum(isinstance(a, str) and a != batch for a in inputs[n]) == 1)
 
 
 def _needed(nodes: tuple[Any, ...], given: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:

@@ -3,6 +3,8 @@
 The batch is the open axis that is called so (batch, batch_size, N), else the first axis of the first input, unless a
 recurrent layer says which one it is: ONNX names its axes, and its sequence comes first. One other axis of the inputs
 may be open: it is the length S, and the context C where it occurs a second time in one count, as in attention scores.
+Inputs that hold keys and values of tokens before make the file a decoder: it is walked as it fills its cache and as it
+adds a token, past and present are one cache that stays where it is, and products read it there.
 What grows neither in proportion to them nor stays is refused. Where the file fixes the batch, activations are taken to
 grow with it in proportion.
 
@@ -23,7 +25,7 @@ from model_zoo.importers.onnx.counts import Survey, combined
 from model_zoo.importers.onnx.file import MAX_BYTES, MAX_NODES, File, open_file, shown
 from model_zoo.importers.onnx.products import PRODUCTS, RECURRENT, attributes_of, axes_of
 from model_zoo.importers.onnx.shapes import MICROSOFT
-from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase
+from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
 from model_zoo.schema import WorkloadError
 
 __all__ = ["MAX_BYTES", "MAX_NODES", "read_onnx"]
@@ -47,6 +49,8 @@ _KINDS = {  # ONNX names outside the vocabulary, by the kind that moves and comp
     "Sigmoid", "Softsign": "Div", "SpaceToDepth": "Transpose", "Sqrt": "Div", "Sub": "Add", "Sum": "Add",
     "ThresholdedRelu": "Clip", "Trilu": "Mul", "Upsample": "Resize", "Where": "Add", "Xor": "Mul",
 }  # fmt: skip
+_LAID = _VIEWS | {"Transpose", "Expand", "Cast"}  # a cache is read as it lies, whatever form a product wants
+_APPENDS, _LAYS = "appends", "lays out"
 _MOVES = frozenset(
     {"Transpose", "Concat", "Split", "Tile", "Resize", "Pad", "Cast", "QuantizeLinear", "DequantizeLinear"}
 )
@@ -60,7 +64,7 @@ _WHY = {
     "Loop": "how often it runs depends on the data",
     "Scan": "it holds a graph of its own",
     "NonZero": "its size depends on the data",
-    "NonMaxSuppression": "its size depends on the data",
+    "NonMaxSuppression": "its size depends on the data unless max_output_boxes_per_class is written in the file",
     "Unique": "its size depends on the data",
     "Compress": "its size depends on the data",
 }
@@ -138,6 +142,49 @@ def _plain(file: Survey, node: Any, name: str, kind: str) -> list[Op]:
     return [replace(op, reads=reads, weights=Dim(read))]
 
 
+def _suppression(file: Survey, node: Any, name: str) -> list[Op]:
+    """Boxes sorted by score and compared with those kept: ten operations a box, as the zoo's own detector counts it."""
+    boxes, scores = (file.elements(one) for one in node.input[:2])
+    candidates, out = scores.at(1), file.elements(node.output[0])
+    return [
+        Op(
+            name=name,
+            kind="NonMaxSuppression",
+            group="network",
+            inputs=file.made_by(list(node.input)),
+            flops=scores * 10.0,
+            reads=combined([replace(boxes, coef=boxes.coef + scores.coef)]),
+            writes=out,
+            quantisable=False,
+            attributes=(("boxes", candidates), ("kept", out.at(1) / 3)),
+        )
+    ]
+
+
+def _of_cache(file: Survey, node: Any) -> str:
+    """What a node does with a cache: appends to it, or lays it out otherwise, which costs nothing; empty: neither."""
+    inputs, out = [n for n in node.input if n], node.output[0]
+    if node.op_type == "Concat" and any(n in file.file.past for n in inputs):
+        file.kept[out] = out
+        return _APPENDS
+    rest = [n for n in inputs[1:] if n not in file.constant and n not in file.static]
+    if node.op_type in _LAID and inputs and inputs[0] in file.kept and not rest:
+        file.kept[out] = file.kept[inputs[0]]
+        file.source[out] = file.made_by(inputs[:1])
+        return _LAYS
+    return ""
+
+
+def _appended(file: Survey, node: Any, name: str) -> Op:
+    """Keys or values of the pass's tokens, written behind those that are cached."""
+    inputs, shape = [n for n in node.input if n], file.shape(node.output[0])
+    new = combined([file.elements(n) for n in inputs if n not in file.file.past])
+    op = Op(name, "Concat", "network", file.made_by(inputs), reads=new, state_writes=new)
+    if len(shape) == 4 and shape[1] > 1:  # heads, which devices share
+        return replace(op, g=Dim(float(shape[1]), 1), shard="g")
+    return op
+
+
 def _lower(file: Survey, node: Any, name: str) -> list[Op]:
     kind = _KINDS.get(node.op_type, node.op_type)
     known = MICROSOFT if node.domain == "com.microsoft" else None
@@ -147,6 +194,8 @@ def _lower(file: Survey, node: Any, name: str) -> list[Op]:
         if kind == "Gather":
             on_table = node.input[0] in file.constant and attributes_of(node).get("axis", 0) == 0
             return _lookup(file, node, name) if on_table else _plain(file, node, name, "Split")
+        if kind == "NonMaxSuppression" and file.walks[0].count(node.output[0]) is not None:
+            return _suppression(file, node, name)
         if kind in _POOLS or kind == "GlobalAveragePool":
             return _pool(file, node, name, kind)
         if kind in _MOVES or kind in OPERATIONS or kind == "LRN":
@@ -201,7 +250,8 @@ def _survey(opened: File) -> Survey:
     rows, steps = (file.measure(node.input[0], lambda s, axis=axis: s[axis]) for axis in (at, along))
     if isinstance(opened.batch, int):
         axes = next(axes for axes in opened.inputs.values() if axes)
-        named = rows[0] != opened.batch and int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
+        known = rows[0] == 1 or int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
+        named = rows[0] != opened.batch and known
         return Survey(replace(opened, batch=int(rows[0]))) if named else file
     batch, length = (file.powers(found, f"node {shown(node.name)}") for found in (rows, steps))
     if batch[0] or not length[0]:
@@ -219,28 +269,73 @@ def read_onnx(data: bytes, unit: str = "inference", sizes: Mapping[str, int] | N
     refused. Where a request's parts do not grow alike, what enters and leaves counts the larger kind.
     """
     opened = open_file(data, sizes or {})
+    if opened.past:
+        return _decoder(opened)
     file = _survey(opened)
+    ops = _operators(file)
+    through = Linear(0, 1, 0)
+    leaving = [file.elements(n) for n in opened.outputs if n not in file.constant]
+    entering, indices = _entering(file)
+    return Graph(
+        phases=(Phase("forward", tuple(ops), length=through, context=through),),
+        unit=unit,
+        input_elements=entering,
+        input_indices=indices,
+        output_elements=combined(leaving) if leaving else ONE,
+    )
+
+
+def _operators(file: Survey) -> list[Op]:
+    """Every operator of a file that costs anything, in the file's order."""
     names: set[str] = set()
     ops: list[Op] = []
-    for number, node in enumerate(opened.nodes, 1):
-        if _free(file, node):
+    for number, node in enumerate(file.file.nodes, 1):
+        cached = _of_cache(file, node)
+        if cached == _LAYS or (not cached and _free(file, node)):
             continue
         name = _named(node, number, names)
-        made = _lower(file, node, name)
+        made = [_appended(file, node, name)] if cached else _lower(file, node, name)
         ops += made
         names.update(op.name for op in made)
         file.source.update(dict.fromkeys(filter(None, node.output), (made[-1].name,)))
     if not ops:
         raise WorkloadError("the ONNX model has no operator that computes")
-    through = Linear(0, 1, 0)
-    leaving = [file.elements(n) for n in opened.outputs if n not in file.constant]
-    entering = combined([file.elements(n) for n in opened.inputs])
-    ids = [file.elements(n) for n in opened.inputs if opened.elements.get(n) in _INDICES]
+    return ops
+
+
+def _entering(file: Survey) -> tuple[Dim, Dim]:
+    """Elements that enter with a request, and those of them that are indices; a cache does not enter."""
+    names = [n for n in file.file.inputs if n not in file.file.past]
+    entering = combined([file.elements(n) for n in names])
+    ids = [file.elements(n) for n in names if file.file.elements.get(n) in _INDICES]
     indices = [d for d in ids if (d.b, d.s, d.c) == (entering.b, entering.s, entering.c)]
+    return entering, replace(entering, coef=sum(d.coef for d in indices))
+
+
+def _decoder(opened: File) -> Graph:
+    """A network with a cache: one pass over the prompt, and one for each token more, as `Phase` says.
+
+    The file is walked as it fills the cache and as it adds a token; both passes hold the same operators.
+    """
+    fill, step = (Survey(one) for one in opened.passes())
+    first, more = _operators(fill), _operators(step)
+    held = {op.name for op in first}
+    if {op.name for op in more} != held:
+        raise WorkloadError("the ONNX model runs other operators with a cache than without one, which has no count")
+    kept = [step.elements(root) for root in dict.fromkeys(step.kept.values())]
+    entering, indices = _entering(fill)
+    through = Linear(0, 1, 0)
     return Graph(
-        phases=(Phase("forward", tuple(ops), length=through, context=through),),
-        unit=unit,
+        phases=(
+            Phase("prefill", tuple(first), length=through, context=through),
+            Phase("decode", tuple(more), context=Linear(0, 1, 0.5), repeat=Linear(-1, 0, 1)),
+        ),
+        unit="token",
+        units_per_request=Linear(0, 0, 1),
+        causal=True,
+        state_elements=Sum(tuple(kept)),
         input_elements=entering,
-        input_indices=replace(entering, coef=sum(d.coef for d in indices)),
-        output_elements=combined(leaving) if leaving else ONE,
+        input_indices=indices,
+        output_elements=dim(1, "bs"),
+        output_indices=dim(1, "bs"),
     )

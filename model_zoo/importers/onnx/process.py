@@ -19,6 +19,7 @@ from typing import Any
 
 from model_zoo.families.family import NetworkFamily
 from model_zoo.importers.onnx.file import MISSING
+from model_zoo.importers.onnx.workload import family_of
 from model_zoo.schema import Workload, WorkloadError
 
 __all__ = ["MEMORY", "SECONDS", "ImportProcess"]
@@ -66,7 +67,7 @@ class ImportProcess:
         workload, graph, label, refusal = pickle.loads(answer)  # of our own process
         if refusal is not None:
             raise WorkloadError(refusal)
-        return workload, NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=label)
+        return workload, family_of(graph, label)
 
     def close(self) -> None:
         """End the process, if there is one."""

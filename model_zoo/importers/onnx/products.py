@@ -44,8 +44,9 @@ def _contraction(
             op = linear(name, m, k.coef, n.coef, group="network", inputs=inputs, bias=False, stored=new)
             return [replace(op, weights=Dim(read))]
     g, m, n, k = file.spread([extents[axis] for axis in "gmnk"], what)
-    reads = combined([file.elements(side) for side in sides if side not in file.constant])
-    op = matmul(name, g, m, n, k, group="network", reads=reads, inputs=inputs)
+    reads = combined([file.elements(side) for side in sides if side not in file.constant and side not in file.kept])
+    state = combined([file.elements(file.kept[side]) for side in sides if side in file.kept])
+    op = matmul(name, g, m, n, k, group="network", reads=reads, state_reads=state, inputs=inputs)
     return [replace(op, stored=new, weights=Dim(read), writes=file.elements(out))]
 
 

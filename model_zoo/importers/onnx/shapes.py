@@ -50,7 +50,7 @@ class Walk:
     def __post_init__(self) -> None:
         from onnx import helper
 
-        at = {self.file.batch: self.batch, self.file.length: self.length}
+        at = self.file.at(self.batch, self.length)
         for name, axes in self.file.inputs.items():
             shape = [at.get(a, a) if isinstance(a, str) else a for a in axes]
             self.types[name] = helper.make_tensor_type_proto(self.file.elements[name], shape)
@@ -95,6 +95,8 @@ class Walk:
         label = label_of(node, number)
         _fits(schema, node, label)
         self._infer(schema, node, label)
+        if node.op_type == "NonMaxSuppression":
+            self._bound(node)
         for name in filter(None, node.output):
             self._limit(name, f"the result {shown(name)} of node {label}")
         if node.op_type in _VIEWS:
@@ -105,6 +107,19 @@ class Walk:
                     f"length {self.length}: its sizes are those of one batch or length, so fix the open axes to it"
                 )
         self._fold(node)
+
+    def _bound(self, node: Any) -> None:
+        """Boxes that are kept at most, where the file says how many of a class are."""
+        from onnx import helper, numpy_helper
+
+        boxes, scores = self.shape(node.input[0]), self.shape(node.input[1])
+        most = self.data.get(node.input[2]) if len(node.input) > 2 else None
+        if most is None or not boxes or not scores or None in boxes or None in scores:
+            return
+        each = min(int(numpy_helper.to_array(most).reshape(-1)[0]), boxes[1] or 0)
+        if each > 0:
+            kept = (boxes[0] or 0) * (scores[1] or 0) * each
+            self.types[node.output[0]] = helper.make_tensor_type_proto(7, [kept, 3])
 
     def _infer(self, schema: Any, node: Any, label: str) -> None:
         from onnx import checker, helper, shape_inference

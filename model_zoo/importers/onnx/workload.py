@@ -11,16 +11,16 @@ from model_zoo.families.family import NetworkFamily
 from model_zoo.importers.onnx.file import MAX_BYTES
 from model_zoo.importers.onnx.model import read_onnx
 from model_zoo.ops import Dim, Graph, Op
-from model_zoo.schema import Id, Workload, WorkloadError
+from model_zoo.schema import Id, Request, Workload, WorkloadError
 
-__all__ = ["read_onnx_workload"]
+__all__ = ["family_of", "read_onnx_workload"]
 
 
 def read_onnx_workload(path: Path) -> tuple[Workload, NetworkFamily]:
     """The network of a file and its family, which turns nothing; WorkloadError in one sentence where it can't be read.
 
     Counts are exact as far as `read_onnx` says. A request is a batch of 1 and, where the network has a length, one
-    of 1: a file holds neither. OSError where the file can't be read.
+    of 1: a file holds neither; of a decoder 128 tokens in and out. OSError where the file can't be read.
     """
     try:
         TypeAdapter(Id).validate_python(path.stem)
@@ -43,8 +43,15 @@ def read_onnx_workload(path: Path) -> tuple[Workload, NetworkFamily]:
         summary=f"Read from {path.name}: {_said(graph)}.",
         sources={},
         params={},
+        request=Request(inputs=128, outputs=128) if graph.causal else Request(),
     )
-    return workload, NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=label)
+    return workload, family_of(graph, label)
+
+
+def family_of(graph: Graph, label: str | None) -> NetworkFamily:
+    """A family with this one graph, whose requests have lengths as the graph has."""
+    words = ("Input tokens", "Output tokens") if graph.causal else (label, None)
+    return NetworkFamily("onnx", lambda _: graph, (), {}, {}, input_label=words[0], output_label=words[1])
 
 
 def _grows(op: Op) -> bool:
