@@ -135,10 +135,11 @@ class Collective:
 def collectives(job: Job, wire: Wire) -> list[Collective]:
     """Exchanges of a sharded pass: Megatron's pattern.
 
-    An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. An op split
-    along N whose reader is not split needs all-gather. Round a ring each takes a step less than there are devices;
-    where every pair has a way of its own, one, and a short all-reduce needs no second: every device sends all it has
-    to all others, and each adds up for itself.
+    An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. What only a
+    sum reads is added up first, experts and the shared one together, and exchanged once. An op split along N whose
+    reader is not split needs all-gather. Round a ring each takes a step less than there are devices; where every pair
+    has a way of its own, one, and a short all-reduce needs no second: every device sends all it has to all others, and
+    each adds up for itself.
     """
     readers: dict[str, list[Op]] = {}
     for op in job.ops:
@@ -149,10 +150,17 @@ def collectives(job: Job, wire: Wire) -> list[Collective]:
     width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
     ways, at = job.ways, (job.batch, job.length, job.context)
     around = 1.0 if wire.direct else ways - 1.0
+    summed: set[str] = set()
     for op in job.ops:
         size = op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
         if op.shard == "k":
+            after, *others = readers.get(op.name, [op])
+            if after.kind == "ReduceSum" and not others:
+                if after.name in summed:
+                    continue
+                summed.add(after.name)
+                op, size = after, after.writes.at(*at) * width  # noqa: PLW2901
             scattered = (2 * (ways - 1) / ways * size, 2.0 * around)
             at_once = ((ways - 1) * size, 1.0) if wire.direct else scattered
             found.append(Collective(f"all-reduce after {op.name}", count, (scattered, at_once)))

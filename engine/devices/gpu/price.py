@@ -27,13 +27,15 @@ class Layout(NamedTuple):
     machine: int = 0  # `slots.MACHINE`
     low: int = 12  # a format as `gemm.FORMAT` has it: that of operators in the scenario's
     wide: int = 22  # and of those that stay wide
-    decode: int = 32  # `attention.FORMAT`
-    prefill: int = 41  # its first five
-    experts: int = 46  # `moe.FORMAT`
-    norm: int = 52  # `stream.FORMAT`: of norms and other reductions
-    point: int = 55  # of element-wise operators
-    lookup: int = 58  # of rows of tables
-    rest: int = 61  # `REST`
+    decode: int = 32  # `attention.FORMAT`, of a cache in the scenario's format
+    decode16: int = 41  # and of one of 16 bits
+    prefill: int = 50  # its first five, of both again
+    prefill16: int = 55
+    experts: int = 60  # `moe.FORMAT`
+    norm: int = 66  # `stream.FORMAT`: of norms and other reductions
+    point: int = 69  # of element-wise operators
+    lookup: int = 72  # of rows of tables
+    rest: int = 75  # `REST`
 
 
 L = Layout()
@@ -105,10 +107,11 @@ def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
         length, causal = queries, False
     kv_heads = q[G] / batch
     heads = kv_heads * max(queries / length, 1.0)
+    wide = cached >= 1.5 * batch * keys * kv_heads * (depth + values)  # a kernel follows the format of its cache
     if cached > 0.0 and length <= _FEW:
-        row = cached / (batch * keys * kv_heads * rec[L.decode + attention.BYTES])
+        row = cached / (batch * keys * kv_heads * 2.0)
         pair, pairs = 2.0 * (depth + values) * length, length * keys
-        form = rec[L.decode : L.prefill]
+        form = rec[L.decode16 : L.prefill] if wide else rec[L.decode : L.decode16]
         attention.decode_seconds(batch, keys, heads, kv_heads, row, pair, True, machine, form, answer)
         out[j, MOVED] = q[RUNS] * cached
     else:
@@ -116,7 +119,7 @@ def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
         if causal and table[j, T.N + 3] > 0.0:
             whole = context
             window = keys if keys < context else 0.0
-        form = rec[L.prefill : L.experts]
+        form = rec[L.prefill16 : L.experts] if wide else rec[L.prefill : L.prefill16]
         attention.prompt_seconds(
             batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form, answer
         )

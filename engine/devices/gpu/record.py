@@ -274,45 +274,41 @@ def _product(wide: bool) -> dict[str, Callable[[Job], float]]:
     }
 
 
-def _attention_format(job: Job) -> str:
+def _attention_format(job: Job, wide: bool) -> str:
+    """Format an attention computes in: of its activations, or 16 bits where its cache has them."""
     format = compute_format(job.device, job.format)
-    other = _ATTENTION.get(format, format)
+    other = wide_format(job.device, "fp8" if wide else format) if wide else _ATTENTION.get(format, format)
     return other if other in job.device.peak else format
 
 
-def _attention(job: Job, kind: str) -> Mapping[str, float]:
-    if kind == "attention_prefill" and not job.graph.causal:
-        kind = "encoder_attention"
-    return _constants(job, kind, _NAMED.get(_attention_format(job), "bfloat16"))
+def _attends(wide: bool) -> tuple[tuple[Callable[[Job], float], ...], tuple[Callable[[Job], float], ...]]:
+    """Constants of a token's attention and of a prompt's, as `attention.FORMAT` and its first five."""
 
+    def of(kind: str, name: str) -> Callable[[Job], float]:
+        def found(job: Job) -> float:
+            own = "encoder_attention" if kind == "attention_prefill" and not job.graph.causal else kind
+            return _constants(job, own, _NAMED.get(_attention_format(job, wide), "bfloat16"))[name]
 
-def _attention_start(kind: str) -> Callable[[Job], float]:
-    """Measured alone in its graph, an attention's start holds the gap between two replays; in a network it has none."""
-    return lambda job: larger(_attention(job, kind)["start"] - facts()["replay_gap"], _launch(job))
+        return found
 
+    def start(kind: str) -> Callable[[Job], float]:
+        """Measured alone in its graph, it holds the gap between two replays; in a network there is none."""
+        alone = of(kind, "start")
+        return lambda job: larger(alone(job) - facts()["replay_gap"] * _late(job), _launch(job))
 
-def _attention_flop_s(job: Job) -> float:
-    return 1.0 / job.device.peak[_attention_format(job)].si
+    def flop_s(job: Job) -> float:
+        return 1.0 / job.device.peak[_attention_format(job, wide)].si
 
+    def width(job: Job) -> float:
+        return BITS[_attention_format(job, wide)] / 8
 
-_DECODE: tuple[Callable[[Job], float], ...] = (
-    _attention_flop_s,
-    lambda job: 2.0,
-    _attention_start("attention_decode"),
-    lambda job: _attention(job, "attention_decode")["block"],
-    lambda job: _attention(job, "attention_decode")["flow"],
-    lambda job: 1e9,
-    lambda job: 1e9,
-    lambda job: 1e9,
-    lambda job: 4.0,
-)
-_PREFILL: tuple[Callable[[Job], float], ...] = (
-    _attention_flop_s,
-    lambda job: BITS[_attention_format(job)] / 8,
-    _attention_start("attention_prefill"),
-    lambda job: _attention(job, "attention_prefill")["share"],
-    lambda job: _attention(job, "attention_prefill")["passes"],
-)
+    def many(job: Job) -> float:
+        return 1e9
+
+    decode, prefill = "attention_decode", "attention_prefill"
+    token = (flop_s, lambda job: 2.0, start(decode), of(decode, "block"), of(decode, "flow"), many, many, many)
+    prompt = (flop_s, width, start(prefill), of(prefill, "share"), of(prefill, "passes"))
+    return (*token, lambda job: 4.0), prompt
 
 
 def _moe(job: Job) -> Mapping[str, float]:
@@ -393,8 +389,10 @@ FIELDS_OF: tuple[Callable[[Job], float], ...] = (
     *_MACHINE.values(),
     *_LOW.values(),
     *_WIDE.values(),
-    *_DECODE,
-    *_PREFILL,
+    *_attends(False)[0],
+    *_attends(True)[0],
+    *_attends(False)[1],
+    *_attends(True)[1],
     *_EXPERT,
     *_stream("norm"),
     *_stream("gated_act"),

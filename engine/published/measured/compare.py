@@ -16,7 +16,7 @@ from engine.cost.report import ErrorBand
 from engine.devices.common.contract import Unsupported
 from engine.devices.gpu.operators.rows import RowsError, Table, read_rows
 from engine.evaluate import evaluate
-from engine.published.measured.serving import mixed_tpot
+from engine.published.measured.serving import Engine, mixed_tpot
 from engine.published.measured.table import Header, known, measured, sorted_out
 from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, decode, token_in
@@ -51,6 +51,7 @@ class Row:
     measured: Mapping[str, float]
     scenario: Scenario | None = None
     concurrency: int | None = None  # requests in flight; None: `scenario.batch` of them from start to end
+    engine: Engine | None = None  # that keeps them so
     reason: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)  # figures that can't be predicted, and why
@@ -99,7 +100,7 @@ def read_measured(
             if not figures:
                 raise ScenarioError("no figure was measured")
             scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
-            found.append(Row(at + 1, figures, scenario, concurrency))
+            found.append(Row(at + 1, figures, scenario, concurrency, _engine(cells)))
         except _REFUSED as error:
             found.append(Row(at + 1, figures, reason=str(error)))
     return Measured(path.name, table, columns, tuple(found))
@@ -122,7 +123,8 @@ def _scenario(
     asked = {name: cells[name] for name in columns.serving if cells[name]}
     concurrency = _in_flight(asked, said) if "concurrency" in columns.serving else None
     if "precision" in said:
-        said["precision"] = known()["formats"].get(said["precision"].lower(), said["precision"])
+        asked_for = known()["formats"].get(said["precision"].lower(), said["precision"])
+        said["precision"] = _on(base.system, asked_for, catalog)
     for path, value in said.items():
         called = {"system": catalog.called, "workload": zoo.called}.get(path, str)
         base = apply(base, path, called(value))
@@ -133,7 +135,33 @@ def _scenario(
         share = known()["mean_length"].get(cells.get("source", ""), 1.0)
         lengths = {name: max(1, round(share * getattr(base, name))) for name in ("inputs", "outputs")}
         base = base.with_(batch=concurrency, **lengths)
+        kept = known()["kept_wide"].get(cells.get("source", ""), ())
+        if cells.get("framework") in kept and base.precision == "fp8" and "kv_format" not in said:
+            base = apply(base, "kv_format", "fp16")
     return apply_all(base, list(settings)), concurrency
+
+
+def _on(system: str, format: str, catalog: Catalog) -> str:
+    """A format, or that of weights alone which a part without its arithmetic runs it in."""
+    device = catalog.device(catalog.system(system).devices[0].device)
+    alone = known()["weights_alone"].get(format)
+    return alone if alone and format not in device.peak else format
+
+
+def _engine(cells: Mapping[str, str]) -> Engine:
+    """How a row's serving engine forms iterations; one that is not named, as most do."""
+    names = known()
+    name, release = cells.get("framework", ""), ".".join(cells.get("version", "").split(".")[:2])
+    way = names["engines"].get(f"{name} {release}") or names["engines"].get(name, {})
+    equal = cells.get("source", "") not in names["mean_length"]
+    return Engine(
+        names["budget"],
+        way.get("prefill_first", False),
+        equal,
+        names["host"]["iteration_s"],
+        names["host"]["sequence_s"],
+        way.get("hides", True),
+    )
 
 
 def _in_flight(asked: Mapping[str, str], said: Mapping[str, str]) -> int | None:
@@ -164,9 +192,11 @@ def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
         return "prefill and decode ran on workers apart, which is not modelled"
     if asked.get("spec", "") not in names["plain_spec"]:
         return f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is not modelled"
-    for name, what in (("pp", "a pipeline of layers"), ("attn_dp", "attention by data"), ("moe_ep", "experts apart")):
+    for name, what in (("pp", "a pipeline of layers"), ("attn_dp", "attention by data")):
         if asked.get(name, "1") != "1":
             return f"{name} is {asked[name][:40]}: {what} on a serving engine is not modelled"
+    if asked.get("moe_ep", "1") not in ("1", devices):  # experts apart read the same bytes and add up the same sums
+        return f"moe_ep is {asked['moe_ep'][:40]} of {devices[:40]} devices: all or one is modelled"
     if asked.get("tp", devices) != devices:
         return f"tp is {asked['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
     return ""
@@ -183,7 +213,7 @@ def figures_of(
         missing = {name: f"under load it {_QUEUES}" for name in row.measured if name != "tpot_s"}
         if "tpot_s" not in row.measured:
             return {}, missing, None
-        found = {"tpot_s": mixed_tpot(scenario, row.concurrency, known()["budget"], catalog)}
+        found = {"tpot_s": mixed_tpot(scenario, row.concurrency, row.engine or _engine({}), catalog)}
         return found, missing, evaluate(scenario, catalog, zoo).error_band
     report = evaluate(scenario, catalog, zoo)
     found = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.cost.best_plan import make_plan
@@ -13,7 +14,7 @@ from engine.scenario import Scenario
 from hardware_specs.catalog import Catalog
 from model_zoo.ops import Op
 
-__all__ = ["mixed_tpot"]
+__all__ = ["Engine", "mixed_tpot"]
 
 
 @lru_cache(maxsize=4096)
@@ -45,7 +46,33 @@ def _seconds(run: PhaseRun) -> tuple[float, float, float]:
     return run.cost.total_s, attention, head
 
 
-def mixed_tpot(scenario: Scenario, concurrency: int, budget: int, catalog: Catalog) -> float:
+@dataclass(frozen=True)
+class Engine:
+    """How a serving engine forms its iterations.
+
+    Attributes
+    ----------
+    budget : tokens an iteration takes. [-]
+    prefill_first : whether prompts go before decoding, in iterations of their own, rather than beside it.
+    waves : whether requests are of equal lengths, so that such an engine starts and ends them together.
+    host_s, sequence_s : what the host takes an iteration, and for each sequence in it. [s]
+    hides : whether it works on the next iteration while the device works on this one.
+    """
+
+    budget: int
+    prefill_first: bool = False
+    waves: bool = False
+    host_s: float = 0.0
+    sequence_s: float = 0.0
+    hides: bool = True
+
+    def lasts(self, busy: float, sequences: int) -> float:
+        """Time of an iteration that keeps the device busy so long. [s] An estimate."""
+        host = self.host_s + self.sequence_s * sequences
+        return max(busy, host) if self.hides else busy + host
+
+
+def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Catalog) -> float:
     """Mean time between two output tokens of a request, ``concurrency`` requests in flight. [s] An estimate.
 
     Each request brings I prompt tokens and wants O output tokens, so it decodes in O - 1 iterations. In steady state
@@ -60,22 +87,30 @@ def mixed_tpot(scenario: Scenario, concurrency: int, budget: int, catalog: Catal
     D is a decode pass. L is all of a pass of b + p tokens but attention and the head: its weights are read once and
     its collectives carry both. A is attention, of the prompt and of the decoding sequences each by itself; H the head.
 
-    Assumes: no prompt waits for another (no waves of equal requests), all b sequences at their mean context, no cache
-    of prefixes, no guessed tokens, room for every sequence's cache, and a host that prepares the next iteration
-    meanwhile.
+    An engine that prefills first instead stops all decoding for a pass P(n) of n prompts, as many as the budget takes:
+    TPOT = D + w b P(n) / n / (O - 1). Requests of unlike lengths come one by one and each waits for all others', w = 1;
+    those of equal lengths come and go together, and of that one pass after another the first waits for all, the last
+    for none: w = 1/2. Every iteration lasts what `Engine.lasts` says.
+
+    Assumes: all b sequences at their mean context, no cache of prefixes, no guessed tokens, room for every sequence's
+    cache.
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
-    at = scenario.with_(batch=concurrency)
+    at, alone = scenario.with_(batch=concurrency), scenario.with_(batch=1)
     decode = _seconds(_passes(at.model_dump_json(), catalog)["decode"])
-    room = max(1, budget - concurrency)
-    pieces = math.ceil(scenario.inputs / room)
     owed = concurrency / (scenario.outputs - 1)
+    if engine.prefill_first:
+        together = min(concurrency, max(1, engine.budget // scenario.inputs))
+        prompts = _passes(scenario.with_(batch=together).model_dump_json(), catalog)["prefill"].cost.total_s
+        waited = (0.5 if engine.waves else 1.0) * owed * prompts / together
+        return engine.lasts(decode[0], concurrency) + waited
+    room = max(1, engine.budget - concurrency)
+    pieces = math.ceil(scenario.inputs / room)
     share = min(1.0, owed * pieces)
     piece = scenario.inputs / pieces if share < 1.0 else min(owed * scenario.inputs, float(room))
-    alone = scenario.with_(batch=1)
     prompt = _seconds(_passes(alone.model_dump_json(), catalog)["prefill"])
     tokens = max(1, round(piece + concurrency))
     both = _seconds(_passes(alone.with_(inputs=tokens).model_dump_json(), catalog)["prefill"])
     mixed = both[0] - both[1] - both[2] + prompt[1] * piece / scenario.inputs + decode[1] + decode[2]
-    return (1.0 - share) * decode[0] + share * mixed
+    return (1.0 - share) * engine.lasts(decode[0], concurrency) + share * engine.lasts(mixed, concurrency)

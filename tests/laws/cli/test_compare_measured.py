@@ -16,7 +16,7 @@ from engine.evaluate import evaluate
 from engine.published.measured.calibration import write_fit
 from engine.published.measured.compare import compared, coverage, read_measured, write_back
 from engine.published.measured.fit import LEAST, ROWS_EACH, enough, fit
-from engine.published.measured.serving import mixed_tpot
+from engine.published.measured.serving import Engine, mixed_tpot
 from engine.published.measured.table import FIGURES, known
 from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
@@ -133,7 +133,7 @@ def test_a_mixed_iteration_costs_less_than_its_two_passes_and_no_less_than_one(w
             return {run.job.phase.name: run.cost.total_s for run in runs}
 
         decode, prefill = passes(at.with_(batch=concurrency))["decode"], passes(at.with_(batch=1))["prefill"]
-        found = mixed_tpot(at, concurrency, known()["budget"], catalog)
+        found = mixed_tpot(at, concurrency, Engine(known()["budget"]), catalog)
         assert decode <= found * (1 + 1e-9)
         assert found <= (decode + concurrency / (outputs - 1) * prefill) * 1.02
 
@@ -141,11 +141,13 @@ def test_a_mixed_iteration_costs_less_than_its_two_passes_and_no_less_than_one(w
 def test_prompts_vanish_from_long_answers_and_slow_short_ones():
     catalog = default_catalog()
     base = default_scenario("h100-sxm", "llama3.1-8b")
-    many = [mixed_tpot(base.with_(inputs=i, outputs=128), 64, 8192, catalog) for i in (128, 512, 2048, 8192, 32768)]
+    many = [
+        mixed_tpot(base.with_(inputs=i, outputs=128), 64, Engine(8192), catalog) for i in (128, 512, 2048, 8192, 32768)
+    ]
     assert many == sorted(many)
     bound = bind(base.with_(batch=1, inputs=16, outputs=100_000), catalog)
     decode = schedule(bound, make_plan(bound)).priced[0].runs[1].cost.total_s
-    alone = mixed_tpot(base.with_(inputs=16, outputs=100_000), 1, 8192, catalog)
+    alone = mixed_tpot(base.with_(inputs=16, outputs=100_000), 1, Engine(8192), catalog)
     assert alone == pytest.approx(decode, rel=1e-3)
 
 

@@ -1,0 +1,126 @@
+"""GPUs: what formats cost beside their bytes, what the board's limit allows, what kernels of a network share."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import default_scenario, evaluate
+from engine.published.measured.serving import Engine, mixed_tpot
+from hardware_specs import default_catalog
+
+
+def asked(system: str, workload: str, **fields):
+    return evaluate(default_scenario(system, workload, **fields))
+
+
+def _op(report, name: str):
+    return next(op for op in report.ops if op.name == name)
+
+
+@pytest.mark.parametrize("system", ["h100-sxm", "h200-sxm", "b200-sxm", "l40s"])
+def test_quantising_an_input_costs_a_kernel_of_each_product(system):
+    """At one token a product in FP8 takes more than half of what it does in 16 bits: its input is quantised first."""
+    wide, narrow = (asked(system, "llama3.1-8b", precision=p, inputs=32, outputs=2) for p in ("bf16", "fp8"))
+    for name in ("qkv", "attention-out"):
+        one, other = ([op.time_s for op in report.ops if op.name == name][-1] / 32 for report in (wide, narrow))
+        assert other > one / 2 + 1e-6
+
+
+@pytest.mark.parametrize("precision", ["w8a16", "w4a16"])
+def test_weights_alone_are_no_faster_than_16_bits_on_a_long_prompt(precision):
+    """Every tile widens its weights, while arithmetic stays as it was: up to a third slower, never faster by more
+    than what is not read."""
+    whole = {"inputs": 4096, "outputs": 1, "batch": 8}
+    wide, narrow = (asked("a100-sxm-80gb", "llama3.1-8b", precision=p, **whole) for p in ("bf16", precision))
+    assert wide.latency_s * 0.98 < narrow.latency_s < wide.latency_s * 1.4
+
+
+def test_clocks_fall_under_the_board_s_limit():
+    """72 W feed an L4's tensor cores at a third of their rate; twice that, and long products are faster."""
+    base = default_scenario("l4", "llama3.1-8b", precision="fp16", inputs=4096, outputs=1, batch=1)
+    usual = evaluate(base)
+    more = evaluate(base.with_(overrides={"devices.0.power.max": 150.0}))
+    assert more.latency_s < 0.75 * usual.latency_s
+    for op in usual.ops:
+        if op.name in ("gate-up", "down"):
+            assert op.peak_used < 0.45
+
+
+def test_a_part_with_power_to_spare_computes_as_before():
+    base = default_scenario("h100-sxm", "llama3.1-8b", precision="bf16", batch=1, inputs=64, outputs=2)
+    usual, more = evaluate(base), evaluate(base.with_(overrides={"devices.0.power.max": 1400.0}))
+    assert more.tpot_s == pytest.approx(usual.tpot_s, rel=0.01)
+
+
+@pytest.mark.parametrize("system", ["h100-sxm", "t4", "mi300x"])
+def test_products_of_a_recurrence_s_inputs_are_one(system):
+    """They are known before the first step: all of them together take less than a tenth of the steps' own."""
+    base = default_scenario(system, "deepbench-lstm-1024")
+    for fuse, share in ((True, 0.1), (False, None)):
+        report = evaluate(base.with_(switches=base.switches | {"fuse": fuse}))
+        apart, own = _op(report, "rnn-input").time_s, _op(report, "rnn-recurrent").time_s
+        assert apart < share * own if share else apart > 0.3 * own
+
+
+@pytest.mark.parametrize("system", ["h100-sxm", "a100-sxm-80gb", "mi300x"])
+def test_alike_tables_are_read_by_one_call(system):
+    base = default_scenario(system, "dlrm-mlperf-v1", batch=1)
+    one, each = (
+        _op(evaluate(base.with_(switches=base.switches | {"fuse": fuse})), "embedding").time_s for fuse in (True, False)
+    )
+    assert each > 10.0 * one
+
+
+@pytest.mark.parametrize("system", ["l4", "t4", "a100-sxm-80gb", "l40s"])
+def test_a_batch_somewhat_beyond_the_cache_is_not_much_slower_an_image(system):
+    """What a cache holds of activations falls with their size, not from all to none."""
+    rates = [asked(system, "resnet50", precision="int8", batch=batch).throughput_per_s for batch in (8, 16, 32)]
+    assert rates[0] * 0.98 < rates[1]
+    assert rates[1] * 0.98 < rates[2]
+
+
+@pytest.mark.parametrize("system", ["a100-sxm-80gb", "h100-sxm", "t4"])
+def test_what_rides_in_a_product_s_kernel_is_not_free(system):
+    report = asked(system, "bert-large", precision="fp16", batch=32)
+    riding = [op for op in report.ops if op.kind == "Gelu"]
+    assert riding
+    assert all(op.time_s > 0.0 for op in riding)
+
+
+def test_parts_that_were_not_measured_follow_from_their_data_sheets():
+    """Twice the bandwidth, at all else alike, brings a token's pass closer to half; on every part of the family."""
+    catalog = default_catalog()
+    for id in catalog.ids("devices"):
+        device = catalog.device(id)
+        if device.kind != "gpu" or id not in catalog.ids("systems"):
+            continue
+        level = max(range(len(device.memory)), key=lambda i: (device.memory[i].role == "offchip", i == 0))
+        if device.memory[level].bandwidth is None:
+            continue
+        base = default_scenario(id, "llama3.2-1b", batch=1, inputs=32, outputs=16)
+        path = f"devices.0.memory.{device.memory[level].name}.bandwidth"
+        more = base.with_(overrides={path: 2.0 * device.memory[level].bandwidth.si})
+        assert evaluate(more).tpot_s < evaluate(base).tpot_s
+
+
+def test_prompts_that_go_first_cost_waves_of_equal_requests_half():
+    """Of prompts read one after another the first waits for all others, the last for none."""
+    base, catalog = default_scenario("h100-sxm", "llama3.1-8b", inputs=2048, outputs=128), default_catalog()
+    one, wave, unlike = (
+        mixed_tpot(base, 64, engine, catalog)
+        for engine in (Engine(8192, True, outputs_known, 0.0, 0.0) for outputs_known in (False, True, False))
+    )
+    alone = mixed_tpot(base.with_(inputs=1), 64, Engine(8192, True, True), catalog)
+    assert one == unlike
+    assert alone < wave < one
+
+
+def test_a_host_that_works_beneath_the_device_is_waited_for_only_where_it_is_slower():
+    base, catalog = default_scenario("h100-sxm", "llama3.1-8b", inputs=64, outputs=4096), default_catalog()
+    free, under, after = (
+        mixed_tpot(base, 8, Engine(8192, host_s=host, hides=hides), catalog)
+        for host, hides in ((0.0, True), (1e-3, True), (1e-3, False))
+    )
+    assert free == under
+    assert after == pytest.approx(free + 1e-3, rel=1e-6)
+    assert mixed_tpot(base, 8, Engine(8192, host_s=1.0), catalog) == pytest.approx(1.0)
