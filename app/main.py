@@ -16,7 +16,7 @@ ROOMS = {
     "Explore": ("explore", "node", "split"),
     "Choose": ("choose", "sweep", "compare"),
     "Load": ("traffic",),
-    "Lab": ("kernels", "numerics"),
+    "Lab": ("program", "kernels", "numerics"),
     "Evidence": ("published", "catalog"),
 }
 """Pages by the room they stand in, in the order of a decision: understand, choose, load, measure, check."""

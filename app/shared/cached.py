@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.load import LoadCurve
     from engine.analyses.node.timeline import NodeTimeline
+    from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
     from engine.numerics.workflow import WorkflowResult
     from engine.published.measured.compare import Measured
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "batch_inside", "chosen", "keep_modules", "load_answer", "load_point", "load_window",
-    "machine", "measured", "node_curves", "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study",
-    "published", "report", "warm_up",
+    "arrangements", "attribution", "batch_inside", "chosen", "executed", "keep_modules", "listing", "load_answer",
+    "load_point", "load_window", "machine", "measured", "node_curves", "node_timeline", "offers", "options", "pool",
+    "pool_waits", "precision_study", "published", "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -122,6 +123,20 @@ def measured(text: bytes, most: int) -> Measured:
             "`python -m engine compare-measured`"
         )
     return compared(data)
+@st.cache_resource(max_entries=64, show_spinner=False)
+def listing(token: str, text: str) -> Listing:
+    """A program timed on a scenario's machine."""
+    from engine.analyses.programs import listing as found
+
+    return found(decode(token), text)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def executed(token: str, text: str, most: int) -> tuple[Values, ...]:
+    """So many instructions of a program run on numbers."""
+    from engine.analyses.programs import execute
+
+    return execute(decode(token), text, most=most)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False, hash_funcs=_BY_REPR)

@@ -204,7 +204,7 @@ def _npu_listing(bound: Bound, text: str) -> Listing:
     return Listing(text, timed.cycles, engine.clock, tuple(rows), bars, tuple(notes))
 
 
-def _npu_values(bound: Bound, text: str, seed: int) -> tuple[Values, ...]:
+def _npu_values(bound: Bound, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = npu_text.assemble(text)
     npu_text.checked(program)
     rng = np.random.default_rng(seed)
@@ -216,8 +216,9 @@ def _npu_values(bound: Bound, text: str, seed: int) -> tuple[Values, ...]:
     assert npu is not None
     native = round(npu.native_dim.si) if bound.scenario.precision.startswith("ms-fp") else 0
     with np.errstate(all="ignore"):
-        got = Processor(arithmetic(bound.scenario.precision, native), matrices, vectors).run(program.instructions)
-        wanted = exact(program.instructions, matrices, vectors)
+        processor = Processor(arithmetic(bound.scenario.precision, native), matrices, vectors)
+        got = processor.run(program.instructions[:most])
+        wanted = exact(program.instructions[:most], matrices, vectors)
     return tuple(_values(name, vectors.get(name), got[name], wanted[name]) for name in got)
 
 
@@ -279,18 +280,18 @@ def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int
     return last, hazard
 
 
-def _dfx_values(bound: Bound, text: str, seed: int) -> tuple[Values, ...]:
+def _dfx_values(bound: Bound, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = dfx_text.assemble(text)
     dfx_text.checked(program)
-    if any(one.op in isa.SYNC_OPS for one in program.instructions):
-        raise ScenarioError("a program runs on numbers on one card: sync is not allowed here")
+    s = bound.scenario
+    cards = s.devices if s.scheme == "tensor" and any(one.op == isa.SYNC for one in program.instructions) else 1
     width, context = _sizes(program)
     heads = max(1, width // 64)
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
     device = bound.device
     model = random_decoder(heads=heads, layers=1, vocab=512, positions=1, seed=seed)
-    record = core_record(device, None, 1, 1, bound.scenario.tile, bound.family.model(device, bound.model))
+    record = core_record(device, None, 1, cards, s.tile, bound.family.model(device, bound.model))
     machine = DfxMachine(model, record)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
@@ -298,12 +299,15 @@ def _dfx_values(bound: Bound, text: str, seed: int) -> tuple[Values, ...]:
     keys, values = (rng.normal(0, 1, (max(0, context - stores), width)).astype(np.float16) for _ in range(2))
     registers = {isa.X: x}
     try:
-        got = machine.run(isa.encode(program.instructions, record), registers, list(keys), list(values))
-        wanted = Oracle(model, registers, keys, values).run(program.instructions)
+        code = isa.encode(program.instructions, record)[:most]
+        got = machine.run(code, registers, list(keys), list(values))
+        wanted = Oracle(model, registers, keys, values, cards).run(program.instructions[:most])
     except (KeyError, ValueError, IndexError) as error:
         raise ScenarioError(f"the program does not run on {width:,} elements and {context:,} tokens: {error}") from None
     return tuple(
-        _values(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), wanted[r]) for r, v in got.items()
+        _values(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), wanted[r])
+        for r, v in got.items()
+        if r in wanted
     )
 
 
@@ -328,11 +332,14 @@ def listing(scenario: Scenario, text: str) -> Listing:
     return (_dfx_listing if bound.device.dfx is not None else _npu_listing)(bound, text)
 
 
-def execute(scenario: Scenario, text: str, seed: int = 0) -> tuple[Values, ...]:
-    """A program run on drawn numbers in the machine's arithmetic, each register beside float64. A measurement."""
+def execute(scenario: Scenario, text: str, seed: int = 0, most: int | None = None) -> tuple[Values, ...]:
+    """A program run on drawn numbers in the machine's arithmetic, each register beside float64. A measurement.
+
+    With `most`, so many of its instructions are.
+    """
     bound = _machine(scenario)
     try:
-        return (_dfx_values if bound.device.dfx is not None else _npu_values)(bound, text, seed)
+        return (_dfx_values if bound.device.dfx is not None else _npu_values)(bound, text, seed, most)
     except ProgramError:
         raise
     except MemoryError:

@@ -20,6 +20,7 @@ PAGES = (
     "traffic",
     "node",
     "split",
+    "program",
     "kernels",
     "numerics",
     "published",

@@ -24,6 +24,7 @@ PAGES = (
     "traffic",
     "node",
     "split",
+    "program",
     "kernels",
     "numerics",
     "published",

@@ -134,7 +134,7 @@ _ANY_LENGTH = isa.SCALAR | isa.SYNC_OPS | {isa.MASKED_MM, isa.STORE_TOKEN}
 def checked(program: DfxProgram) -> dict[str, float]:
     """Elements of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
 
-    [elements]
+    [elements] A bound: what its sizes say.
     """
     sizes: dict[int, float | None] = dict.fromkeys(_GIVEN)
     for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.arithmetic import HALF, accumulate, gelu_table, product
-from engine.devices.dfx.model import EPSILON, Gpt2
+from engine.devices.dfx.model import EPSILON, Gpt2, columns
 from engine.kernels.operators.halftree import TreeWeights, pack_tree
 
 __all__ = ["DfxMachine"]
@@ -41,11 +41,6 @@ class _Core:
     values: list[list[np.ndarray]] = field(default_factory=list)
 
 
-def _columns(total: int, cards: int, card: int) -> slice:
-    part = -(-total // cards)
-    return slice(min(total, card * part), min(total, (card + 1) * part))
-
-
 class DfxMachine:
     """N cores that run a decoder's program token by token.
 
@@ -69,7 +64,7 @@ class DfxMachine:
         self._layer = self._token = self._position = 0
 
     def _core(self, card: int) -> _Core:
-        heads = _columns(self.model.heads, self.cards, card)
+        heads = columns(self.model.heads, self.cards, card)
         mine = slice(heads.start * self.head, heads.stop * self.head)
         shares = []
         for layer in self.model.layers:
@@ -78,13 +73,13 @@ class DfxMachine:
                 (isa.VALUE, layer.value, mine),
                 (isa.KEY, layer.key, mine),
                 (isa.QUERY, layer.query, mine),
-                (isa.ATTENTION_OUT, layer.out, _columns(layer.out[0].shape[1], self.cards, card)),
-                (isa.FC1, layer.fc1, _columns(layer.fc1[0].shape[1], self.cards, card)),
-                (isa.FC2, layer.fc2, _columns(layer.fc2[0].shape[1], self.cards, card)),
+                (isa.ATTENTION_OUT, layer.out, columns(layer.out[0].shape[1], self.cards, card)),
+                (isa.FC1, layer.fc1, columns(layer.fc1[0].shape[1], self.cards, card)),
+                (isa.FC2, layer.fc2, columns(layer.fc2[0].shape[1], self.cards, card)),
             ):
                 held[role] = (_pack(matrix[:, cut]), _half(bias[cut]))
             shares.append(held)
-        vocabulary = _columns(len(self.model.tokens), self.cards, card)
+        vocabulary = columns(len(self.model.tokens), self.cards, card)
         empty: list[list[np.ndarray]] = [[] for _ in self.model.layers]
         return _Core(
             shares,
@@ -136,9 +131,11 @@ class DfxMachine:
 
         [elements]
         """
-        for core in self.cores:
+        for card, core in enumerate(self.cores):
+            held = columns(self.model.heads, self.cards, card)
+            mine = slice(held.start * self.head, held.stop * self.head)
             core.vector = {r: np.asarray(v, HALF) for r, v in registers.items()}
-            core.keys[0], core.values[0] = list(keys), list(values)
+            core.keys[0], core.values[0] = [k[mine] for k in keys], [v[mine] for v in values]
         self._layer = self._token = self._position = 0
         self._run(code)
         return self.cores[0].vector

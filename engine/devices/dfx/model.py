@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DecoderLayer", "Gpt2", "generate", "random_decoder", "reference_logits"]
+__all__ = ["DecoderLayer", "Gpt2", "columns", "generate", "random_decoder", "reference_logits"]
 
 EPSILON = 1e-5
 
@@ -42,6 +42,12 @@ class Gpt2:
     def width(self) -> int:
         """Width of the embedding. [-]"""
         return self.tokens.shape[1]
+
+
+def columns(total: int, cards: int, card: int) -> slice:
+    """Which of `total` heads or columns a card holds. [-]"""
+    part = -(-total // cards)
+    return slice(min(total, card * part), min(total, (card + 1) * part))
 
 
 def random_decoder(

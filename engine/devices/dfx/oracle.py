@@ -7,37 +7,67 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.model import EPSILON, Gpt2
+from engine.devices.dfx.model import EPSILON, Gpt2, columns
 
 __all__ = ["Oracle"]
 
 
 class Oracle:
-    """Registers of one core with a one-layer model and a cache of `keys` and `values`, all float64."""
+    """Registers of `cards` cores with a one-layer model and a cache of `keys` and `values`, all float64."""
 
-    def __init__(self, model: Gpt2, registers: dict[int, np.ndarray], keys: np.ndarray, values: np.ndarray) -> None:
-        self.model, self.layer, self.head = model, model.layers[0], model.width // model.heads
-        self.registers = {r: np.asarray(v, np.float64) for r, v in registers.items()}
-        self.keys, self.values = keys.astype(np.float64), values.astype(np.float64)
-        layer = self.layer
-        self.weights = {
-            isa.VALUE: layer.value,
-            isa.KEY: layer.key,
-            isa.QUERY: layer.query,
-            isa.ATTENTION_OUT: layer.out,
-            isa.FC1: layer.fc1,
-            isa.FC2: layer.fc2,
-        }
+    def __init__(
+        self, model: Gpt2, registers: dict[int, np.ndarray], keys: np.ndarray, values: np.ndarray, cards: int = 1
+    ) -> None:
+        self.cores = [_Core(model, registers, keys, values, cards, card) for card in range(cards)]
 
     def run(self, program: Iterable[isa.Instruction]) -> dict[int, np.ndarray]:
-        """Registers after the program."""
+        """Registers of the first core after the program."""
         for one in program:
-            found = self._of(one)
-            if found is not None:
-                self.registers[one.dst] = np.atleast_1d(found)
-        return self.registers
+            if one.op == isa.SYNC:
+                whole = np.concatenate([core.registers[one.src1] for core in self.cores])
+                for core in self.cores:
+                    core.registers[one.dst] = whole
+                continue
+            for core in self.cores:
+                found = core.work(one)
+                if found is not None:
+                    core.registers[one.dst] = np.atleast_1d(found)
+        return self.cores[0].registers
 
-    def _of(self, one: isa.Instruction) -> np.ndarray | None:
+
+class _Core:
+    """One core's registers and its share of the weights and the cache."""
+
+    def __init__(
+        self,
+        model: Gpt2,
+        registers: dict[int, np.ndarray],
+        keys: np.ndarray,
+        values: np.ndarray,
+        cards: int,
+        card: int,
+    ) -> None:
+        self.model, self.layer, self.head = model, model.layers[0], model.width // model.heads
+        self.registers = {r: np.asarray(v, np.float64) for r, v in registers.items()}
+        held = columns(model.heads, cards, card)
+        mine = slice(held.start * self.head, held.stop * self.head)
+        self.heads = held.stop - held.start
+        self.keys, self.values = keys[:, mine].astype(np.float64), values[:, mine].astype(np.float64)
+        layer = self.layer
+        self.weights = {
+            role: (matrix[:, cut].astype(np.float64), bias[cut].astype(np.float64))
+            for role, (matrix, bias), cut in (
+                (isa.VALUE, layer.value, mine),
+                (isa.KEY, layer.key, mine),
+                (isa.QUERY, layer.query, mine),
+                (isa.ATTENTION_OUT, layer.out, columns(layer.out[0].shape[1], cards, card)),
+                (isa.FC1, layer.fc1, columns(layer.fc1[0].shape[1], cards, card)),
+                (isa.FC2, layer.fc2, columns(layer.fc2[0].shape[1], cards, card)),
+            )
+        }
+
+    def work(self, one: isa.Instruction) -> np.ndarray | None:
+        """What an instruction writes to its target, if anything."""
         a = self.registers.get(one.src1, np.zeros(1))
         b = self.registers.get(one.src2, np.zeros(1))
         gamma, beta = {
@@ -57,7 +87,6 @@ class Oracle:
             isa.INVERSE_DEVIATION: lambda: 1 / np.sqrt(a / self.model.width + EPSILON),
             isa.RECIPROCAL_OP: lambda: 1 / a,
             isa.SUB_MAXIMUM: lambda: a - a.max(),
-            isa.SYNC: lambda: a,
             isa.LOAD_TOKEN: lambda: self.model.tokens[0].astype(np.float64),
             isa.LOAD_POSITION: lambda: self.model.positions[0].astype(np.float64),
         }
@@ -67,7 +96,7 @@ class Oracle:
         mine = slice(int(one.arg) * self.head, (int(one.arg) + 1) * self.head)
         if one.op in (isa.CONV1D, isa.CONV1D_GELU):
             matrix, bias = self.weights[int(one.arg)]
-            x = a @ matrix.astype(np.float64) + bias
+            x = a @ matrix + bias
             if one.op == isa.CONV1D:
                 return x
             return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))

@@ -230,7 +230,7 @@ class _Sizes:
 def checked(program: NpuProgram) -> dict[str, int]:
     """Lengths of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
 
-    [elements]
+    [elements] A bound: what its sizes say.
     """
     sizes = _Sizes(program)
     for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):

@@ -83,7 +83,10 @@ def test_hazards_of_registers_are_named():
     assert rows[2].start >= rows[1].end
 
 
-@pytest.mark.parametrize("scenario", [DFX.with_(inputs=20), NPU, RTL])
+RING = default_scenario("dfx-u280", "gpt2-345m", devices=4, scheme="tensor", inputs=20)
+
+
+@pytest.mark.parametrize("scenario", [DFX.with_(inputs=20), RING, NPU, RTL])
 def test_a_shipped_program_runs_close_to_the_oracle(scenario):
     values = execute(scenario, shipped(scenario))
     most = {"brainwave-s10-pre": 0.6, "npu-rtl": 0.03, "dfx-u280": 0.01}[scenario.system]

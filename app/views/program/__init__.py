@@ -1,0 +1,1 @@
+"""What does the machine do, instruction by instruction?"""

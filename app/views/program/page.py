@@ -1,0 +1,171 @@
+"""What does the machine do, instruction by instruction?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import boundary, cached, link, parts
+from app.shared import formats as fmt
+from app.shared.widgets.choices import choose
+from app.views.program import charts
+from engine.analyses.programs import PARTS, Listing, Row, Values, mnemonics, shipped
+from engine.devices.common.contract import Unsupported
+from engine.resolve.presets import PRESETS
+from engine.scenario import Scenario, ScenarioError, encode
+
+_PRESETS = ("brainwave-gru", "dfx-1.5b")
+_SHOWN = 4  # values of a register
+
+
+def elsewhere(reason: str) -> None:
+    """This machine runs no such program; here are two that do."""
+    st.info(fmt.plain(reason), icon=":material/info:")
+    with st.container(horizontal=True):
+        for id in _PRESETS:
+            preset = PRESETS[id]
+            st.button(f"Open {preset.title}", on_click=link.open_scenario, args=(preset.scenario,), key=f"program.{id}")
+
+
+def _own_text(scenario: Scenario) -> str:
+    """The shipped program of what the sidebar picks."""
+    if "Conv1D" not in mnemonics(scenario):
+        return shipped(scenario)
+    with st.sidebar:
+        part = choose("Program", {name: name.capitalize() for name in PARTS}, "part", help="Of one token.")
+    return shipped(scenario, part)
+
+
+_PLAIN = "<style>textarea { font-family: monospace !important; font-size: 12px; white-space: pre; }</style>"
+
+
+def editor(scenario: Scenario, own: str) -> str:
+    """The text that is listed: the shipped program until it is changed."""
+    st.html(_PLAIN)
+    key = f"program.text.{encode(scenario)}.{hash(own)}"
+    with parts.card("Program", "the one this price rests on, or yours: any change is timed and checked"):
+        text = st.text_area("Program", own, height=420, key=key, label_visibility="collapsed")
+        changed = text.strip() != own.strip()
+        st.button(
+            "Back to the shipped program",
+            on_click=lambda: st.session_state.update({key: own}),
+            disabled=not changed,
+            key="program.reset",
+            type="tertiary",
+        )
+        with st.popover("Mnemonics", type="tertiary"):
+            st.caption(fmt.plain(", ".join(mnemonics(scenario))))
+            st.caption("A semicolon starts a comment; `loop N` to `end` repeats lines.")
+    return text
+
+
+def gantt(found: Listing, row: Row) -> None:
+    """Units over time, the picked instruction marked."""
+    busy: dict[str, float] = {}
+    for unit, _, _, cycles in found.bars:
+        busy[unit] = busy.get(unit, 0.0) + cycles
+    unit = max(busy, key=lambda name: busy[name])
+    answer = f"{fmt.count(found.cycles)} cycles, {fmt.seconds(found.seconds)}; {unit} busy for "
+    answer += fmt.percent(busy[unit] / found.cycles)
+    with parts.card("Units over time", answer, stretch=False):
+        parts.figure(charts.units(found, row.number, parts.dark()), f"Units over time: {answer}.", "program.units")
+
+
+def rows(found: Listing) -> None:
+    """The listing."""
+    waits = sum(bool(row.hazard) for row in found.rows)
+    frame = pd.DataFrame(
+        {
+            "No": [row.number for row in found.rows],
+            "Instruction": [" ".join(row.text.split()) for row in found.rows],
+            "Unit": [row.unit for row in found.rows],
+            "Start": [round(row.start) for row in found.rows],
+            "End": [round(row.end) for row in found.rows],
+            "Valid": [round(row.valid) for row in found.rows],
+            "Waits for": [row.waits_for for row in found.rows],
+            "Hazard": [row.hazard for row in found.rows],
+        }
+    )
+    said = f"{fmt.count(len(found.rows))} instructions, {fmt.count(waits)} of them wait for another"
+    with parts.card("Listing", f"{said}; cycles from the start", stretch=False):
+        st.dataframe(frame, hide_index=True, height="content" if len(frame) <= 8 else 360, alt=said)
+    for note in found.notes:
+        st.caption(fmt.plain(note))
+
+
+def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> pd.DataFrame:
+    def told(values: tuple[float, ...] | None) -> str:
+        return " ".join(f"{v:.4g}" for v in values[:_SHOWN]) if values else "-"
+
+    old, new = {v.register: v for v in before}, {v.register: v for v in after}
+    names = [n for n in dict.fromkeys((*row.reads, *row.writes)) if n in new]
+    return pd.DataFrame(
+        {
+            "Register": names,
+            "Elements": [new[n].elements for n in names],
+            "Before": [told(old[n].after if n in old else new[n].before) for n in names],
+            "After": [told(new[n].after) for n in names],
+            "From float64 (%)": [None if (e := new[n].error) is None else 100 * e for n in names],
+        }
+    )
+
+
+@boundary.fragment
+def registers(token: str, text: str, row: Row) -> None:
+    """What the picked instruction reads and writes, before and after, on drawn numbers."""
+    with parts.card("Registers", f"before and after instruction {row.number}", stretch=False):
+        if not st.toggle(
+            "Run on numbers", key="program.run", help="Drawn inputs and weights, the machine's arithmetic."
+        ):
+            st.caption(fmt.plain(f"{' '.join(row.text.split())} reads {', '.join(row.reads) or 'nothing'}."))
+            return
+        try:
+            before = cached.executed(token, text, row.number) if row.number else ()
+            frame = _table(before, cached.executed(token, text, row.number + 1), row)
+        except ScenarioError as error:
+            st.caption(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."))
+            return
+        number = st.column_config.NumberColumn(format="%.3g")
+        st.dataframe(
+            frame, hide_index=True, column_config={"From float64 (%)": number}, alt="Registers before and after"
+        )
+
+
+def _step(found: Listing) -> Row:
+    """The instruction that a slider picks."""
+    last = len(found.rows) - 1
+    if last < 1:
+        return found.rows[0]
+    place = st.slider("Step", 0, last, 0, key="program.step", help="One instruction at a time.")
+    return found.rows[place]
+
+
+def show() -> None:
+    """The page."""
+    report, scenario = parts.report_now(), link.current()
+    parts.bar(report, "program")
+    try:
+        own = _own_text(scenario)
+    except (ScenarioError, Unsupported) as why:
+        elsewhere(f"{str(why)[:1].upper()}{str(why)[1:].rstrip('.')}.")
+        parts.footer(report)
+        return
+    left, right = st.columns((2, 3), gap="small")
+    with left:
+        text = editor(scenario, own)
+    with right:
+        try:
+            found = cached.listing(encode(scenario), text)
+        except ScenarioError as error:
+            st.error(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."), icon=":material/error:")
+            found = None
+        if found is not None and found.rows:
+            row = _step(found)
+            gantt(found, row)
+            registers(encode(scenario), text, row)
+    if found is not None and found.rows:
+        rows(found)
+    parts.footer(report)
+
+
+show()
