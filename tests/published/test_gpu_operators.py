@@ -7,9 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from engine.devices.gpu.operators.columns import groups
 from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import predict
-from engine.devices.gpu.operators.rows import checked, read_rows
+from engine.devices.gpu.operators.rows import checked, read_rows, write_rows
 from tests.bench.fit_gpu_operators import HERE, groups_of, judge_shipped
 
 AIMS = {  # kind, part, format and runtime: median and 90th percentile of |predicted / measured - 1|
@@ -65,3 +66,29 @@ def test_a_plain_roof_is_further_off(kind: str) -> None:
     use = measured > 0.0
     ours, roof = (np.median(np.abs(times[use] / measured[use] - 1.0)) for times in (found.seconds, found.bound))
     assert ours < 0.5 * roof
+
+
+def test_a_large_table_is_read_and_written_as_a_small_one(tmp_path) -> None:
+    """Arrow's columns are what Python's own reading gives, quoted or not; each written number is one of six digits."""
+    plain = "device,dtype,m,n,k,note\n" + "".join(f"h100_sxm,bfloat16,{m},64, 128,a b\n" for m in (1, 64, 4096))
+    rows = []
+    for name, text in (("plain", plain), ("quoted", plain.replace("a b", '"a, b"')), ("gaps", plain + "\n\n")):
+        source, out = tmp_path / f"{name}.csv", tmp_path / f"{name}-out.csv"
+        source.write_text(text.replace(",note", ",kernel"))
+        table = read_rows(source)
+        found = predict(KINDS["gemm"], *checked(KINDS["gemm"], table.columns))
+        write_rows(out, table, found)
+        back = read_rows(out)
+        assert list(table.columns["m"]) == ["1", "64", "4096"]
+        assert [float(v) for v in back.columns["predicted_us"]] == pytest.approx(found.seconds * 1e6, rel=1e-5)
+        assert list(back.columns["m"]) == list(table.columns["m"])
+        rows.append(list(back.columns["predicted_us"]))
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_rows_that_say_the_same_are_found_in_any_order() -> None:
+    rng = np.random.default_rng(3)
+    columns = [[f"{name}{i}" for i in rng.integers(0, 4, 500)] for name in "ab"]
+    group, said = groups(columns)
+    assert [said[i] for i in group] == list(zip(*columns, strict=True))
+    assert len(said) == len(set(said))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.gpu.operators.columns import groups
 from engine.devices.gpu.operators.kinds import Kind, format_key, runtime_of
 from engine.devices.gpu.operators.record import NoModel, Part, facts, part_of
 from engine.devices.gpu.operators.slots import ANSWER, BOUND, BOUND_BY, BOUNDS, REGIME, REGIMES, SECONDS
@@ -76,15 +77,14 @@ def predict(
     """Answers to every row: ``texts`` and ``numbers`` are columns of one length, ``device`` among the texts."""
     names = list(texts)
     rows = len(texts["device"])
-    seen: dict[tuple[str, ...], int] = {}
-    group = np.fromiter((seen.setdefault(key, len(seen)) for key in zip(*texts.values(), strict=True)), np.int64, rows)
+    group, seen = groups(list(texts.values()))
     order = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group, minlength=len(seen)))
     answers = np.full((rows, ANSWER), np.nan)
     low, high = np.full(rows, np.nan), np.full(rows, np.nan)
     why = np.zeros(rows, dtype=np.int64)
     reasons: dict[str, int] = {"": 0}
-    for key, index in seen.items():
+    for index, key in enumerate(seen):
         at = order[ends[index - 1] if index else 0 : ends[index]]
         said = dict(zip(names, key, strict=True))
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.devices.gpu.operators.columns import floats, read_columns, write_joined
 from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import Answers
 
@@ -32,7 +33,7 @@ class Table:
     """A table read: the header, each row's text as it was, and the columns by name."""
 
     header: list[str]
-    lines: list[str]
+    lines: Sequence[str]
     columns: dict[str, Sequence[str]]
 
 
@@ -61,25 +62,24 @@ def read_rows(path: Path) -> Table:
         For a file without rows, rows of another width than the header, or a column given twice.
     """
     text = _text(path)
-    if '"' in text:
-        fields = [row for row in csv.reader(io.StringIO(text)) if row]
-        lines, widths = [_joined(row) for row in fields], [len(row) for row in fields]
-        flat = [value for row in fields for value in row]
-    else:
-        lines = [line for line in text.splitlines() if line]
-        widths = [line.count(",") + 1 for line in lines]
-        flat = ",".join(lines).split(",")  # one list: a million small ones cost more than all the rest
-    if len(lines) < 2:
-        raise RowsError(f"{path.name} holds no rows: a line of column names and one line a row are needed")
-    width = widths[0]
-    header = [name.strip() for name in flat[:width]]
+    quoted = '"' in text
+    fields = [row for row in csv.reader(io.StringIO(text)) if row] if quoted else [text.partition("\n")[0].split(",")]
+    header = [name.strip() for name in fields[0]] if fields else []
     for name in header:
         if header.count(name) > 1:
             raise RowsError(f"{path.name}: column {name[:40]!r} is given twice")
-    if widths.count(width) != len(widths):
-        bad = next(i for i, other in enumerate(widths) if other != width)
-        raise RowsError(f"{path.name}, line {bad + 1}: {widths[bad]} fields where the header has {width}")
-    return Table(header, lines[1:], {name: flat[width + i :: width] for i, name in enumerate(header)})
+    found = None if quoted else read_columns(text.encode(), header)
+    if found is not None:
+        return Table(header, *found)
+    if not quoted:
+        fields = [line.split(",") for line in text.splitlines() if line]
+    if len(fields) < 2:
+        raise RowsError(f"{path.name} holds no rows: a line of column names and one line a row are needed")
+    for i, row in enumerate(fields):
+        if len(row) != len(header):
+            raise RowsError(f"{path.name}, line {i + 1}: {len(row)} fields where the header has {len(header)}")
+    columns = map(list, zip(*fields[1:], strict=True))
+    return Table(header, [_joined(row) for row in fields[1:]], dict(zip(header, columns, strict=True)))
 
 
 def _joined(row: Sequence[str]) -> str:
@@ -138,7 +138,7 @@ def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True)
     """A column as numbers; RowsError names the first that is none, too small, too large or not whole."""
     what = f"a {'whole ' if whole else ''}number from {least:g} to {_LARGEST:g}"
     try:
-        found = np.fromiter(map(float, column), np.float64, len(column))
+        found = floats(column)
     except ValueError:
         for i, value in enumerate(column):
             try:
@@ -165,14 +165,7 @@ def kind_named(name: str) -> Kind:
 def write_rows(path: Path, table: Table, answers: Answers) -> None:
     """Writes every row back with its answer: times in microseconds, empty where there is none."""
     quoted = [_joined([reason]) for reason in answers.reasons]
-    times = np.stack([answers.seconds, answers.bound, answers.low, answers.high]) * 1e6
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(",".join(_joined([name]) for name in (*table.header, *ADDED)) + "\n")
-        file.writelines(
-            f"{line},{seconds:.6g},{bound:.6g},{by},{low:.6g},{high:.6g},\n"
-            if why == 0
-            else f"{line},,,,,,{quoted[why]}\n"
-            for line, seconds, bound, low, high, by, why in zip(
-                table.lines, *times.tolist(), answers.bound_by.tolist(), answers.why.tolist(), strict=True
-            )
-        )
+    times = [column * 1e6 for column in (answers.seconds, answers.bound, answers.low, answers.high)]
+    reasons = [quoted[why] for why in answers.why.tolist()] if answers.why.any() else [""] * len(table.lines)
+    header = ",".join(_joined([name]) for name in (*table.header, *ADDED))
+    write_joined(path, header, [table.lines, *times[:2], answers.bound_by.tolist(), *times[2:], reasons])
