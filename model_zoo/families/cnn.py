@@ -7,6 +7,7 @@ from typing import Any
 
 from model_zoo.families import mobile
 from model_zoo.families.binary_net import binary_layers
+from model_zoo.families.detection import pyramid_heads
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
@@ -59,13 +60,13 @@ def vgg(params: Params) -> Net:
     return net
 
 
-def resnet(params: Params) -> Net:
-    """Bottleneck ResNet and ResNeXt, `groups` of `group_width` channels.
+def _residual(params: Params) -> tuple[Net, list[Tensor]]:
+    """The trunk of a bottleneck ResNet or ResNeXt, and what each stage leaves.
 
-    `strided` is the convolution that halves the image: the 3 x 3 one, as today's definitions have it, or the 1 x 1
-    before it, as first published.
+    `groups` of `group_width` channels; `strided` is the convolution that halves the image: the 3 x 3 one, as today's
+    definitions have it, or the 1 x 1 before it, as first published.
     """
-    net = _square(params)
+    net, left = _square(params), []
     early = params.word("strided", ("3x3", "1x1")) == "1x1"
     groups, per_group = params.whole("groups", 1, 65536), params.whole("group_width", 1, 65536)
     x = net.conv("conv1", net.input, 64, 7, 2)
@@ -82,7 +83,20 @@ def resnet(params: Params) -> Net:
             if index == 1:
                 x = net.conv(f"{name}-shortcut", x, outer, 1, stride, act=None)
             x = net.add(f"{name}-add", y, x, "Relu")
-    return _classify(net, x, params)
+        left.append(x)
+    return net, left
+
+
+def resnet(params: Params) -> Net:
+    """Bottleneck ResNet and ResNeXt."""
+    net, left = _residual(params)
+    return _classify(net, left[-1], params)
+
+
+def retinanet(params: Params) -> Net:
+    """RetinaNet on such a trunk."""
+    net, left = _residual(params)
+    return pyramid_heads(net, left[-3:], params)
 
 
 def densenet(params: Params) -> Net:
@@ -122,6 +136,7 @@ ARCHITECTURES: dict[str, Callable[[Params], Net]] = {
     "mobilenet-v2": mobile.mobilenet_v2,
     "regnet-y": mobile.regnet_y,
     "resnet": resnet,
+    "retinanet": retinanet,
     "vgg": vgg,
 }
 

@@ -1,20 +1,74 @@
-"""Convolutional network on clips: ResNeXt3D, bottlenecks of 1 x 1 x 1 and depthwise 3 x 3 x 3 convolutions."""
+"""Convolutional networks on clips and volumes: ResNeXt3D, of depthwise 3 x 3 x 3 convolutions, and the 3D U-Net."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from model_zoo.families.blocks import elementwise
 from model_zoo.families.family import NetworkFamily, Params
-from model_zoo.families.images import Net
+from model_zoo.families.images import Net, Tensor
 from model_zoo.ops import Graph, Phase, dim
 
 __all__ = ["FAMILY"]
 
 
+def _unet(params: Params) -> Graph:
+    """3D U-Net: two 3 x 3 x 3 convolutions a level, the first of which halves, and back up beside them."""
+    side, classes = params.whole("image", 16, 4096), params.whole("classes", 1, 1_048_576)
+    net = Net(params.whole("channels", 1, 65536), side, side, params.whole("frames", 1, 4096))
+
+    def twice(stage: str, x: Tensor, width: int, stride: int = 1) -> Tensor:
+        net.stage = stage
+        for i, step in enumerate((stride, 1), 1):
+            x = net.conv(f"{stage}-conv{i}", x, width, 3, step, frames=(3, step), act=None, normalised=False)
+            scaled = 2.0 * width
+            net.ops.append(
+                elementwise(
+                    f"{stage}-norm{i}",
+                    "LayerNormalization",
+                    dim(x.elements, "b"),
+                    group=stage,
+                    inputs=(x.name,),
+                    stored=scaled,
+                )
+            )
+            x = net.apply("Relu", replace(x, name=f"{stage}-norm{i}"))
+        return x
+
+    widths = params.sizes("widths", 2)
+    levels = [twice("level1", net.input, widths[0])]
+    for n, width in enumerate(widths[1:], 2):
+        levels.append(twice(f"level{n}", levels[-1], width, 2))
+    x = levels.pop()
+    for n, (beside, width) in reversed(list(enumerate(zip(levels, widths, strict=False), 1))):
+        net.stage = f"up{n}"
+        x = net.concat(f"up{n}-concat", [net.upconv(f"up{n}-conv", x, width), beside])
+        x = twice(f"back{n}", x, width)
+    net.stage = "head"
+    net.conv("segments", x, classes, 1, act=None, normalised=False)
+    return _graph(net)
+
+
+def _graph(net: Net) -> Graph:
+    return Graph(
+        phases=(Phase("forward", tuple(net.ops)),),
+        unit="clip",
+        input_elements=dim(net.input.elements, "b"),
+        output_elements=net.ops[-1].writes,
+    )
+
+
 def _build(values: Mapping[str, Any]) -> Graph:
-    """Channel-separated bottlenecks (Tran 2019); time is halved by stages 2 to 4 while there are frames to halve."""
     params = Params(values)
+    if params.word("architecture", ("resnext3d", "unet")) == "unet":
+        return _unet(params)
+    return _resnext(params)
+
+
+def _resnext(params: Params) -> Graph:
+    """Channel-separated bottlenecks (Tran 2019); time is halved by stages 2 to 4 while there are frames to halve."""
     image, frames = params.whole("image", 16, 4096), params.whole("frames", 1, 1024)
     widths, inner = params.sizes("widths", 1), params.sizes("inner", 1)
     net = Net(3, image, image, frames)
@@ -37,18 +91,23 @@ def _build(values: Mapping[str, Any]) -> Graph:
     for index, width in enumerate(params.sizes("hidden"), 1):
         x = net.dense(f"embed{index}", x, width, act="Relu")
     net.dense("fc", x, params.whole("classes", 1, 1_048_576))
-    return Graph(
-        phases=(Phase("forward", tuple(net.ops)),),
-        unit="clip",
-        input_elements=dim(net.input.elements, "b"),
-        output_elements=net.ops[-1].writes,
-    )
+    return _graph(net)
 
 
 FAMILY = NetworkFamily(
     name="cnn3d",
     build=_build,
-    required=("depths", "widths", "inner"),
-    defaults={"image": 112, "frames": 4, "stem": 64, "hidden": (), "classes": 400},
+    required=("widths",),
+    defaults={
+        "architecture": "resnext3d",
+        "channels": 1,
+        "depths": (),
+        "inner": (),
+        "image": 112,
+        "frames": 4,
+        "stem": 64,
+        "hidden": (),
+        "classes": 400,
+    },
     adjustable={"image": ("Frame side [pixels]", 16, 1024), "frames": ("Frames", 1, 256)},
 )

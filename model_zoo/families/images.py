@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model_zoo.families.blocks import OPERATIONS, elementwise, linear, move
 from model_zoo.ops import Dim, Op, dim
@@ -248,6 +248,44 @@ class Net:
         out = Tensor(name, sum(p.channels for p in parts), parts[0].height, parts[0].width, parts[0].frames)
         self.ops.append(move(name, "Concat", dim(out.elements, "b"), group=self.stage, inputs=self._inputs(*parts)))
         return out
+
+    def resize(self, name: str, x: Tensor, like: Tensor) -> Tensor:
+        """Pixels repeated to the extent of another tensor."""
+        out = Tensor(name, x.channels, like.height, like.width, like.frames)
+        whole, made = dim(x.elements, "b"), dim(out.elements, "b")
+        self.ops.append(move(name, "Resize", whole, group=self.stage, inputs=self._inputs(x), written=made))
+        return out
+
+    def upconv(self, name: str, x: Tensor, filters: int, side: int = 2) -> Tensor:
+        """Transposed convolution whose kernel is its stride: every pixel that enters makes a block of what leaves."""
+        frames = side if x.frames > 1 else 1
+        block = side * side * frames
+        out = Tensor(name, filters, x.height * side, x.width * side, x.frames * frames)
+        stored = float(x.channels * filters * block + filters)
+        pixels = dim(x.pixels, "b")
+        self.ops.append(
+            Op(
+                name=name,
+                kind="Conv",
+                group=self.stage,
+                inputs=self._inputs(x),
+                m=pixels,
+                n=Dim(filters * block),
+                k=Dim(x.channels),
+                flops=pixels * (2.0 * x.channels * filters * block),
+                stored=stored,
+                weights=Dim(stored),
+                reads=dim(x.elements, "b"),
+                writes=dim(out.elements, "b"),
+                shard="n",
+            )
+        )
+        return out
+
+    @staticmethod
+    def without_parameters(op: Op) -> Op:
+        """The same operator with weights that another keeps."""
+        return replace(op, stored=0.0)
 
     def lrn(self, name: str, x: Tensor, size: int = 5) -> Tensor:
         """Local response normalisation across channels."""

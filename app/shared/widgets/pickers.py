@@ -27,6 +27,7 @@ KINDS = {
     "cnn": "CNN",
     "cnn3d": "Video",
     "rnn": "RNN",
+    "rnn-transducer": "Speech",
     "mlp": "MLP",
     "binary-net": "Binary",
 }

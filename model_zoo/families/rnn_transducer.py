@@ -1,0 +1,80 @@
+"""RNN transducer for speech: an encoder of sound that halves its steps, a predictor of letters, and what joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from model_zoo.families.blocks import elementwise, gather, linear, move
+from model_zoo.families.family import NetworkFamily, Params
+from model_zoo.families.rnn import ROW, STEPS, Cell, step_of
+from model_zoo.ops import Dim, Graph, Linear, Op, Phase, Sum, dim
+
+__all__ = ["FAMILY"]
+
+
+def _stack(name: str, group: str, layers: int, width: int, hidden: int, steps: Dim, source: str) -> list[Op]:
+    """LSTM layers one on the other, over so many steps."""
+    ops: list[Op] = []
+    inputs = (source,) if source else ()
+    for layer in range(1, layers + 1):
+        cell = Cell(f"{name}{layer}", group, hidden, 1, 1, ROW, steps)
+        step_of("lstm")(cell, width, inputs)
+        ops += cell.ops
+        width, inputs = hidden, (cell.ops[-1].name,)
+    return ops
+
+
+def _build(values: Mapping[str, Any]) -> Graph:
+    """Greedy decoding: the joint network runs once a frame of the encoder and once a letter, the predictor a letter."""
+    p = Params(values)
+    hidden, letters = p.whole("hidden", 1, 65536), p.whole("vocab", 2, 2**31)
+    embed, joint = p.whole("embedding", 1, 65536), p.whole("joint", 1, 65536)
+    before, after = p.whole("layers_before", 1, 64), p.whole("layers_after", 1, 64)
+    said, stack = p.number("letters_a_step", 0.0, 100.0), p.whole("stacked", 1, 64)
+    frames, symbols = dim(1.0 / stack, "s"), dim(said, "s")
+    rounds = dim(1.0 / stack + said, "s")
+    ops = _stack("sound", "encoder", before, p.whole("input", 1, 1_048_576), hidden, STEPS, "")
+    ops.append(move("stack", "Reshape", dim(hidden, "bs"), group="encoder", inputs=(ops[-1].name,)))
+    ops += _stack("frame", "encoder", after, stack * hidden, hidden, frames, "stack")
+    heard = ops[-1].name
+    ops.append(gather("letter", dim(said, "bs"), letters - 1, embed, group="predictor"))
+    ops += _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")
+    group = "joint"
+    ops += [
+        linear("join-sound", ROW, hidden, joint, group=group, inputs=(heard,), steps=frames),
+        linear("join-letter", ROW, embed, joint, group=group, inputs=(ops[-1].name,), steps=symbols),
+        elementwise(
+            "join", "Add", ROW * joint, group=group, inputs=("join-sound", "join-letter"), operands=2, steps=rounds
+        ),
+        elementwise("join-relu", "Relu", ROW * joint, group=group, inputs=("join",), steps=rounds),
+        linear("join-out", ROW, joint, letters, group=group, inputs=("join-relu",), steps=rounds),
+        elementwise("best", "ArgMax", ROW * letters, group=group, inputs=("join-out",), written=ROW, steps=rounds),
+    ]
+    layers = (before + after) * hidden + p.whole("predictor_layers", 1, 64) * embed
+    return Graph(
+        phases=(Phase("forward", tuple(ops), length=Linear(0, 1, 0), context=Linear(0, 1, 0)),),
+        unit="utterance",
+        state_elements=Sum((dim(2 * layers, "b"),)),
+        input_elements=dim(p.whole("input", 1, 1_048_576), "bs"),
+        output_elements=dim(said, "bs"),
+        output_indices=dim(said, "bs"),
+    )
+
+
+FAMILY = NetworkFamily(
+    name="rnn-transducer",
+    build=_build,
+    required=("input", "hidden", "vocab"),
+    defaults={
+        "layers_before": 2,
+        "layers_after": 3,
+        "stacked": 2,
+        "embedding": 320,
+        "predictor_layers": 2,
+        "joint": 512,
+        "letters_a_step": 0.4,
+    },
+    adjustable={"hidden": ("Hidden width", 1, 65536), "letters_a_step": ("Letters a step", 0, 100)},
+    input_label="Steps",
+)
