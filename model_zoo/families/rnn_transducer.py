@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model_zoo.families.blocks import elementwise, gather, linear, move
+from model_zoo.families.blocks import elementwise, gather, linear
 from model_zoo.families.family import NetworkFamily, Params
 from model_zoo.families.rnn import ROW, STEPS, Cell, step_of
 from model_zoo.ops import Dim, Graph, Linear, Op, Phase, Sum, dim
@@ -35,8 +35,7 @@ def _build(values: Mapping[str, Any]) -> Graph:
     frames, symbols = dim(1.0 / stack, "s"), dim(said, "s")
     rounds = dim(1.0 / stack + said, "s")
     ops = _stack("sound", "encoder", before, p.whole("input", 1, 1_048_576), hidden, STEPS, "")
-    ops.append(move("stack", "Reshape", dim(hidden, "bs"), group="encoder", inputs=(ops[-1].name,)))
-    ops += _stack("frame", "encoder", after, stack * hidden, hidden, frames, "stack")
+    ops += _stack("frame", "encoder", after, stack * hidden, hidden, frames, ops[-1].name)
     heard = ops[-1].name
     ops.append(gather("letter", dim(said, "bs"), letters - 1, embed, group="predictor"))
     ops += _stack("letter", "predictor", p.whole("predictor_layers", 1, 64), embed, embed, symbols, "letter")

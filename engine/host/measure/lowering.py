@@ -145,8 +145,8 @@ def _piece(
 
         return Piece(op, make, weight_bytes=4.0 * n * (inputs + hidden), copies=op.layers, steps=steps)
     if op.kind == "Gemm":
-        if g > 1:
-            raise MeasureError(f"{g} experts, chosen by the data: no operator for grouped products")
+        if g > 1:  # every head's tokens times a matrix of its own
+            return Piece(op, lambda c: operators.batched(g, m, k, n, threads), copies=op.layers)
         low = precision if op.quantisable else "fp32"
         wide = low == "int8" and not any(o.name in op.inputs and o.contraction for o in phase.ops)
         size = {"int8": 1.0, "bf16": 2.0, "fp16": 2.0}.get(low, 4.0) * k * n
@@ -239,7 +239,7 @@ def _moved(op: Op, phase: Phase, at: At, threads: int, images: dict[str, Image])
         tokens = max(1, round(at[0] * at[1]))
         depth = next((d for d in (128, 64, 32, 2) if written % (tokens * d) == 0), 1)
         case = partial(movement.rotate, tokens, written // (tokens * depth), depth, threads)
-    elif op.kind == "Tile":
+    elif op.kind == "Tile" or (op.kind == "Resize" and written % read == 0):  # pixels repeated
         case = partial(movement.repeat, batch, read // batch, written // read, threads)
     elif op.kind == "RoiAlign" and image is not None:
         regions, cells = (int(op.attribute(name, 1.0)) for name in ("regions", "side"))
@@ -273,9 +273,9 @@ def _conv(op: Op, at: At, threads: int, relu: bool) -> Piece:
     known = dict(op.attributes)
     filters = int(known.get("filters", op.n.coef * groups))
     axes = _axes(op)
-    if "height" not in known:  # a convolution along a sequence, same padding
-        window = int(op.attribute("kernel", 1.0))
-        axes = [(max(1, round(op.m.at(*at) / batch)), window, 1, window // 2)]
+    if "height" not in known:  # a convolution along a sequence, same padding; of an even window what came before
+        window, long = int(op.attribute("kernel", 1.0)), max(1, round(op.m.at(*at) / batch))
+        axes = [(long, window, 1, window // 2) if window % 2 else (long + window - 1, window, 1, 0)]
     spatial, window_, stride, pad = (tuple(a[i] for a in axes) for i in range(4))
     made = batch * prod(_extent(*a) for a in axes)
     if op.m.at(*at) % made == 0:  # the same convolution on every region of an image
