@@ -135,8 +135,8 @@ class Figures:
         self._asked: Counter[tuple[int, ...]] = Counter()
         self._blocks: dict[tuple[int, ...], DesignBlock | None] = {}
 
-    def of(self, number: int) -> tuple[np.ndarray, int, str]:
-        """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design."""
+    def _block(self, number: int) -> DesignBlock | None:
+        """The tables that price a design; None where too few have asked for them."""
         key = tuple(number // self.space.strides[i] % len(self.space.axes[i]) for i in self._fixed)
         self._asked[key] += 1
         if self._small and self._asked[key] == _MANY:
@@ -145,6 +145,11 @@ class Figures:
             except Structural:
                 self._blocks[key] = None
         block = self._blocks.get(key)
+        return block if block is not None and block.program is not None else None
+
+    def of(self, number: int) -> tuple[np.ndarray, int, str]:
+        """(figures, 0 it fits, 1 it does not, 2 refused, the sentence why) of a design. SI."""
+        block = self._block(number)
         if block is not None and block.program is not None:
             values, bad, unfit = block.program.fill_at(inside(block, self.space, np.array([number])), FIGURES)
             if not bad[0]:

@@ -2,15 +2,18 @@
 
 import csv
 import io
+import json
+import struct
 import time
 from itertools import pairwise, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, specs
-from app.views.sweep import axes, background, objectives, questions, spaces, tables
+from app.views.sweep import axes, background, brush, objectives, questions, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.devices.dfx.core import vector_lanes
@@ -20,6 +23,7 @@ from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
 from engine.scenario.overrides import apply
+from engine.sweep import FIGURES
 from hardware_specs.quantity import SpecError
 from tests.app.keys import key_of
 
@@ -129,13 +133,39 @@ def test_what_is_on_the_front_is_what_evaluation_finds():
         report = cached.report(encode(found.space.scenario(design.number)))
         for name in found.objectives:
             assert getattr(report, name) == design.figures[name]
-    every = [(d.figures["latency_per_unit_s"], d.figures["throughput_per_s"]) for d in found.cloud]
-    for x, y in every:
+    rows = [FIGURES.index(name) for name in found.objectives]
+    for x, y in found.cloud_figures[rows].T:
         assert any(d.figures["latency_per_unit_s"] <= x and d.figures["throughput_per_s"] >= y for d in found.front)
     assert found.knee in found.front
-    twin = next(d for d in found.cloud if d.number == found.front[0].number)
-    assert found.design(twin.number) is found.front[0]
+    assert found.front[0].number in found.cloud_numbers
+    assert found.design(found.front[0].number) is found.front[0]
     assert found.design(-1) is None
+
+
+def test_the_browser_is_given_every_point_with_all_that_it_may_be_coloured_by():
+    found = outcome()
+    columns, values, numbers = brush.points(found, found.metrics, found.found)
+    assert numbers.tolist()[-len(found.drawn) :] == [d.number for d in found.drawn]
+    names = [column["name"] for column in columns]
+    assert names[:2] == list(found.objectives)
+    assert {axis.path for axis in found.space.axes} < set(names)
+    for i in (0, len(numbers) // 2, len(numbers) - 1):
+        report = cached.report(encode(found.space.scenario(int(numbers[i]))))
+        settings = found.space.values(int(numbers[i]))
+        for column, row in zip(columns, values, strict=True):
+            if column["name"] not in settings:
+                assert getattr(report, column["name"]) == row[i]
+            elif "names" in column:
+                candidate = found.found[column["name"]]
+                assert column["names"][int(row[i])] == candidate.shown(settings[column["name"]])
+            else:
+                assert row[i] == settings[column["name"]]
+    sent = brush.packed({"columns": columns}, values, numbers)
+    head = struct.unpack("<I", sent[:4])[0]
+    assert json.loads(sent[4 : 4 + head])["n"] == len(numbers)
+    body = sent[-(-(4 + head) // 8) * 8 :]
+    assert np.frombuffer(body, "<f8", len(numbers)).tolist() == numbers.tolist()
+    assert np.frombuffer(body, "<f4", offset=8 * len(numbers)).reshape(values.shape) == pytest.approx(values, rel=1e-6)
 
 
 def test_the_exported_front_reopens_to_its_numbers():

@@ -10,8 +10,9 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,9 @@ from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.resolve.choices import choices
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.sweep import Axis, Limit, Objective, SweepCancelled, SweepResult, sweep
+from engine.sweep import FIGURES, Axis, Limit, Objective, SweepCancelled, SweepResult, sweep
 from engine.sweep import Space as Designs
+from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
 
 __all__ = ["Outcome", "RunningSweep", "SweptDesign", "designs_of", "limits_of"]
@@ -35,7 +37,8 @@ _POLL_S = 0.03
 _PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
 _LAST_CHUNKS_S = 2.0  # that the next one does, to show what was done
 _TOLD = 100  # prices of a table from which their making is told
-_DRAWN = 3000  # points of a chart: more is slow as SVG
+_CLOUD = 100_000  # designs of a chart that a browser brushes; where one takes a call of its own, and
+_CLOUD_WHOLE = 3000
 _FRONT_DRAWN = 1500
 
 
@@ -90,6 +93,7 @@ class Outcome:
     result: SweepResult
     stopped: bool
     why: str = ""  # the server stopped it, not its reader
+    messages: dict[Any, bytes] = field(default_factory=dict, compare=False)  # what its chart was last given
 
     @property
     def space(self) -> Designs:
@@ -146,28 +150,41 @@ class Outcome:
         return self.front[::step]
 
     @cached_property
-    def cloud(self) -> tuple[SweptDesign, ...]:
-        """Designs drawn evenly from the space that fit and have the objectives."""
-        rows = [self.result.figures.index(name) for name in self.objectives]
+    def drawn_numbers(self) -> np.ndarray:
+        """Numbers of the front's drawn designs, (n,)."""
+        return np.array([d.number for d in self.drawn], dtype=np.int64)
+
+    @cached_property
+    def drawn_figures(self) -> np.ndarray:
+        """All figures of those, (figures, n). [SI]"""
+        price = Figures(self.space)
+        return np.array([price.of(d.number)[0] for d in self.drawn]).T.reshape(len(FIGURES), -1)
+
+    @cached_property
+    def _cloud(self) -> np.ndarray:
+        rows = [FIGURES.index(name) for name in self.objectives]
         usable = (self.result.cloud_state == 0) & np.isfinite(self.result.cloud[rows]).all(axis=0)
-        usable &= (self.result.cloud[rows] > 0).all(axis=0)
-        at = np.flatnonzero(usable)[: _DRAWN - len(self.drawn)]
-        names, columns = self.result.figures, self.result.cloud.T
-        return tuple(
-            SweptDesign(int(self.result.cloud_numbers[i]), dict(zip(names, map(float, columns[i])))) for i in at
-        )
+        return np.flatnonzero(usable & (self.result.cloud[rows] > 0).all(axis=0))
+
+    @cached_property
+    def cloud_numbers(self) -> np.ndarray:
+        """Numbers of designs drawn evenly from the space that fit and have the objectives, ascending, (n,)."""
+        return self.result.cloud_numbers[self._cloud]
+
+    @cached_property
+    def cloud_figures(self) -> np.ndarray:
+        """All figures of those, (figures, n). [SI]"""
+        return self.result.cloud[:, self._cloud]
 
     def design(self, number: int | None) -> SweptDesign | None:
         """A design of the front or the cloud by its number; the front's own where both reach the same."""
-        known = self._known
-        return known.get(number) if number is not None else None
-
-    @cached_property
-    def _known(self) -> dict[int, SweptDesign]:
-        names = self.objectives
-        best = {tuple(d.figures[n] for n in names): d for d in self.front}  # a sampled twin of one of these is it
-        twins = {d.number: best.get(tuple(d.figures[n] for n in names), d) for d in self.cloud}
-        return twins | {d.number: d for d in self.front}
+        own = next((d for d in self.front if d.number == number), None)
+        at = np.flatnonzero(self.cloud_numbers == number) if number is not None and own is None else []
+        if own is not None or not len(at):
+            return own
+        figures = dict(zip(FIGURES, map(float, self.cloud_figures[:, at[0]]), strict=True))
+        same = (d for d in self.front if all(d.figures[n] == figures[n] for n in self.objectives))
+        return next(same, SweptDesign(int(self.cloud_numbers[at[0]]), figures))
 
     @cached_property
     def knee(self) -> SweptDesign:
@@ -196,11 +213,11 @@ class Outcome:
     @cached_property
     def closest(self) -> SweptDesign | None:
         """Of the sampled designs that run and fit, the one that misses its limits by least; None where none does."""
-        limits = self.space.limits
-        designs = self.cloud
-        if not limits or not designs:
+        limits, figures = self.space.limits, self.cloud_figures
+        if not limits or not figures.size:
             return None
-        return min(designs, key=lambda d: max(limit.excess(d.figures[limit.figure]) for limit in limits))
+        over = np.max([limit.excess(figures[FIGURES.index(limit.figure)]) for limit in limits], axis=0)
+        return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
 class RunningSweep:
@@ -268,6 +285,7 @@ class RunningSweep:
                 preparing=self._prepare,
                 cancelled=self._asked,
                 executor=priority.background(),
+                cloud=_CLOUD if axes.room(self._designs.base) > axes.DESIGNS_WHOLE else _CLOUD_WHOLE,
             )
             stopped = False
         except SweepCancelled as cancelled:
@@ -276,7 +294,9 @@ class RunningSweep:
             self._error = error
             return
         if result is not None:
-            self.outcome = Outcome(*self._made, result, stopped, self._over)
+            found = Outcome(*self._made, result, stopped, self._over)
+            _ = found.drawn_figures  # here, where nobody's click waits for them
+            self.outcome = found
 
     def _asked(self) -> bool:
         """Whether to stop; other sessions' pages go first."""

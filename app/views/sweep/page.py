@@ -10,15 +10,13 @@ import streamlit as st
 
 from app.shared import boundary, cached, fixes, link, parts
 from app.shared import formats as fmt
-from app.shared.figures.heat import ObjectiveAxis
+from app.shared.boundary import callback
 from app.shared.widgets import sidebar
-from app.views.sweep import axes, below_front, objectives, spaces, tables
+from app.views.sweep import axes, below_front, brush, objectives, spaces, tables
 from app.views.sweep import background as sweep_run
-from app.views.sweep import charts as sweep_charts
 from app.views.sweep import controls as space_controls
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
-from app.views.sweep.charts import MarkedDesign
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
@@ -27,8 +25,6 @@ from engine.scenario import Scenario, ScenarioError, encode
 
 _HEIGHT = 500  # px of the front, and of what stands in its place
 _LOOK_S = 0.1  # between two looks at the progress
-_CLICK, _DRAG = "Click a design", "Drag a box to filter"
-_UPRIGHT = 8  # axes of the parallel coordinates that stay readable
 
 
 def _want() -> None:
@@ -78,82 +74,42 @@ def chosen(outcome: Outcome) -> SweptDesign:
     return outcome.design(number) or outcome.knee
 
 
-def _clicked() -> None:
-    """A point was clicked, or a box drawn, or either taken back (a callback)."""
-    selection = st.session_state["front"]["selection"]
-    points, boxes = selection["points"], selection.get("box") or []
-    if boxes:
-        st.session_state.sweep_box = (sorted(boxes[0]["x"]), sorted(boxes[0]["y"]))
-    elif points and all(p.get("customdata") for p in points):
-        on_top = max(points, key=lambda p: p["curve_number"])  # the front is drawn over the cloud
-        st.session_state.sweep_design = int(on_top["customdata"][0])
-        st.session_state.sweep_box = None
-    else:
-        st.session_state.sweep_box = None
+def _opened() -> None:
+    """A design of the chart was asked for (a callback)."""
+    number = st.session_state["front"].opened
+    if number is not None:
+        st.session_state.sweep_design = int(number)
 
 
-def _axis(outcome: Outcome, metric: Metric) -> ObjectiveAxis:
-    """A metric as an axis over everything that is drawn, with its limit."""
-    values = [d.figures[metric.name] for d in (*outcome.cloud, *outcome.drawn)]
-    if outcome.report.fits:
-        values.append(getattr(outcome.report, metric.name))
-    return objectives.axis(metric, values, sweep_run.limits_of(outcome.scenario).get(metric.name))
+def _listed() -> None:
+    """What the brush keeps of the front was asked for (a callback)."""
+    numbers = st.session_state["front"].listed
+    st.session_state.sweep_listed = None if numbers is None else frozenset(map(int, numbers))
 
 
-def _within(outcome: Outcome, metrics: Mapping[str, Metric]) -> list[SweptDesign]:
-    """Designs of the front inside the drawn box, all of them where there is none."""
-    box, shown, names = st.session_state.get("sweep_box"), outcome.front, outcome.objectives
-    if not box:
-        return list(shown)
-    x, y = (_axis(outcome, metrics[n]) for n in names[:2])
-    (left, right), (low, high) = box
-    return [
-        d
-        for d in shown
-        if left <= x.scale(d.figures[names[0]]) <= right and low <= y.scale(d.figures[names[1]]) <= high
-    ]
+def _within(outcome: Outcome) -> list[SweptDesign]:
+    """Designs of the front that were asked to be listed, all of them where none was."""
+    listed = st.session_state.get("sweep_listed")
+    return [d for d in outcome.front if listed is None or d.number in listed]
 
 
-def _pointer() -> str:
-    """What the pointer does on the chart: pick a design, or draw a box that filters the table."""
-    return st.segmented_control(
-        "Pointer",
-        [_CLICK, _DRAG],
-        default=_CLICK,
-        required=True,
-        key="v.sweep.pointer",
-        label_visibility="collapsed",
-        persist_state="session",
-    )
-
-
-def front(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
-    """The Pareto front over its cloud."""
+def front(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """The Pareto front over its cloud, and along all axes."""
     x, y = (metrics[name] for name in outcome.objectives[:2])
-    cloud = [(d.figures[x.name], d.figures[y.name], d.number) for d in outcome.cloud]
-    line = [
-        (d.figures[x.name], d.figures[y.name], d.number, tables.named(found, outcome.space.values(d.number)))
-        for d in outcome.drawn
-    ]
-    picked = chosen(outcome)
-    marks = [MarkedDesign(picked.figures[x.name], picked.figures[y.name], "selected")]
-    if report.fits:
-        marks.append(MarkedDesign(getattr(report, x.name), getattr(report, y.name), "current"))
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
     answer = f"{len(outcome.front):,} of {fmt.count(outcome.feasible)} feasible designs; better is {better}"
     with parts.card("Pareto front", answer):
-        drag = not parts.mobile() and _pointer() == _DRAG
-        fig = sweep_charts.pareto(
-            cloud,
-            line,
-            marks,
-            _axis(outcome, x),
-            _axis(outcome, y),
-            parts.dark(),
-            330 if parts.mobile() else _HEIGHT,
-            drag,
+        brush.draw(
+            outcome,
+            metrics,
+            found,
+            picked=st.session_state.get("sweep_row") or outcome.knee.number,
+            limits=sweep_run.limits_of(outcome.scenario),
+            height=330 if parts.mobile() else _HEIGHT,
+            alt=f"Pareto front of {x.label} against {y.label}: {answer}.",
+            opened=callback(_opened),
+            listed=callback(_listed),
         )
-        parts.figure(fig, f"Pareto front of {x.label} against {y.label}: {answer}.", "front", select=_clicked)
 
 
 def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
@@ -177,22 +133,11 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
             st.caption(f"{design.alike:,} designs reach exactly these figures; this is the first of them.")
 
 
-def upright(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
-    """Objectives and axes of the front side by side."""
-    columns = tables.columns(outcome, outcome.front, metrics, found, _UPRIGHT)
-    fixed = len(outcome.space.axes) + len(outcome.objectives) - len(columns)
-    same = f"; {fixed} more axes are the same everywhere on it" if fixed > 0 else ""
-    with parts.card("All axes at once", f"front only; drag along an axis to keep a range{same}"):
-        picked = outcome.place(chosen(outcome))
-        fig = sweep_charts.parallel(columns, picked, parts.dark())
-        parts.figure(fig, f"Parallel coordinates of {len(outcome.front)} designs on the front.", "upright")
-
-
 def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
     """The front as a table; a row selects its design."""
-    shown = _within(outcome, metrics)
+    shown = _within(outcome)
     left = (
-        f"{len(shown)} of {len(outcome.front)} rows, those in the box"
+        f"{len(shown)} of {len(outcome.front)} rows, those the brush kept"
         if len(shown) < len(outcome.front)
         else (f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}")
     )
@@ -202,7 +147,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
         def picked() -> None:
             rows = st.session_state["sweep.table"]["selection"]["rows"]
             if rows and rows[0] < len(shown):
-                st.session_state.sweep_design = shown[rows[0]].number
+                st.session_state.sweep_design = st.session_state.sweep_row = shown[rows[0]].number
 
         number = st.column_config.NumberColumn
         config = {name: number(format=fmt.cells(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
@@ -232,15 +177,13 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
 
 
 @boundary.fragment
-def results(outcome: Outcome, report: Report, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
-    """Front, selected design, and the front along all axes: a click reruns these and nothing else."""
+def results(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+    """Front and selected design: brushing reruns nothing, opening a design these and nothing else."""
     left, right = st.columns([62, 38], gap="small")
     with left:
-        front(outcome, report, metrics, found)
+        front(outcome, metrics, found)
     with right:
         card(outcome, metrics)
-    if not parts.mobile() and len(outcome.front) > 1:
-        upright(outcome, metrics, found)
     listed(outcome, metrics, found)
     below_front.tiles(outcome, chosen(outcome))
     below_front.moves(outcome, chosen(outcome))
@@ -284,7 +227,7 @@ def show() -> None:
     found = held()
     parts.bar(report, "sweep")
     if wanted:
-        st.session_state.sweep_design = st.session_state.sweep_box = None
+        st.session_state.sweep_design = st.session_state.sweep_listed = st.session_state.sweep_row = None
         run(report, space, metrics, key)
         found = held()
     problem = st.session_state.pop("problem", None)
@@ -298,7 +241,7 @@ def show() -> None:
     if found is None:
         if "sweep_run" in st.session_state and st.session_state.sweep_run.stopped:
             st.info("Sweep stopped before its first designs were done. Run it again for all of them.")
-        empty(report, space, metrics)
+        empty(space)
     else:
         answer(found, key)
     below_front.change(report, space, metrics)
@@ -317,28 +260,18 @@ def answer(found: Outcome, key: str) -> None:
             icon=":material/stop_circle:",
         )
     if found.front:
-        results(found, found.report, found.metrics, found.found)
+        results(found, found.metrics, found.found)
     else:
         nothing(found, found.metrics)
 
 
-def empty(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
-    """What would be swept, the button that does it, and where the current design stands."""
+def empty(space: PageSpace) -> None:
+    """What would be swept, and the button that does it."""
     count = fmt.count(axes.size(dict(space.axes)))
     found = axes.candidates(link.current())
     named = ", ".join(found[path].label for path, _ in space.axes)
     st.markdown(f"**{count} designs are ready to be tried**, along {fmt.plain(named)}. Change the axes on the left.")
     st.button(f"Run {count} designs", key="sweep.run", on_click=_want, icon=":material/play_arrow:")
-    if not report.fits:
-        return
-    x, y = (metrics[name] for name in space.objectives[:2])
-    at = (getattr(report, x.name), getattr(report, y.name))
-    answer = f"not yet: the current design alone, {x.text(at[0])} and {y.text(at[1])}"
-    with parts.card("Pareto front", answer):
-        limits = sweep_run.limits_of(link.current())
-        across, up = (objectives.axis(m, [v], limits.get(m.name)) for m, v in zip((x, y), at))
-        fig = sweep_charts.pareto([], [], [MarkedDesign(*at, "current")], across, up, parts.dark(), 300)
-        parts.figure(fig, f"Pareto front: {answer}.", "front.none")
 
 
 show()

@@ -13,13 +13,12 @@ from app.shared.figures.style import RESOURCE_LABELS
 from app.views.sweep import objectives
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
-from app.views.sweep.charts import ParallelAxis
 from app.views.sweep.objectives import Metric
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
 from engine.sweep.result import Origin
 
-__all__ = ["columns", "csv", "frame", "named", "over", "pair", "setting", "start_of", "told", "unmet"]
+__all__ = ["csv", "frame", "over", "pair", "setting", "start_of", "told", "unmet"]
 
 _LIMITS = {
     "refused": "the system takes no such combination",
@@ -28,19 +27,12 @@ _LIMITS = {
     "power_w": "power",
     "capex_usd": "budget",
 }
-_MOST = 6  # settings named in a hover
 _TOLD = ("power_w", "throughput_per_w", "capex_usd")  # figures of a selected design beside its objectives
 
 
 def setting(candidate: Candidate, value: Any) -> str:
     """A value of an axis as people write it: `INT8`, `64`, `920 GB/s`."""
     return candidate.shown(value) if candidate.row is None else specs.written(candidate.row, float(value))
-
-
-def named(found: Mapping[str, Candidate], values: Mapping[str, Any]) -> str:
-    """The settings of a design in a few lines for hover."""
-    rows = [f"{found[path].label} {setting(found[path], v)}" for path, v in list(values.items())[:_MOST]]
-    return "<br>".join(rows)
 
 
 def frame(
@@ -69,29 +61,6 @@ def frame(
         else:
             data[candidate.label] = [candidate.shown(v) for v in values]
     return pd.DataFrame(data)
-
-
-def columns(
-    outcome: Outcome,
-    shown: Sequence[SweptDesign],
-    metrics: Mapping[str, Metric],
-    found: Mapping[str, Candidate],
-    most: int,
-) -> list[ParallelAxis]:
-    """Upright axes of the parallel coordinates: objectives, then the axes along which the front varies."""
-    made = []
-    for name in outcome.objectives:
-        values = [d.figures[name] for d in shown]
-        scale = objectives.scale(metrics[name], values)
-        made.append(ParallelAxis(f"{metrics[name].label} ({scale.unit})", [scale(v) for v in values]))
-    for at, axis in enumerate(outcome.space.axes):
-        digits = [outcome.space.digits(d.number)[at] for d in shown]
-        if len(set(digits)) < 2:
-            continue
-        candidate = found[axis.path]
-        label = candidate.label[:1].upper() + candidate.label[1:]
-        made.append(ParallelAxis(label, digits, [setting(candidate, v) for v in axis.values]))
-    return made[:most]
 
 
 def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:
