@@ -123,6 +123,8 @@ def measured(text: bytes, most: int) -> Measured:
             "`python -m engine compare-measured`"
         )
     return compared(data)
+
+
 @st.cache_resource(max_entries=64, show_spinner=False)
 def listing(token: str, text: str) -> Listing:
     """A program timed on a scenario's machine."""
