@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.analyses.machine import MachineReport
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.load import LoadCurve
+    from engine.analyses.node.power import LoadPower, Sustained
     from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "arrangements", "attribution", "batch_inside", "chosen", "executed", "keep_modules", "listing", "load_answer",
-    "load_point", "load_window", "machine", "measured", "node_curves", "node_timeline", "offers", "options", "pool",
+    "load_point", "load_window", "machine", "measured", "node_curves", "node_power", "node_timeline", "offers",
+    "options", "pool",
     "pool_waits", "precision_study", "published", "report", "warm_up",
 ]  # fmt: skip
 
@@ -198,6 +200,15 @@ def node_curves(token: str, limit_s: float | None) -> tuple[LoadCurve, LoadCurve
     )
 
     return curve(decode(token), limit_s), on_host(decode(token), limit_s)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def node_power(token: str) -> tuple[Sustained, tuple[LoadPower, ...]]:
+    """What a node draws without pause, and along its load in twenty steps."""
+    from engine.analyses.node.power import against_load, sustained
+
+    scenario = decode(token)
+    return sustained(scenario), against_load(scenario, [at / 20 for at in range(21)])
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

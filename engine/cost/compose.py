@@ -17,7 +17,7 @@ from engine.scenario.overrides import unstated
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 from hardware_specs.catalog import quantities
 
-__all__ = ["compose"]
+__all__ = ["compose", "energy_of"]
 
 
 def _ops(times: Schedule) -> tuple[OpRow, ...]:
@@ -50,6 +50,16 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
                     )
                 )
     return tuple(rows)
+
+
+def energy_of(times: Schedule) -> dict[str, float]:
+    """Energy of a batch by part, on all devices that share a stage, where their families count it. [J]"""
+    found: dict[str, float] = defaultdict(float)
+    for priced in times.priced:
+        for run in priced.runs:
+            for part, spent in run.cost.joules.items():
+                found[part] += spent * run.passes * priced.stage.ways
+    return dict(found)
 
 
 def _other(times: Schedule) -> tuple[Other, ...]:
@@ -330,5 +340,6 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
         verdict=_verdict(facts, memory, problems),
+        energy=energy_of(times),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
     )

@@ -201,6 +201,7 @@ class Report:
     problems: tuple[str, ...]
     verdict: str
     versions: dict[str, str] = field(default_factory=dict)
+    energy: dict[str, float] = field(default_factory=dict)  # of a batch by part, leakage apart, where counted [J]
 
     @property
     def roofline(self) -> Roofline:

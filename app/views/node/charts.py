@@ -25,10 +25,11 @@ from app.shared.figures.style import (
 )
 from engine.analyses.node.at_work import LinkLoad
 from engine.analyses.node.load import LoadCurve
+from engine.analyses.node.power import LoadPower
 from engine.cost.report import LinkRow
 from engine.devices.common.contract import RESOURCES, Span
 
-__all__ = ["Topology", "cores", "load", "topology"]
+__all__ = ["Topology", "cores", "load", "power", "topology"]
 
 _SKIP = {"hoverinfo": "skip"}
 _WIDTHS = (1.5, 9.0)  # px of an idle and of a saturated link
@@ -202,7 +203,7 @@ def _number(span: Span) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-_ORDER = ("network in", "host core", "host link in", "card", "host link out", "network out")
+_ORDER = ("network in", "host memory", "host core", "host link in", "card", "host link out", "network out")
 
 
 def _row(unit: str) -> tuple[int, int, int, int, str]:
@@ -212,6 +213,47 @@ def _row(unit: str) -> tuple[int, int, int, int, str]:
     inside = 0 if unit.endswith("link in") else 2 if unit.endswith("link out") else 1
     first = numbers[0] if numbers else 0
     return place, first, inside, numbers[1] if len(numbers) > 1 else 0, unit
+
+
+def power(points: Sequence[LoadPower], dark: bool, height: int = 300) -> go.Figure:
+    """Power of cards and switch, of the host above it, and the cards' clock along the load."""
+    x = [100 * p.load for p in points]
+    clock = fmt.scale([max(p.clock_hz for p in points)], "Hz")
+    bands = (
+        ("cards and switch", [p.cards_w for p in points], PALETTE["compute"][dark]),
+        ("host", [p.host_w for p in points], PALETTE["host"][dark]),
+    )
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": x,
+            "y": watts,
+            "name": name,
+            "stackgroup": "power",
+            "line": {"color": ink, "width": 1.5},
+            "hovertemplate": f"<b>{name}</b><br>%{{y:.1f}} W at %{{x:.0f}}% of the load<extra></extra>",
+        }
+        for name, watts, ink in bands
+    ]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": x,
+            "y": [clock(p.clock_hz) for p in points],
+            "name": "clock",
+            "yaxis": "y2",
+            "line": {"color": INK[dark], "width": 2.2, "dash": "dot"},
+            "hovertemplate": f"<b>clock</b><br>%{{y:.0f}} {clock.unit} at %{{x:.0f}}% of the load<extra></extra>",
+        }
+    )
+    x_axis = {"title": "Share of the load carried without pause (%)", "range": [0, 100]}
+    fig = style(data, x_axis, {"title": "Power (W)", "rangemode": "tozero"}, height, dark)
+    second = {"title": f"Clock ({clock.unit})", "overlaying": "y", "side": "right", "rangemode": "tozero"}
+    legend = {"orientation": "h", "y": 1.15, "x": 0}
+    fig.update_layout(yaxis2=second | {"showgrid": False}, showlegend=True, legend=legend)
+    return fig
 
 
 def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: bool, height: int = 340) -> go.Figure:

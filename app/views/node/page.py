@@ -164,6 +164,22 @@ def under_load(scenario: Scenario) -> None:
             all_models(scenario)
 
 
+@boundary.fragment
+def drawn_power(scenario: Scenario) -> None:
+    """Power and clock along the load, by part at the full one."""
+    full, points = cached.node_power(encode(scenario))
+    answer = (
+        f"{full.cards_w:.0f} W of cards and switch, {full.host_w:.0f} W of the host, at {fmt.si(full.clock_hz, 'Hz')}"
+    )
+    with parts.card("Power against load", answer):
+        parts.figure(node_charts.power(points, parts.dark()), f"Power and clock along the load: {answer}.", "power")
+        shares = ", ".join(f"{name} {watts / full.cards:.1f} W" for name, watts in full.parts.items() if watts > 0.05)
+        told = f"A card at full load: {shares}. "
+        told += "The cap takes clock and voltage. " if full.governed else "The cap leaves the highest clock. "
+        told += f"Host counted: {fmt.si(full.per_joule)} {glossary.rate_unit(cached.report(encode(scenario)).unit)}/J."
+        st.caption(fmt.plain(told))
+
+
 def all_models(scenario: Scenario) -> None:
     """Every model whose document states a limit: is it met, and at what load."""
     zoo = default_zoo()
@@ -240,6 +256,7 @@ def show() -> None:
         under_load(scenario)
     with right:
         split(scenario)
+    drawn_power(scenario)
     parts.footer(report)
 
 

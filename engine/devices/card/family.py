@@ -17,6 +17,7 @@ import numpy as np
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
 from engine.devices.card.embedding_bags import hot_share, lines_of, list_lengths, overflow
+from engine.devices.card.energy import joules
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.levels import level_bytes, limits_of
 from engine.devices.card.padding import padded
@@ -283,6 +284,7 @@ def price(job: Job) -> PhaseCost:
         timeline_of=of,
         levels=level_bytes(job.device, asked),
         limits=limits_of(job.device, asked, np.array(supply(job))),
+        joules=joules(job, asked),
     )
 
 

@@ -182,6 +182,7 @@ class PhaseCost:
         Bytes this device sent to its peers in a pass. [B]
     levels : mapping of a memory level's name to an (n_ops,) array
         Bytes that pass it, where a family tells its levels apart. [B]
+    joules : mapping of a part's name to the energy of the pass, leakage apart, where a family counts it [J]
     limits : tuple of (n_ops,) names
         The unit or memory level that sets each op's time, where a family says.
     """
@@ -198,6 +199,7 @@ class PhaseCost:
     notes: tuple[str, ...] = ()
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    joules: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total_s(self) -> float:
