@@ -6,13 +6,14 @@ operations in the same order, so both find the same bits. Rows are laid out by `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from engine.devices.common.contract import RESOURCES
-from engine.devices.common.counts import GROUPS
+from engine.devices.common.counts import Group
 from engine.kernels.jit import kernel
 
 __all__ = [
@@ -181,26 +182,23 @@ class Layout:
 
 
 @kernel
-def column_totals(seconds, group, out):
-    """Seconds by resource of a pass, added to ``out`` (6,): a group of operators after the other, each first to last.
-
-    ``group`` (n_ops,) says which of `engine.devices.common.counts.GROUPS` an operator of ``seconds`` (n_ops, 6) is in.
-    """
-    part = np.zeros(seconds.shape[1])
-    for g in range(GROUPS):
-        part[:] = 0.0
-        for j in range(seconds.shape[0]):
-            if group[j] == g:
-                for r in range(seconds.shape[1]):
-                    part[r] += seconds[j, r]
+def column_totals(seconds, rows, out):
+    """Adds those rows of seconds by resource (n_ops, 6), first to last, to ``out`` (6,)."""
+    for j in rows:
         for r in range(seconds.shape[1]):
-            out[r] += part[r]
+            out[r] += seconds[j, r]
 
 
-def column_sums(seconds: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """`column_totals` of a pass. [s]"""
+def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray) -> np.ndarray:
+    """Seconds by resource of a pass: a group of operators after the other, as often as there are of each. [s]
+
+    ``places`` says where in its phase each operator of ``seconds`` (n_ops, 6) lies, in rising order.
+    """
     out = np.zeros(N)
-    column_totals(np.ascontiguousarray(seconds), group, out)
+    for group in groups:
+        part = np.zeros(N)
+        column_totals(seconds, np.searchsorted(places, group.rows), part)
+        out += group.times * part
     return out
 
 

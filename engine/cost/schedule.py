@@ -233,10 +233,11 @@ def _brief(fam: DeviceFamily, job: Job) -> PhaseCost:
         return fam.price(job)
     sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
     record, tables = np.array(compiled.record(job), dtype=np.float64).reshape(-1, 1), compiled.tables(job)
-    which, rows, found = fam.groups(job), job.rows, []
-    for group in np.unique(which):
-        found.append(np.zeros((len(RESOURCES), 1)))
-        compiled.points(0, 1, rows[which == group], *tables, float(job.ways), sizes, record, found[-1])
+    found = []
+    for group in fam.groups(job):
+        part = np.zeros((len(RESOURCES), 1))
+        compiled.points(0, 1, group.rows, *tables, float(job.ways), sizes, record, part)
+        found.append(group.times * part)
     other = compiled.other(job) if compiled.other else ()
     return PhaseCost(np.concatenate(found, axis=1).T, *np.zeros((4, len(found))), other=other)
 
@@ -298,8 +299,10 @@ def schedule(bound: Bound, plan: Plan, detail: bool = True) -> Schedule:
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
         seconds, fam = run.cost.seconds, priced[layout.stage_of[i]].family
-        groups = fam.groups(run.job) if detail else np.zeros(len(seconds), dtype=np.int64)
-        rows[layout.seconds_of(i), 0] = column_sums(seconds, groups)
+        if detail or fam.compiled is None:
+            rows[layout.seconds_of(i), 0] = column_sums(seconds, fam.groups(run.job), run.job.rows)
+        else:
+            rows[layout.seconds_of(i), 0] = sum(seconds, np.zeros(len(RESOURCES)))
         rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.devices.common.column import exceeds
-from engine.devices.common.counts import carried
+from engine.devices.common.counts import Group, groups_of
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device, Link
 from model_zoo.ops import Graph, Op, Phase
@@ -324,11 +324,11 @@ class DeviceFamily:
         """Switches that can matter for a network."""
         return tuple(s for s in self.switches if s.applies is None or s.applies(graph))
 
-    def groups(self, job: Job) -> np.ndarray:
-        """Groups in which the seconds of a job's operators are added up, shape (n_ops,). [-]"""
+    def groups(self, job: Job) -> tuple[Group, ...]:
+        """Groups in which the seconds of a job's operators are added up."""
         if self.compiled is None or not self.compiled.apart:
-            return np.zeros(len(job.ops), dtype=np.int64)
-        return carried(job.phase)[job.rows]
+            return (Group((0, 1, 2), job.rows, 1.0),)
+        return groups_of(self.compiled.tables(job), job.rows)
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
         """Seconds of a pass: of its operators by resource, (n_ops, 6), and of what belongs to none. [s]"""

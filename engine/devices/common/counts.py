@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
 from engine.kernels.jit import kernel
 from model_zoo import table as T
-from model_zoo.ops import Phase
 
-__all__ = ["GROUPS", "at", "carried", "dealt", "parts"]
+__all__ = ["Group", "at", "dealt", "groups_of", "parts"]
 
-GROUPS = 8
-"""Groups of operators whose counts carry the same sizes: bits of batch, pass length and context."""
+@dataclass(frozen=True)
+class Group:
+    """Operators whose seconds are added up together: their counts carry the same sizes, and of each there are as many.
 
-
-@lru_cache(maxsize=2048)
-def carried(phase: Phase) -> np.ndarray:
-    """Which sizes the counts of each operator of a phase carry, shape (n_ops,): a number below `GROUPS`. [-]
-
-    Operators that carry no size are in the last group: a family may still read one.
+    `carried` says which sizes: 0 batch, 1 pass length, 2 context. `rows` are their places in the phase, of operators
+    that are alike in everything the first one's; `times` is how many are alike.
     """
-    counts = T.lower(phase)[:, : T.KIND].reshape(len(phase.ops), -1, 4)
-    told = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1)
-    group = told @ np.array([1, 2, 4])
-    group = np.where(group == 0, GROUPS - 1, group)
-    group.setflags(write=False)
-    return group
+
+    carried: tuple[int, ...]
+    rows: np.ndarray
+    times: float
+
+
+_GROUPS: dict[tuple, tuple[tuple[np.ndarray, ...], tuple[Group, ...]]] = {}
+
+
+def groups_of(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
+    """Groups of the operators at some places of tables with a row an operator, remembered per table. [-]"""
+    key = (*map(id, tables), rows.tobytes())
+    known = _GROUPS.get(key)
+    if known is None or any(a is not b for a, b in zip(known[0], tables, strict=True)):
+        if len(_GROUPS) > 512:
+            _GROUPS.clear()
+        known = _GROUPS[key] = (tables, _groups(tables, rows))
+    return known[1]
+
+
+def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ...]:
+    table = tables[0][rows]
+    counts = table[:, : T.KIND].reshape(len(rows), -1, 4)
+    told = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1) @ np.array([1, 2, 4])
+    told = np.where(told == 0, 7, told)  # carries none: a family may still read one
+    once = (table[:, T.STEPS] == 1.0) & ~table[:, T.STEPS + 1 : T.STEPS + 4].any(axis=1)
+    own = np.where(once, -1, np.arange(len(rows)))  # what runs step by step belongs to what stands beside it
+    whole = np.column_stack([*(one[rows].reshape(len(rows), -1) for one in tables), own])
+    _, first, many = np.unique(whole, axis=0, return_index=True, return_counts=True)
+    kinds = sorted(set(zip(told[first].tolist(), many.tolist(), strict=True)))
+    alike = ((kind, times, np.sort(first[(told[first] == kind) & (many == times)])) for kind, times in kinds)
+    return tuple(Group(tuple(k for k in range(3) if kind >> k & 1), rows[at], float(t)) for kind, t, at in alike)
 
 
 @kernel

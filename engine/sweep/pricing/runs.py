@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.cost.figures import N
 from engine.devices.common.contract import DeviceFamily, Job
+from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather_range, gather_rows
 
 __all__ = ["AT_ONCE", "CompiledRun", "GroupTable", "LiveRun", "laid"]
@@ -70,7 +71,7 @@ class CompiledRun:
     points: Callable[..., None]
     tables: tuple[np.ndarray, ...]
     ways: float
-    groups: tuple[tuple[tuple[int, ...], np.ndarray], ...]  # which sizes its operators carry, and their rows
+    groups: tuple[Group, ...]
     sizes: tuple[np.ndarray, ...]
     record: tuple[np.ndarray, ...]
 
@@ -85,25 +86,20 @@ class CompiledRun:
         record: Sequence[np.ndarray],
     ) -> CompiledRun:
         """A run of a family's job; what of the job may vary is taken from ``sizes`` and ``record`` alone."""
-        compiled, which, rows = fam.compiled, fam.groups(job), job.rows
-        assert compiled is not None
-        groups = []
-        for group in np.unique(which).tolist():
-            carried = tuple(k for k in range(3) if not compiled.apart or group >> k & 1)
-            groups.append((carried, rows[which == group]))
-        return cls(number, compiled.points, tables, float(job.ways), tuple(groups), tuple(sizes), tuple(record))
+        assert fam.compiled is not None
+        given = tuple(sizes), tuple(record)
+        return cls(number, fam.compiled.points, tables, float(job.ways), fam.groups(job), *given)
 
-    def price(self, rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-        """Seconds of some operators by resource, (6, n), from sizes and record of each design, (3 + fields, n). [s]"""
+    def price(self, group: Group, matrix: np.ndarray) -> np.ndarray:
+        """Seconds of a group by resource, (6, n), from sizes and record of each design, (3 + fields, n). [s]"""
         out = np.zeros((N, matrix.shape[1]))
-        self.points(0, matrix.shape[1], rows, *self.tables, self.ways, matrix[:3], matrix[3:], out)
-        return out
+        self.points(0, matrix.shape[1], group.rows, *self.tables, self.ways, matrix[:3], matrix[3:], out)
+        return group.times * out
 
     def table(self, group: int, radix: Sequence[int], beat: Callable[[int, int], None]) -> GroupTable | None:
         """A group as a table; None where its entries are not much fewer than the designs."""
-        carried, rows = self.groups[group]
         axes = [a for a in range(len(radix)) if any(value.shape[a] > 1 for value in self.record)]
-        kinds = _distinct([(k, self.sizes[k]) for k in carried if self.sizes[k].size > 1])
+        kinds = _distinct([(k, self.sizes[k]) for k in self.groups[group].carried if self.sizes[k].size > 1])
         counts = [values.shape[1] for _, values, _ in kinds]
         entries = prod(radix[a] for a in axes) * prod(counts)
         if entries > _GRID or (entries * 4 > prod(radix) and entries > _FEW):
@@ -111,12 +107,12 @@ class CompiledRun:
         place = [np.arange(prod(radix[a] for a in axes)).reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
         place[0] = place[0] * prod(counts)
         place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
-        return GroupTable(self._entries(rows, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place))
+        return GroupTable(self._entries(group, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place))
 
     def _entries(
-        self, rows: np.ndarray, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any
+        self, group: int, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any
     ) -> np.ndarray:
-        """Seconds of some operators at every record and every value of the sizes they carry, (6, entries). [s]"""
+        """Seconds of a group at every record and every value of the sizes they carry, (6, entries). [s]"""
         inside = [1] * len(axes)
         fields = [value.reshape([value.shape[a] for a in axes] + [1] * len(kinds)) for value in self.record]
         sizes = [value.ravel()[:1].reshape([1] * (len(axes) + len(kinds))) for value in self.sizes]
@@ -131,7 +127,7 @@ class CompiledRun:
             beat(lo, entries)
             matrix = np.empty((3 + len(fields), min(AT_ONCE, entries - lo)))
             gather_range(lo, steps, *given, matrix)
-            out.append(self.price(rows, matrix))
+            out.append(self.price(self.groups[group], matrix))
         return np.concatenate(out, axis=1)
 
 
@@ -151,7 +147,7 @@ class LiveRun:
     @property
     def ops(self) -> int:
         """Operators that are priced on each design. [-]"""
-        return sum(len(self.run.groups[g][1]) for g in self.groups)
+        return sum(len(self.run.groups[g].rows) for g in self.groups)
 
     def seconds(self, lo: int, hi: int, numbers: np.ndarray | None, radix: np.ndarray, out: np.ndarray) -> None:
         """Seconds by resource, a group after the other, of designs lo..hi or of some numbers: fills ``out``. [s]"""
@@ -161,4 +157,4 @@ class LiveRun:
         else:
             gather_rows(numbers, radix, *self.given, matrix)
         for i, group in enumerate(self.groups):
-            out[N * i : N * i + N] = self.run.price(self.run.groups[group][1], matrix)
+            out[N * i : N * i + N] = self.run.price(self.run.groups[group], matrix)

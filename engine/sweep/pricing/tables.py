@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import GLOBALS, N, column_sums
+from engine.cost.figures import GLOBALS, N
 from engine.cost.power_and_price import draw, purchase
 from engine.cost.schedule import by_resource, exchange, exchange_wire, globals_of, hop_row, layout_of
 from engine.devices import family
@@ -211,7 +211,7 @@ def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
     def piece(design: Design) -> tuple[Iterable[Any], Any]:
         job = design.job(stage, phase)
         seconds, other = fam.times(job)
-        totals = sum(seconds, np.zeros(N)) if seconds.dtype == object else column_sums(seconds, fam.groups(job))
+        totals = sum(seconds, np.zeros(N))
         wire = exchange_wire(design.plan.stages[stage], fam)
         return [*totals, *by_resource([*other, *(exchange(job, wire)[0] if wire is not None else ())])], None
 

@@ -233,11 +233,13 @@ def test_the_brief_price_is_the_price(id: str) -> None:
                 sizes = np.array([[job.batch] * 2, [job.length] * 2, [job.context] * 2], dtype=np.float64)
                 record, groups = np.array([[one] * 2 for one in fam.compiled.record(job)]), fam.groups(job)
                 totals = np.zeros((6, 2))
-                for group in np.unique(groups):
-                    rows, part = job.rows[groups == group], np.zeros((6, 2))
-                    fam.compiled.points(0, 2, rows, *fam.compiled.tables(job), float(job.ways), sizes, record, part)
-                    totals += part
-                assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == column_sums(cost.seconds, groups).tobytes()
+                for group in groups:
+                    part, tables = np.zeros((6, 2)), fam.compiled.tables(job)
+                    fam.compiled.points(0, 2, group.rows, *tables, float(job.ways), sizes, record, part)
+                    totals += group.times * part
+                detail = column_sums(cost.seconds, groups, job.rows)
+                assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == detail.tobytes()
+                assert detail == pytest.approx(cost.seconds.sum(axis=0), rel=1e-12, abs=0)
 
 
 def test_a_report_names_the_tile_it_runs_with() -> None:
