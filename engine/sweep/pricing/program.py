@@ -67,7 +67,7 @@ class Program:
             some = None if numbers is None else numbers[at - lo : upto - lo]
             for run in self.live:
                 below = top + N * len(run.groups)
-                run.seconds(at, upto, some, self.radix, found[top:below, at - lo : upto - lo])
+                run.seconds(at, some, self.radix, found[top:below, at - lo : upto - lo])
                 top = below
         return found
 

@@ -109,26 +109,48 @@ class CompiledRun:
         place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
         return GroupTable(self._entries(group, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place))
 
-    def _entries(
-        self, group: int, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any
-    ) -> np.ndarray:
+    def _entries(self, group: int, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any) -> np.ndarray:
         """Seconds of a group at every record and every value of the sizes they carry, (6, entries). [s]"""
         inside = [1] * len(axes)
-        fields = [value.reshape([value.shape[a] for a in axes] + [1] * len(kinds)) for value in self.record]
-        sizes = [value.ravel()[:1].reshape([1] * (len(axes) + len(kinds))) for value in self.sizes]
+        fields = [v.reshape([v.shape[a] for a in axes] + [1] * len(kinds)) if v.size > 1 else v for v in self.record]
+        sizes = [value.ravel()[:1] for value in self.sizes]
         for i, (which, values, _) in enumerate(kinds):
             for k, one in zip(which, values, strict=True):
                 sizes[k] = one.reshape([*inside, *(-1 if i == j else 1 for j in range(len(kinds)))])
         virtual = [radix[a] for a in axes] + [values.shape[1] for _, values, _ in kinds]
-        given = laid([*sizes, *fields], range(len(virtual)))
-        entries, out = prod(virtual), []
+        matrix, entries, out = Matrix.of([*sizes, *fields], range(len(virtual))), prod(virtual), []
         steps = np.array(virtual or [1], dtype=np.int64)
         for lo in range(0, entries, AT_ONCE):
             beat(lo, entries)
-            matrix = np.empty((3 + len(fields), min(AT_ONCE, entries - lo)))
-            gather_range(lo, steps, *given, matrix)
-            out.append(self.price(self.groups[group], matrix))
+            out.append(self.price(self.groups[group], matrix.at(lo, min(AT_ONCE, entries - lo), None, steps)))
         return np.concatenate(out, axis=1)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Sizes and record of designs as rows: those that vary, laid out flat, and what all the others hold."""
+
+    constant: np.ndarray
+    varying: np.ndarray
+    given: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, values: Sequence[np.ndarray], order: Sequence[int]) -> Matrix:
+        """A row for each array, axes in that order."""
+        varying = [i for i, value in enumerate(values) if value.size > 1]
+        constant = np.array([value.flat[0] for value in values], dtype=np.float64)
+        return cls(constant, np.array(varying, dtype=np.int64), laid([values[i] for i in varying], order))
+
+    def at(self, lo: int, n: int, numbers: np.ndarray | None, radix: np.ndarray) -> np.ndarray:
+        """Rows (fields, n) of the designs from ``lo`` on, or of some numbers."""
+        part, found = np.empty((len(self.varying), n)), np.empty((len(self.constant), n))
+        found[:] = self.constant[:, None]
+        if numbers is None:
+            gather_range(lo, radix, *self.given, part)
+        else:
+            gather_rows(numbers, radix, *self.given, part)
+        found[self.varying] = part
+        return found
 
 
 @dataclass(frozen=True)
@@ -137,24 +159,20 @@ class LiveRun:
 
     run: CompiledRun
     groups: tuple[int, ...]
-    given: tuple[np.ndarray, np.ndarray, np.ndarray]
+    matrix: Matrix
 
     @classmethod
     def of(cls, run: CompiledRun, groups: Sequence[int], order: Sequence[int]) -> LiveRun:
         """Those groups, axes in that order."""
-        return cls(run, tuple(groups), laid([*run.sizes, *run.record], order))
+        return cls(run, tuple(groups), Matrix.of([*run.sizes, *run.record], order))
 
     @property
     def ops(self) -> int:
         """Operators that are priced on each design. [-]"""
         return sum(len(self.run.groups[g].rows) for g in self.groups)
 
-    def seconds(self, lo: int, hi: int, numbers: np.ndarray | None, radix: np.ndarray, out: np.ndarray) -> None:
-        """Seconds by resource, a group after the other, of designs lo..hi or of some numbers: fills ``out``. [s]"""
-        matrix = np.empty((len(self.given[1]), out.shape[1]))
-        if numbers is None:
-            gather_range(lo, radix, *self.given, matrix)
-        else:
-            gather_rows(numbers, radix, *self.given, matrix)
+    def seconds(self, lo: int, numbers: np.ndarray | None, radix: np.ndarray, out: np.ndarray) -> None:
+        """Seconds by resource, a group after the other, of designs from ``lo`` on or of some: fills ``out``. [s]"""
+        matrix = self.matrix.at(lo, out.shape[1], numbers, radix)
         for i, group in enumerate(self.groups):
             out[N * i : N * i + N] = self.run.price(self.run.groups[group], matrix)
