@@ -85,8 +85,8 @@ def _sweep(args: argparse.Namespace) -> int:
         return emit({k: v for k, v in found.items() if k != "front" or not args.out}, True, ())
     counts = result.counts
     lines = [
-        f"{counts.done:,} designs in {result.seconds:.2f} s, {counts.done / result.seconds:,.0f} a second"
-        + (f", of {counts.size:,}" if counts.done < counts.size else ""),
+        f"{counts.done:,} designs in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
+        f"{result.pricing_per_s:,.0f} a second" + (f", of {counts.size:,}" if counts.done < counts.size else ""),
         f"refused     {counts.refused:,}",
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
         *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),

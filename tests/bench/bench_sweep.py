@@ -1,4 +1,4 @@
-"""Sweeps: designs a second with every operator priced on every design, front filters, and memory of 10^8 designs."""
+"""Sweeps: designs a second with every operator priced on every design, front filters, and memory of 10^7 designs."""
 
 from __future__ import annotations
 
@@ -206,18 +206,18 @@ def kept(name): return 1024 * int(re.search(name + r":\\s+(\\d+)", open("/proc/s
 sweep(space(4, 4, 4))
 open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
 base = kept("VmRSS")
-found = sweep(space(250, 250, 140), check=4)
+found = sweep(space(100, 100, 70), check=4)
 assert found.counts.done == found.space.size
 print(found.space.size, found.seconds, kept("VmHWM") - base)
 """
 
 
 def rows() -> list[dict]:
-    """Rates of one core and two, fronts of 10^6 designs, bytes that 10^8 designs take."""
+    """Rates of one core and two, fronts of 10^6 designs, bytes that 10^7 designs take."""
     grid = space(100, 100, 28)
     program = next(p for _, p, _ in families(space(100, 100, 28)) if p is not None)
     names = [o.figure for o in grid.objectives]
-    once, passes = 1 << 19, 4  # long enough that starting two threads is not what is timed
+    once, passes = 1 << 16, 1  # long enough that starting two threads is not what is timed
     n = once * passes
 
     starts = list(range(0, once, PIECE)) * passes
@@ -240,7 +240,7 @@ def rows() -> list[dict]:
     _spin(1)
     cores = Cores()
     rates, slower, bare = [], [], []
-    for _ in range(21):  # turn and turn about
+    for _ in range(7):  # turn and turn about
         bare.append(cores.gain(lambda pool: list(pool.map(_spin, [4_000_000] * 2)), 1))
         (first, alone), (second, other) = (filled(pool, 1) for pool in cores.either)
         together, beside = filled(cores.both, 2)
@@ -261,7 +261,7 @@ def rows() -> list[dict]:
     whole = best(lambda: front_mask(cost), 15)
     equal = bool(np.array_equal(front_mask(cost), by_peeling(cost)))
     peeled = best(lambda: by_peeling(cost), 1)
-    large = space(100, 100, 140)
+    large = space(50, 50, 20)
     whole_gain = cores.gain(lambda pool: sweep(large, executor=pool, check=0), 5)
     million = best(lambda: sweep(space(100, 100, 9)), 2)
     root = __file__.rsplit("/tests/", 1)[0]

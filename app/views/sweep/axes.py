@@ -34,9 +34,9 @@ __all__ = [
     "values_of",
 ]
 
-DESIGNS = 1_048_576  # that a first space stays within where a design is priced inside the compiled loop,
-DESIGNS_AT_ONCE = 32_768  # where it takes a compiled call, and
-DESIGNS_WHOLE = 2048  # where each distinct job is priced by itself
+DESIGNS = 131_072  # that a first space stays within where operators are priced apart,
+DESIGNS_AT_ONCE = 32_768  # where a compiled call schedules them, and
+DESIGNS_WHOLE = 2048  # where a program is run for each distinct job
 MOST_STEPS = 4096
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at

@@ -121,6 +121,11 @@ class Outcome:
         return self.result.seconds
 
     @property
+    def setup_s(self) -> float:
+        """What of it went by before anything could be priced: networks bound and planned, tables made. [s]"""
+        return self.result.setup_s
+
+    @property
     def objectives(self) -> tuple[str, ...]:
         """Figures that were to be best; the first two are drawn."""
         return tuple(o.figure for o in self.space.objectives)

@@ -99,7 +99,12 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
 def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
     done = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
-    rate = f" ({fmt.si(outcome.done / outcome.seconds)}/s)" if outcome.seconds > 0 else ""
+    pricing = outcome.seconds - outcome.setup_s
+    rate = (
+        f" (set up in {fmt.seconds(outcome.setup_s)}, priced at {fmt.si(outcome.done / pricing)}/s)"
+        if pricing > 0
+        else ""
+    )
     if not outcome.front:
         return f"{done}{rate}."
     share = fmt.percent(outcome.feasible / outcome.done)

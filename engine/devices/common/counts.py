@@ -11,6 +11,7 @@ from model_zoo import table as T
 
 __all__ = ["Group", "at", "dealt", "groups_of", "parts"]
 
+
 @dataclass(frozen=True)
 class Group:
     """Operators whose seconds are added up together: their counts carry the same sizes, and of each there are as many.

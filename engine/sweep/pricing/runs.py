@@ -107,7 +107,9 @@ class CompiledRun:
         place = [np.arange(prod(radix[a] for a in axes)).reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
         place[0] = place[0] * prod(counts)
         place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
-        return GroupTable(self._entries(group, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place))
+        return GroupTable(
+            self._entries(group, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place)
+        )
 
     def _entries(self, group: int, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any) -> np.ndarray:
         """Seconds of a group at every record and every value of the sizes they carry, (6, entries). [s]"""
