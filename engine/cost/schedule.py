@@ -196,6 +196,11 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     s = bound.scenario
     everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
+    switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
+    for path, priced in fam.fields.items():
+        if priced.sets is not None and (value := getattr(s, path)) is not None:
+            setting = priced.sets(value)
+            switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
     inputs = compiled_length(bound)
     longest = largest(
         p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
@@ -214,7 +219,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         streams=s.streams,
         format=stage.format,
         tile=stage.tile or (s.tile if stage.device.kind == bound.device.kind else ()),  # knobs of the first family
-        switches={sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches},
+        switches=switches,
         model=fam.model(stage.device, model),
         link=stage.wire.link if stage.wire else None,
         link_hops=stage.wire.hops if stage.wire else 1,

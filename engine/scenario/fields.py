@@ -97,6 +97,10 @@ FIELDS: tuple[Field, ...] = (
         flag=False, column=False,
     ),
     Field(
+        "runtime", "Runtime", "What runs the network: it sets which operators are fused and how they are launched.",
+        "choice", "optimisations", "by_family", none="as switched",
+    ),
+    Field(
         "overrides", "Hardware overrides",
         "A hardware value changed by you from the catalog's; it carries its unit, as in 460 GB/s.", "map", "hardware",
         none="none", flag=False, column=False,

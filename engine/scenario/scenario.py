@@ -83,6 +83,7 @@ class Scenario(_Frozen):
     params: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,40}$")], int | Finite] = {}
     precision: Id
     kv_format: Id | None = None  # as activations
+    runtime: Id | None = None  # as the switches say
     layers: dict[OpName, Id] = Field(default={}, max_length=512)
     tile: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = Field(default=(), max_length=4)
     scheme: Id = "single"

@@ -30,6 +30,7 @@ __all__ = [
     "PhaseCost",
     "PricedField",
     "Rule",
+    "Setting",
     "Span",
     "Switch",
     "Unsupported",
@@ -101,6 +102,14 @@ class Knob:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win."""
+
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class PricedField:
     """A field of a scenario that only some families price: a choice of the network's, not of one operator's.
 
@@ -109,12 +118,14 @@ class PricedField:
     needs : what a network must have for it, in words; offers : graph -> values it may take there, empty without that.
     lower : (device, graph, precision, value) -> the graph with it, from which everything is priced.
     assumption : what the price rests on while it is set.
+    sets : value -> what it sets of the family's model; None: nothing.
     """
 
     needs: str
     offers: Callable[[Graph], tuple[str, ...]]
     lower: Callable[[Device, Graph, str, str], Graph]
     assumption: str
+    sets: Callable[[str], Setting] | None = None
 
 
 @dataclass(frozen=True)

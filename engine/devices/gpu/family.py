@@ -23,6 +23,7 @@ from engine.devices.gpu.record import (
     record,
     wide_format,
 )
+from engine.devices.gpu.runtimes import RUNTIME
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
@@ -90,7 +91,7 @@ FAMILY = DeviceFamily(
     issue=_ISSUE,
     own=own_constants,
     exchanged=wide_format,
-    fields={"kv_format": kv_format(activation_bits)},
+    fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
                   "Largest matmul rate measured on A100, H100, B200, MI300X, Gaudi over dense peak: 0.72 to 0.87.",

@@ -73,13 +73,13 @@ def _between_experts(ops: tuple[Op, ...], by_name: dict[str, Op]) -> set[str]:
     return found
 
 
-def _role(op: Op, by_name: dict[str, Op]) -> float:
+def _role(op: Op, by_name: dict[str, Op], readers: dict[str, list[Op]]) -> float:
     """What an operator outside of attention is to its kernel."""
     if op.attribute("experts"):
         return EXPERT
-    if op.kind == "TopK":
+    if op.kind == "TopK" and any(reader.attribute("experts") for reader in readers.get(op.name, ())):
         return ROUTER
-    if op.kind == "ReduceSum" and any(by_name[n].kind == "TopK" for n in op.inputs if n in by_name):
+    if op.kind == "ReduceSum" and any(by_name[n].attribute("experts") for n in op.inputs if n in by_name):
         return COMBINE
     return PRODUCT if op.contraction else LAID if op.kind in _LAYOUT else STREAM
 
@@ -99,7 +99,7 @@ def lowered(phase: Phase) -> np.ndarray:
     done = inside | _between_experts(phase.ops, by_name)
     riding: set[str] = set()
     for row, op in zip(table, phase.ops, strict=True):
-        row[ROLE] = SCORES if op.name in heads else ATTENDED if op.name in done else _role(op, by_name)
+        row[ROLE] = SCORES if op.name in heads else ATTENDED if op.name in done else _role(op, by_name, readers)
         row[KERNELS] = _EAGER.get(op.kind, 1.0)
         row[EXPERTS], row[TOPK] = op.attribute("experts"), op.attribute("top_k")
         if op.name in heads:

@@ -124,12 +124,23 @@ def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
             batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form, answer
         )
         pairs = attention.seen_by(length, whole, window, causal)
-        moved = batch * (length * heads + keys * kv_heads) * (depth + values) * form[attention.BYTES]
+        moved = batch * length * heads * (depth + values) * q[ACT]
+        if cached == 0.0:
+            moved += batch * keys * kv_heads * (depth + values) * q[ACT]
         near = hit_share(moved, 2.0 * machine[slots.L2])
-        out[j, MOVED], out[j, NEAR] = q[RUNS] * moved * (1.0 - near), q[RUNS] * moved * near
+        out[j, NEAR] = q[RUNS] * moved * near
+        out[j, MOVED] = q[RUNS] * (moved * (1.0 - near) + cached)
     out[j, WORK] = q[RUNS] * 2.0 * q[G] * queries / length * pairs * (depth + values)
     start = min(answer[slots.START_S], answer[slots.SECONDS])
     _book(out, j, q[RUNS], answer[slots.SECONDS] - start, answer[slots.REGIME], start, 1.0, rec)
+
+
+@kernel
+def _append(j, q, machine, rec, out):
+    """Books what is kept for later by an operator that another's kernel does, or its neighbours: written, at once."""
+    out[j, MOVED] = q[RUNS] * q[STATE] * q[ACT]
+    busy = q[STATE] * q[ACT] / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
+    _book(out, j, q[RUNS], busy, slots.AT_MEMORY, 0.0, 0.0, rec)
 
 
 @kernel
@@ -167,13 +178,14 @@ def _product(table, j, q, launches, machine, rec, out, found):
     kept = hit_share(rec[HELD], room)
     if again > 1.0:  # a step finds what the step before it read
         kept = max(kept, (1.0 - 1.0 / again) * hit_share(read, room))
-    missed = inside * (1.0 - left_share(inside, read + made, room)) + made * (1.0 - left_share(made, made, room))
+    stays = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + made  # a cache of keys and values streams past, evicted first
+    missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
     gemm.best_tile(q[G], m, q[N], q[K], inside, read, made, missed, kept, machine, form, found)
     start = found[gemm.REST_S] + machine[slots.START]
     if q[WEIGHTS] > 0.0:
         start += form[gemm.QUANTISE_S] + 2.0 * q[READS] * m / q[M] * form[gemm.QUANTISE_BYTE_S]
-    out[j, MOVED] = runs * found[gemm.MISSED]
-    out[j, NEAR] = runs * max(inside + read + made - found[gemm.MISSED], 0.0)
+    far = missed + read if q[STATE] > 0.0 else found[gemm.MISSED]
+    out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made - far, 0.0)
     _book(out, j, runs, found[gemm.BUSY_S], found[gemm.LARGEST], start, launches, rec)
 
 
@@ -222,9 +234,11 @@ def price_ops(rows, table, batch, length, context, ways, rec, out):
     for j in rows:
         out[j, :] = 0.0
         role, product = table[j, R.ROLE], table[j, T.CLASS] == T.CONTRACTION
-        if fused and role >= R.ATTENDED:
-            continue
         _count(table, j, batch, length, context, ways, rec, q)
+        if fused and role >= R.ATTENDED:
+            if table[j, T.STATE_READS] == 0.0:  # what it reads is the kernel's
+                _append(j, q, machine, rec, out)
+            continue
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
         out[j, WORK] = q[RUNS] * q[FLOPS]
         out[j, RATE] = LANES if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE

@@ -1,0 +1,32 @@
+"""What runs a network on a GPU: which kernels it fuses, and what its host takes to launch one."""
+
+from __future__ import annotations
+
+from engine.devices.common.contract import PricedField, Setting
+
+__all__ = ["RUNTIME", "SETTINGS"]
+
+SETTINGS: dict[str, Setting] = {
+    # PyTorch as it comes: an operator a call, through modules and views
+    "eager": Setting({"graph": False, "fuse": False}),
+    # torch.compile: fused kernels, each a bare operator of the framework to the host
+    "compiled": Setting({"graph": False, "fuse": True}, {"launches_per_op": 1.0}),
+    # C++ runtimes (FasterTransformer, TensorRT): a launch of 3 us and its arguments, a quarter of a bare operator
+    "native": Setting({"graph": False, "fuse": True}, {"launches_per_op": 0.25}),
+    # TensorRT-LLM, vLLM, SGLang: a pass is one captured graph, whose nodes the device starts by itself
+    "captured": Setting({"graph": True, "fuse": True}),
+}
+"""What each sets.
+
+Bare operator: `op_overhead` of a part or the family's `op_issue`, 20 us from a framework as its vendor says. Launch of
+a kernel: 3 us, that vendor's forum; that one from C++ takes 5 us with its arguments is assumed.
+"""
+
+RUNTIME = PricedField(
+    needs="operators",
+    offers=lambda graph: tuple(SETTINGS),
+    lower=lambda device, graph, precision, value: graph,
+    assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens; its "
+    "switches stand back.",
+    sets=SETTINGS.__getitem__,
+)
