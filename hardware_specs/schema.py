@@ -156,6 +156,7 @@ class Npu(Record):
     issue: Literal["decoupled", "in-order"] = "decoupled"  # in-order: chains wait for whole vectors, units for chains
     batch_lanes: Count | None = None  # vectors that share a pass of the weights, on each core
     cores: Count | None = None  # copies of the processor on the part
+    block: Count | None = None  # values that share an exponent; None: the native dimension
 
 
 class Dfx(Record):

@@ -265,11 +265,11 @@ def errors(scenario: Scenario) -> tuple[Error, ...]:
     npu = device.npu
     assert npu is not None
     cell = next((k for k in ("lstm", "gru") if k in scenario.workload), "gru")
-    native = round(npu.native_dim.si)
+    native = round((npu.block or npu.native_dim).si)
     rows = []
     for format in bound.family.formats(device):
         for block, said in ((0, "an exponent a value"), (native, f"an exponent for {native} values")):
-            if block and format not in ("ms-fp8", "ms-fp9"):
+            if block and not format.startswith("ms-fp"):
                 continue
             error = npu_accuracy.accuracy(cell, format, block)[-1]
             rows.append(Error(f"{cell.upper()} state after 16 steps, {format}", error, said))

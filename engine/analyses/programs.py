@@ -165,7 +165,7 @@ def _cell_program(ops: Sequence[Op], in_order: bool) -> npu_text.NpuProgram:
 
 
 def _npu_listing(bound: Bound, text: str) -> Listing:
-    program, engine = npu_text.assemble(text), Engine.of(bound.device)
+    program, engine = npu_text.assemble(text), Engine.of(bound.device, bound.scenario.precision)
     npu_text.checked(program)
     chains, numbers, notes = [], [], []
     for number, one in enumerate(program.instructions):
@@ -214,7 +214,7 @@ def _npu_values(bound: Bound, text: str, seed: int, most: int | None) -> tuple[V
     vectors = {name: rng.normal(0, 1, n).astype(np.float32) for name, n in program.vectors.items()}
     npu = bound.device.npu
     assert npu is not None
-    native = round(npu.native_dim.si) if bound.scenario.precision.startswith("ms-fp") else 0
+    native = round((npu.block or npu.native_dim).si) if bound.scenario.precision.startswith("ms-fp") else 0
     with np.errstate(all="ignore"):
         processor = Processor(arithmetic(bound.scenario.precision, native), matrices, vectors)
         got = processor.run(program.instructions[:most])

@@ -221,6 +221,8 @@ FORMATS: dict[str, Format] = {
     "fp32": Float(8, 23),
     "fp16": Float(5, 10),
     "bf16": Float(8, 7),
+    "ms-fp11": Float(5, 5, saturating=True),
+    "ms-fp10": Float(5, 4, saturating=True),
     "ms-fp9": Float(5, 3, saturating=True),
     "ms-fp8": Float(5, 2, saturating=True),
     "int8": Integer(8),
@@ -236,7 +238,7 @@ FORMATS: dict[str, Format] = {
     "binary": Binary(),
     "binary-row": Binary("row"),
 }
-"""The formats a user may pick by name. The ms-fp mantissa widths are seed 001's; their 5-bit exponent is assumed."""
+"""The formats a user may pick by name. Mantissas of ms-fp8 and 9 are seed 001's; their 5-bit exponent is assumed."""
 
 
 def by_name(name: str, limits: tuple[float, float] | None = None) -> Format:

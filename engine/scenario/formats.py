@@ -19,6 +19,8 @@ BITS = MappingProxyType(
         "w4a16": 4.5,
         "int8": 8.0,
         "int4": 4.0,
+        "ms-fp11": 11.0,
+        "ms-fp10": 10.0,
         "ms-fp9": 9.0,
         "ms-fp8": 8.0,
         "binary": 1.0,

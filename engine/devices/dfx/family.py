@@ -125,9 +125,10 @@ class _Pass:
         """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
         _slices(job)
         known = job.graph.positions
-        if known and job.max_context - 1 > known:
+        reached = math.ceil(job.max_context) - 1  # the last token is made, not read
+        if known and reached > known:
             raise Unsupported(
-                f"The request reaches {job.max_context - 1:,.0f} tokens; this network has {known:,} learned positions "
+                f"The request reaches {reached:,.0f} tokens; this network has {known:,} learned positions "
                 f"and {job.device.name} reads one for every token."
             )
         layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]

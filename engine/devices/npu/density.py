@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from hardware_specs.schema import Device
 
-__all__ = ["FORMATS", "Density", "densities", "overfull", "packed"]
+__all__ = ["FORMATS", "Density", "densities", "overfull", "packed", "resized"]
 
-FORMATS: dict[str, int] = {"int16": 15, "int8": 7, "ms-fp9": 3, "ms-fp8": 2}
+FORMATS: dict[str, int] = {"int16": 15, "int8": 7, "ms-fp11": 5, "ms-fp10": 4, "ms-fp9": 3, "ms-fp8": 2}
 """Formats with the bits of their magnitudes; the sign is handled apart, the exponent is shared."""
 
 SIDE = 18  # bits of either operand of a hard multiplier; a DSP block of these parts has two
@@ -73,6 +73,21 @@ def densities(device: Device) -> tuple[Density, ...]:
         soft = math.floor((logic - hard * _tree(bits)) / (_tree(bits) + _product(bits)))
         found.append(Density(name, hard, soft, 2.0 * (hard + soft) * npu.clock.si))
     return tuple(found)
+
+
+def resized(device: Device, format: str) -> Device:
+    """The instance as its part holds it in a format it was not built for: with as many of its tile engines as fit.
+
+    One at least, which `overfull` then refuses. A format of its `peak` leaves it as it is. An estimate.
+    """
+    npu, held = device.npu, next((d for d in densities(device) if d.format == format), None)
+    if npu is None or held is None or format in device.peak:
+        return device
+    fit = max(1.0, math.floor((held.hard + held.soft) / (npu.native_dim.si * npu.lanes.si)))
+    if fit >= npu.tiles.si:
+        return device
+    tiles = npu.tiles.model_copy(update={"value": f"{fit:.0f}", "si": fit, "basis": "derived"})
+    return device.model_copy(update={"npu": npu.model_copy(update={"tiles": tiles})})
 
 
 def overfull(device: Device, format: str) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 from engine.devices.common.column import as_doubles, exceeds, larger, largest, numbers, one_by_one, smaller
 from engine.devices.common.contract import DeviceFamily, Job, Parameter, PhaseCost, Span, Switch
 from engine.devices.npu.chains import CELLS, DEPTHS, Passes, cut, floor_cycles, pass_cycles
-from engine.devices.npu.density import overfull
+from engine.devices.npu.density import overfull, resized
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.pinning import HOST_KINDS, formats, levels, pins, place, spills, stored_bits
 from engine.devices.npu.timing import sequence_cycles
@@ -49,10 +49,10 @@ def peak(device: Device, format: str) -> float:
     As many times as vectors share a pass of the weights. A format whose printed peak is lower than the best one keeps
     that ratio.
     """
-    npu = device.npu
+    npu = resized(device, format).npu
     assert npu is not None
     best = largest(p.si for p in device.peak.values())
-    share = device.peak[format].si / best  # formats() lists only keys of `peak`
+    share = device.peak[format].si / best if format in device.peak else 1.0
     return 2.0 * npu.native_dim.si * npu.lanes.si * npu.tiles.si * npu.clock.si * _side(device) * share
 
 
@@ -75,7 +75,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
             if count and cell_of(phase.ops[at : at + count]) not in CELLS:
                 return f"{device.name} has programs for RNN, GRU and LSTM steps; {phase.ops[at].name} is none of these."
             at += count or 1
-    return overfull(device, format)
+    return overfull(resized(device, format), format)
 
 
 @dataclass
@@ -93,7 +93,7 @@ class _Sheet:
 
 def _priced(job: Job, engine: Engine | None = None, memory: float = 1.0) -> _Sheet:
     """A pass, operator by operator, on the device's instance or on another one, its DRAM `memory` times as slow."""
-    engine = engine or Engine.of(job.device)
+    engine = engine or Engine.of(job.device, job.format)
     bits = stored_bits(job.device, job.format)
     n = len(job.ops)
     sheet = _Sheet(numbers((n, 6)), numbers((n,)), numbers((n,)), [], [])
@@ -115,7 +115,7 @@ def brief(job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
 
 def helps(job: Job) -> tuple[tuple[str, float], ...]:
     """What a tenth less work of a kind, depth of the units or traffic brings. [-] Found by pricing the pass again."""
-    engine = Engine.of(job.device)
+    engine = Engine.of(job.device, job.format)
     depths = {f.name: 0.9 * getattr(engine.pipe, f.name) for f in fields(engine.pipe) if f.name != "mfus"}
     near = {"host_visit": 0.9 * job.model["host_visit"], "host_rate": job.model["host_rate"] / 0.9}
     tried = {
@@ -143,6 +143,9 @@ def price(job: Job) -> PhaseCost:
     guessed = [name for name in DEPTHS if job.device.npu is not None and name not in job.device.npu.depths]
     if guessed:
         notes.append(f"Pipeline depths taken from the Stratix 10 instance: {', '.join(guessed)}.")
+    tiles = [one.npu.tiles.si for one in (resized(job.device, job.format), job.device) if one.npu is not None]
+    if tiles[0] < tiles[1]:
+        notes.append(f"In {job.format} the part holds {tiles[0]:.0f} of the instance's {tiles[1]:.0f} tile engines.")
     if sheet.hosted:
         notes.append(f"Left to the host's CPU, for want of an instruction: {', '.join(sheet.hosted[:6])}.")
     if spilled_bytes.any():

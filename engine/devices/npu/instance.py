@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from engine.devices.npu.chains import DEPTHS, Pipeline
+from engine.devices.npu.density import resized
 from hardware_specs.schema import Device
 
 __all__ = ["Engine"]
@@ -30,9 +31,9 @@ class Engine:
     lanes_in: float = 1.0  # vectors that enter one after the other for each native vector of a pass
 
     @classmethod
-    def of(cls, device: Device) -> Engine:
-        """Read off the `npu` block."""
-        npu = device.npu
+    def of(cls, device: Device, format: str = "") -> Engine:
+        """Read off the `npu` block; in a format it was not built for, of the tile engines that then fit the part."""
+        npu = resized(device, format).npu
         assert npu is not None
         depths = {name: npu.depths[name].si if name in npu.depths else deep for name, deep in DEPTHS.items()}
         native, lanes = npu.native_dim.si, npu.lanes.si

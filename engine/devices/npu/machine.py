@@ -20,7 +20,7 @@ from engine.numerics.formats import Format, SharedExponent, by_name
 __all__ = ["Processor", "arithmetic", "exact", "relative_error"]
 
 HALF = np.float16
-_MANTISSA = {"ms-fp8": 2, "ms-fp9": 3}
+_MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
 
 
 def arithmetic(name: str, native: int = 0) -> Format:

@@ -8,9 +8,13 @@ from __future__ import annotations
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
+from engine.devices.npu.density import densities
 from hardware_specs.schema import Device
 
 __all__ = ["HOST_KINDS", "formats", "levels", "pins", "place", "spills", "stored_bits"]
+
+EXPONENT = 5.0  # bits of a shared exponent
+_MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
 
 HOST_KINDS = frozenset(
     (
@@ -33,8 +37,14 @@ HOST_KINDS = frozenset(
 
 
 def formats(device: Device) -> tuple[str, ...]:
-    """Formats of the dot products; everything else is float16."""
-    return tuple(f for f in ("ms-fp8", "ms-fp9", "fp16", "int8") if f in device.peak)
+    """Formats of the dot products, its own first; everything else is float16.
+
+    Where the part's fabric is known, wider block formats than its own too: images for them can be made.
+    """
+    own = tuple(f for f in (*_MANTISSA, "fp16", "int8") if f in device.peak)
+    if not own or own[0] not in _MANTISSA or not densities(device):
+        return own
+    return own + tuple(f for f in _MANTISSA if _MANTISSA[f] > _MANTISSA[own[0]] and f not in own)
 
 
 def stored_bits(device: Device, format: str) -> float:
@@ -42,8 +52,10 @@ def stored_bits(device: Device, format: str) -> float:
     assert device.npu is not None
     listed = device.npu.weight_bits.si
     own = next((f for f in formats(device)), format)
-    extra = {"ms-fp8": 0.0, "ms-fp9": 1.0}
-    return listed + extra.get(format, 0.0) - extra.get(own, 0.0)
+    shared = 0.0  # of an exponent, where fewer values share it than those the listed bits count on
+    if format in _MANTISSA and device.npu.block:
+        shared = EXPONENT * (1.0 / device.npu.block.si - 1.0 / device.npu.native_dim.si)
+    return listed + shared + _MANTISSA.get(format, 0) - _MANTISSA.get(own, 0)
 
 
 def levels(device: Device) -> tuple[float, float, float | None, str, str]:

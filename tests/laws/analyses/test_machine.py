@@ -111,8 +111,14 @@ def test_arithmetic_is_run_in_the_scenarios_machine():
     assert 0 < one.relative < 0.03
     assert one.note.startswith("16 of 16 tokens")
     shared = errors(GRU)
-    assert [row.note for row in shared] == ["an exponent a value", "an exponent for 400 values"]
+    assert [row.note for row in shared[:2]] == ["an exponent a value", "an exponent for 400 values"]
     assert shared[0].relative < shared[1].relative
+    for rows in (shared[0::2], shared[1::2]):  # each bit of mantissa about halves the error
+        found = [row.relative for row in rows]
+        assert len(found) == 4
+        assert all(0.3 * a < b < 0.75 * a for a, b in itertools.pairwise(found))
+    fine = errors(apply_all(GRU, ["devices.0.npu.block=16"]))
+    assert all(b.relative < 0.9 * a.relative for a, b in zip(shared[1::2], fine[1::2], strict=True))
 
 
 def test_other_devices_are_refused_in_one_sentence(capsys):

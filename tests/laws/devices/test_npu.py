@@ -212,6 +212,24 @@ def test_what_issues_in_order_adds_up_and_what_runs_ahead_overlaps():
             )
 
 
+def test_more_bits_of_mantissa_take_room_and_rate():
+    """Wider block formats than the instance's own: fewer engines fit, a weight takes a bit more, no step is faster."""
+    base = default_scenario("brainwave-s10-pre", "gru-3200x2400", devices=1, scheme="single", inputs=10)
+    large = ["devices.0.memory.m20k.capacity=100 MB"]
+    reports = [evaluate(apply_all(base.with_(precision=f"ms-fp{n}"), large)) for n in (8, 9, 10, 11)]
+    peaks = [r.roofline.peak_flops_per_s for r in reports]
+    times = [r.latency_s for r in reports]
+    pinned_bytes = [next(row.need_bytes for row in r.memory if row.role == "onchip") for r in reports]
+    assert peaks[0] == 48e12
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[0] > peaks[1] > peaks[3]
+    assert times == sorted(times)
+    assert all(b - a == pytest.approx(pinned_bytes[0] / 3, rel=0.01) for a, b in itertools.pairwise(pinned_bytes))
+    assert any("the part holds 3 of the instance's 5 tile engines" in a.text for a in reports[1].assumptions)
+    fine = apply_all(base, ["devices.0.npu.block=10"])
+    assert stored_bits(bind(fine).device, "ms-fp8") == pytest.approx(3.5, abs=0.02)
+
+
 def test_batches_are_served_one_request_after_the_other():
     one, four = (
         evaluate(default_scenario(SYSTEM, "deepbench-gru-1024", devices=1, scheme="single", batch=b)) for b in (1, 4)

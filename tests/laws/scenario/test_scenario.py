@@ -192,7 +192,7 @@ def test_make_names_the_field() -> None:
 
 def test_a_request_past_the_learned_positions_says_so() -> None:
     """GPT-2 has 1,024 learned positions; the last output token is not read again. Rotary networks have no such end."""
-    ours = PRESETS["dfx-1.5b"].scenario
+    ours = PRESETS["v100-1.5b"].scenario
     rotary = ours.model_copy(
         update={"system": "h100-sxm", "workload": "llama2-7b", "scheme": "single", "switches": {}, "inputs": 100_000}
     )
