@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from math import prod
+from math import inf, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +39,7 @@ _UNFIT = 1e3  # the same of one that does not fit
 _BATCH = 4096  # draws at a time
 _MANY = 100  # designs of one structure, from which its tables are cheaper than one at a time
 _TABLED = 4096  # values of its axes, or batches and lengths together, beyond which they are not
+_SETUP_S = 3.0  # that tables of one structure may take
 _SIZES = frozenset(field.path for field in FIELDS if field.plain)
 
 
@@ -119,6 +120,10 @@ class Genetic:
         self._algorithm.tell(infills=self._asked)
 
 
+class _TooLong(Exception):
+    """Tables would take longer than what they spare."""
+
+
 class Figures:
     """Figures of a space's designs by number, through `evaluate`; where many share their structure, from its tables.
 
@@ -126,7 +131,12 @@ class Figures:
     """
 
     def __init__(self, space: Space, beat: Callable[[int, int], None] = lambda at, of: None) -> None:
-        self.space, self.programs = space, Programs(space, None, None, beat)
+        def patient(at: int, of: int) -> None:
+            beat(at, of)
+            if time.monotonic() > self._until:
+                raise _TooLong
+
+        self.space, self.programs, self._until = space, Programs(space, None, None, patient), inf
         numeric = set(numeric_axes(space))
         self._fixed = [i for i in range(len(space.axes)) if i not in numeric]
         sizes = [i for i in numeric if space.axes[i].paths & _SIZES]
@@ -140,9 +150,10 @@ class Figures:
         key = tuple(number // self.space.strides[i] % len(self.space.axes[i]) for i in self._fixed)
         self._asked[key] += 1
         if self._small and self._asked[key] == _MANY:
+            self._until = time.monotonic() + _SETUP_S
             try:
                 self._blocks[key] = self.programs.block(tuple(zip(self._fixed, key, strict=True)))
-            except Structural:
+            except (Structural, _TooLong):
                 self._blocks[key] = None
         block = self._blocks.get(key)
         return block if block is not None and block.program is not None else None

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import struct
+import sys
 import time
 from itertools import pairwise, product
 from pathlib import Path
@@ -357,3 +358,51 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     wide = wide.with_axis("devices.0.power.max", AxisRange("100 W", "400 W", 4000))
     with pytest.raises(ScenarioError, match="fewer steps"):
         questions.smallest_change(report, wide, metrics)
+
+
+def test_a_space_too_large_to_try_whole_is_searched(monkeypatch):
+    monkeypatch.setattr(axes, "EVALUATIONS", 150)
+    wide = SMALL
+    for path, low, high in (
+        ("links.peer.bandwidth", "1 GB/s", "1 TB/s"),
+        ("devices.0.power.max", "100 W", "400 W"),
+        ("devices.0.peak.fp16", "60 TFLOP/s", "250 TFLOP/s"),
+    ):
+        wide = wide.with_axis(path, AxisRange(low, high, 4096))
+    assert axes.size(dict(wide.axes)) > 10**12
+    at = opened(space=wide)
+    assert at.button(key="x.run").label.startswith("Search ")
+    assert at.toggle(key="v.sweep.search").disabled
+    alive(at.button(key="x.run").click().run())
+    assert "searched" in said(at)
+    found = at.session_state["sweep_run"].outcome
+    assert found.done == 150
+    assert not found.stopped
+    design = found.front[0]
+    report = cached.report(encode(found.space.scenario(design.number)))
+    assert [getattr(report, name) for name in found.objectives] == [design.figures[name] for name in found.objectives]
+
+
+def test_a_search_without_its_package_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pymoo"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pymoo", None)
+    report = cached.report(encode(GPU))
+    many = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4096))
+    running = background.RunningSweep(report, many, objectives.metrics(report), "key", searched=True)
+    with pytest.raises(ScenarioError, match="pip install pymoo"):
+        list(running)
+
+
+def test_systems_and_networks_are_axes_and_a_tile_stands_beside_a_system_without_one():
+    found = axes.candidates(HOME)
+    assert found["system"].options[0] == HOME.system
+    assert {"v100-appliance", "h100-sxm"} < set(found["system"].options)
+    assert "agilio-cx" not in found["system"].options
+    assert set(found["workload"].options) >= {"gpt2-1.5b", "gpt2-345m"}
+    assert "resnet50" not in found["workload"].options
+    space = PageSpace((("system", ("dfx-u280", "h100-sxm")), ("tile.0", (16, 64)), ("batch", (1, 2))), SMALL.objectives)
+    swept = outcome(HOME, space)
+    assert swept.result.counts.skipped == 2
+    assert {swept.space.scenario(d.number).system for d in swept.front} <= {"dfx-u280", "h100-sxm"}
+    assert tables.frame(swept, swept.front, swept.metrics, swept.found).shape[0] == len(swept.front)

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.shared import cached, glossary, specs
 from app.shared import formats as fmt
 from app.shared.specs import SpecNumber
 from engine.devices import family
-from engine.resolve.choices import Choices
+from engine.resolve.choices import Choices, why_not
 from engine.scenario import Scenario, encode
 from engine.scenario.fields import FIELDS, Field
 from hardware_specs.catalog import default_catalog
 from hardware_specs.quantity import SpecError, parse
+from model_zoo.catalog import default_zoo
 
 __all__ = [
     "DESIGNS",
+    "EVALUATIONS",
     "MOST_STEPS",
+    "SEARCHED",
     "AxisRange",
     "Candidate",
     "candidates",
@@ -38,9 +41,12 @@ DESIGNS = 131_072  # that a first space stays within where operators are priced 
 DESIGNS_AT_ONCE = 32_768  # where a compiled call schedules them, and
 DESIGNS_WHOLE = 2048  # where a program is run for each distinct job
 MOST_STEPS = 4096
+SEARCHED = 100_000_000  # designs from which a search is offered instead
+EVALUATIONS = 10_000  # designs that one tries: a minute
 _REACH = 4.0  # a range begins at a quarter of the catalog's value and ends at four times it
 _REACH_CLOCK = 2.0  # a clock's at half and twice: what the same circuit may be run at
 _FIRST_STEPS = 8
+_FIRST_PAIRS = 4  # systems or networks that an axis starts with
 _ON_OFF = (False, True)
 
 
@@ -148,7 +154,25 @@ _SEVERAL: dict[str, Callable[[Field, Scenario, Choices], list[Candidate]]] = {
 }
 """Fields that are more than one axis each."""
 _GROUP = {"workload": "request", "batching": "request", "precision": "mapping", "tiling": "mapping"}
-_GROUP |= {"partition": "mapping"}
+_GROUP |= {"partition": "mapping", "hardware": "hardware"}
+
+
+def _pair(of: Field, scenario: Scenario) -> Candidate | None:
+    """Systems that run the network, or networks of its family that the system runs; the scenario's own first."""
+    catalog, zoo = default_catalog(), default_zoo()
+    now = getattr(scenario, of.path)
+    if of.path == "system":
+        ids = [id for id in catalog.ids("systems") if why_not(id, scenario.workload) is None]
+        named = {id: catalog.system(id).name for id in ids}
+    else:
+        kind = zoo.workload(now).family
+        ids = [id for id in zoo.ids() if zoo.workload(id).family == kind and why_not(scenario.system, id) is None]
+        named = {id: zoo.workload(id).name for id in ids}
+    options = (now, *(id for id in ids if id != now))
+    if len(options) < 2:
+        return None
+    found = _listed(of.path, of.label, _GROUP[of.group], options, now, lambda id: named.get(id, id), of.help)
+    return replace(found, first=options[:_FIRST_PAIRS])
 
 
 def _fields(scenario: Scenario) -> list[Candidate]:
@@ -158,6 +182,8 @@ def _fields(scenario: Scenario) -> list[Candidate]:
     for of in FIELDS:
         if of.path in _SEVERAL:
             found += _SEVERAL[of.path](of, scenario, offered)
+        elif of.kind == "id":
+            found += [one] if (one := _pair(of, scenario)) else []
         elif of.kind in ("count", "choice") and (one := _of_field(of, scenario, offered)):
             found.append(one)
     return found

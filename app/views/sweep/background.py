@@ -26,7 +26,7 @@ from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.resolve.choices import choices
 from engine.scenario import Scenario, ScenarioError, encode
-from engine.sweep import FIGURES, Axis, Limit, Objective, SweepCancelled, SweepResult, sweep
+from engine.sweep import FIGURES, Axis, Limit, Objective, SweepCancelled, SweepResult, search, sweep
 from engine.sweep import Space as Designs
 from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
@@ -228,8 +228,11 @@ class Outcome:
 class RunningSweep:
     """One sweep under way."""
 
-    def __init__(self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
-        self._designs = designs_of(report.scenario, space, metrics)
+    def __init__(
+        self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str, searched: bool = False
+    ) -> None:
+        """`searched`: a part of the designs is tried, picked on the way."""
+        self._designs, self._searched = designs_of(report.scenario, space, metrics), searched
         self._made = (key, report, metrics, axes.candidates(report.scenario))
         self._stop = threading.Event()
         self._began = time.monotonic()
@@ -242,8 +245,8 @@ class RunningSweep:
 
     @property
     def size(self) -> int:
-        """Designs in all."""
-        return self._designs.size
+        """Designs to try."""
+        return min(self._designs.size, axes.EVALUATIONS) if self._searched else self._designs.size
 
     @property
     def stopped(self) -> bool:
@@ -284,14 +287,7 @@ class RunningSweep:
 
     def _sweep(self) -> None:
         try:
-            result = sweep(
-                self._designs,
-                progress=self._note,
-                preparing=self._prepare,
-                cancelled=self._asked,
-                executor=priority.background(),
-                cloud=_CLOUD if axes.room(self._designs.base) > axes.DESIGNS_WHOLE else _CLOUD_WHOLE,
-            )
+            result = self._result()
             stopped = False
         except SweepCancelled as cancelled:
             result, stopped = cancelled.result, True
@@ -302,6 +298,18 @@ class RunningSweep:
             found = Outcome(*self._made, result, stopped, self._over)
             _ = found.drawn_figures  # here, where nobody's click waits for them
             self.outcome = found
+
+    def _result(self) -> SweepResult:
+        watched: dict[str, Any] = {"progress": self._note, "cancelled": self._asked}
+        if self._searched:
+            return priority.background().submit(search, self._designs, self.size, cloud=_CLOUD, **watched).result()
+        return sweep(
+            self._designs,
+            preparing=self._prepare,
+            executor=priority.background(),
+            cloud=_CLOUD if axes.room(self._designs.base) > axes.DESIGNS_WHOLE else _CLOUD_WHOLE,
+            **watched,
+        )
 
     def _asked(self) -> bool:
         """Whether to stop; other sessions' pages go first."""

@@ -18,9 +18,10 @@ from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
 from engine.scenario import Scenario
+from engine.sweep.space import EVERY_LIMIT
 from hardware_specs.quantity import SpecError
 
-__all__ = ["controls"]
+__all__ = ["controls", "searching"]
 
 _GROUPS = {
     "request": "Request",
@@ -30,6 +31,7 @@ _GROUPS = {
     "model": "Model",
 }
 _NONE = "none"
+_SEARCH = "v.sweep.search"
 
 
 def _changed(path: str, values: Values, names: list[str]) -> None:
@@ -147,17 +149,33 @@ def _objectives(space: PageSpace, found: Mapping[str, Metric], names: list[str])
         st.caption("Cost is no objective here: hardware that an axis changes has no list price.")
 
 
+def searching(size: int) -> bool:
+    """Whether a space of so many designs is to be searched, not tried whole."""
+    return size > EVERY_LIMIT or (size >= axes.SEARCHED and bool(st.session_state.get(_SEARCH)))
+
+
 def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> bool:
     """The sidebar; returns whether Run was pressed. `names` are the figures of the scenario itself."""
     candidates = axes.candidates(scenario)
+    size = axes.size(dict(space.axes))
     with st.sidebar:
         run = st.button(
-            f"Run {fmt.count(axes.size(dict(space.axes)))} designs",
+            f"Search {fmt.count(size)} designs" if searching(size) else f"Run {fmt.count(size)} designs",
             type="primary",
             key="x.run",
             shortcut="Ctrl+Enter",
             width="stretch",
         )
+        if size >= axes.SEARCHED:
+            st.toggle(
+                f"Search, {fmt.count(axes.EVALUATIONS)} evaluations",
+                size > EVERY_LIMIT,
+                key=_SEARCH,
+                disabled=size > EVERY_LIMIT,
+                help="Tries some of the designs, each picked in view of those before: a front from inside, not all of "
+                f"them. More than {fmt.count(EVERY_LIMIT)} designs can only be searched.",
+                persist_state="session",
+            )
         _axes(space, candidates, names)
         _constraints(scenario)
         _objectives(space, found, names)

@@ -39,7 +39,8 @@ def _stop() -> None:
 def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
     """Sweep with progress and a way to stop; what is done is kept however it ends."""
     try:
-        running = sweep_run.RunningSweep(report, space, metrics, key)
+        searched = space_controls.searching(axes.size(dict(space.axes)))
+        running = sweep_run.RunningSweep(report, space, metrics, key, searched)
     except (ScenarioError, Unsupported) as error:
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
         return

@@ -99,6 +99,8 @@ def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:
 def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
     """The result in words: how many, how fast, how many stand, which limits the rest miss."""
     done = f"**{fmt.count(outcome.done)} designs in {fmt.seconds(outcome.seconds)}**"
+    if outcome.done < outcome.space.size and not outcome.stopped:
+        done += f" of {fmt.count(outcome.space.size)}, searched"
     pricing = outcome.seconds - outcome.setup_s
     rate = (
         f" (set up in {fmt.seconds(outcome.setup_s)}, priced at {fmt.si(outcome.done / pricing)}/s)"
