@@ -14,7 +14,6 @@ from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.gpu import price as P
 from engine.devices.gpu.flags import lowered
-from engine.devices.gpu.launches import RUNTIME
 from engine.devices.gpu.record import (
     FIELDS_OF,
     activation_bits,
@@ -24,6 +23,7 @@ from engine.devices.gpu.record import (
     record,
     wide_format,
 )
+from engine.devices.gpu.runtime import RUNTIME
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 

@@ -60,6 +60,8 @@ def variant_of(kind: Kind, texts: Mapping[str, str]) -> str:
 
 def _band(kind: Kind, part: Part, texts: Mapping[str, str], regime: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Factors on a prediction between which 90% of measurements lie, by what the row's time went on."""
+    if part.kin:  # no evidence
+        return np.full(regime.shape, np.nan), np.full(regime.shape, np.nan)
     table = bands().get(kind.name, {})
     mine = table.get(f"{part.generation} {variant_of(kind, texts)}", {})
     pairs = []

@@ -49,6 +49,7 @@ class Part:
     peak: dict[str, float]  # FLOP/s by format
     wire: float = 0.0  # B/s one way to all peers together; 0: none in the catalog
     shared: bool = False  # whether its peers meet at a host bridge
+    kin: bool = False  # whether the generation is not its own: nothing like it was measured
 
     @property
     def measured(self) -> bool:
@@ -68,6 +69,7 @@ def part_of(device: Device, catalog: Catalog) -> Part:
     generation = gpu.generation if gpu is not None else None
     if gpu is None or generation is None:
         raise NoModel(f"{device.name} names no generation of GPUs, whose constants it would take")
+    own, generation = generation, facts()["kin"].get(generation, generation)
     if generation not in fitted():
         raise NoModel(
             f"{device.name}: no operators of generation {generation} were measured, only {', '.join(fitted())}"
@@ -88,7 +90,8 @@ def part_of(device: Device, catalog: Catalog) -> Part:
                 link = catalog.link(use.link)
                 wire, shared = link.bandwidth.si, system.topology == "switch"
     watts = device.power.max.si
-    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, shared)
+    kin = own != generation
+    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, shared, kin)
 
 
 def machine(part: Part, constants: dict[str, float] | None = None) -> np.ndarray:
