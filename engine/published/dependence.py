@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -339,43 +339,96 @@ def kind_of(tolerance: Any, prediction: Prediction, found: Mapping[str, float]) 
     return "count" if found["zoo"] > LEAST else "identity"
 
 
-def _moves(given: Mapping[str, Prediction], ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Relative change of each prediction as operators, cost models, the catalog and networks change.
+@dataclass(frozen=True)
+class _Reads:
+    """What one prediction looks at: what it can't see can't move it, and needs no changing."""
 
-    What is no number is moved by the times it is decided from, even where they would have to change by more.
+    networks: frozenset[str]
+    priced: frozenset[str]
+    specs: frozenset[Any]  # keys of the catalog's and the zoo's entries
+
+    def of(self, how: tuple[Any, ...]) -> bool:
+        """Whether it may read a constant."""
+        where, id, _ = how
+        devices = {key[1] for key in self.specs if isinstance(key, tuple) and key[0] == "devices"}
+        if where == "parameter":
+            return any(default_catalog().device(device).kind == id for device in devices)
+        return id in (devices if where == "device" else self.networks | self.specs)
+
+    def group(self, name: str) -> bool:
+        """Whether a group of changes may move it: every time, every model constant, the catalog or the zoo."""
+        seen = {"times": self.priced, "zoo": self.networks, "model": self.specs, "catalog": self.specs}
+        return bool(seen[name])
+
+
+class _Noted(dict[Any, Any]):
+    """Entries that note which of them are read."""
+
+    def __init__(self, entries: Mapping[Any, Any], seen: set[Any]) -> None:
+        super().__init__(entries)
+        self.seen = seen
+
+    def __getitem__(self, key: Any) -> Any:
+        self.seen.add(key)
+        return super().__getitem__(key)
+
+
+def _read(given: Mapping[str, Prediction], id: str) -> tuple[Any, _Reads]:
+    """A prediction, and what it looks at."""
+    networks: list[str] = []
+    priced: list[str] = []
+    specs: set[Any] = set()
+    catalog, zoo = default_catalog(), default_zoo()
+    with (
+        _watched(networks, priced),
+        _swapped(catalog, "_read", _Noted(catalog._read, specs)),
+        _swapped(zoo, "_read", _Noted(zoo._read, specs)),
+    ):
+        value = _value(given, id)
+    return value, _Reads(frozenset(networks), frozenset(priced), frozenset(specs))
+
+
+def _moves(given: Mapping[str, Prediction], ids: Iterable[str]) -> tuple[dict[str, dict[str, Any]], dict[str, _Reads]]:
+    """Relative change of each prediction as operators, cost models, the catalog and networks change; what each reads.
+
+    What is no number is moved by the times it is decided from, even where they would have to change by more. Times and
+    constants of the models are changed until a prediction moves.
     """
     found: dict[str, dict[str, Any]] = {}
-    before = {}
+    before, reads = {}, {}
     for id in ids:
-        networks: list[str] = []
-        priced: list[str] = []
-        with _watched(networks, priced):
-            before[id] = _value(given, id)
+        before[id], reads[id] = _read(given, id)
         words = isinstance(before[id], bool | list)
-        found[id] = {"times": math.inf if words and priced else 0.0, "zoo": math.inf if words and networks else 0.0}
+        moved_by = {"times": words and reads[id].priced, "zoo": words and reads[id].networks}
+        found[id] = {"catalog": 0.0, "model": 0.0} | {k: math.inf if v else 0.0 for k, v in moved_by.items()}
     groups: list[tuple[str, Any]] = [("catalog", lambda: _catalog("a", 1.25)), ("zoo", _zoo)]
     groups.append(("zoo", lambda: _lowered(_deepened)))
     for seed in ("a", "b", "c"):
         groups += [("times", lambda s=seed: _times(s, 1.5)), ("times", lambda s=seed: _times(s, 9.0))]
         groups += [("model", lambda s=seed: _model(s, 1.25)), ("model", lambda s=seed: _model(s, 4.0))]
     for name, group in groups:
+        left = [
+            id for id, one in found.items() if reads[id].group(name) and (name in ("catalog", "zoo") or not one[name])
+        ]
         with group():
-            for id, one in found.items():
-                one[name] = max(one.get(name, 0.0), _change(before[id], _value(given, id)))
-    return found
+            for id in left:
+                found[id][name] = max(found[id][name], _change(before[id], _value(given, id)))
+    return found, reads
 
 
 def dependence(given: Mapping[str, Prediction], ids: Iterable[str] | None = None) -> dict[str, Any]:
     """What moves each prediction, and each constant that names claims with every prediction it moves by over 1%."""
     ids = tuple(ids or given)
-    moves = {id: {k: _kept(v) for k, v in one.items()} for id, one in _moves(given, ids).items()}
+    found_moves, reads = _moves(given, ids)
+    moves: dict[str, Any] = {id: {k: _kept(v) for k, v in one.items()} for id, one in found_moves.items()}
     timed = [id for id in ids if not given[id].of and (moves[id]["times"] or moves[id]["model"])]
     with _naive():
         for id in timed:
             moves[id]["naive"] = _value(given, id)
     found = {}
     for name, (claims, how) in constants().items():
-        changed = moved(given, {*timed, *(id for id in claims if id in given)}, how)
+        read = {id for id in {*timed, *(id for id in claims if id in given)} if id not in reads or reads[id].of(how)}
+        changed = moved(given, read, how)
         found[name] = {
             "claims": list(claims),
             "moves": {id: _kept(change) for id, change in sorted(changed.items()) if change > LEAST},
