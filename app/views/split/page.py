@@ -12,7 +12,7 @@ from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
 from app.views.split import charts, fused
 from engine.analyses.camera import Camera, placements, refusals, sees
-from engine.analyses.edge import cuts, depth_first_of, executors, forwarding, nic_of
+from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -75,6 +75,7 @@ def cut(scenario: Scenario) -> None:
         parts.figure(fig, f"Latency of every cut with its parts: {answer}.", "cuts")
         first, second = executors(split)
         st.caption(fmt.plain(f"First executor: {first}. Second: {second}."))
+        parts.evidence(bands_of_cuts(split, points, best)[best.at])
         if best.at != scenario.split or scenario.scheme != "split":
             st.button(
                 "Use this cut",
@@ -142,6 +143,7 @@ def camera(scenario: Scenario) -> None:
                 "Where": [p.name for p in found],
                 "Uplink of a camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in found],
                 "Cameras": [p.cameras for p in found],
+                "Error band": [fmt.band(p.error_band.relative) for p in found],
                 "In time": [p.meets_limit for p in found],
             }
         )
@@ -204,7 +206,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         )
 
 
-def depth_first(scenario: Scenario) -> None:
+def depth_first(scenario: Scenario, report: Report) -> None:
     """Breadth first against depth first."""
     try:
         found = depth_first_of(scenario)
@@ -215,6 +217,7 @@ def depth_first(scenario: Scenario) -> None:
     with parts.card("Depth first, without finishing each operator", answer):
         fig = charts.chains(found, scenario.batch, parts.dark())
         parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
+        parts.evidence(report.error_band)
         st.caption(
             "Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
             "An estimate; below, such blocks run on this host."
@@ -234,7 +237,7 @@ def show() -> None:
         camera(scenario)
     if report is not None:
         packets(scenario, report)
-        depth_first(scenario)
+        depth_first(scenario, report)
     fused.on_this_host()
     parts.footer(report)
 
