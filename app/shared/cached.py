@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.analyses.machine import MachineReport
     from engine.analyses.microservice import Microservice
     from engine.analyses.node.load import LoadCurve
+    from engine.analyses.node.operator_kinds import KindColumn
     from engine.analyses.node.power import LoadPower, Sustained
     from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "batch_inside", "chosen", "executed", "keep_modules", "listing", "load_answer",
-    "load_point", "load_window", "machine", "measured", "node_curves", "node_power", "node_timeline", "offers",
-    "options", "pool",
-    "pool_waits", "precision_study", "published", "report", "warm_up",
+    "arrangements", "attribution", "batch_inside", "chosen", "executed", "keep_modules", "kinds", "listing",
+    "load_answer", "load_point", "load_window", "machine", "measured", "node_curves", "node_power", "node_timeline",
+    "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -200,6 +200,14 @@ def node_curves(token: str, limit_s: float | None) -> tuple[LoadCurve, LoadCurve
     )
 
     return curve(decode(token), limit_s), on_host(decode(token), limit_s)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def kinds(token: str) -> tuple[KindColumn, ...]:
+    """Time by kind of operator, as it is and with each optimisation turned over."""
+    from engine.analyses.node.operator_kinds import by_kind
+
+    return by_kind(decode(token))
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

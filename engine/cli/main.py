@@ -15,6 +15,7 @@ from engine.cli.choose import add_choose
 from engine.cli.compare_measured import add_compare_measured
 from engine.cli.edge import add_edge
 from engine.cli.imports import add_import
+from engine.cli.kinds import add_kinds
 from engine.cli.machine import add_machine
 from engine.cli.measure import add_measure
 from engine.cli.op import add_op
@@ -241,6 +242,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--force", action="store_true", help="replace a file that is there")
     p.set_defaults(run=_evaluate)
     add_machine(commands, _add_scenario, _changed)
+    add_kinds(commands, _add_scenario, _changed)
     add_program(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)

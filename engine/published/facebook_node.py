@@ -349,8 +349,9 @@ PREDICTIONS: dict[str, Prediction] = {
     "FB-081": Prediction(
         lambda: _latency_ms(_node()), _node, "card",
         "Table I's 0.1 GFLOP an item is 5 GFLOP a batch, an eighth of a millisecond at one card's INT8 peak; with "
-        "lookups, links and the starts of some forty operators it takes about one. Tens of milliseconds need over a "
-        "thousand operators a batch at 7.4 us each, or queues and serving code; neither is printed.",
+        "lookups at LPDDR's rate of single lines, links and the starts of some forty operators it takes about one, and "
+        "four such batches, a request of 165 items, a half more. Tens of milliseconds need over a thousand operators a "
+        "batch at 7.4 us each, or queues and serving code; neither is printed.",
     ),
     "FB-084": Prediction(
         lambda: max(_latency_ms(_card(w)) for w in (RESNEXT, REGNET, FBNET)), _regnet, None,

@@ -5,14 +5,16 @@ Every number is a report's, or a ratio of two reports' figures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node.charts import Topology
 from engine.analyses.node import at_work
 from engine.analyses.node.load import LoadCurve
+from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
@@ -25,6 +27,7 @@ __all__ = [
     "core_split",
     "cores",
     "gains",
+    "kinds_table",
     "load_scenario",
     "load_told",
     "not_a_node",
@@ -177,3 +180,19 @@ def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:
     ratio = card.held_qps / host.held_qps if host.held_qps else None
     alone = f"{fmt.times(ratio)} the host alone" if ratio else "the host alone none"
     return f"{text}, {alone}"
+
+
+def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:
+    """Columns of a table of kinds of operators: seconds as it is, and with each optimisation that changes any turned.
+
+    A row a kind and one for the whole request, in ms.
+    """
+    first, *others = columns
+    kinds = list(dict.fromkeys(kind for column in columns for kind in column.seconds))
+    table: dict[str, list[Any]] = {"Operator": ["all", *kinds]}
+    table["as it is (ms)"] = [1e3 * first.latency_s, *(1e3 * first.seconds.get(kind, 0.0) for kind in kinds)]
+    for column in others:
+        if column.seconds != first.seconds:
+            name = f"{column.label} {'on' if column.on else 'off'} (ms)"
+            table[name] = [1e3 * column.latency_s, *(1e3 * column.seconds.get(kind, 0.0) for kind in kinds)]
+    return table

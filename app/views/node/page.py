@@ -180,6 +180,22 @@ def drawn_power(scenario: Scenario) -> None:
         st.caption(fmt.plain(told))
 
 
+@boundary.fragment
+def by_kind(scenario: Scenario) -> None:
+    """Time by kind of operator, before and after each optimisation."""
+    with st.container(border=True):
+        st.markdown("**Time by kind of operator** :gray[· before and after each optimisation]")
+        if switch("Each optimisation", "kinds"):
+            frame = pd.DataFrame(facts.kinds_table(cached.kinds(encode(scenario))))
+            numbers = {name: st.column_config.NumberColumn(format="%.4g") for name in frame if name != "Operator"}
+            st.dataframe(
+                frame,
+                hide_index=True,
+                column_config={"Operator": st.column_config.TextColumn(pinned=True), **numbers},
+                alt="Milliseconds of a request by kind of operator, as it is and with each optimisation turned over",
+            )
+
+
 def all_models(scenario: Scenario) -> None:
     """Every model whose document states a limit: is it met, and at what load."""
     zoo = default_zoo()
@@ -257,6 +273,7 @@ def show() -> None:
     with right:
         split(scenario)
     drawn_power(scenario)
+    by_kind(scenario)
     parts.footer(report)
 
 

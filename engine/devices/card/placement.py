@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.devices.card.graph import DECODED, HOSTED
-from engine.devices.common.column import larger
+from engine.devices.card.tiling import ARRAY_K, TILE
+from engine.devices.common.column import Column, larger
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
 from engine.scenario.formats import BITS
@@ -154,6 +155,9 @@ def place(job: Job) -> tuple[Fit, ...]:
                 required=False,
             )
         )
+    block, own = 4.0 * TILE * ARRAY_K * BITS[wide_format(job.device, job.format)] / 8, core_bytes(job.device)
+    if isinstance(own, Column) or 0.0 < own < block:
+        fits.append(Fit("core memory", "onchip", block, own, "blocks of both operands of a product, each twice,"))
     return tuple(fits)
 
 

@@ -11,7 +11,7 @@ from engine.devices.card.embedding_bags import hot_share, lines_of
 from engine.devices.card.tiling import passes, readers
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
-from engine.scenario import Scenario
+from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 
 MEMORY = "devices.0.memory."
@@ -145,3 +145,19 @@ def test_blocks_pass_a_memory_no_less_often_than_they_must():
         a, b = passes(100.0, 70.0, memory)
         c, d = passes(100.0, 70.0, 2 * memory)
         assert 100 * a + 70 * b >= 100 * c + 70 * d
+
+
+@pytest.mark.parametrize("field", ["lpddr.bandwidth", "llc.bandwidth", "sram.bandwidth", "lpddr.row_cycle"])
+def test_a_level_that_moves_nothing_is_refused_in_a_sentence(field):
+    with pytest.raises(ScenarioError, match=f"{field} = 0.0: .*more than 0"):
+        evaluate(_node(overrides={MEMORY + field: 0.0}))
+
+
+def test_a_core_too_small_for_a_block_and_a_card_too_small_for_a_net_say_so():
+    tiny = {MEMORY + "sram.capacity": "1 KiB", MEMORY + "tcm.capacity": "1 KiB"}
+    found = evaluate(default_scenario("fb-card", "resnet50", overrides=tiny))
+    assert not found.fits
+    assert found.problems[0].startswith("Does not fit: core memory on M.2 inference card")
+    assert evaluate(default_scenario("fb-card", "resnet50")).fits
+    alone = evaluate(default_scenario("fb-card", MORE))
+    assert "Does not fit: LPDDR" in alone.problems[0]
