@@ -180,13 +180,24 @@ def test_one_operator_is_told_and_given_as_json(capsys: pytest.CaptureFixture[st
     assert "90% band" in out
 
 
+@pytest.mark.parametrize("name", ["t4", "v100-32gb"])
+def test_a_generation_that_was_not_measured_is_predicted_without_evidence(name: str) -> None:
+    """From its data sheet, with the constants of the generation whose kernels it runs; nothing says how far off."""
+    texts = {"device": [name], "dtype": ["bfloat16"]}
+    found = predict(KINDS["gemm"], texts, {"m": np.array([4096.0]), "n": np.array([4096.0]), "k": np.array([4096.0])})
+    assert found.reasons == ("",)
+    assert found.seconds[0] >= found.bound[0] > 0.0
+    assert np.isnan(found.low[0])
+    assert np.isnan(found.high[0])
+
+
 def test_rows_come_back_whole_with_an_answer_or_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         "device,kernel,dtype,m,n,k,time_us\n"
         'h100_sxm,"a, b",bfloat16,64,4096,4096,14.1\n'
         "no_such_part,x,bfloat16,64,4096,4096,14.1\n"
         "h100_sxm,x,no_such_format,64,4096,4096,14.1\n"
-        "t4,x,bfloat16,64,4096,4096,14.1\n"
+        "mi300x,x,bfloat16,64,4096,4096,14.1\n"
     )
     source, out = tmp_path / "gemm.csv.xz", tmp_path / "predicted.csv"
     with lzma.open(source, "wt") as file:
