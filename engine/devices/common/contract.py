@@ -277,6 +277,7 @@ class DeviceFamily:
     supports : (device, graph, format) -> None, or a sentence why it can't run.
     place : job -> demand on each memory level, for capacity and for where weights are read from.
     price : job -> cost of one pass.
+    compiled : its operators priced in compiled code, in a sweep as alone; None: by `brief`, once for each distinct job.
     brief : job -> `PhaseCost.seconds` and `PhaseCost.other` of `price` without its other detail; None: by `price`.
     tile : job -> values of `knobs` it runs with where the scenario leaves them open; None: they don't apply.
     request : (device, graph, batch, model) -> fixed costs a request pays once, as (name, resource, seconds).

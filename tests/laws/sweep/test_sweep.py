@@ -102,6 +102,21 @@ def test_sweep_is_evaluate(system: str, workload: str) -> None:
     assert ran > 20
 
 
+@pytest.mark.parametrize(("system", "workload"), PAIRS)
+def test_sizes_in_any_number_sweep_as_they_are_evaluated(system: str, workload: str) -> None:
+    """So many that operators are priced once for each size that occurs, and others design by design."""
+    offered = choices(default_scenario(system, workload))
+    axes: dict = {"batch": [1, 2, 3, 5, 8, 13, 21, 34]}
+    axes |= {"inputs": [1, 2, 7, 16, 40, 41, 99]} if offered.input_label else {}
+    axes |= {"outputs": [1, 2, 3, 9, 40, 64]} if offered.output_label else {}
+    axes |= {"streams": [n for n in (1, 2, 3, 4, 7) if n <= offered.max_streams]}
+    some = random.Random(workload).choice(sorted(knobs_of(default_scenario(system, workload))))
+    known = knobs_of(default_scenario(system, workload))[some]
+    axes[some] = [known, 1.5 * known]
+    space = space_of({"scenario": {"system": system, "workload": workload}, "axes": axes, "constraints": []})
+    assert check_points(space, 24, 7) > 6
+
+
 @pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
 def test_a_kv_format_sweeps_as_it_is_evaluated(system: str) -> None:
     space = space_of(
@@ -131,8 +146,8 @@ def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("system", "workload"), PAIRS)
 def test_sweep_is_evaluate_at_length(system: str, workload: str) -> None:
-    """11,340 designs over all pairs."""
-    ran = sum(check_points(random_space(system, workload, seed), 60, seed) for seed in range(100, 121))
+    """20,520 designs over all pairs."""
+    ran = sum(check_points(random_space(system, workload, seed), 60, seed) for seed in range(100, 138))
     assert ran > 100
 
 
