@@ -19,11 +19,11 @@ def _op(report, name: str):
 
 @pytest.mark.parametrize("system", ["h100-sxm", "h200-sxm", "b200-sxm", "l40s"])
 def test_quantising_an_input_costs_a_kernel_of_each_product(system):
-    """At one token a product in FP8 takes more than half of what it does in 16 bits: its input is quantised first."""
+    """At one token a product in FP8 takes half of what it does in 16 bits, and a kernel that quantises its input."""
     wide, narrow = (asked(system, "llama3.1-8b", precision=p, inputs=32, outputs=2) for p in ("bf16", "fp8"))
     for name in ("qkv", "attention-out"):
         one, other = ([op.time_s for op in report.ops if op.name == name][-1] / 32 for report in (wide, narrow))
-        assert other > one / 2 + 1e-6
+        assert other > one / 2 + 4.5e-6
 
 
 @pytest.mark.parametrize("precision", ["w8a16", "w4a16"])
@@ -85,6 +85,13 @@ def test_what_rides_in_a_product_s_kernel_is_not_free(system):
     riding = [op for op in report.ops if op.kind == "Gelu"]
     assert riding
     assert all(op.time_s > 0.0 for op in riding)
+
+
+@pytest.mark.parametrize("system", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "l40s"])
+def test_a_gate_is_a_kernel_of_its_own(system):
+    """Both halves of its row are one product's columns: no tile of that holds them."""
+    report = asked(system, "llama3.1-8b", precision="bf16", inputs=32, outputs=2)
+    assert [op.time_s for op in report.ops if op.name == "gate"][-1] / 32 > 2e-6
 
 
 def test_parts_that_were_not_measured_follow_from_their_data_sheets():
