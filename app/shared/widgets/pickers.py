@@ -26,6 +26,7 @@ KINDS = {
     "wide-and-deep": "Recommender",
     "cnn": "CNN",
     "cnn3d": "Video",
+    "diffusion": "Images",
     "rnn": "RNN",
     "rnn-transducer": "Speech",
     "mlp": "MLP",

@@ -34,6 +34,8 @@ from model_zoo.catalog import default_zoo
 PAIRS = (
     ("v100-appliance", "gpt2-345m"),
     ("h100-sxm", "resnet50"),
+    ("h200-sxm", "gpt-oss-20b"),  # windows
+    ("h100-sxm", "whisper-large-v3"),  # an encoder, and attention to what it left
     ("fb-node", "dlrm-less-complex"),
     ("xeon-e5-2650", "wide-deep-criteo"),
     ("brainwave-s10-isca18", "deepbench-gru-512"),
