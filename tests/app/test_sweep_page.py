@@ -23,6 +23,7 @@ from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, decode, encode
+from engine.scenario.fields import GROUPS
 from engine.scenario.overrides import apply
 from engine.sweep import FIGURES
 from hardware_specs.quantity import SpecError
@@ -406,3 +407,7 @@ def test_systems_and_networks_are_axes_and_a_tile_stands_beside_a_system_without
     assert swept.result.counts.skipped == 2
     assert {swept.space.scenario(d.number).system for d in swept.front} <= {"dfx-u280", "h100-sxm"}
     assert tables.frame(swept, swept.front, swept.metrics, swept.found).shape[0] == len(swept.front)
+
+
+def test_every_field_has_a_group_among_the_axes_of_the_page():
+    assert set(GROUPS) <= set(axes._GROUP)

@@ -154,7 +154,7 @@ _SEVERAL: dict[str, Callable[[Field, Scenario, Choices], list[Candidate]]] = {
 }
 """Fields that are more than one axis each."""
 _GROUP = {"workload": "request", "batching": "request", "precision": "mapping", "tiling": "mapping"}
-_GROUP |= {"partition": "mapping", "hardware": "hardware"}
+_GROUP |= {"partition": "mapping", "hardware": "hardware", "optimisations": "switch", "costs": "model"}
 
 
 def _pair(of: Field, scenario: Scenario) -> Candidate | None:
