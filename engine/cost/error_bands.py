@@ -63,10 +63,12 @@ def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
     """The kind of network, and what makes a request a kind of its own beside it."""
     mixture = any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
     long = graph.causal and scenario.inputs + scenario.outputs > LONG
-    eager = scenario.switches.get("graph") is False
+    runtime = scenario.runtime
+    if runtime is None and scenario.switches.get("graph") is False:
+        runtime = "compiled" if scenario.switches.get("fuse") else "eager"
     own = ("mixture of experts", mixture), (_NARROW.get(scenario.precision, ""), scenario.precision in _NARROW)
-    said = [word for word, is_so in (*own, ("long context", long), ("eager", eager)) if is_so]
-    return ", ".join([network, *said])
+    launched = runtime or "", runtime not in (None, "captured")  # a captured graph is what a GPU does unless told
+    return ", ".join([network, *(word for word, is_so in (*own, ("long context", long), launched) if is_so)])
 
 
 def cell_of(device: Device, scenario: Scenario, network: str, graph: Graph, limit: str) -> str:

@@ -116,6 +116,9 @@ def test_kinds_of_work_do_not_vouch_for_each_other() -> None:
     assert usual.relative is not None
     for fields in ({"inputs": 40_000}, {"switches": LLAMA.switches | {"graph": False}}):
         assert evaluate(LLAMA.with_(**fields)).error_band.cell != usual.cell
+    cells = {name: evaluate(LLAMA.with_(runtime=name)).error_band.cell for name in ("eager", "compiled", "captured")}
+    assert len(set(cells.values())) == len(cells)
+    assert cells["captured"].split(" | ")[1] == usual.cell.split(" | ")[1]
     for system, workload, precision in (
         ("h100-sxm", "llama3.1-8b", "fp8"),
         ("b200-sxm", "llama3.1-8b", "fp4"),
