@@ -108,7 +108,7 @@ def test_a_space_keeps_only_what_exists_beside_a_scenario():
     rnn = PRESETS["brainwave-gru"].scenario
     found, lost = spaces.fitting(spaces.usual(HOME, NAMES), rnn, NAMES)
     assert lost == ["tile.0", "tile.1", "devices.0.memory.hbm.bandwidth", "devices.0.dfx.clock"]
-    assert dict(found.axes)["devices"] == (1, 2, 4)
+    assert dict(found.axes)["devices"] == (1, 2, 4, 8)
     odd = PageSpace((("batch", (1, 3, 64)), ("switches.__class__", (True,))), ("throughput_per_s",))
     found, lost = spaces.fitting(odd, HOME, NAMES)
     assert found.axes == (("batch", (1, 64)),)

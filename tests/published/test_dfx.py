@@ -40,6 +40,9 @@ def test_a_small_part_of_a_request_is_fitted_and_a_lone_card_has_no_such_part():
         share = 1 - evaluate(without).latency_s / evaluate(dfx(model, cards)).latency_s
         assert 0 <= share <= most
         assert (share == 0) == (cards == 1)
+        report = evaluate(dfx(model, cards))
+        told = sum(row.time_s for row in report.other if row.name == "ring sync, unexplained") / report.latency_s
+        assert told == pytest.approx(share, rel=0.02)
 
 
 def test_reasons_state_what_the_model_gives():

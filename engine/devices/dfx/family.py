@@ -158,10 +158,11 @@ class _Pass:
             op = _OP_OF.get(name)
             if op is not None and op in rows:
                 seconds[rows[op]] += roles[r]
-            else:
-                for column, resource in ((_LINKS, "links"), (_OVERHEAD, "overhead")):
-                    if roles[r, column]:
-                        other.append((f"ring {name}", resource, roles[r, column]))
+            elif roles[r, _LINKS]:
+                other.append((f"ring {name}", "links", roles[r, _LINKS]))
+                unknown = self.record[isa.SET_UP] * self.parts[0][2] / job.device.dfx.clock.si
+                other.append((f"ring {name}", "overhead", roles[r, _OVERHEAD] - unknown))
+                other.append(("ring sync, unexplained", "overhead", unknown))
         return as_doubles(seconds), tuple(other)
 
 
