@@ -54,13 +54,14 @@ class _Many(Quantity):
     @classmethod
     def of(cls, quantity: Quantity, values: Column) -> _Many:
         made = cls.model_construct(**quantity.__dict__)
-        made.__dict__["many"] = values  # frozen for everybody else
+        made.__dict__["many"] = quantity.value, values  # frozen for everybody else
         return made
 
     @property
     def si(self) -> Any:
-        """The values in SI units. In its dimension's unit, as [B/s]."""
-        return self.__dict__["many"]
+        """The values in SI units; of a copy that a family gave another value, that one. In its unit, as [B/s]."""
+        printed, values = self.__dict__["many"]
+        return values if self.value == printed else super().si
 
 
 class _Structure(dict):

@@ -119,6 +119,13 @@ def test_sizes_in_any_number_sweep_as_they_are_evaluated(system: str, workload: 
     assert check_points(space, 24, 7) > 6
 
 
+def test_a_part_that_its_family_resizes_sweeps_as_it_is_evaluated() -> None:
+    """A Brainwave with fewer tile engines in a format that needs more logic: whatever an axis says of them."""
+    axes = {"precision": ["ms-fp8", "ms-fp9"], "devices.0.npu.tiles": [4, 6, 8, 12], "devices.0.fpga.m20k": [6e3, 4e4]}
+    base = {"system": "brainwave-s10-isca18", "workload": "deepbench-gru-512"}
+    assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 16, 1) > 8
+
+
 @pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
 def test_a_kv_format_sweeps_as_it_is_evaluated(system: str) -> None:
     space = space_of(
