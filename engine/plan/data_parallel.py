@@ -81,7 +81,7 @@ def data_parallel(bound: Bound) -> Plan | None:
     stages = []
     for at, (where, ops) in enumerate(parts):
         name = {"device": "network" if len(parts) == 1 else f"net {at + 1}"}.get(where, where)
-        copies = max(1, host_cores // s.streams) if where == "host" else cards
+        copies = int(max(1, host_cores // s.streams)) if where == "host" else cards
         names = frozenset(op.name for op in ops) if len(parts) > 1 else every_op(graph)
         stages.append(Stage(name, bound.device, 1, names, s.precision, copies=copies))
     if wired and card is not None:

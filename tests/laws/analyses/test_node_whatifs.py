@@ -76,6 +76,18 @@ def test_a_sweep_over_lengths_and_batches_sees_the_padding():
             assert np.float64(found[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
 
 
+def test_a_sweep_over_streams_shares_the_hosts_cores_as_evaluate_does():
+    """Copies of a stage on the host follow the streams: a sweep kept those of its first design."""
+    scenario = default_scenario("fb-node", "resnext3d-101", scheme="replicas", switches={"host-decode": True})
+    space = space_of({"scenario": scenario.model_dump(), "axes": {"streams": [1, 2, 4]}, "constraints": []})
+    values, bad, _ = price(space)
+    assert not bad.any()
+    for number in range(space.size):
+        found = figures_of(space, number)
+        for name, value in zip(FIGURES, values[:, number], strict=True):
+            assert np.float64(found[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
+
+
 def test_embedding_on_the_host_takes_tables_off_the_card_and_bytes_onto_the_link():
     card = _text()
     host = _with(card, host_embedding=True)
