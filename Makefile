@@ -28,6 +28,7 @@ run: $(VENV)/.runtime
 	$(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
+	test -d tests/app/node_modules || npm ci --silent --prefix tests/app # axe-core, for the scan of the pages
 	$(BIN)/python -m engine.cli.warm
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 

@@ -8,6 +8,7 @@ from streamlit.navigation.page import Page
 
 from app.shared import boundary, cached, link
 from app.shared import formats as fmt
+from app.shared.legible import legible
 from app.shared.widgets.choices import said
 from engine.scenario import encode
 
@@ -30,6 +31,7 @@ def show() -> None:
         page_title="Inferscape", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=320
     )
     st.logo(str(HERE / "logo.svg"), size="medium")
+    legible()
     with boundary.bounded():
         _show()
 

@@ -79,6 +79,7 @@ def sync() -> str | None:
     first = "token" not in ss
     if first:
         ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
+        ss.newcomer = not st.query_params
     try:
         _spell_out()
     except ScenarioError as error:

@@ -20,6 +20,7 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS
 from engine.scenario import TOKEN_LIMIT, Scenario, ScenarioError, encode
+from engine.scenario.configuration import configuration
 
 __all__ = [
     "DOCUMENTS",
@@ -41,9 +42,16 @@ __all__ = [
     "wide_enough",
 ]
 
-_APART = 3  # knobs a short name tells
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
+
+QUESTIONS = {
+    "kernels": "How fast does this run on the host here, and did we predict it?",
+    "numerics": "How few bits still meet my metric?",
+    "published": "Can I trust these numbers?",
+    "catalog": "Where does each number come from?",
+}
+"""Of pages that no scenario matters to: they name what they answer where others name the scenario."""
 
 DOCUMENTS = {
     "000": "Six-card inference node",
@@ -208,15 +216,15 @@ def baseline_report() -> tuple[str, Report] | None:
 
 
 def short_name(scenario: Scenario) -> str:
-    """A preset's short name, or the system's, and what differs from the scenario at hand."""
+    """A preset's short name, or the system's with its configuration."""
     found, near = link.matching(scenario), link.related(link.current())
     if found is None and near is not None and near.rival is not None and scenario == link.rival():
         found = PRESETS[near.rival]
     if found:
         return found.pill
-    here = glossary.knobs(link.current(), None)
-    apart = [knob for knob in glossary.knobs(scenario, None) if knob not in here]
-    return " · ".join([_system_name(scenario)[0], *apart[:_APART]])
+    from hardware_specs.catalog import default_catalog
+
+    return f"{default_catalog().system(scenario.system).name}, {configuration(scenario)}"
 
 
 def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Callable[[], str]]] | None = None) -> None:
@@ -224,17 +232,12 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
 
     `files` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
     """
-    scenario = link.current()
-    system, workload = pair_names(scenario)
-    shown, hidden = fmt.words(glossary.knobs(scenario, _usual(scenario)))
-    more = f" +{len(hidden)} more" if hidden else ""
     left, right = st.columns(2, vertical_alignment="center")
     with left, st.container(gap=None):
-        st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
-        st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")
-        against = baseline_report()
-        if against and st.session_state.baseline:
-            st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
+        if page in QUESTIONS:
+            st.markdown(f"**{QUESTIONS[page]}**")
+        else:
+            _named(report)
     phone = mobile()
     side = "left" if phone else "right"
     with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
@@ -250,19 +253,33 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
             st.page_link(
                 "views/explore/page.py", label="Explore", icon=":material/arrow_back:", query_params=link.address()
             )
-        pinned = st.session_state.baseline == st.session_state.token
-        st.button(
-            "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
-            icon=None if phone else ":material/keep:",
-            on_click=link.unpin if pinned else link.pin,
-            disabled=report is None,
-            key="pin",
-            help=glossary.HELP["baseline"],
-        )
+        if page not in QUESTIONS:
+            pinned = st.session_state.baseline == st.session_state.token
+            st.button(
+                "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
+                icon=None if phone else ":material/keep:",
+                on_click=link.unpin if pinned else link.pin,
+                disabled=report is None,
+                key="pin",
+                help=glossary.HELP["baseline"],
+            )
         share()
         if report is not None:
             _export(report, page, files)
     toolbars(own_files=bool(files) or page in ("explore", "sweep"))
+
+
+def _named(report: Report | None) -> None:
+    """The scenario in two lines, and what it is pinned against."""
+    scenario = link.current()
+    system, workload = pair_names(scenario)
+    shown, hidden = fmt.words(glossary.knobs(scenario, _usual(scenario)))
+    more = f" +{len(hidden)} more" if hidden else ""
+    st.markdown(f"**{fmt.plain(system)}** · {fmt.plain(workload)}", help=" · ".join(hidden) or None)
+    st.markdown(f":gray[{fmt.plain(shown + more)}] {_badges(scenario, report)}")
+    against = baseline_report()
+    if against and st.session_state.baseline:
+        st.button(f"vs {against[0]} · Unpin", on_click=link.unpin, type="tertiary", key="unpin")
 
 
 def toolbars(own_files: bool) -> None:

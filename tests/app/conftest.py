@@ -69,7 +69,7 @@ class Visitor:
 
     def __init__(self, browser: object, server: str, **context: object) -> None:
         self.server = server
-        self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **context)
+        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | context)
         self.context.set_default_timeout(240_000)  # a cold cache compiles on the first visit
         self.page = self.context.new_page()
         self.outside: list[str] = []

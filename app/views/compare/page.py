@@ -18,6 +18,7 @@ from app.views.compare.tables import METRICS, ComparedScenario
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
+from engine.scenario.configuration import configuration
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -36,7 +37,9 @@ def column_of(at: int, entry: Entry) -> ComparedScenario:
             report, reason = None, report.problems[0]
     except (ScenarioError, Unsupported) as error:
         reason = str(error)
-    return ComparedScenario(at, found.pill if found else system, scenario, entry.note, knobs, report, reason)
+    return ComparedScenario(
+        at, found.pill if found else f"{system}, {configuration(scenario)}", scenario, entry.note, knobs, report, reason
+    )
 
 
 def _picked(id: str | None) -> None:

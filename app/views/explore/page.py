@@ -32,7 +32,8 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     name, base = against or (None, None)
     phone = parts.mobile()
     found = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
-    with st.grid(3 if len(found) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
+    key = "cards-against" if base and not phone else "cards"
+    with st.container(key=key), st.grid(3 if len(found) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
         for card in found:
             delta: dict[str, Any] = (
                 {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
@@ -242,6 +243,11 @@ def show() -> None:
     """The page."""
     scenario = link.current()
     sidebar.scenario_controls(scenario)
+    if st.session_state.newcomer and scenario == link.home():
+        st.caption(
+            "Inferscape predicts how fast a neural network runs on an accelerator, at what power and cost, and how far "
+            "to trust each number. Turn the knobs on the left, or let Choose find a system for you."
+        )
     parts.presets()
     try:
         report = cached.report(encode(scenario))
