@@ -40,7 +40,7 @@ def _tiles(machine: MachineReport) -> None:
         return
     side, lanes = found.best
     time = found.seconds[found.rows.index(side)][found.columns.index(lanes)]
-    answer = f"{side} × {lanes} is as fast as any within 0.5%, {fmt.seconds(time)}, with the fewest DSP slices"
+    answer = f"{side} × {lanes} is as fast as any within 1%, {fmt.seconds(time)}, with the fewest DSP slices"
     known = [v for row in found.seconds for v in row if v is not None]
     axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
