@@ -4,6 +4,7 @@ sentence that names the key."""
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,28 @@ def test_ten_gigabytes_are_not_read(tmp_path: Path) -> None:
         read_config_file(path)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "format"),
+    [
+        ("FP8", "fp8"),
+        ("NVFP4", "fp4"),
+        ("NVFP4_AWQ", "fp4"),
+        ("W4A16_AWQ", "w4a16"),
+        ("W4A8_AWQ", "w4a16"),
+        ("FP8_PB_WO", "fp8"),
+        ("INT8_SQ", "int8"),
+        ("MIXED_PRECISION", "fp8"),
+        (None, "bf16"),
+    ],
+)
+def test_algorithms_of_a_file_of_its_own(algorithm: str | None, format: str) -> None:
+    """What lies beside the configuration; with no algorithm the weights stay, and only the cache is narrow."""
+    beside = {"quantization": {"quant_algo": algorithm, "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    read = read_config(config("qwen3-8b"), "mine", beside=beside)
+    assert read.precision == format
+    assert "KV cache in FP8" in " ".join(read.notes)
+
+
 def test_what_is_not_understood_is_named_in_a_note() -> None:
     workload = read_config(config("qwen3-8b", num_astral_heads=7, dropout_of_nothing=0.1), "mine")
     assert [note for note in workload.notes if "understood" in note] == [
@@ -330,3 +353,52 @@ def test_the_command_writes_it_and_the_zoo_has_it(tmp_path: Path, monkeypatch, c
         assert default_zoo().is_guest("phi-4")
     finally:
         default_zoo.cache_clear()
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    -1,
+    0,
+    1,
+    3,
+    2**70,
+    1e300,
+    -0.5,
+    True,
+    False,
+    "",
+    "x",
+    "full_attention",
+    [],
+    [1],
+    [None],
+    {},
+    {"a": 1},
+    [[]],
+)
+
+
+def mutated(data: Any, rng: random.Random) -> Any:
+    """The same with one value somewhere in it replaced."""
+    if isinstance(data, dict) and data:
+        key = rng.choice(sorted(data))
+        deeper = isinstance(data[key], dict | list) and data[key] and rng.random() < 0.6
+        return data | {key: mutated(data[key], rng) if deeper else rng.choice(JUNK)}
+    if isinstance(data, list) and data:
+        at = rng.randrange(len(data))
+        return [*data[:at], mutated(data[at], rng), *data[at + 1 :]]
+    return rng.choice(JUNK)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_whatever_a_key_holds_it_loads_or_costs_one_sentence(path: Path) -> None:
+    rng = random.Random(path.stem)
+    data = json.loads(path.read_text())
+    for _ in range(150):
+        changed = mutated(data, rng)
+        try:
+            assert read_config(changed, "mine").params
+        except WorkloadError as error:
+            sentence = str(error)
+            if not sentence.isprintable() or len(sentence) > 1500:
+                pytest.fail(sentence)

@@ -81,15 +81,20 @@ def _of(keys: Keys) -> Format:
     return Format("fp8", _which(ignored), place, (f"FP8 weights with {per}.",))
 
 
+_ALGORITHMS = (
+    (("nvfp4", "mxfp4"), "fp4"), (("w4a16", "w4a8", "int4"), "w4a16"), (("w8a16",), "w8a16"),
+    (("int8", "w8a8"), "int8"), (("fp8", "mxfp8", "mixed_precision"), "fp8"),
+)  # fmt: skip
+"""Formats by what their name holds, as ModelOpt writes them; with none, weights stay as they are."""
+
+
 def _modelopt(keys: Keys, algorithm: str, ignored: Any) -> Format:
     place = keys.prefix + "quant_algo"
-    formats = {
-        "fp8": "fp8", "fp8_pb_wo": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "w4a16_awq": "w4a16", "w4a8_awq": "w4a16",
-        "w4a16": "w4a16", "w8a16": "w8a16", "int8_sq": "int8", "w8a8_sq_per_channel": "int8", "mxfp4": "fp4",
-        "mixed_precision": "fp8",
-    }  # fmt: skip
-    if algorithm not in formats:
-        raise WorkloadError(f"key {place!r} is {algorithm[:60]!r}; known: {', '.join(formats)}")
+    found = next((format for words, format in _ALGORITHMS if any(word in algorithm for word in words)), None)
+    if found is None and algorithm:
+        raise WorkloadError(
+            f"key {place!r} is {algorithm[:60]!r}; known: {', '.join(w for ws, _ in _ALGORITHMS for w in ws)}"
+        )
     cache = keys.text("kv_cache_quant_algo")
     scheme = keys.under("kv_cache_scheme")
     if scheme is not None and scheme.whole("num_bits", default=0, high=64) == 8:
@@ -97,7 +102,7 @@ def _modelopt(keys: Keys, algorithm: str, ignored: Any) -> Format:
     notes = (f"Its card keeps the KV cache in {cache.upper()}: set kv_format.",) if cache else ()
     if algorithm == "mixed_precision":
         notes = (*notes, "Layers in formats of their own (mixed_precision) are counted as FP8.")
-    return Format(formats[algorithm], _which(ignored), place, notes)
+    return Format(found, _which(ignored), place, notes) if found else Format("bf16", "all", place, notes)
 
 
 def _groups(keys: Keys, ignored: Any) -> Format:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from model_zoo.families import FAMILIES, built
 from model_zoo.importers.huggingface.decoder import Found, architecture, decoder
@@ -131,8 +132,13 @@ def _workload(found: Found, id: str, kind: str, file: str, precision: str, notes
             request=Request(inputs=512, outputs=128),
             notes=tuple(note[:1200] for note in notes),
         )
-    except ValueError as error:
-        raise WorkloadError(f"id is {id[:60]!r}: at most 63 lower-case letters, digits, dots and hyphens") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["loc"][:1] in (("id",), ("name",)):
+            raise WorkloadError(f"id is {id[:60]!r}: at most 63 lower-case letters, digits, dots and hyphens") from None
+        raise WorkloadError(
+            f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg'].removeprefix('Value error, ')}"
+        ) from None
 
 
 def _by_key(sentence: str, found: Found) -> str:
