@@ -21,7 +21,7 @@ from engine.scenario import Scenario
 from engine.sweep.space import EVERY_LIMIT
 from hardware_specs.quantity import SpecError
 
-__all__ = ["controls", "searching"]
+__all__ = ["action", "controls", "searching"]
 
 _GROUPS = {
     "request": "Request",
@@ -154,13 +154,18 @@ def searching(size: int) -> bool:
     return size > EVERY_LIMIT or (size >= axes.SEARCHED and bool(st.session_state.get(_SEARCH)))
 
 
+def action(size: int) -> str:
+    """What the button does with so many designs."""
+    return f"{'Search' if searching(size) else 'Run'} {fmt.count(size)} designs"
+
+
 def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> bool:
     """The sidebar; returns whether Run was pressed. `names` are the figures of the scenario itself."""
     candidates = axes.candidates(scenario)
     size = axes.size(dict(space.axes))
     with st.sidebar:
         run = st.button(
-            f"Search {fmt.count(size)} designs" if searching(size) else f"Run {fmt.count(size)} designs",
+            action(size),
             type="primary",
             key="x.run",
             shortcut="Ctrl+Enter",

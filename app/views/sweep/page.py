@@ -268,11 +268,12 @@ def answer(found: Outcome, key: str) -> None:
 
 def empty(space: PageSpace) -> None:
     """What would be swept, and the button that does it."""
-    count = fmt.count(axes.size(dict(space.axes)))
+    size = axes.size(dict(space.axes))
     found = axes.candidates(link.current())
     named = ", ".join(found[path].label for path, _ in space.axes)
-    st.markdown(f"**{count} designs are ready to be tried**, along {fmt.plain(named)}. Change the axes on the left.")
-    st.button(f"Run {count} designs", key="sweep.run", on_click=_want, icon=":material/play_arrow:")
+    ready = f"**{fmt.count(size)} designs are ready to be tried**"
+    st.markdown(f"{ready}, along {fmt.plain(named)}. Change the axes on the left.")
+    st.button(space_controls.action(size), key="sweep.run", on_click=_want, icon=":material/play_arrow:")
 
 
 show()
