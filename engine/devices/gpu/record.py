@@ -13,7 +13,7 @@ from typing import Any
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
-from engine.devices.gpu.operators.record import facts, fitted
+from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
 from engine.scenario.formats import BITS, WEIGHT_ONLY
@@ -216,15 +216,17 @@ def _draw_s(job: Job, format: str) -> float:
     if own is not None and shape in _NAMED and device.power.max is not None:
         found = own.get("gemm", {}).get(_NAMED[shape])
         if found is not None and facts()["kin"].get(device.gpu.generation) is None:  # ty: ignore
-            return next(iter(found.values()))["energy"] / device.power.max.si
+            energy = next(iter(found.values()))["energy"]
+            own_part = own["parts"][0]
+            return draw_s(energy, device.power.max.si, peak(device, format), reference(own_part, shape))
     share = achieved(job, shape)
     return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
 
 
 def _scales(job: Job, format: str) -> bool:
-    """Whether inputs are given scales as they come: floating-point formats of 8 bits and fewer, and integers where a
-    decoder's tokens differ too much for scales calibrated beforehand."""
-    return format in ("fp8", "fp4") or (format in ("int8", "int4") and job.graph.causal)
+    """Whether inputs are given scales as they come: blocks of 4 bits always, 8 bits where a decoder's tokens differ
+    too much for scales calibrated beforehand."""
+    return format == "fp4" or (format in ("fp8", "int8", "int4") and job.graph.causal)
 
 
 def _quantise_s(job: Job, format: str) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from engine import default_scenario, evaluate
+from engine.devices.gpu.operators.record import draw_s, fitted, reference
 from engine.published.measured.serving import Engine, mixed_tpot
 from hardware_specs import default_catalog
 
@@ -36,14 +39,14 @@ def test_weights_alone_are_no_faster_than_16_bits_on_a_long_prompt(precision):
 
 
 def test_clocks_fall_under_the_board_s_limit():
-    """72 W feed an L4's tensor cores at a third of their rate; twice that, and long products are faster."""
+    """72 W feed an L4's tensor cores at half of their rate; twice that, and long products are a quarter faster."""
     base = default_scenario("l4", "llama3.1-8b", precision="fp16", inputs=4096, outputs=1, batch=1)
     usual = evaluate(base)
     more = evaluate(base.with_(overrides={"devices.0.power.max": 150.0}))
-    assert more.latency_s < 0.75 * usual.latency_s
+    assert 0.7 < more.latency_s / usual.latency_s < 0.88
     for op in usual.ops:
         if op.name in ("gate-up", "down"):
-            assert op.peak_used < 0.45
+            assert op.peak_used < 0.6
 
 
 def test_a_part_with_power_to_spare_computes_as_before():
@@ -131,3 +134,22 @@ def test_a_host_that_works_beneath_the_device_is_waited_for_only_where_it_is_slo
     assert free == under
     assert after == pytest.approx(free + 1e-3, rel=1e-6)
     assert mixed_tpot(base, 8, Engine(8192, host_s=1.0), catalog) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("generation", sorted(fitted()))
+def test_voltage_falls_with_the_clock_under_a_power_limit(generation):
+    """A measured part holds what was measured; half its power costs it less than half its rate, and never nothing."""
+    part = fitted()[generation]["parts"][0]
+    watts, printed = reference(part, "bf16")
+    energy = next(iter(fitted()[generation]["gemm"]["bfloat16"].values()))["energy"]
+    rates = [1 / draw_s(energy, share * watts, printed, (watts, printed)) for share in (1.0, 0.5, 0.25, 0.05, 0.025)]
+    assert rates[0] == pytest.approx(watts / energy)
+    assert rates[1] == pytest.approx(0.5 ** (1 / 3) * rates[0])
+    assert all(a > b for a, b in pairwise(rates))
+    assert rates[4] == pytest.approx(rates[3] / 2)  # the voltage falls no further
+
+
+def test_scales_calibrated_beforehand_cost_an_encoder_nothing():
+    encoder = default_scenario("h100-sxm", "bert-large").with_(batch=128, inputs=180)
+    eight, sixteen = (evaluate(encoder.with_(precision=p)).latency_s for p in ("fp8", "bf16"))
+    assert 1.4 < sixteen / eight < 2.0

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.common.column import smaller
 from engine.devices.gpu.operators.slots import MACHINE
-from hardware_specs.catalog import Catalog
+from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.plain import load_yaml
 from hardware_specs.schema import Device
 
@@ -18,6 +19,10 @@ __all__ = ["NoModel", "Part", "facts", "fitted", "format_named", "format_record"
 
 _HERE = Path(__file__).parent
 _CONSTANTS = MACHINE[3:]
+
+LEAST_VOLTAGE = 0.4
+"""Share of the printed clock at which a part's voltage stops falling with it. Assumed, 0.3 to 0.7: a low-power part's
+base clock is 0.39 of its boost clock (795 of 2,040 MHz on an L4), and a base clock is what it holds at that voltage."""
 
 
 class NoModel(ValueError):
@@ -110,6 +115,29 @@ def format_named(name: str) -> str:
     return found
 
 
+@cache
+def reference(id: str, format: str) -> tuple[float, float]:
+    """Power limit and dense peak of the part on which a generation's constants were fitted. [W], [FLOP/s]"""
+    catalog = default_catalog()
+    part = part_of(catalog.device(id), catalog)
+    return part.power, part.peak[format]
+
+
+def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) -> Any:
+    """Seconds a FLOP takes at a part's power limit. [s] An estimate.
+
+    ``energy`` [J/FLOP] is what the ``measured`` part (its power limit [W] and dense peak [FLOP/s]) draws at the clock
+    it holds there, a share u0 of the clock that its peak is printed at. Dynamic power goes by the clock times the
+    square of the voltage, and the voltage falls with the clock: a part with peak P then holds u with
+    u^3 P energy / u0^2 = power, down to the least voltage, below which power is the clock's alone.
+    """
+    watts, printed = measured
+    held = watts / energy / printed  # above 1 where the largest products meet no limit
+    room = power * held**2 / (energy * peak)
+    clock = smaller(room ** (1 / 3), room / LEAST_VOLTAGE**2)
+    return 1.0 / (clock * peak)
+
+
 def format_record(part: Part, format: str, constants: dict[str, float]) -> np.ndarray:
     """A format on a part as `gemm.FORMAT` names it.
 
@@ -122,10 +150,11 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
     widens = 1.5 * shape["weight"] < shape["in"]  # weights are widened in a unit on their way to its arithmetic
     if peak is None:
         raise NoModel(f"{part.id} has no {shape['peak']} arithmetic, in which {format} computes")
+    measured = reference(fitted()[part.generation]["parts"][0], shape["peak"])
     return np.array(
         [
             1.0 / peak,
-            constants["energy"] / part.power,
+            draw_s(constants["energy"], part.power, peak, measured),
             shape["in"],
             shape["weight"],
             shape["out"],
