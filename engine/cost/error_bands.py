@@ -49,6 +49,12 @@ def _known() -> dict[str, Any]:
     return json.loads(FILE.read_text())
 
 
+def keep(found: dict[str, Any]) -> None:
+    """Write what is read here, as `engine.published.conformal.bands` found it. [-]"""
+    FILE.write_text(json.dumps(found, indent=1) + "\n")
+    _known.cache_clear()
+
+
 def lineage(device: Device) -> str:
     """What parts have in common whose measurements say something of each other: generation, else vendor."""
     return (device.gpu.generation if device.gpu is not None else None) or device.vendor

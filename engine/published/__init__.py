@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from engine.cost.error_bands import FILE, cells
+from engine.cost.error_bands import cells, keep
 from engine.published.conformal import bands
 from engine.published.dependence import DEPENDENCE, dependence, kind_of, known, rules
 from engine.published.evidence import residuals
@@ -205,7 +205,7 @@ def validate() -> list[dict[str, Any]]:
 
 def write_bands(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> None:
     """Renew the error bands, and the README's table where there is one."""
-    FILE.write_text(json.dumps(bands(residuals(rows, elsewhere)), indent=1) + "\n")
+    keep(bands(residuals(rows, elsewhere)))
     readme = Path(__file__).resolve().parents[2] / "README.md"
     if readme.exists():
         readme.write_text(into(readme.read_text(), rows))
