@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 from engine.devices.npu.chains import CELLS_IN_ORDER, InstructionChain, cut, finish
 from engine.devices.npu.instance import Engine
@@ -170,18 +171,22 @@ def _sequence(cell: str, steps: int, together: int, apart: bool) -> tuple[Instru
     return tuple(program)
 
 
-_STEADY = 6
-"""Steps after which one more takes as long as the one before: what they wait for lies one step back."""
+_LOOK = 16  # steps that are run to see whether one more takes as long as the one before
+_ALIKE = 6  # of them, the last ones, that must
 
 
 @lru_cache(maxsize=4096)
-def _run(cell: str, engine: Engine, rows: float, hidden: float, width: float, steps: int, together: int) -> float:
+def _ends(
+    cell: str, engine: Engine, rows: float, hidden: float, width: float, steps: int, together: int
+) -> tuple[float, ...]:
+    """Cycles after each step of a sequence's program."""
     program = _sequence(cell, steps, together, not width)
     operands = {v.operand for c in program for v in c.ops if v.operand} | {c.source for c in program}
     lengths = dict.fromkeys(operands, rows) | {f"h0.{i}": hidden for i in range(together)}
     lengths |= {f"x.{i}": width for i in range(together)}
     shapes = {c.matrix: (rows, width if c.matrix[0] == "W" else hidden) for c in program if c.matrix}
-    return time_chains(program, engine, lengths, shapes).cycles
+    valid, each = time_chains(program, engine, lengths, shapes).valid, len(program) // steps
+    return tuple(accumulate((max(valid[at : at + each]) for at in range(0, len(valid), each)), max))
 
 
 def sequence_cycles(
@@ -189,7 +194,8 @@ def sequence_cycles(
 ) -> float:
     """Cycles of a sequence of a recurrent cell on an instance that issues in order: its program run. [cycle]
 
-    Runs of more than a few steps are periodic; what one step more takes is found once.
+    Every chain waits for chains before it alone, so a run becomes periodic: once steps take equally long, so do all
+    that follow. Where they don't within a few steps, the whole sequence is run.
 
     Parameters
     ----------
@@ -197,7 +203,10 @@ def sequence_cycles(
     width : elements of an input whose products are part of the program; 0: there are none.
     together : cells side by side that are issued in turn.
     """
-    if steps <= _STEADY:
-        return _run(cell, engine, rows, hidden, width, steps, together)
-    last, before = (_run(cell, engine, rows, hidden, width, n, together) for n in (_STEADY, _STEADY - 1))
-    return last + (steps - _STEADY) * (last - before)
+    ends = _ends(cell, engine, rows, hidden, width, min(steps, _LOOK), together)
+    if steps <= _LOOK:
+        return ends[-1]
+    taken = {after - before for before, after in pairwise(ends[-_ALIKE - 1 :])}
+    if len(taken) > 1:
+        return _ends(cell, engine, rows, hidden, width, steps, together)[-1]
+    return ends[-1] + (steps - _LOOK) * taken.pop()
