@@ -114,7 +114,7 @@ def _spell_out() -> None:
         del query[name]
     system, workload = (given.pop(name, getattr(current(), name)) for name in ("system", "workload"))
     count = given.get("devices", "") if "scheme" not in given else ""
-    devices = {"devices": int(count)} if count.isdecimal() and len(count) < 9 else {}
+    devices: dict[str, Any] = {"devices": int(count)} if count.isdecimal() and len(count) < 9 else {}
     try:
         scenario = default_scenario(system, workload, **devices)
     except Unsupported as error:

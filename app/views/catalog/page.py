@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -119,7 +120,7 @@ def notes(entry: Any) -> None:
         st.caption(fmt.plain(text))
 
 
-def values(rows: list[specs.Row]) -> None:
+def values(rows: Sequence[specs.Row]) -> None:
     """Every number with its unit, evidence and place."""
     if not rows:
         st.caption("This entry has no numbers of its own; its parts have.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -199,7 +201,7 @@ def by_kind(scenario: Scenario) -> None:
 def all_models(scenario: Scenario) -> None:
     """Every model whose document states a limit: is it met, and at what load."""
     zoo = default_zoo()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for id in limited():
         limit = limit_of(id)
         card, host = cached.node_curves(encode(facts.load_scenario(scenario, id)), limit)
