@@ -61,7 +61,7 @@ def metric(name: str) -> str:
         return _SAID[name]
     for stem in ("time_share_", "time_fraction_"):
         if name.startswith(stem):
-            return f"share of time, {name.removeprefix(stem)}"
+            return f"share of time, {name.removeprefix(stem)}".replace("_", " + ")
     return " ".join(filter(None, (_TOKENS.get(word, word) for word in name.split("_")))).replace("fraction", "share")
 
 

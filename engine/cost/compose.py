@@ -202,7 +202,7 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
     return tuple(Assumption(text, basis) for text, basis in found.items())
 
 
-_SCALED = ("s", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take a prefix; others are counts and shares
+_SCALED = ("s", "J", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take a prefix; others are counts and shares
 
 
 def _tell(parameter: Parameter, priced: Priced) -> str:

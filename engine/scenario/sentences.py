@@ -16,6 +16,8 @@ _PREFIXES = (
     (1e-3, "m"),
     (1e-6, "µ"),
     (1e-9, "n"),
+    (1e-12, "p"),
+    (1e-15, "f"),
 )
 
 
@@ -34,7 +36,7 @@ def amount(value: float, unit: str) -> str:
     for factor, prefix in _PREFIXES:
         if abs(value) >= 0.9995 * factor:
             return f"{digits(value / factor)} {prefix}{unit}"
-    return f"0 {unit}" if value == 0 else f"{digits(value / 1e-9)} n{unit}"
+    return f"0 {unit}" if value == 0 else f"{digits(value / 1e-15)} f{unit}"
 
 
 def bytes_(need: float, capacity: float) -> tuple[str, str]:

@@ -213,7 +213,7 @@ def test_an_edit_just_after_a_pick_keeps_both(visit, pick):
     if pick == "system":
         box = me.page.get_by_role("combobox", name="System").first
         box.click()
-        box.fill("H100")
+        box.fill("H100 SXM")
         me.page.get_by_role("option", name="H100 SXM").wait_for()
     wire.holding = True
     if pick == "system":

@@ -50,6 +50,11 @@ SPOT = """(root, at) => {
     const spot = view.spot(meta.n - meta.front + Math.min(at, meta.front - 1));
     return {number: spot.number, x: box.left + spot.x, y: box.top + spot.y};
 }"""  # of a design of the front
+PLACE = """(root, number) => {
+    const view = root.view, box = view.over.getBoundingClientRect();
+    const spot = view.spot([...view.data.numbers].indexOf(number));
+    return {x: box.left + spot.x, y: box.top + spot.y};
+}"""  # of a design by its number
 COVERED = """(root, shaded) => {
     const view = root.view, was = view.shaded;
     view.shaded = shaded;
@@ -80,7 +85,7 @@ def told(record_property, name: str, seconds: float) -> None:
     print(f"{name}: {seconds:.2f} s at a load of {os.getloadavg()[0]:.1f}")
 
 
-def test_a_million_designs_from_the_click_to_the_drawn_front(visit, record_property):
+def test_the_first_space_from_the_click_to_the_drawn_front(visit, record_property):
     taken = []
     for _ in range(2):  # a visitor each: the first one finds cold caches
         me = visit(sweep_page(None))
@@ -89,8 +94,8 @@ def test_a_million_designs_from_the_click_to_the_drawn_front(visit, record_prope
         taken.append(me.page.evaluate("(window.drawn - window.clicked) / 1000"))
         text = me.settled().page.locator("body").inner_text()
         assert "feasible designs" in text
-        assert "983,040" in text or "983 k" in text
-    told(record_property, "a million designs, click to front", min(taken))
+        assert "122,880" in text or "123 k" in text
+    told(record_property, "the first space, click to front", min(taken))
 
 
 def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visit, record_property):
@@ -185,7 +190,9 @@ def brushed(page, brush) -> list[float]:
     page.wait_for_function(KEPT, arg=brush.element_handle())
     brush.locator(".clear").click()
     page.mouse.click(spot["x"], spot["y"])
-    assert brush.get_attribute("data-picked") == str(int(spot["number"]))
+    picked = brush.evaluate(PLACE, int(brush.get_attribute("data-picked")))
+    assert abs(picked["x"] - spot["x"]) < 2  # two designs of the front may lie on one place
+    assert abs(picked["y"] - spot["y"]) < 2
     return sorted(brush.evaluate("root => root.view.frames"))
 
 

@@ -116,7 +116,7 @@ def own_network() -> None:
             accept_multiple_files=True,
             key="own.files",
             max_upload_size=_LARGEST if _local() else 2,
-            help="A configuration travels in the link and is kept nowhere; a hf_quant_config.json may lie beside it. "
+            help="A configuration travels in the link and is kept nowhere; a `hf_quant_config.json` may lie beside it. "
             "An ONNX file is kept in the folder of your own networks, on a server that only this machine reaches.",
         )
         if not files:

@@ -189,7 +189,11 @@ def by_kind(scenario: Scenario) -> None:
         st.markdown("**Time by kind of operator** :gray[· before and after each optimisation]")
         if switch("Each optimisation", "kinds"):
             frame = pd.DataFrame(facts.kinds_table(cached.kinds(encode(scenario))))
-            numbers = {name: st.column_config.NumberColumn(format="%.4g") for name in frame if name != "Operator"}
+            numbers = {
+                name: st.column_config.NumberColumn(format=fmt.cells(frame[name]))
+                for name in frame
+                if name != "Operator"
+            }
             st.dataframe(
                 frame,
                 hide_index=True,

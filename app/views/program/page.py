@@ -125,7 +125,7 @@ def registers(token: str, text: str, row: Row) -> None:
         except ScenarioError as error:
             st.caption(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."))
             return
-        number = st.column_config.NumberColumn(format="%.3g")
+        number = st.column_config.NumberColumn(format=fmt.cells(frame["From float64 (%)"]))
         st.dataframe(
             frame, hide_index=True, column_config={"From float64 (%)": number}, alt="Registers before and after"
         )

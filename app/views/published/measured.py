@@ -24,8 +24,8 @@ _WORDS = {
 }  # fmt: skip
 _HELP = (
     "One run a row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "
-    "figures with their unit (latency_ms, throughput_per_s, ttft_s, tpot_ms, power_w). Names as others write them are "
-    "known. Nothing is kept."
+    "figures with their unit (`latency_ms`, `throughput_per_s`, `ttft_s`, `tpot_ms`, `power_w`). Names as others write "
+    "them are known. Nothing is kept."
 )
 
 
