@@ -176,7 +176,10 @@ def _product(table, j, q, launches, machine, rec, out, found):
         m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, 1.0
     read = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + q[STATE] * q[ACT]
     kept = hit_share(rec[HELD], room)
-    if again > 1.0:  # a step finds what the step before it read
+    cache = q[STATE] > 0.0 and q[WEIGHTS] == 0.0  # of keys and values: it streams past once a pass
+    if cache:
+        kept = 0.0
+    elif again > 1.0:  # a step finds what the step before it read
         kept = max(kept, (1.0 - 1.0 / again) * hit_share(read, room))
     stays = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + made  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
@@ -184,7 +187,7 @@ def _product(table, j, q, launches, machine, rec, out, found):
     start = found[gemm.REST_S] + machine[slots.START]
     if q[WEIGHTS] > 0.0:
         start += form[gemm.QUANTISE_S] + 2.0 * q[READS] * m / q[M] * form[gemm.QUANTISE_BYTE_S]
-    far = missed + read if q[STATE] > 0.0 else found[gemm.MISSED]
+    far = missed + read if cache else found[gemm.MISSED]
     out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made - far, 0.0)
     _book(out, j, runs, found[gemm.BUSY_S], found[gemm.LARGEST], start, launches, rec)
 
