@@ -157,7 +157,9 @@ def _experts(table, j, q, machine, rec, out, answer):
         seconds = moved * (1.0 - near) / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
         seconds += moved * near / (machine[slots.UNITS] * machine[slots.FEED])
         out[j, MOVED], out[j, NEAR] = runs * rows * (1.0 - near), runs * rows * near
-        _book(out, j, runs, seconds, slots.AT_MEMORY, form[moe.START], 3.0, rec)
+        lanes = q[FLOPS] * rec[LANES_S]
+        which = slots.AT_COMPUTE if lanes > seconds else slots.AT_MEMORY
+        _book(out, j, runs, max(seconds, lanes), which, form[moe.START], 3.0, rec)
     else:
         counts, loads = np.empty(moe.CLASSES), np.empty(moe.CLASSES)
         met = moe.spread_loads(q[M] / table[j, R.TOPK], table[j, R.TOPK], table[j, R.EXPERTS], counts, loads)
