@@ -277,9 +277,9 @@ def _product(wide: bool) -> dict[str, Callable[[Job], float]]:
 
 
 def _attention_format(job: Job, wide: bool) -> str:
-    """Format an attention computes in: of its activations, or 16 bits where its cache has them."""
+    """Format an attention computes in: of its activations, or the wide one where its cache is of 16 bits or more."""
     format = compute_format(job.device, job.format)
-    other = wide_format(job.device, "fp8" if wide else format) if wide else _ATTENTION.get(format, format)
+    other = wide_format(job.device, format) if wide else _ATTENTION.get(format, format)
     return other if other in job.device.peak else format
 
 
