@@ -59,7 +59,7 @@ _UNITS: dict[str, tuple[str, float, bool]] = {
     "": ("1", 1.0, False),
 }
 _PREFIXES = {"": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_PREFIXES["P"] = 1e15
+_PREFIXES |= {"f": 1e-15, "P": 1e15}
 _DIVIDED = ("s", "W", "J", "m")  # dimensions that come in milli and less; "mB" would be a slip for MB
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _LEAST, _MOST = 1e-18, 1e24  # in SI: nothing built is beyond, and products of a few such numbers stay finite
