@@ -143,6 +143,7 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
         weights = _at(table, j, T.WEIGHTS, batch, length, context)
         if table[j, T.STORED] > 0.0:  # what many items choose is read once
             weights = min(weights, table[j, T.STORED])
+        chosen = max(1.0, np.floor(weights / max(g * n * k, 1.0)))  # experts: each has rows and weights of its own
         weights *= share
         reads = _at(table, j, T.READS, batch, length, context) * (1.0 if shard == 1.0 else share)
         writes = _at(table, j, T.WRITES, batch, length, context) * (1.0 if shard == 3.0 else share)
@@ -186,14 +187,16 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
             if weights == 0.0:  # a product of activations: the second operand is among what it reads
                 b = min(a, g_own * k_own * n_own * size)
                 a -= b
-            across, down = readers(a, b, g_own, np.ceil(n_own / TILE), np.ceil(m / TILE), pieces)
-            a_passes, b_passes = passes(a * across / pieces, b * down / pieces, rec[SRAM_ROOM])
+            groups = g_own * chosen
+            across, down, held = readers(a, b, groups, np.ceil(n_own / TILE), np.ceil(m / chosen / TILE), pieces)
+            own = held * pieces
+            a_passes, b_passes = passes(a * across / own, b * down / own, rec[SRAM_ROOM])
             comes = 1.0 - stay[1, j] if weights > 0.0 else 1.0  # what does not lie in the cores themselves
             out[j, CACHE] = a * across * a_passes + b * comes * down * b_passes + c
             out[j, SRAM] = out[j, CACHE] + g_own * size * (
                 m * k_own * np.ceil(n_own / ARRAY_N) + n_own * k_own * np.ceil(m / TILE)
             )
-            a_again, b_again = passes(a, b, rec[SPACE])
+            a_again, b_again = passes(a / groups, b / groups, rec[SPACE])
             far += a * (a_again - 1.0) + b * (b_again - 1.0)
         elif unit == DEPTHWISE:
             per_lane = rec[LANES_LOW] if low else 1.0

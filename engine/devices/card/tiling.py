@@ -2,7 +2,8 @@
 
 Of two operands one stays in half of a memory, block by block, while the other streams through it once a block; the
 other half takes the next block meanwhile (double buffer). That is the least that any order of loops over such blocks
-moves. Estimates; exact counts of bytes for the cut that is chosen.
+moves. Rows of a group meet the columns of that group alone, so groups pass one after the other. Estimates; exact counts
+of bytes for the cut that is chosen.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ TILE = 32.0  # rows and filters that go to a core together, and whose sums its a
 
 @kernel
 def readers(a, b, groups, wide, high, pieces):
-    """Cores that read each row and that read each column of a product cut into so many pieces: the fewest bytes. [-]
+    """Cores that read each row and each column of a product cut into so many pieces, and groups a core has. [-]
+
+    The cut that moves the fewest bytes.
 
     Parameters
     ----------
     a, b : bytes of all rows and of all columns; groups, wide, high : groups, tiles of a group's columns and of its
         rows.
     """
-    least, of_row, of_column = 1e300, 1.0, 1.0
+    least, of_row, of_column, held = 1e300, 1.0, 1.0, 1.0
     cut = 1.0
     while cut <= min(pieces, groups * wide):
         down = np.ceil(pieces / cut)
@@ -36,9 +39,9 @@ def readers(a, b, groups, wide, high, pieces):
             across = max(1.0, cut / groups)
             moved = a * across + b * down
             if moved < least:
-                least, of_row, of_column = moved, across, down
+                least, of_row, of_column, held = moved, across, down, max(1.0, groups / cut)
         cut += 1.0
-    return of_row, of_column
+    return of_row, of_column, held
 
 
 @kernel
