@@ -188,8 +188,8 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
                 b = min(a, g_own * k_own * n_own * size)
                 a -= b
             groups = g_own * chosen
-            across, down, held = readers(a, b, groups, np.ceil(n_own / TILE), np.ceil(m / chosen / TILE), pieces)
-            own = held * pieces
+            across, down = readers(a, b, groups, np.ceil(n_own / TILE), np.ceil(m / chosen / TILE), pieces)
+            own = max(pieces, groups * down)  # pieces, of which each has rows and columns of one group
             a_passes, b_passes = passes(a * across / own, b * down / own, rec[SRAM_ROOM])
             comes = 1.0 - stay[1, j] if weights > 0.0 else 1.0  # what does not lie in the cores themselves
             out[j, CACHE] = a * across * a_passes + b * comes * down * b_passes + c

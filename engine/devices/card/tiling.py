@@ -22,16 +22,14 @@ TILE = 32.0  # rows and filters that go to a core together, and whose sums its a
 
 @kernel
 def readers(a, b, groups, wide, high, pieces):
-    """Cores that read each row and each column of a product cut into so many pieces, and groups a core has. [-]
-
-    The cut that moves the fewest bytes.
+    """Cores that read each row and that read each column of a product cut into so many pieces: the fewest bytes. [-]
 
     Parameters
     ----------
     a, b : bytes of all rows and of all columns; groups, wide, high : groups, tiles of a group's columns and of its
         rows.
     """
-    least, of_row, of_column, held = 1e300, 1.0, 1.0, 1.0
+    least, of_row, of_column = 1e300, 1.0, 1.0
     cut = 1.0
     while cut <= min(pieces, groups * wide):
         down = np.ceil(pieces / cut)
@@ -39,9 +37,9 @@ def readers(a, b, groups, wide, high, pieces):
             across = max(1.0, cut / groups)
             moved = a * across + b * down
             if moved < least:
-                least, of_row, of_column, held = moved, across, down, max(1.0, groups / cut)
+                least, of_row, of_column = moved, across, down
         cut += 1.0
-    return of_row, of_column, held
+    return of_row, of_column
 
 
 @kernel
