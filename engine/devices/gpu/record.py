@@ -1,13 +1,14 @@
 """A device, its generation and a scenario's choices as the flat record that the GPU's price takes.
 
-Where a generation's operators were measured, its constants are the fitted ones; a generation between measured ones
-takes its kin's; any other part follows from its data sheet and the family's parameters.
+Where a generation's operators were measured, its constants are the fitted ones. A generation that nobody measured takes
+its kin's kernels and shares; what they wait for and are fed follows, as for any other part, from its data sheet and the
+family's parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from engine.devices.common.column import larger, smaller
@@ -69,26 +70,32 @@ def offchip(device: Device) -> Any:
     return max(levels, key=lambda m: m.capacity.si)
 
 
-@cache
-def _generation(name: str | None) -> Mapping[str, Any] | None:
-    """Measured constants of a generation, or of its kin; None where nothing like it was measured."""
-    return fitted().get(facts()["kin"].get(name, name))
-
-
 def _of(job: Job) -> Mapping[str, Any] | None:
+    """Constants measured on a part's own generation; None where nobody did."""
     gpu = job.device.gpu
     assert gpu is not None
-    return _generation(gpu.generation)
+    return fitted().get(gpu.generation)
+
+
+def _stand_in(job: Job) -> Mapping[str, Any]:
+    """Constants of the generation whose kernels a part takes that was not measured: its kin's, else the usual's."""
+    gpu = job.device.gpu
+    assert gpu is not None
+    return fitted()[facts()["kin"].get(gpu.generation, facts()["usual"])]
 
 
 def own_constants(device: Device) -> dict[str, float]:
-    """Family parameters that a part takes from its generation, each in its parameter's [unit]."""
-    found = _generation(device.gpu.generation if device.gpu else None)
+    """Family parameters that a part takes from its generation, each in its parameter's [unit].
+
+    Of its kin, shares of the data sheet alone: how late a kernel starts and what a unit is fed are a part's own.
+    """
+    generation = device.gpu.generation if device.gpu else None
+    found = fitted().get(facts()["kin"].get(generation, generation))
     if found is None:
         return {}
     machine = found["machine"]
-    return {"op_latency": machine["start"], "memory_efficiency": machine["dram_share"],
-            "cache_share": machine["l2_share"]}  # fmt: skip
+    start = {"op_latency": machine["start"]} if generation in fitted() else {}
+    return {**start, "memory_efficiency": machine["dram_share"], "cache_share": machine["l2_share"]}
 
 
 def achieved(job: Job, format: str) -> float | None:
@@ -148,10 +155,6 @@ def _measured(name: str, otherwise: Callable[[Job], float]) -> Callable[[Job], f
     return found
 
 
-def _usual(name: str) -> float:
-    return fitted()[facts()["usual"]]["machine"][name]
-
-
 def _launch(job: Job) -> float:
     """Start of a kernel: as the generation's were measured, else as the part's data say."""
     assert job.device.gpu is not None
@@ -171,7 +174,9 @@ _MACHINE: dict[str, Callable[[Job], float]] = {
     "step": _measured("step", lambda job: job.model["step_latency"] * _late(job)),
     "stream": _measured("stream", lambda job: job.model["memory_efficiency"]),
     "softmax": _measured("softmax", lambda job: _vector_peak(job) / _units(job) / 20.0),
-    "block": _measured("block", lambda job: job.model["block_start"] * _late(job) * _usual("feed") / _feed(job)),
+    "block": _measured(
+        "block", lambda job: job.model["block_start"] * _late(job) * _stand_in(job)["machine"]["feed"] / _feed(job)
+    ),
 }
 assert tuple(_MACHINE) == MACHINE
 
@@ -183,7 +188,7 @@ _PER_UNIT = ("rate", "quantise_rate", "flow")
 def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
     own = _of(job)
-    usual = fitted()[facts()["usual"]]
+    usual = _stand_in(job)
     for key in (name, "bfloat16"):
         for table in (own or usual, usual, *fitted().values()):
             found = table.get(kind, {}).get(key)
