@@ -189,7 +189,7 @@ def _product(table, j, q, launches, machine, rec, out, found):
     start = found[gemm.REST_S] + machine[slots.START]
     if q[WEIGHTS] > 0.0:
         start += form[gemm.QUANTISE_S] + 2.0 * q[READS] * m / q[M] * form[gemm.QUANTISE_BYTE_S]
-    far = missed + read if cache else found[gemm.MISSED]
+    far = missed + read if q[STATE] > 0.0 and again <= 1.0 else found[gemm.MISSED]  # state is read anew each pass
     out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made - far, 0.0)
     _book(out, j, runs, found[gemm.BUSY_S], found[gemm.LARGEST], start, launches, rec)
 
