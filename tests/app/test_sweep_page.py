@@ -187,7 +187,7 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
         (
             *SMALL.axes,
             ("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 256)),
-            ("devices.0.power.max", AxisRange("100 W", "400 W", 256)),
+            ("links.peer.latency", AxisRange("1 us", "4 us", 256)),
         ),
         SMALL.objectives,
     )
