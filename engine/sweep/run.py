@@ -166,11 +166,11 @@ def sweep(
                     drawn.append(mine[some])
                     own = (token, block.digits) if remote and block.program is not None else (block,)
                     yield *own, lo, hi, places[some]
-        except SweepCancelled:  # what was handed out is still waited for
+        except SweepCancelled:  # what has begun is still waited for
             halted = True
 
-    def work(task: tuple[Any, ...]) -> ChunkResult:
-        return search(*task, wish, archive.known)
+    def work(task: tuple[Any, ...]) -> ChunkResult | None:
+        return None if halted else search(*task, wish, archive.known)
 
     drawn: deque[np.ndarray] = deque()
     if remote:
@@ -179,6 +179,8 @@ def sweep(
     else:
         results = run_chunks(work, tasks(), executor, _AHEAD * pool_size())
     for found in results:
+        if found is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
+            break
         archive.take(found)
         counts.add(found.designs, found.refused, found.unfit, found.missed, found.kept)
         if found.bins is not None:

@@ -338,6 +338,7 @@ class RunningSweep:
                     yield self._done / self.size
         finally:
             self._stop.set()
-            thread.join(_PATIENCE_S)
+            if thread is not threading.current_thread():  # where garbage is collected on the sweep's own thread
+                thread.join(_PATIENCE_S)
         if self._error is not None:
             raise self._error

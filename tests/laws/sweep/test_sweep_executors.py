@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,6 +199,22 @@ def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
         sweep(given, preparing=preparing, cancelled=lambda: (99, 400) in asked)
     assert asked[-1] == (99, 400)
     assert stopped.value.result.counts.done == 0
+
+
+class _AtRequest(ThreadPoolExecutor):
+    """Begins a piece of work when its result is asked for: all threads of a busy server are taken."""
+
+    handed = 0
+
+    def submit(self, fn: Any, /, *args: Any, **named: Any) -> Any:
+        self.handed += 1
+        return SimpleNamespace(result=lambda: fn(*args, **named), cancel=lambda: True)
+
+
+def test_a_cancelled_sweep_begins_no_more_of_what_was_handed_out() -> None:
+    executor = _AtRequest(1)
+    with pytest.raises(SweepCancelled, match="cancelled after 0 of"):
+        sweep(CORES, chunk=16, executor=executor, cancelled=lambda: executor.handed == 3)
 
 
 def test_a_cancelled_sweep_keeps_what_was_done_and_its_cloud_covers_that() -> None:
