@@ -246,11 +246,13 @@ def constants() -> dict[str, tuple[tuple[str, ...], tuple[Any, ...]]]:
             if p.claims:
                 found[f"{fam.kind}.{p.name}"] = (p.claims, ("parameter", fam.kind, p.name))
     catalog, zoo = default_catalog(), default_zoo()
-    for id in catalog.ids("devices"):
-        named: dict[str, tuple[str, ...]] = {}
-        _walk(catalog.device(id), lambda at, q, named=named: named.update({at: q.claims} if q.claims else {}) or q)
-        for at, claims in named.items():
-            found[f"{id}{at}"] = (claims, ("device", id, at))
+    for section in ("devices", "links"):
+        for id in catalog.ids(section):
+            named: dict[str, tuple[str, ...]] = {}
+            spec = catalog._get(section, id)
+            _walk(spec, lambda at, q, named=named: named.update({at: q.claims} if q.claims else {}) or q)
+            for at, claims in named.items():
+                found[f"{id}{at}"] = (claims, (section, id, at))
     for id in zoo.ids():
         for name, number in zoo.workload(id).params.items():
             if number.claims and not zoo.is_guest(id):
@@ -274,10 +276,10 @@ def _constant(how: tuple[Any, ...], factor: float) -> Iterator[None]:
                 for p in fam.parameters
             )
             stack.enter_context(_swapped(fam, "parameters", changed))
-        elif where == "device":
+        elif where in ("devices", "links"):
             catalog = default_catalog()
-            changed = _walk(catalog.device(id), lambda at, q: _scaled(q, factor) if at == name else q)
-            stack.enter_context(_held(catalog._read, ("devices", id), changed))
+            changed = _walk(catalog._get(where, id), lambda at, q: _scaled(q, factor) if at == name else q)
+            stack.enter_context(_held(catalog._read, (where, id), changed))
         else:
             zoo = default_zoo()
             workload = zoo.workload(id)
@@ -350,10 +352,10 @@ class _Reads:
     def of(self, how: tuple[Any, ...]) -> bool:
         """Whether it may read a constant."""
         where, id, _ = how
-        devices = {key[1] for key in self.specs if isinstance(key, tuple) and key[0] == "devices"}
         if where == "parameter":
+            devices = [key[1] for key in self.specs if isinstance(key, tuple) and key[0] == "devices"]
             return any(default_catalog().device(device).kind == id for device in devices)
-        return id in (devices if where == "device" else self.networks | self.specs)
+        return (where, id) in self.specs or (where == "workload" and id in self.networks | self.specs)
 
     def group(self, name: str) -> bool:
         """Whether a group of changes may move it: every time, every model constant, the catalog or the zoo."""

@@ -1,7 +1,8 @@
 """Predictions of the figures in document 004: GPT-2 on the DFX appliance, on V100s and on a TPU.
 
 Fitted on document 004: what no mechanism explains of a synchronisation of DFX cards (DFX-054, DFX-055), one constant of
-the eager GPU baseline (DFX-006) and one of the TPU (DFX-051). Everything else here follows.
+the eager GPU baseline (DFX-006) and one of the TPU (DFX-051). Chosen inside their ranges with the four printed rates in
+view: issue, first access and row cycle of the core, and the hop of its ring. Everything else here follows.
 """
 
 from __future__ import annotations

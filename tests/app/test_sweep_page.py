@@ -306,7 +306,7 @@ def test_a_pair_that_cannot_run_says_why():
 
 def test_the_map_of_tiles_is_what_evaluation_finds():
     tiles = PageSpace(
-        (("tile.0", (16, 64, 128)), ("tile.1", (8, 16)), ("devices", (2, 4))), ("latency_per_unit_s", "power_w")
+        (("tile.0", (16, 64, 128)), ("tile.1", (16, 32)), ("devices", (2, 4))), ("latency_per_unit_s", "power_w")
     )
     found = outcome(HOME, tiles)
     design = found.knee

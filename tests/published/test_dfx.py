@@ -1,4 +1,4 @@
-"""Document 004: two fitted points, and what follows from them."""
+"""Document 004: the rates that constants were fitted on or chosen in view of, and what follows from them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.published import calibrated, claims
+from engine.published.dependence import known
 from engine.published.dfx import NORM, PREDICTIONS, REASONS, dfx, even, generation_rate, latency, rate, tiles
 from engine.published.prediction import predicted
 from engine.scenario.overrides import apply_all
@@ -28,8 +29,17 @@ def test_every_claim_has_a_prediction_or_a_reason():
     assert not set(PREDICTIONS) & set(REASONS)
 
 
-def test_what_no_mechanism_explains_was_fitted_on_two_points_and_the_others_follow_within_six_percent():
-    assert calibrated() & CLAIMS.keys() == {"DFX-006", "DFX-049", "DFX-051", "DFX-054", "DFX-055"}
+def test_the_cores_constants_name_the_four_rates_they_were_chosen_in_view_of_and_meet_them_within_six_percent():
+    mine = {
+        name: one["claims"] for name, one in known()["constants"].items() if {"DFX-053", "DFX-055"} & {*one["claims"]}
+    }
+    assert mine.pop("dfx.unexplained") == ["DFX-054", "DFX-055"]
+    assert mine == dict.fromkeys(
+        ("dfx.issue", "dfx.hbm_access", "dfx.row_cycle", "qsfp-100g-aurora.latency"),
+        ["DFX-053", "DFX-054", "DFX-055", "DFX-058"],
+    )
+    rates = {"DFX-053", "DFX-054", "DFX-055", "DFX-058", *("DFX-052", "DFX-056", "DFX-064")}  # and functions of them
+    assert calibrated() & CLAIMS.keys() == {"DFX-006", "DFX-049", "DFX-051"} | rates
     for id in ("DFX-053", "DFX-054", "DFX-055", "DFX-058", "DFX-005"):
         assert PREDICTIONS[id].value() == pytest.approx(CLAIMS[id]["value"], rel=0.06)
 
@@ -57,7 +67,8 @@ def test_reasons_state_what_the_model_gives():
 def test_the_gpu_baseline_rests_on_one_point_and_meets_four_others():
     """Kernels counted in one layer and the speed-up of 345M give what 1.5B takes on four GPUs, and the norms' share."""
     ours, printed = rate("dfx", "345m", 1), 93.10
-    assert PREDICTIONS["DFX-006"].value() * printed / ours == pytest.approx(3.20, rel=0.01)  # over the printed DFX
+    # the GPU was fitted over a DFX that meets its printed rate; ours is 2.9% off, so the ratio is taken to it
+    assert PREDICTIONS["DFX-006"].value() * printed / ours == pytest.approx(3.20, rel=0.005)
     assert predicted(PREDICTIONS, "DFX-008") == pytest.approx(75.45, rel=0.04)
     assert rate("v100", "1.5b", 4) == pytest.approx(13.01, rel=0.02)
     assert PREDICTIONS["DFX-010"].value() == pytest.approx(0.228, rel=0.15)
@@ -75,5 +86,5 @@ def test_three_tiles_tie_over_attention_and_the_published_one_takes_the_fewest_s
 def test_a_head_of_64_leaves_a_third_of_the_matrix_unit_idle_in_the_outer_tiles():
     busy = {c.tile: c.matrix_s for c in tiles()}
     assert busy[16, 64] == busy[32, 32] == busy[64, 16]
-    for tile in ((8, 128), (128, 8)):
-        assert busy[tile] == pytest.approx(1.5 * busy[64, 16], rel=0.01)
+    for tile in ((8, 128), (128, 8)):  # an instruction takes whole cycles, and each of 24 heads has two
+        assert busy[tile] == pytest.approx(1.5 * busy[64, 16], abs=2 * 24 / 200e6)

@@ -36,6 +36,7 @@ from model_zoo.ops import Graph, Op
 __all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
 
 FORMAT = "fp16"
+_RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)
 _COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
 
@@ -321,14 +322,14 @@ FAMILY = DeviceFamily(
         Parameter("issue", 50.0, "cycle", "assumed",
                   "From a result to the first beat of an instruction that waited for it: vectorizer and write-back to "
                   "the register file (12), its die crossings (8 each way), scoreboard and scheduler (10), micro-codes "
-                  "of the operand collector (8), read of the registers (4).", low=10.0, high=60.0),
+                  "of the operand collector (8), read of the registers (4).", _RATES, low=10.0, high=60.0),
         Parameter("hbm_access", 0.25e-6, "s", "assumed",
                   "First word of a read stream: 0.12 us of an idle HBM2, its switch, and the way to the core.",
-                  low=0.1e-6, high=0.3e-6),
+                  _RATES, low=0.1e-6, high=0.3e-6),
         Parameter("row_cycle", 47e-9, "s", "assumed",
                   "A bank of HBM2 opens another row no sooner than a row cycle after the last one (33 ns open, 14 ns "
                   "closing); a tile of weights is one burst in a row, the next tile another row of the bank.",
-                  high=60e-9),
+                  _RATES, high=60e-9),
         Parameter("refresh", 0.067, "-", "assumed",
                   "Share of time in which HBM2 refreshes: 260 ns of every 3.9 us.", high=0.12),
         Parameter("burst_beats", 4.0, "beat", "derived",

@@ -196,8 +196,8 @@ def _softmax(context: Any, head: int) -> list[Instruction]:
 def layer_program(cards: float, width: float, heads: float, head: float, ffn: float, context: Any) -> list[Instruction]:
     """One decoder layer of one token on one card that holds `heads` heads; a lone card has nobody to wait for.
 
-    Value comes first so that its transposition hides behind Key and Query. Heads are software pipelined: the scores
-    of the next head are computed while the softmax of this one runs. The context in [tokens].
+    Value comes first so that its transposition hides behind Key and Query. Heads run one after the other, as algorithm
+    1 has them. The context in [tokens].
     """
     local, part, part_ffn = heads * head, ceil(width / cards), ceil(ffn / cards)
 

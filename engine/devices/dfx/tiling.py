@@ -19,8 +19,7 @@ CANDIDATES: tuple[tuple[int, int], ...] = ((8, 128), (16, 64), (32, 32), (64, 16
 NEGLIGIBLE = 0.05
 """Relative difference in time below which tiles count as equally fast; the document calls its own negligible."""
 
-
-SAME = 0.01
+SAME = 0.005
 """Relative difference in the time of a request below which slices decide: far below the model's error."""
 
 
