@@ -19,9 +19,10 @@ from engine.cost.figures import (
     time_figures,
 )
 from engine.devices import family
-from engine.devices.common.column import exceeds, larger, largest, smaller
+from engine.devices.common.collective import OPS, collective_time, link_form
+from engine.devices.common.column import larger, largest
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
-from engine.plan.plan import compiled_length, terms, usable
+from engine.plan.plan import compiled_length, terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import activation_bytes
@@ -35,7 +36,7 @@ __all__ = [
     "by_resource",
     "collectives",
     "exchange",
-    "exchange_wire",
+    "exchanges",
     "globals_of",
     "hop_row",
     "hop_terms",
@@ -125,21 +126,19 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
 
 @dataclass(frozen=True)
 class Collective:
-    """An exchange of a sharded pass: how often, and bytes sent a device and steps of each of two ways to do it."""
+    """An exchange of a sharded pass: what, how often, and over how many bytes, as nccl-tests counts them."""
 
     name: str
+    kind: str  # of `engine.devices.common.collective.OPS`
     count: float
-    ways: tuple[tuple[float, float], tuple[float, float]]  # (bytes, steps); the faster one is taken
+    size: float
 
 
-def collectives(job: Job, wire: Wire) -> list[Collective]:
+def collectives(job: Job) -> list[Collective]:
     """Exchanges of a sharded pass: Megatron's pattern.
 
-    An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. What only a
-    sum reads is added up first, experts and the shared one together, and exchanged once. An op split along N whose
-    reader is not split needs all-gather. Round a ring each takes a step less than there are devices; where every pair
-    has a way of its own, one, and a short all-reduce needs no second: every device sends all it has to all others, and
-    each adds up for itself.
+    An op split along K leaves partial sums: all-reduce of its output. What only a sum reads is added up first, experts
+    and the shared one together, and exchanged once. An op split along N whose reader is not split needs all-gather.
     """
     readers: dict[str, list[Op]] = {}
     for op in job.ops:
@@ -148,8 +147,7 @@ def collectives(job: Job, wire: Wire) -> list[Collective]:
     found = []
     fam = family(job.device.kind)
     width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
-    ways, at = job.ways, (job.batch, job.length, job.context)
-    around = 1.0 if wire.direct else ways - 1.0
+    at = (job.batch, job.length, job.context)
     summed: set[str] = set()
     for op in job.ops:
         size = op.writes.at(*at) * width
@@ -161,33 +159,27 @@ def collectives(job: Job, wire: Wire) -> list[Collective]:
                     continue
                 summed.add(after.name)
                 op, size = after, after.writes.at(*at) * width  # noqa: PLW2901
-            scattered = (2 * (ways - 1) / ways * size, 2.0 * around)
-            at_once = ((ways - 1) * size, 1.0) if wire.direct else scattered
-            found.append(Collective(f"all-reduce after {op.name}", count, (scattered, at_once)))
+            found.append(Collective(f"all-reduce after {op.name}", "all_reduce", count, size))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
-            gathered = ((ways - 1) / ways * size, around)
-            found.append(Collective(f"all-gather after {op.name}", count, (gathered, gathered)))
+            found.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
     return found
 
 
-def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
+def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
 
     Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
     and [B].
     """
     fam, other, sent = family(job.device.kind), [], 0.0
-    rate, latency = usable(wire), wire.link.latency.si * wire.hops
-    start = job.model.get("collective_latency", 0.0)
     issue = fam.issue(job) if fam.issue else 0.0
-    for each in collectives(job, wire):
-        (ring, ring_steps), (once, once_steps) = each.ways
-        one, two = start + (ring / rate + ring_steps * latency), start + (once / rate + once_steps * latency)
-        slow, seconds = exceeds(one, two), smaller(one, two)
+    for each in collectives(job):
+        form = fam.wired(job, each.kind) if fam.wired else link_form(job)
+        seconds, bytes_sent = collective_time(OPS[each.kind], job.ways, each.size, form)
         other.append((each.name, "links", each.count * seconds))
         if issue:
             other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
-        sent += each.count * ((1.0 - slow) * ring + slow * once)
+        sent += each.count * bytes_sent
     return other, sent
 
 
@@ -223,12 +215,13 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         model=fam.model(stage.device, model),
         link=stage.wire.link if stage.wire else None,
         link_hops=stage.wire.hops if stage.wire else 1,
+        link_direct=stage.wire.direct if stage.wire else False,
     )
 
 
-def exchange_wire(stage: Stage, fam: DeviceFamily) -> Wire | None:
-    """The wire on which devices that share a stage's operators exchange results, unless the family times that."""
-    return stage.wire if stage.ways > 1 and fam.collectives else None
+def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
+    """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
+    return stage.wire is not None and stage.ways > 1 and fam.collectives
 
 
 def _brief(fam: DeviceFamily, job: Job) -> PhaseCost:
@@ -258,9 +251,8 @@ def price_stage(bound: Bound, stage: Stage, detail: bool = True) -> Priced:
         if passes <= 0 or not job.ops:
             continue
         cost = fam.price(job) if detail else _brief(fam, job)
-        wire = exchange_wire(stage, fam)
-        if wire is not None:
-            other, sent = exchange(job, wire)
+        if exchanges(stage, fam):
+            other, sent = exchange(job)
             shown = (row for row in other if row[2])
             cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent)
         if not runs:

@@ -154,6 +154,7 @@ class Job:
     model: Mapping[str, float]
     link: Link | None = None
     link_hops: int = 1
+    link_direct: bool = False  # every pair of devices has a way of its own
 
     @property
     def rows(self) -> np.ndarray:
@@ -314,6 +315,7 @@ class DeviceFamily:
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
+    wired: Callable[[Job, str], Sequence[float]] | None = None  # `collective.FORMAT` of a kind; None: the link's
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works

@@ -24,6 +24,7 @@ from engine.devices.gpu.record import (
     wide_format,
 )
 from engine.devices.gpu.runtime import RUNTIME
+from engine.devices.gpu.wire import wired
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
@@ -91,6 +92,7 @@ FAMILY = DeviceFamily(
     issue=_ISSUE,
     own=own_constants,
     exchanged=wide_format,
+    wired=wired,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
@@ -111,7 +113,7 @@ FAMILY = DeviceFamily(
                   "1: an eager framework runs an operator as the kernels counted in a layer of Megatron-LM; 0: as one.",
                   high=1.0),
         Parameter("collective_latency", 1e-6, "s", "published",
-                  "Start of a collective in a captured graph: a node of the graph. What a step takes is the link's.",
+                  "Start of a collective in a captured graph: a node of the graph, or as measured on a generation.",
                   source="notes to the measured tables of aiconfigurator, commit 095f58a5: about 1 us a graph node"),
         Parameter("vector_share", 1 / 16, "1", "assumed", "Vector over matrix rate where no FP32 peak is printed.",
                   low=1e-4, high=1.0),

@@ -17,6 +17,7 @@ from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
+from engine.devices.gpu.wire import start_of
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import Phase
@@ -94,7 +95,9 @@ def own_constants(device: Device) -> dict[str, float]:
     if found is None:
         return {}
     machine = found["machine"]
-    start = {"op_latency": machine["start"]} if generation in fitted() else {}
+    start = {}
+    if generation in fitted():
+        start = {"op_latency": machine["start"], "collective_latency": start_of(generation)}
     return {**start, "memory_efficiency": machine["dram_share"], "cache_share": machine["l2_share"]}
 
 

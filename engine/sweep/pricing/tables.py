@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.cost.figures import GLOBALS, N
 from engine.cost.power_and_price import draw, purchase
-from engine.cost.schedule import by_resource, exchange, exchange_wire, globals_of, hop_row, layout_of
+from engine.cost.schedule import by_resource, exchange, exchanges, globals_of, hop_row, layout_of
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.devices.common.contract import DeviceFamily
@@ -199,8 +199,8 @@ def _others(stage: int, phase: int, fam: DeviceFamily) -> Piece:
     def piece(design: Design) -> tuple[Iterable[Any], Any]:
         job, compiled = design.job(stage, phase), fam.compiled
         own = compiled.other(job) if compiled is not None and compiled.other else ()
-        wire = exchange_wire(design.plan.stages[stage], fam)
-        return by_resource([*own, *(exchange(job, wire)[0] if wire is not None else ())]), None
+        shared = exchanges(design.plan.stages[stage], fam)
+        return by_resource([*own, *(exchange(job)[0] if shared else ())]), None
 
     return piece
 
@@ -212,8 +212,8 @@ def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
         job = design.job(stage, phase)
         seconds, other = fam.times(job)
         totals = sum(seconds, np.zeros(N))
-        wire = exchange_wire(design.plan.stages[stage], fam)
-        return [*totals, *by_resource([*other, *(exchange(job, wire)[0] if wire is not None else ())])], None
+        shared = exchanges(design.plan.stages[stage], fam)
+        return [*totals, *by_resource([*other, *(exchange(job)[0] if shared else ())])], None
 
     return piece
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from engine.devices.common.collective import OPS
 from engine.devices.gpu.operators import attention, collective, gemm, moe, stream
 from engine.devices.gpu.operators.record import (
     NoModel,
@@ -224,13 +225,17 @@ def _collective(kind: str, op: str | None) -> Model:
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
         chosen = op or texts["op"]
-        code = _chosen("op", chosen, collective.OPS)
+        code = _chosen("op", chosen, OPS)
         key = texts[next(k.format for k in _KINDS if k.name == kind)]
-        constants = _triple(kind, part, format_named(key) if kind == "all_reduce" else key, runtime_of(texts), given)
         if part.wire <= 0.0:
             raise NoModel(f"{part.id} has no wire to its peers in the catalog")
-        adds = facts()["switch_adds"]
-        form = np.array([part.wire, float(part.shared), float(part.generation in adds), *constants])
+        runtime = runtime_of(texts)
+        part = replace(part, generation=facts()["wires"].get(part.link, {}).get("as", part.generation))
+        own, key = None, format_named(key) if kind == "all_reduce" else key
+        ring = constants_of(part, kind, key, runtime, given)
+        if kind == "all_reduce":
+            own, ring = ring, constants_of(part, "collectives", "all_reduce", "nccl")
+        form = np.array(collective.form_of(part.link, part.wire, runtime, own, ring))
         size = numbers["bytes"]
         gpus = numbers.get("gpus", np.full_like(size, 2.0))
         out = np.zeros((size.shape[0], ANSWER))
@@ -367,21 +372,21 @@ _KINDS = (
         ("tokens", "heads"),
     ),
     Kind(
-        "all_reduce",
-        "a sum over the GPUs of a node",
-        ("gpus", "bytes"),
-        _collective("all_reduce", "all_reduce"),
-        {"dtype": "bfloat16"},
-        "dtype",
-        ("bytes",),
-    ),
-    Kind(
         "collectives",
         "a collective over the GPUs of a node",
         ("gpus", "bytes"),
         _collective("collectives", None),
         {"op": None, "dtype": "half"},
         "op",
+        ("bytes",),
+    ),
+    Kind(
+        "all_reduce",
+        "a sum over the GPUs of a node",
+        ("gpus", "bytes"),
+        _collective("all_reduce", "all_reduce"),
+        {"dtype": "bfloat16"},
+        "dtype",
         ("bytes",),
     ),
     Kind(

@@ -53,7 +53,7 @@ class Part:
     power: float  # W
     peak: dict[str, float]  # FLOP/s by format
     wire: float = 0.0  # B/s one way to all peers together; 0: none in the catalog
-    shared: bool = False  # whether its peers meet at a host bridge
+    link: str = ""  # its name in the catalog
     kin: bool = False  # whether the generation is not its own: nothing like it was measured
 
     @property
@@ -87,16 +87,16 @@ def part_of(device: Device, catalog: Catalog) -> Part:
     peaks = {name: quantity.si for name, quantity in device.peak.items()}
     if "bf16" not in peaks and "fp16" in peaks:
         peaks["bf16"] = peaks["fp16"]
-    wire, shared = 0.0, False
+    wire, name = 0.0, ""
     if device.id in catalog.ids("systems"):
         system = catalog.system(device.id)
         for use in system.links:
             if use.role == "peer":
                 link = catalog.link(use.link)
-                wire, shared = link.bandwidth.si, system.topology == "switch"
+                wire, name = link.bandwidth.si, link.id
     watts = device.power.max.si
     kin = own != generation
-    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, shared, kin)
+    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, name, kin)
 
 
 def machine(part: Part, constants: dict[str, float] | None = None) -> np.ndarray:
