@@ -10,6 +10,7 @@ from app.shared.figures import machine as machine_charts
 from app.shared.figures.heat import ObjectiveAxis, heat
 from app.shared.figures.machine import Bar, PeakOfPart
 from engine.analyses.machine import MachineReport, generations
+from engine.devices.dfx.tiling import SAME
 from engine.scenario import encode
 from hardware_specs.schema import Device
 
@@ -40,7 +41,8 @@ def _tiles(machine: MachineReport) -> None:
         return
     side, lanes = found.best
     time = found.seconds[found.rows.index(side)][found.columns.index(lanes)]
-    answer = f"{side} × {lanes} is as fast as any within 1%, {fmt.seconds(time)}, with the fewest DSP slices"
+    answer = f"{side} × {lanes} is as fast as any within {fmt.percent(SAME)}, {fmt.seconds(time)}"
+    answer += ", with the fewest DSP slices"
     known = [v for row in found.seconds for v in row if v is not None]
     axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):

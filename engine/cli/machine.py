@@ -30,6 +30,7 @@ def add_machine(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
 
 def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.analyses.machine import machine
+    from engine.devices.dfx.tiling import SAME
 
     found = machine(scenario)
     lines = [found.device, f"units over {found.timeline_of}"] if found.units else [found.device]
@@ -54,7 +55,8 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
             lines.append(f"  {row:>5}" + "".join(cells))
         side, lanes = found.tiles.best
         lines.append(
-            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, within 1% of the fastest"
+            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, "
+            f"within {SAME:.1%} of the fastest"
         )
     if found.densities:
         lines.append("peak by precision, what the part holds")

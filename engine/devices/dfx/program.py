@@ -26,6 +26,7 @@ __all__ = [
     "encode",
     "head_program",
     "layer_program",
+    "partial_sums",
     "token_program",
 ]
 
@@ -105,6 +106,15 @@ def _levels(count: float) -> int:
     return ceil(log2(count))
 
 
+def partial_sums(d: Any, lanes: Any, add: Any) -> Any:
+    """Partial sums a column has under way in the adder of its lane. [-] A derivation.
+
+    The zigzag over a tile of d x d comes back to a column every d / l beats; an adder of `add` stages gives a sum back
+    that many cycles later.
+    """
+    return ceil(add / larger(1.0, d / lanes))
+
+
 def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
     """Latency of a vector's sum: a tree over each beat, and a pipelined adder that takes a beat a cycle. [cycle]
 
@@ -117,7 +127,9 @@ def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
 def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles from the last beat that goes in to the last result. [cycle]"""
     if i.op in MATRIX:
-        tree = rec[MUL] + one_by_one(_levels, rec[D]) * rec[ADD] + rec[ADD]  # products, tree, sum over tiles
+        down = ceil(i.rows / rec[D])  # tiles a column is summed over
+        left = one_by_one(_levels, smaller(down, partial_sums(rec[D], rec[L], rec[ADD])))
+        tree = rec[MUL] + rec[ADD] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + left)
         maximum = one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
         behind = {
             CONV1D: rec[ADD],
