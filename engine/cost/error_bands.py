@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.cost.report import ErrorBand
 from engine.devices import family
+from engine.devices.common.cached import remembered
 from engine.scenario import Scenario
 from engine.scenario.sentences import percent
 from hardware_specs.schema import Device
@@ -65,9 +66,15 @@ def several(scenario: Scenario) -> bool:
     return scenario.scheme not in ("single", "replicas") and scenario.devices > 1
 
 
+@remembered(id)
+def _mixture(graph: Graph) -> bool:
+    """Whether a network has experts."""
+    return any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
+
+
 def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
     """The kind of network, and what makes a request a kind of its own beside it."""
-    mixture = any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
+    mixture = _mixture(graph)
     long = graph.causal and scenario.inputs + scenario.outputs > LONG
     runtime = scenario.runtime
     if runtime is None and scenario.switches.get("graph") is False:

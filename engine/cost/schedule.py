@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ __all__ = [
     "hop_terms",
     "job_of",
     "layout_of",
+    "paces",
     "price_stage",
     "schedule",
     "wire_time",
@@ -107,6 +109,11 @@ def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
     return np.array(out)
 
 
+def _columns(rows: Iterable[Iterable[tuple[str, str, float]]]) -> np.ndarray:
+    """`by_resource` of each, (6, n). [s]"""
+    return np.array([by_resource(one) for one in rows]).T
+
+
 def hop_terms(hop: Hop) -> tuple[float, float]:
     """`engine.plan.plan.terms` of a hop's messages, the host's command for each included. Start [s], rate [B/s]."""
     start, rate = terms(hop.wire)
@@ -150,7 +157,7 @@ def collectives(job: Job) -> list[Collective]:
     at = (job.batch, job.length, job.context)
     summed: set[str] = set()
     for op in job.ops:
-        size = op.writes.at(*at) * width
+        name, size = op.name, op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
         if op.shard == "k":
             after, *others = readers.get(op.name, [op])
@@ -158,8 +165,8 @@ def collectives(job: Job) -> list[Collective]:
                 if after.name in summed:
                     continue
                 summed.add(after.name)
-                op, size = after, after.writes.at(*at) * width  # noqa: PLW2901
-            found.append(Collective(f"all-reduce after {op.name}", "all_reduce", count, size))
+                name, size = after.name, after.writes.at(*at) * width
+            found.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
             found.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
     return found
@@ -183,10 +190,16 @@ def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
     return other, sent
 
 
+@lru_cache(maxsize=512)
+def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
+    """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
+    found = tuple(op for op in phase.ops if op.name in names)
+    return phase.ops if len(found) == len(phase.ops) else found
+
+
 def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     """What a stage's device is asked to run of a phase."""
     s = bound.scenario
-    everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
     for path, priced in fam.fields.items():
@@ -201,7 +214,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     return Job(
         device=stage.device,
         phase=phase,
-        ops=phase.ops if everything else tuple(op for op in phase.ops if op.name in stage.ops),
+        ops=_part(phase, stage.ops),
         graph=bound.graph,
         batch=s.batch,
         length=phase.length.at(inputs, s.outputs),
@@ -224,24 +237,55 @@ def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
     return stage.wire is not None and stage.ways > 1 and fam.collectives
 
 
-def _brief(fam: DeviceFamily, job: Job) -> PhaseCost:
-    """Times of a pass without its detail: one row for a group of operators, as a sweep has them. An estimate."""
-    compiled = fam.compiled
+def _brief(fam: DeviceFamily, jobs: Sequence[Job]) -> tuple[np.ndarray, list[Sequence[tuple[str, str, float]]]]:
+    """Seconds by resource of a pass of jobs that differ in their tiles alone, (6, n), and those of no operator. [s]"""
+    compiled, first = fam.compiled, jobs[0]
     if compiled is None:
-        return fam.price(job)
-    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
-    record, tables = np.array(compiled.record(job), dtype=np.float64).reshape(-1, 1), compiled.tables(job)
-    found = []
-    for group in fam.groups(job):
-        part = np.zeros((len(RESOURCES), 1))
-        compiled.points(0, 1, group.rows, *tables, float(job.ways), sizes, record, part)
-        found.append(group.times * part)
-    other = compiled.other(job) if compiled.other else ()
-    return PhaseCost(np.concatenate(found, axis=1).T, *np.zeros((4, len(found))), other=other)
+        costs = [fam.price(job) for job in jobs]
+        sums = [column_sums(c.seconds, fam.groups(job), job.rows) for job, c in zip(jobs, costs, strict=True)]
+        return np.array(sums).T, [cost.other for cost in costs]
+    out = np.zeros((len(RESOURCES), len(jobs)))
+    sizes = np.repeat([[first.batch], [first.length], [first.context]], len(jobs), axis=1).astype(np.float64)
+    record = np.ascontiguousarray(np.array([compiled.record(job) for job in jobs], dtype=np.float64).T)
+    for group in fam.groups(first):
+        part = np.zeros(out.shape)
+        compiled.points(0, len(jobs), group.rows, *compiled.tables(first), float(first.ways), sizes, record, part)
+        out += group.times * part
+    return out, [compiled.other(job) if compiled.other else () for job in jobs]
 
 
-def price_stage(bound: Bound, stage: Stage, detail: bool = True) -> Priced:
-    """Cost of everything a request asks of one stage; without `detail`, operators of a pass together."""
+def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]]:
+    """Of plans that differ in their tiles alone: whether each lacks room, its interval and its latency. [-], [s]"""
+    s, plan, n = bound.scenario, plans[0], len(plans)
+    runs, fixed, lacks = [], np.zeros((len(plan.stages), len(RESOURCES), n)), np.zeros(n, dtype=bool)
+    for at, stage in enumerate(plan.stages):
+        fam, begun = family(stage.device.kind), len(runs)
+        for phase in bound.graph.phases:
+            passes, job = phase.repeat.at(s.inputs, s.outputs), job_of(bound, stage, fam, phase)
+            if passes <= 0 or not job.ops:
+                continue
+            jobs = [replace(job, tile=one.stages[at].tile or job.tile) for one in plans]
+            seconds, other = _brief(fam, jobs)
+            if exchanges(stage, fam):
+                other = [(*own, *exchange(one)[0]) for own, one in zip(other, jobs, strict=True)]
+            if len(runs) == begun:
+                lacks |= [any(fit.lacks for fit in fam.place(one)) for one in jobs]
+                fixed[at] = _columns(fam.request(one) if fam.request else () for one in jobs)
+            runs.append((at, bool(phase.repeat.o), passes, seconds, _columns(other)))
+    layout = layout_of(bound, plan, [run[:2] for run in runs])
+    rows = np.zeros((layout.rows, n))
+    for i, run in enumerate(runs):
+        rows[layout.passes + i], rows[layout.seconds_of(i)], rows[layout.others_of(i)] = run[2:]
+    for at in range(len(plan.stages)):
+        rows[layout.fixed_of(at)] = fixed[at]
+    _around(bound, plan, layout, rows)
+    time_figures(rows, n, *layout.facts)
+    found = rows[[layout.metrics + INTERVAL, layout.metrics + LATENCY]]
+    return [(bool(short), *pace) for short, pace in zip(lacks, found.T.tolist(), strict=True)]
+
+
+def price_stage(bound: Bound, stage: Stage) -> Priced:
+    """Cost of everything a request asks of one stage."""
     fam = family(stage.device.kind)
     s = bound.scenario
     runs, fits, fixed = [], (), ()
@@ -250,7 +294,7 @@ def price_stage(bound: Bound, stage: Stage, detail: bool = True) -> Priced:
         job = job_of(bound, stage, fam, phase)
         if passes <= 0 or not job.ops:
             continue
-        cost = fam.price(job) if detail else _brief(fam, job)
+        cost = fam.price(job)
         if exchanges(stage, fam):
             other, sent = exchange(job)
             shown = (row for row in other if row[2])
@@ -285,28 +329,27 @@ def globals_of(bound: Bound) -> tuple[float, float, float]:
     return units, units * s.batch, 1.0 * s.streams
 
 
-def schedule(bound: Bound, plan: Plan, detail: bool = True) -> Schedule:
-    """Times of a plan: stages one after the other, hops between them, and the pace of the slowest.
+def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
+    """Fills the rows of a plan's hops and the first globals."""
+    for h, hop in enumerate(plan.hops):
+        rows[layout.hop_of(h)] = np.array(hop_row(hop))[:, None]
+    rows[layout.globals : layout.globals + 3] = np.array(globals_of(bound))[:, None]
 
-    Without `detail` it tells no operator from another.
-    """
-    priced = tuple(price_stage(bound, stage, detail) for stage in plan.stages)
+
+def schedule(bound: Bound, plan: Plan) -> Schedule:
+    """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
+    priced = tuple(price_stage(bound, stage) for stage in plan.stages)
     runs = [(s, run) for s, stage in enumerate(priced) for run in stage.runs]
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
-        seconds, fam = run.cost.seconds, priced[layout.stage_of[i]].family
-        if detail or fam.compiled is None:
-            rows[layout.seconds_of(i), 0] = column_sums(seconds, fam.groups(run.job), run.job.rows)
-        else:
-            rows[layout.seconds_of(i), 0] = sum(seconds, np.zeros(len(RESOURCES)))
+        groups = priced[layout.stage_of[i]].family.groups(run.job)
+        rows[layout.seconds_of(i), 0] = column_sums(run.cost.seconds, groups, run.job.rows)
         rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):
         rows[layout.fixed_of(s), 0] = by_resource(stage.fixed)
-    for h, hop in enumerate(plan.hops):
-        rows[layout.hop_of(h), 0] = hop_row(hop)
-    rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
+    _around(bound, plan, layout, rows)
     time_figures(rows, 1, *layout.facts)
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]
     return Schedule(

@@ -42,6 +42,7 @@ from engine.devices.card.placement import (
 from engine.devices.card.points import price_points
 from engine.devices.card.supply import supply
 from engine.devices.card.timeline import bars_of, core_spans
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span
 from engine.devices.common.footprint import footprint
@@ -143,6 +144,7 @@ def _part(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return (table, _traits(ops), *needs(ops))
 
 
+@remembered(lambda job: job.key)
 def _tables(job: Job) -> tuple[np.ndarray, ...]:
     """Table, traits and dependencies of a job's ops, which of them look up, and lengths of the lists they pool."""
     table, traits, first, waits = _lowered(job)
@@ -188,6 +190,7 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
+@remembered(lambda job: job.whole_key)
 def record(job: Job) -> list[float]:
     """Flat record of mapping and device, in SI: `engine.devices.card.demand.FIELDS`, lookups, then the supply.
 

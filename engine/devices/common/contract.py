@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
 from engine.scenario import ScenarioError
@@ -156,13 +159,30 @@ class Job:
     link_hops: int = 1
     link_direct: bool = False  # every pair of devices has a way of its own
 
-    @property
+    @cached_property
     def rows(self) -> np.ndarray:
         """Where its operators lie in its phase, shape (n_ops,). [-]"""
-        if len(self.ops) == len(self.phase.ops):
-            return np.arange(len(self.ops))
-        at = {op.name: i for i, op in enumerate(self.phase.ops)}
-        return np.array([at[op.name] for op in self.ops])
+        return _rows(self)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What a job like it in all but batch and lengths has too; objects by their `id`."""
+        told = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct)
+        named = (self.device, self.phase, self.ops, self.graph, self.link)
+        return (*map(id, named), *told, *self.switches.values(), *self.model.values())
+
+    @cached_property
+    def whole_key(self) -> tuple[Any, ...]:
+        """The same, batch and lengths with it."""
+        return (*self.key, self.batch, self.length, self.context, self.max_context)
+
+
+@remembered(lambda job: (id(job.phase), id(job.ops)))
+def _rows(job: Job) -> np.ndarray:
+    if len(job.ops) == len(job.phase.ops):
+        return np.arange(len(job.ops))
+    at = {op.name: i for i, op in enumerate(job.phase.ops)}
+    return np.array([at[op.name] for op in job.ops])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
@@ -45,6 +46,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     return None
 
 
+@remembered(lambda job: job.whole_key)
 def place(job: Job) -> tuple[Fit, ...]:
     """Demand on the memory that holds the network."""
     level = offchip(job.device)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
@@ -412,6 +413,7 @@ FIELDS_OF: tuple[Callable[[Job], float], ...] = (
 """The record's fields in the order of `price.Layout`."""
 
 
+@remembered(lambda job: job.key)
 def record(job: Job) -> tuple[float, ...]:
     """The record of a job, SI; of rates [1/s], [B/s], [s/FLOP]."""
     return tuple(field(job) for field in FIELDS_OF)
