@@ -73,7 +73,7 @@ def _show() -> None:
     link.arrive()
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if message:
-        st.warning(fmt.plain(message), icon=":material/link_off:")
+        st.warning(fmt.plain(message[:1].upper() + message[1:]), icon=":material/link_off:")
     if rows := link.moved():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f":material/swap_horiz: What could not stay as it was: {fmt.plain(rows)}.", width="content")

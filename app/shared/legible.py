@@ -1,14 +1,19 @@
 """What Streamlit's theme can't say: text of 4.5:1 on buttons and captions (WCAG AA), a focus that is seen, and room for
-what is drawn a moment later.
+what is drawn a moment later. The server writes it into the page's head as well (`app.guard`), where it holds at once.
 """
 
 from __future__ import annotations
 
 import streamlit as st
 
-__all__ = ["legible"]
+__all__ = ["STYLE", "legible"]
 
-_STYLE = """<style>
+STYLE = """<style>
+.stApp [data-testid="stMainBlockContainer"] { max-width: none; padding: 67.5px 15px 45px; }
+@media (min-width: 769px) {
+  [data-testid="stAppViewContainer"]:not(:has([data-testid="stSidebar"])) { padding-left: 320px; }
+  .stApp [data-testid="stMainBlockContainer"] { padding: 67.5px 75px 45px; }
+}
 [data-testid="stBaseButton-primary"] { background: #1F5FBF; border-color: #1F5FBF; color: #FFFFFF; }
 [data-testid="stBaseButton-primary"]:hover { background: #1A51A3; border-color: #1A51A3; }
 [data-testid="stBaseButton-primary"] kbd { color: #FFFFFF; opacity: 1; }
@@ -22,4 +27,4 @@ button:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px soli
 
 def legible() -> None:
     """Draw the style; it takes no place on the page."""
-    st.html(_STYLE)
+    st.html(STYLE)

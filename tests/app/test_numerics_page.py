@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.views.numerics import charts, trained
+from app.views.numerics.words import called
 from engine.numerics.formats import NumericsError, by_name
 from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
 from engine.numerics.trained import Quality
@@ -27,12 +28,12 @@ def opened() -> AppTest:
 
 def test_the_page_answers_at_once_and_follows_its_controls():
     at = opened()
-    best = next(p for p in points("normal") if p.sqnr_db >= 30)
-    assert any(best.format in m.value and "30 dB" in m.value for m in at.markdown)
+    said = [m.value for m in at.markdown]
+    assert any(m.startswith("**INT6 (per-row scale)** reaches 30 dB SQNR at **6.06 bits** a weight") for m in said)
     at.slider(key="wanted").set_value(50).run()
     assert not at.exception
     best = next(p for p in points("normal") if p.sqnr_db >= 50)
-    assert any(best.format in m.value and "50 dB" in m.value for m in at.markdown)
+    assert any(called(best.format) in m.value and "50 dB" in m.value for m in at.markdown)
 
 
 def test_networks_are_trained_only_when_asked_and_then_judged_in_both_precisions(monkeypatch):
