@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["HEADERS", "Guard", "Head", "Health", "foreign", "names"]
+__all__ = ["HEADERS", "Guard", "Health", "PageStyle", "foreign", "names"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -158,7 +158,7 @@ async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-class Head:
+class PageStyle:
     """ASGI middleware: writes `text` into the head of every page; anything else passes unread.
 
     A style that a page's script draws comes a second after the first paint, and what it moves counts as a shift.

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import streamlit as st
 from starlette.middleware import Middleware
 
-from app.guard import Guard, Head, Health
+from app.guard import Guard, Health, PageStyle
 from app.shared import link
 from app.shared.legible import STYLE
 from app.upkeep import Upkeep
@@ -27,5 +27,5 @@ async def alive(_: st.App) -> AsyncIterator[None]:
 app = st.App(
     "main.py",
     lifespan=alive,
-    middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(Head, text=STYLE)],
+    middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(PageStyle, text=STYLE)],
 )

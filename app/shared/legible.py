@@ -19,6 +19,8 @@ STYLE = """<style>
 [data-testid="stBaseButton-primary"] kbd { color: #FFFFFF; opacity: 1; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p { opacity: 1; }
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) { min-height: 64px; }
+.st-key-tabs { gap: 0 !important; border-bottom: 1px solid rgba(128, 140, 155, 0.35); min-height: 36px; }
+.st-key-tabs a { border-radius: 0; padding: 4px 14px; }
 .st-key-cards [data-testid="stElementContainer"] { min-height: 86px; }
 .st-key-cards-against [data-testid="stElementContainer"] { min-height: 111px; }
 button:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px solid #C2185B; outline-offset: 2px; }

@@ -16,6 +16,8 @@ import streamlit as st
 
 from app.shared import cached, glossary
 from app.shared.boundary import callback
+from engine.analyses.camera import sees
+from engine.analyses.machine import KINDS
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, Preset
@@ -244,14 +246,20 @@ def moved() -> str | None:
 
 
 def offers(page: str) -> bool:
-    """Whether a page has something to show of the session's scenario; links to the others still open and say why."""
-    if page != "node":
+    """Whether a tab has something to show of the session's scenario; links to the others still open and say why."""
+    if page not in ("node", "program", "split"):
         return True
     try:
         system = default_catalog().system(current().system)
-    except SpecError:
+        kind = default_catalog().device(system.devices[0].device).kind
+        if page == "node":
+            return (system.topology == "switch" and system.host is not None) or system.topology == "network"
+        if page == "program":
+            return kind in KINDS
+        cut = "split" in cached.options(encode(current())).schemes
+        return cut or kind == "smartnic" or sees(current().workload)
+    except (SpecError, ScenarioError):
         return False
-    return (system.topology == "switch" and system.host is not None) or system.topology == "network"
 
 
 def go(page: str) -> None:

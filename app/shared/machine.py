@@ -1,4 +1,4 @@
-"""Inside a machine with an instruction set: its units, its fabric, its tiles, its arithmetic. Shown on Explore."""
+"""Inside a machine with an instruction set: its units, its fabric, its tiles, its arithmetic. On Machine."""
 
 from __future__ import annotations
 
@@ -114,15 +114,11 @@ def _arithmetic(machine: MachineReport) -> None:
 
 
 def inside() -> None:
-    """The folded part of Explore; what is in it is computed when it is opened."""
-    with st.expander(
-        "Inside the machine: units, fabric, tiles, arithmetic", key="open.inside", on_change="rerun"
-    ) as folded:
-        if not folded.open:
-            return
+    """What a machine with an instruction set has beside its spec."""
+    with st.skeleton(height=360):
         machine = cached.machine(encode(link.current()))
-        shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
-        for first in range(0, len(shown), 2):
-            for column, draw in zip(st.columns(2, gap="small"), shown[first : first + 2]):
-                with column:
-                    draw(machine)
+    shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
+    for first in range(0, len(shown), 2):
+        for column, draw in zip(st.columns(2, gap="small"), shown[first : first + 2]):
+            with column:
+                draw(machine)

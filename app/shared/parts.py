@@ -241,18 +241,13 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
     phone = mobile()
     side = "left" if phone else "right"
     with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
-        if page == "explore":
-            if st.button(
-                "Compare",
-                icon=None if phone else ":material/view_column:",
-                key="compare",
-                help="Put this scenario beside others.",
-            ):
-                comparison.compare_now()
-        else:
-            st.page_link(
-                "views/explore/page.py", label="Explore", icon=":material/arrow_back:", query_params=link.address()
-            )
+        if page == "explore" and st.button(
+            "Compare",
+            icon=None if phone else ":material/view_column:",
+            key="compare",
+            help="Put this scenario beside others.",
+        ):
+            comparison.compare_now()
         if page not in QUESTIONS:
             pinned = st.session_state.baseline == st.session_state.token
             st.button(

@@ -9,7 +9,21 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
-PAGES = ("", "choose", "sweep", "compare", "traffic", "node", "split", "kernels", "numerics", "published", "catalog")
+PAGES = (
+    "",
+    "choose",
+    "sweep",
+    "compare",
+    "traffic",
+    "machine",
+    "node",
+    "program",
+    "split",
+    "kernels",
+    "numerics",
+    "published",
+    "catalog",
+)
 NODE = encode(PRESETS["node-dlrm"].scenario)  # every page has something to show of it
 STREAMLITS = "[data-testid=stSidebarNavItems]"  # a phone's drawer of pages: its sections are a div between ul and li
 PHONE = {"viewport": {"width": 390, "height": 844}, "user_agent": "Mozilla/5.0 (iPhone) Mobi", "has_touch": True}

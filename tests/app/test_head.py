@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from app.guard import Head
+from app.guard import PageStyle
 from tests.app.loops import run
 
 PAGE = b"<html><head><title>t</title></head><body>" + b"x" * 200_000 + b"</body></html>"
@@ -39,7 +39,7 @@ def _asked(kind: str, headers: dict[str, str]) -> tuple[int, dict[bytes, bytes],
 
         given = [(k.encode(), v.encode()) for k, v in headers.items()]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": given}
-        await Head(_served(kind), "<style></style>")(scope, None, send)
+        await PageStyle(_served(kind), "<style></style>")(scope, None, send)
 
     run(ask())
     return sent[0]["status"], dict(sent[0]["headers"]), b"".join(m.get("body", b"") for m in sent)

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.views.numerics import charts, trained
-from app.views.numerics.words import called
+from app.views.numerics.labels import called
 from engine.numerics.formats import NumericsError, by_name
 from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
 from engine.numerics.trained import Quality

@@ -10,14 +10,12 @@ import streamlit as st
 
 from app.shared import boundary, cached, fixes, glossary, link, parts, report_tables, specs
 from app.shared import formats as fmt
-from app.shared import machine as inside
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
 from app.views.explore.report_file import report_html
-from engine.analyses.machine import has_machine
 from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
@@ -284,8 +282,6 @@ def show() -> None:
             with two:
                 right()
     timelines(report)
-    if has_machine(scenario):
-        inside.inside()
     if report.links:
         turn_one_knob()
     operators(report)

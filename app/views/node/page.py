@@ -237,6 +237,7 @@ def all_models(scenario: Scenario) -> None:
 def show() -> None:
     """The page."""
     scenario = link.current()
+    sidebar.scenario_controls(scenario)
     reason = facts.not_a_node(scenario)
     if reason:
         report = parts.report_now()
@@ -247,7 +248,6 @@ def show() -> None:
             elsewhere(reason)
         parts.footer(report)
         return
-    sidebar.scenario_controls(scenario)
     try:
         report = cached.report(encode(scenario))
     except Unsupported as why:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
-from app.views.numerics.words import FAMILIES, called
+from app.views.numerics.labels import FAMILIES, called
 from engine.numerics.study import FormatLoss
 from engine.numerics.trained import Quality
 

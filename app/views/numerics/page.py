@@ -10,7 +10,7 @@ from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
-from app.views.numerics import charts, trained, words
+from app.views.numerics import charts, labels, trained
 from engine.devices.common.contract import Unsupported
 from engine.numerics.formats import by_name
 from engine.numerics.mixed import MixedPlan
@@ -38,11 +38,11 @@ def controls() -> tuple[str, float, str, str, float]:
             key="wanted",
             help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.",
         )
-        labels = {p.format: words.called(p.format) for p in points(name)}
-        format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
+        formats = {p.format: labels.called(p.format) for p in points(name)}
+        format = choose("Format", formats, "format", "int8 by row", help="The one drawn before and after.")
         ladder = choose(
             "Formats of the plan",
-            {name: words.ladder(name) for name in LADDERS},
+            {name: labels.ladder(name) for name in LADDERS},
             "ladder",
             help="Cheapest first; the last is the reference.",
         )
@@ -61,7 +61,7 @@ def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     answer = f"no format reaches {wanted:g} dB"
     if enough:
         least = enough[0]
-        answer = f"{words.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
+        answer = f"{labels.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
     with parts.card("Error against bits", answer):
         fig = charts.error_curve(found, chosen, wanted, parts.dark())
         parts.figure(fig, f"SQNR against stored bits: {answer}.", "error-bits")
@@ -71,9 +71,9 @@ def before_after(name: str, format: str) -> None:
     """Distribution of the values."""
     shown = stored(name, format)
     answer = f"{fmt.digits3(shown.point.sqnr_db)} dB, at most {fmt.digits3(shown.point.largest)} off"
-    with parts.card(f"Before and after {words.called(format)}", answer):
+    with parts.card(f"Before and after {labels.called(format)}", answer):
         fig = charts.distribution(shown.before, shown.after, parts.dark())
-        parts.figure(fig, f"Distribution of values before and after {words.called(format)}: {answer}.", "before-after")
+        parts.figure(fig, f"Distribution of values before and after {labels.called(format)}: {answer}.", "before-after")
 
 
 def _share(found: MixedPlan, ladder: str) -> dict[str, float]:
@@ -104,7 +104,7 @@ def log(found: MixedPlan) -> None:
         frame = pd.DataFrame(
             {
                 "Layer": ["all layers" if s.operator == "*" else s.operator for s in found.steps],
-                "To": [words.called(s.precision) for s in found.steps],
+                "To": [labels.called(s.precision) for s in found.steps],
                 "Changed, tuning (%)": [100 * s.tuning_loss for s in found.steps],
                 "Changed, held out (%)": [
                     None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.steps
@@ -214,7 +214,7 @@ def show() -> None:
     parts.bar(report, "numerics")
     found = plan(ladder, bound)
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
-    said, kept = words.answer(name, wanted, best), f"{100 - bound * 100:g}% of its answers"
+    said, kept = labels.answer(name, wanted, best), f"{100 - bound * 100:g}% of its answers"
     if found.met:
         said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / found.speedup)}** of its bytes"
     else:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
+from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
 from app.views.program import charts
 from engine.analyses.programs import PARTS, Listing, Row, Values, mnemonics, shipped
@@ -154,6 +155,7 @@ def _step(found: Listing) -> Row:
 def show() -> None:
     """The page."""
     report, scenario = parts.report_now(), link.current()
+    sidebar.scenario_controls(scenario)
     parts.bar(report, "program")
     try:
         own = _own_text(scenario)
