@@ -14,29 +14,35 @@ from typing import Any
 
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
+from engine.devices.common.fabric import LABELS, Demand, shortage
 from engine.devices.dfx import accuracy as dfx_accuracy
+from engine.devices.dfx import fabric as dfx_fabric
 from engine.devices.dfx.core import core_record, vector_lanes
 from engine.devices.dfx.tiling import chosen, dsp_slices
 from engine.devices.npu import accuracy as npu_accuracy
-from engine.devices.npu.density import Density, densities
+from engine.devices.npu import density
+from engine.devices.npu.density import Density, densities, resized
 from engine.evaluate import evaluate
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario, ScenarioError, decode, encode
 from hardware_specs.catalog import default_catalog
-from hardware_specs.schema import Device
+from hardware_specs.schema import Device, Fpga
 
 __all__ = [
     "Error",
     "Generation",
     "LatencyPart",
     "MachineReport",
+    "PartFit",
     "TileLatencies",
     "Unit",
     "Use",
+    "demand",
     "errors",
     "generations",
     "has_machine",
     "machine",
+    "part_fits",
     "parts",
     "tile_map",
     "units",
@@ -122,6 +128,7 @@ class MachineReport:
     units: tuple[Unit, ...]
     parts: tuple[LatencyPart, ...]
     uses: tuple[Use, ...]
+    part_fits: tuple[PartFit, ...]
     errors: tuple[Error, ...]
     tiles: TileLatencies | None
     densities: tuple[Density, ...]
@@ -177,36 +184,74 @@ def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
     return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in ranked)
 
 
-def uses(scenario: Scenario) -> tuple[Use, ...]:
-    """Fabric the scenario's machine takes: derived where the document gives a rule, else as printed. [-]"""
+def demand(scenario: Scenario) -> Demand:
+    """What the scenario's machine takes of a fabric, by resource and unit. [-] An estimate, DSP slices counted."""
     bound = _known(scenario)
-    device, fabric = bound.device, bound.device.fpga
-    if device.dfx is None:
-        npu = device.npu
+    if bound.device.dfx is not None:
+        return dfx_fabric.fabric(bound.device, _tile(scenario, bound))
+    return density.fabric(resized(bound.device, scenario.precision), scenario.precision)
+
+
+def uses(scenario: Scenario) -> tuple[Use, ...]:
+    """Fabric the scenario's machine takes beside the part's; of DSP slices also each unit's. [-]"""
+    bound = _known(scenario)
+    device = bound.device
+    found = []
+    if device.npu is not None:
+        npu = resized(device, scenario.precision).npu
+        held = next((d for d in densities(device) if d.format == scenario.precision), None)
         assert npu is not None
         units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
-        held = next((d for d in densities(device) if d.format == scenario.precision), None)
         most = held.hard + held.soft if held else None
         basis = "fitted to the 80,000 units printed for a Stratix 10 280"
-        found = [Use(f"multiply-accumulators, {scenario.precision}", units, most, basis)]
-        if fabric is not None:
-            found += [
-                Use(f"{name}, there", value.si, None, value.basis)
-                for name, value in (("ALM", fabric.alm), ("DSP blocks", fabric.dsp), ("M20K", fabric.m20k))
-                if value is not None
-            ]
-        return tuple(found)
-    tile = _tile(scenario, bound)
-    slices = dsp_slices(*tile, vector_lanes(device.dfx))
-    there = fabric.dsp.si if fabric and fabric.dsp else None
-    rows = [Use(f"DSP, {name}", number, there, "derived") for name, number in slices.items()]
-    rows.append(Use("DSP, whole core", sum(slices.values()), there, "derived"))
-    for name, label in (("lut", "LUT"), ("ff", "FF"), ("bram36", "BRAM"), ("uram", "URAM")):
-        total = getattr(fabric, name) if fabric else None
-        if fabric and total is not None and name in fabric.used:
-            printed = "printed" if not scenario.tile else "printed for the core's own tile"
-            rows.append(Use(label, fabric.used[name].si * total.si, total.si, printed))
-    return tuple(rows)
+        found.append(Use(f"multiply-accumulators, {scenario.precision}", units, most, basis))
+    for resource, units in demand(scenario).items():
+        there = getattr(device.fpga, resource, None)
+        most, label = there.si if there is not None else None, LABELS[resource].removesuffix(" slices")
+        whole = f"{label}, whole core" if resource == "dsp" and device.dfx is not None else label
+        counted = dfx_fabric.counted_share(units)
+        basis = "derived" if counted == 1.0 else f"{100 * counted:.0f}% counted, the rest as printed"
+        if resource == "dsp" and device.dfx is not None:
+            found += [Use(f"{label}, {name}", number, most, basis) for name, number in units.items()]
+        found.append(Use(whole, sum(units.values()), most, basis))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class PartFit:
+    """A part of the catalog, whether the scenario's machine fits its fabric, and what it is short of or fills most."""
+
+    part: str
+    fits: bool | None  # None: its fabric is counted in other blocks
+    said: str
+
+
+def part_fits(scenario: Scenario) -> tuple[PartFit, ...]:
+    """The scenario's machine on every FPGA of the catalog, each part once. An estimate: no place and route."""
+    catalog, asked = default_catalog(), demand(scenario)
+    parts: list[tuple[Fpga, str]] = []
+    for device in (catalog.device(id) for id in catalog.ids("devices")):
+        if device.fpga is not None and asked:
+            parts.append((device.fpga, device.name.rpartition(" on ")[2]))
+    parts.sort(key=lambda part: len(part[1]))
+    once = [part for i, part in enumerate(parts) if not any(_alike(part[0], other) for other, _ in parts[:i])]
+    return tuple(_fit(asked, fabric, name) for fabric, name in once)
+
+
+def _alike(one: Fpga, other: Fpga) -> bool:
+    """Whether two entries describe one part: all that is there of each resource."""
+    return all(getattr(getattr(one, r), "si", None) == getattr(getattr(other, r), "si", None) for r in LABELS)
+
+
+def _fit(asked: Demand, fabric: Fpga, name: str) -> PartFit:
+    there = {r: getattr(fabric, r) for r in asked}
+    missing = [LABELS[r] for r, most in there.items() if most is None]
+    if missing:
+        return PartFit(name, None, f"its entry counts no {', '.join(missing)}")
+    short = shortage("The core", asked, fabric, name)
+    full = max(asked, key=lambda r: sum(asked[r].values()) / there[r].si)
+    share = sum(asked[full].values()) / there[full].si
+    return PartFit(name, short is None, short or f"{100 * share:.0f}% of its {LABELS[full]}")
 
 
 @lru_cache(maxsize=64)
@@ -311,6 +356,7 @@ def machine(scenario: Scenario) -> MachineReport:
         units(scenario),
         parts(scenario),
         uses(scenario),
+        part_fits(scenario),
         errors(scenario),
         tile_map(scenario),
         densities(device),

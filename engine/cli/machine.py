@@ -45,6 +45,9 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
         most = "" if use.available is None else f" of {use.available:,.0f}"
         share = "" if use.share is None else f"{percent(use.share):>6}"
         lines.append(f"  {use.name:42} {use.used:>10,.0f}{most}{share}  {use.basis}")
+    lines.append("on the parts of the catalog")
+    fits = {True: "fits", False: "does not fit", None: "other fabric"}
+    lines += [f"  {row.part:42} {fits[row.fits]:>12}  {row.said}" for row in found.part_fits]
     lines.append("arithmetic")
     lines += [f"  {row.name:42} {percent(row.relative):>6}  {row.note}" for row in found.errors]
     if found.tiles:

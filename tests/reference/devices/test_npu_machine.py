@@ -262,6 +262,7 @@ def test_priced_sequences_equal_the_run_chain_by_chain(
             "devices.0.memory.m20k.capacity=10 GB",
             "devices.0.fpga.alm=1e9",
             "devices.0.fpga.dsp=1e6",
+            "devices.0.fpga.m20k=1e6",
         ],
     )
     from engine.resolve.bind import bind
