@@ -55,6 +55,7 @@ __all__ = [
 
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
+_UNDONE = 50  # changes that can be taken back
 _ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
 
 
@@ -80,7 +81,7 @@ def sync() -> str | None:
     message = None
     first = "token" not in ss
     if first:
-        ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
+        ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", []
         ss.newcomer = not st.query_params
     try:
         _spell_out()
@@ -149,7 +150,8 @@ def current() -> Scenario:
 def open_scenario(scenario: Scenario) -> None:
     """Make a scenario the session's (a callback)."""
     ss = st.session_state
-    ss.before, ss.scenario, ss.token = ss.token, scenario, encode(scenario)
+    ss.before = [*ss.before, ss.token][-_UNDONE:]
+    ss.scenario, ss.token = scenario, encode(scenario)
     ss.problem = None
     _mirror()
 
@@ -276,9 +278,11 @@ def arrive() -> None:
 
 @callback
 def undo() -> None:
-    """Back to the scenario before the last change (a callback)."""
+    """Back to the scenario before the last change, and from there to the one before (a callback)."""
     if st.session_state.before:
-        open_scenario(decode(st.session_state.before))
+        *before, last = st.session_state.before
+        open_scenario(decode(last))
+        st.session_state.before = before
 
 
 @callback

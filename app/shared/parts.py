@@ -14,6 +14,7 @@ import streamlit as st
 from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
 from app.shared.widgets.controlled import controlled
+from app.shared.widgets.saved import saved
 from engine.cost.error_bands import told
 from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
@@ -142,6 +143,7 @@ def presets() -> None:
                     key="reset",
                     width="stretch",
                 )
+            saved(f"{short_name(link.current())}, {pair_names(link.current())[1]}")
 
 
 def _system_name(scenario: Scenario) -> tuple[str, str]:
@@ -216,12 +218,7 @@ def baseline_report() -> tuple[str, Report] | None:
 
 
 def short_name(scenario: Scenario) -> str:
-    """A preset's short name, or the system's with its configuration."""
-    found, near = link.matching(scenario), link.related(link.current())
-    if found is None and near is not None and near.rival is not None and scenario == link.rival():
-        found = PRESETS[near.rival]
-    if found:
-        return found.pill
+    """A scenario's name wherever one stands for it: its system with count, precision, partition and batch."""
     from hardware_specs.catalog import default_catalog
 
     return f"{default_catalog().system(scenario.system).name}, {configuration(scenario)}"
@@ -232,7 +229,7 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
 
     `files` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
     """
-    left, right = st.columns(2, vertical_alignment="center")
+    left, right = st.columns([9, 11] if st.session_state.before else 2, vertical_alignment="center")
     with left, st.container(gap=None):
         if page in QUESTIONS:
             st.markdown(f"**{QUESTIONS[page]}**")
@@ -249,6 +246,11 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
         ):
             comparison.compare_now()
         if page not in QUESTIONS:
+            if st.session_state.before:
+                icon = None if phone else ":material/undo:"
+                st.button(
+                    "Undo" if phone else "", icon=icon, on_click=link.undo, key="undo.bar", help="Undo this change."
+                )
             pinned = st.session_state.baseline == st.session_state.token
             st.button(
                 "Pinned" if pinned else "Pin" if phone else "Pin as baseline",

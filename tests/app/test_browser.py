@@ -306,3 +306,27 @@ def test_every_page_is_served_under_its_name(visit):
     me.settled(anew=True).turn_to("Explore")
     me.page.wait_for_url("**/explore?s=*")
     assert len(me.settled(anew=True).metrics()) == 6
+
+
+def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(visit):
+    given = encode(PRESETS["tonic-fc"].scenario)
+    me = visit(f"/?s={given}")
+    numbers = me.metrics()
+
+    def kept():
+        me.page.get_by_role("button", name="More", exact=True).click()
+        return me.page.locator(".saved")
+
+    kept().get_by_role("button", name="Save in this browser").click()
+    kept_button = me.page.locator(".saved").get_by_role("button", name="Saved in this browser")
+    kept_button.wait_for()
+    me.open("/")
+    assert me.token() != given
+    kept().locator("li button").first.click()
+    me.page.wait_for_url(f"**s={given}*")
+    assert me.shows(numbers)
+    if not me.page.locator(".saved").is_visible():
+        kept()
+    me.page.locator(".saved").get_by_role("button", name="Remove").click()
+    me.page.locator(".saved").get_by_role("button", name="Save in this browser").wait_for()
+    assert me.page.evaluate("localStorage.getItem('inferscape.saved')") == "[]"

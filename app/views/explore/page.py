@@ -36,14 +36,10 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
             delta: dict[str, Any] = (
                 {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             )
-            if card.delta and not phone:
-                delta["delta_description"] = f"vs {name}"
             crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
             help = None if crowded else card.help
             st.metric(f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=help, **delta)
-    if phone and name:
-        st.caption(f"Compared with {fmt.plain(name)}.")
-    parts.evidence(report.error_band)
+    parts.evidence(report.error_band, f"Against {name}. Error band" if name else "Error band")
 
 
 def where_time(report: Report) -> None:
