@@ -23,6 +23,7 @@ from engine.cli.output import emit
 from engine.cli.plan import add_plan
 from engine.cli.program import add_program
 from engine.cli.sweep import add_sweep
+from engine.cli.tile import add_tile
 from engine.cli.traffic import add_traffic
 from engine.devices.common.contract import Unsupported
 from engine.host.files import beside, writable
@@ -243,6 +244,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_evaluate)
     add_machine(commands, _add_scenario, _changed)
     add_kinds(commands, _add_scenario, _changed)
+    add_tile(commands, _add_scenario, _changed)
     add_program(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)

@@ -145,6 +145,9 @@ SWITCHES = (
            "A sum that an activation follows rides in the convolution before it, as Table II's Conv_Add; otherwise it "
            "is an operator.", default=False, applies=_adds),
     Switch("split-ops", "Operators split over cores", "Each operator is cut along its dimensions over all cores."),
+    Switch("search-tilings", "Tilings searched",
+           "Each product takes the fastest of all its tilings: cut over cores, blocks and loops for two levels of "
+           "memory; off: the one its sizes suggest.", default=False),
     Switch("placement", "Explicit placement",
            "List scheduling, longest path first; otherwise program order and cores in turn."),
     Switch("on-chip-weights", "Weights stay on chip", "Weights that fit in SRAM and cache stay between requests."),
