@@ -17,7 +17,7 @@ import streamlit as st
 from app.shared import cached, glossary
 from app.shared.boundary import callback
 from engine.analyses.camera import sees
-from engine.analyses.machine import KINDS
+from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, Preset
@@ -257,9 +257,9 @@ def offers(page: str) -> bool:
         if page == "node":
             return (system.topology == "switch" and system.host is not None) or system.topology == "network"
         if page == "program":
-            return kind in KINDS
+            return family(kind).instructions is not None
         cut = "split" in cached.options(encode(current())).schemes
-        return cut or kind == "smartnic" or sees(current().workload)
+        return cut or family(kind).packets is not None or sees(current().workload)
     except (SpecError, ScenarioError):
         return False
 

@@ -145,14 +145,12 @@ def _slow(seconds: float, progress) -> None:
 
 def test_another_reader_s_page_answers_while_a_run_goes_on():
     """The queue and the process are the server's: another reader's page neither waits for them nor for each other."""
-    ticket = queued(_slow, 60.0)
+    ticket = queued(_slow, 3600.0)  # who waited for it would not answer in time
     try:
-        started = time.perf_counter()
         other = AppTest.from_file(MAIN, default_timeout=300).run()
         other.switch_page(VIEW).run()
         assert not other.exception
         assert not ticket.done
-        assert time.perf_counter() - started < 50.0  # it did not wait for the run
     finally:
         ticket.give_up()
 

@@ -5,7 +5,6 @@ import io
 import json
 import struct
 import sys
-import time
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -192,12 +191,9 @@ def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
         SMALL.objectives,
     )
     running = background.RunningSweep(report, wide, metrics, "key")
-    began = time.monotonic()
     for share in running:
         if share > 0:
-            left = time.monotonic()
             break
-    assert time.monotonic() - left < 5, time.monotonic() - began
     found = running.settled()
     assert found is not None
     assert found.stopped

@@ -11,7 +11,6 @@ from app.shared import machine as inside
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
 from app.views.machine import facts
-from engine.analyses.machine import KINDS
 from engine.cost.report import Report
 from engine.resolve.bind import named
 from engine.scenario import ScenarioError
@@ -98,7 +97,7 @@ def show() -> None:
             for title in titles:
                 if title in listed:
                     _listed(title, listed[title])
-    if report is not None and report.fits and found.bound.device.kind in KINDS:
+    if report is not None and report.fits and found.bound.family.instructions is not None:
         inside.inside()
     parts.footer(report)
 

@@ -29,6 +29,7 @@ __all__ = [
     "Fit",
     "Job",
     "Knob",
+    "PacketPath",
     "Parameter",
     "PhaseCost",
     "PricedField",
@@ -286,6 +287,28 @@ class Compiled:
 
 
 @dataclass(frozen=True)
+class PacketPath:
+    """What a device that forwards packets passes on while so many of its threads infer. Estimates.
+
+    Attributes
+    ----------
+    most : device -> threads that may infer. [-]
+    line : device -> traffic of all its ports. [B/s]
+    budget : (device, threads, model) -> cycles left to packets. [cycle/s]
+    smallest : (device, threads, model) -> smallest packet forwarded at line rate. [B]
+    rate : (device, packet [B], threads, model) -> traffic it forwards. [B/s]
+    times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
+    """
+
+    most: Callable[[Device], int]
+    line: Callable[[Device], float]
+    budget: Callable[[Device, float, Mapping[str, float]], float]
+    smallest: Callable[[Device, float, Mapping[str, float]], float]
+    rate: Callable[[Device, float, float, Mapping[str, float]], float]
+    times: Callable[[Job], tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class DeviceFamily:
     """The functions and lists a family provides.
 
@@ -316,6 +339,8 @@ class DeviceFamily:
     helps : job -> for each thing that can be improved its name and what it brings: the share of the pass's time that is
         saved, over the share it is improved by. Found by trying; a verdict names the first.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
+    packets : the path of packets through its devices; None: they forward none.
+    instructions : module that exports an `InstructionSet`, read when first asked for; None: its devices have none.
     """
 
     kind: str
@@ -353,6 +378,8 @@ class DeviceFamily:
     sharded: bool = False
     layerwise: bool = False
     fields: Mapping[str, PricedField] = field(default_factory=dict)
+    packets: PacketPath | None = None
+    instructions: str | None = None
 
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""

@@ -306,6 +306,7 @@ FAMILY = DeviceFamily(
     kind="dfx",
     title="FPGA transformer core",
     label="FPGA",
+    instructions="engine.devices.dfx.answers",
     sharded=True,
     formats=formats,
     peak=peak,

@@ -12,13 +12,13 @@ multipliers: Chung et al., IEEE Micro 2018.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.fabric import Demand, shortage
+from engine.devices.common.instruction_set import Density
 from hardware_specs.schema import Device
 
-__all__ = ["FORMATS", "Density", "densities", "fabric", "overfull", "packed", "resized"]
+__all__ = ["FORMATS", "densities", "fabric", "overfull", "packed", "resized"]
 
 FORMATS: dict[str, int] = {"int16": 15, "int8": 7, "ms-fp11": 5, "ms-fp10": 4, "ms-fp9": 3, "ms-fp8": 2}
 """Formats with the bits of their magnitudes; the sign is handled apart, the exponent is shared."""
@@ -64,16 +64,6 @@ def _tree(bits: int) -> float:
 def _product(bits: int) -> float:
     """Logic modules of a soft multiplier: an array of bits x bits partial products, two a module. [ALM]"""
     return bits * bits / 2
-
-
-@dataclass(frozen=True)
-class Density:
-    """Multiply-accumulators of one format that a part holds, and their peak."""
-
-    format: str
-    hard: float  # in packed multipliers
-    soft: float  # in logic
-    flops_per_s: float
 
 
 def densities(device: Device) -> tuple[Density, ...]:

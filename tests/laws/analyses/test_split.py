@@ -98,9 +98,9 @@ def test_the_search_takes_less_than_fifty_milliseconds(workload):
     split_points(scenario)
     best = []
     for _ in range(5):
-        start = time.process_time()  # one thread: what other processes of the machine do doesn't count
+        start = time.thread_time()  # one thread: what other processes of the machine do doesn't count
         best_split(split_points(scenario))
-        best.append(time.process_time() - start)
+        best.append(time.thread_time() - start)
     assert min(best) < 0.050
 
 

@@ -154,10 +154,10 @@ def test_a_hundred_thousand_rows_are_quick() -> None:
     texts = {"device": ["h100_sxm"] * rows, "dtype": ["bfloat16"] * rows}
     few = {name: value[:10] for name, value in numbers.items()}
     predict(KINDS["gemm"], {name: value[:10] for name, value in texts.items()}, few)  # compiled now
-    begun = time.process_time()
+    begun = time.thread_time()
     found = predict(KINDS["gemm"], texts, numbers)
     assert (found.why == 0).all()
-    assert time.process_time() - begun < 4.0
+    assert time.thread_time() - begun < 4.0
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
