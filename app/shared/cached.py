@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
     from engine.numerics.workflow import WorkflowResult
+    from engine.published.dfx_figures import Comparison
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "batch_inside", "chosen", "executed", "keep_modules", "kinds", "listing",
-    "load_answer", "load_point", "load_window", "machine", "measured", "node_curves", "node_power", "node_timeline",
-    "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "warm_up",
+    "arrangements", "attribution", "batch_inside", "chosen", "dfx_figures", "executed", "keep_modules", "kinds",
+    "listing", "load_answer", "load_point", "load_window", "machine", "measured", "node_curves", "node_power",
+    "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -108,6 +109,14 @@ def published() -> list[dict]:
     from engine.published import validate  # its predictions are read when the page is first opened
 
     return validate()
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def dfx_figures() -> tuple[Comparison, ...]:
+    """Figures of the transformer appliance's document beside our predictions."""
+    from engine.published.dfx_figures import figures  # every tile is run, when the part of the page is first opened
+
+    return figures()
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -13,7 +13,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
-from app.views.published import measured
+from app.views.published import dfx_figures, measured
 from engine.cost import error_bands
 from engine.published import headline
 from engine.scenario import ScenarioError, decode, encode
@@ -270,6 +270,7 @@ def show() -> None:
     counters(rows)
     evidence(listed)
     bands()
+    dfx_figures.section()
     measured.section()
     parts.footer(report)
 
