@@ -10,11 +10,11 @@ from engine.devices.dfx.tiling import CANDIDATES
 from engine.published import dfx
 from hardware_specs.catalog import default_catalog
 
-__all__ = ["Comparison", "PairedBar", "figures"]
+__all__ = ["ComparedBar", "Comparison", "figures"]
 
 
 @dataclass(frozen=True)
-class PairedBar:
+class ComparedBar:
     """A bar: what we predict, and what the document prints of it, if anything. In the figure's unit."""
 
     label: str
@@ -29,14 +29,14 @@ class Comparison:
     title: str
     measure: str
     unit: str
-    bars: tuple[PairedBar, ...]
+    bars: tuple[ComparedBar, ...]
     note: str
 
 
 def _attention() -> Comparison:
     """Figure 8 (a): attention of one layer by tile."""
     times = {c.tile: c.seconds for c in dfx.tiles()}
-    bars = tuple(PairedBar(f"{d} × {lanes}", times[d, lanes]) for d, lanes in CANDIDATES)
+    bars = tuple(ComparedBar(f"{d} × {lanes}", times[d, lanes]) for d, lanes in CANDIDATES)
     note = (
         "GPT-2 1.5B on one card at the full context of 1,024. The document draws these bars without numbers: three "
         "tiles are best with negligible difference, the outer two are slower."
@@ -56,7 +56,7 @@ def _fabric() -> Comparison:
             own = device.dfx is not None and tile == (device.dfx.d.si, device.dfx.l.si)
             share = sum(fabric(device, tile)[name].values()) / there
             label = f"{LABELS[name].removesuffix(' slices')}, {tile[0]} × {tile[1]}"
-            bars.append(PairedBar(label, share, dict(has.used)[name].si if own else None))
+            bars.append(ComparedBar(label, share, dict(has.used)[name].si if own else None))
     note = (
         "Of the three tiles that tie, 64 × 16 takes the least, as the document finds. It prints section VI's totals "
         "alone; what units don't make of LUT, FF and BRAM is taken from them, slices are counted."
@@ -68,9 +68,9 @@ def _breakdown() -> Comparison:
     """Figure 15: where the time of 1.5B on four cards goes."""
     work, ring = (dfx.PREDICTIONS[id].value() for id in ("DFX-042", "DFX-043"))
     bars = (
-        PairedBar("Self-attention and feed-forward", work, 0.726),
-        PairedBar("Synchronisation", ring, 0.173),
-        PairedBar("Norms, residuals, embedding, LM head", 1 - work - ring, 1 - 0.726 - 0.173),
+        ComparedBar("Self-attention and feed-forward", work, 0.726),
+        ComparedBar("Synchronisation", ring, 0.173),
+        ComparedBar("Norms, residuals, embedding, LM head", 1 - work - ring, 1 - 0.726 - 0.173),
     )
     note = "GPT-2 1.5B on four cards. The document prints the first two shares; the third is what they leave."
     return Comparison("Figure 15, latency breakdown", "Share of the latency", "", bars, note)
@@ -79,7 +79,7 @@ def _breakdown() -> Comparison:
 def _scaling() -> Comparison:
     """Figure 18: rate of 345M over the number of cards."""
     printed = ((1, 93.10), (2, 146.25), (4, 207.56))
-    bars = tuple(PairedBar(f"{n} FPGA{'s' * (n > 1)}", dfx.rate("dfx", "345m", n), rate) for n, rate in printed)
+    bars = tuple(ComparedBar(f"{n} FPGA{'s' * (n > 1)}", dfx.rate("dfx", "345m", n), rate) for n, rate in printed)
     note = "GPT-2 345M, 64 tokens in and 64 out. Constants of the core were chosen with these rates in view."
     return Comparison("Figure 18, scalability", "Output tokens a second", "1/s", bars, note)
 
