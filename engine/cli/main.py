@@ -171,6 +171,18 @@ def _evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
+def _tokens(report: Any) -> list[str]:
+    """What a token read and one written take, of a decoder whose power is published."""
+    from engine.scenario.sentences import amount
+
+    found = []
+    for name in ("input", "output"):
+        joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
+        if joules is not None:
+            found.append(f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} a million"))
+    return found
+
+
 def _told(report: Any) -> list[str]:
     from engine.cost.error_bands import told
     from engine.scenario.sentences import amount, percent
@@ -181,6 +193,7 @@ def _told(report: Any) -> list[str]:
         f"latency     {amount(report.latency_s, 's')}",
         f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
         f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
+        *_tokens(report),
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
         f"error band  {told(report.error_band)}",
     ]

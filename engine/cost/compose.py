@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.cost.best_plan import fewer_devices
 from engine.cost.error_bands import error_band
-from engine.cost.power_and_price import Account
+from engine.cost.power_and_price import Account, token_costs
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.schedule import Schedule
 from engine.devices.common.cached import remembered
@@ -352,5 +352,6 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         problems=problems,
         verdict=_verdict(facts, memory, problems),
         energy=energy_of(times),
+        **token_costs(bound, times),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
     )

@@ -16,6 +16,7 @@ from engine.cost.figures import (
     METRICS,
     RATE,
     Layout,
+    M,
     column_sums,
     time_figures,
 )
@@ -190,6 +191,11 @@ def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
     return other, sent
 
 
+def link_joules(job: Job, sent: float) -> float:
+    """Energy of bytes that a device sends to its peers, where its family's power follows from its work. [J]"""
+    return sent * job.model.get("wire_byte_j", 0.0)
+
+
 @lru_cache(maxsize=512)
 def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
     """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
@@ -297,8 +303,8 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
         cost = fam.price(job)
         if exchanges(stage, fam):
             other, sent = exchange(job)
-            shown = (row for row in other if row[2])
-            cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent)
+            shown, spent = (row for row in other if row[2]), link_joules(job, sent)
+            cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent, link_j=spent)
         if not runs:
             fits = fam.place(job)
             fixed = fam.request(job) if fam.request else ()
@@ -319,6 +325,7 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
         replicas=plan.replicas,
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
+        ways=tuple(plan.stages[stage].ways for stage, _ in runs),
     )
 
 
@@ -343,8 +350,10 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
-        groups = priced[layout.stage_of[i]].family.groups(run.job)
-        rows[layout.seconds_of(i), 0] = column_sums(run.cost.seconds, groups, run.job.rows)
+        drawn, groups = run.cost.drawn, priced[layout.stage_of[i]].family.groups(run.job)
+        every = np.column_stack([run.cost.seconds, np.zeros(len(run.cost.seconds)) if drawn is None else drawn])
+        rows[M * i : M * i + M, 0] = column_sums(every, groups, run.job.rows)
+        rows[layout.others_of(i).stop, 0] = run.cost.link_j
         rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):

@@ -96,20 +96,20 @@ def collective_seconds(op, gpus, size, form):
 
 @kernel
 def collective_points(op, gpus, sizes, forms, out):
-    """`collective_seconds` of ``sizes`` with the form of each in a row of ``forms``; fills ``out`` (n,)."""
+    """`collective_seconds` of ``sizes`` with the form of each in a row of ``forms``; fills ``out`` (2, n)."""
     for i in range(sizes.shape[0]):
-        out[i] = collective_seconds(op, gpus, sizes[i], forms[i])[0]
+        out[0, i], out[1, i] = collective_seconds(op, gpus, sizes[i], forms[i])
 
 
-def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> tuple[Any, float]:
-    """`collective_seconds` of numbers or columns: seconds and bytes sent, 0 of columns, where nobody asks. [s], [B]"""
+def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> tuple[Any, Any]:
+    """`collective_seconds` of numbers or columns. [s], [B]"""
     if not any(isinstance(one, Column) for one in (size, *form)):
         seconds, sent = collective_seconds(op, devices, float(size), np.array(form, dtype=np.float64))
         return float(seconds), float(sent)
     sizes, *forms = together(size, *form)
-    out = np.empty(sizes.size)
+    out = np.empty((2, sizes.size))
     collective_points(op, devices, sizes.ravel(), np.stack([one.ravel() for one in forms], axis=-1), out)
-    return Column(out.reshape(sizes.shape)), 0.0
+    return Column(out[0].reshape(sizes.shape)), Column(out[1].reshape(sizes.shape))
 
 
 def link_form(job: Job) -> tuple[Any, ...]:

@@ -216,6 +216,10 @@ class PhaseCost:
     levels : mapping of a memory level's name to an (n_ops,) array
         Bytes that pass it, where a family tells its levels apart. [B]
     joules : mapping of a part's name to the energy of the pass, leakage apart, where a family counts it [J]
+    drawn : (n_ops,) array
+        Energy of each operator beside what the device draws anyway, where its power follows from that. [J]
+    link_j : float
+        The same of what it sent to its peers. [J]
     limits : tuple of (n_ops,) names
         The unit or memory level that sets each op's time, where a family says.
     """
@@ -233,6 +237,8 @@ class PhaseCost:
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     joules: Mapping[str, float] = field(default_factory=dict)
+    drawn: np.ndarray | None = None
+    link_j: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -275,6 +281,7 @@ class Compiled:
     points : compiled (lo, hi, rows, *tables, ways, sizes, record, totals): adds the seconds of the operators ``rows``,
         in that order, at the designs lo..hi to ``totals`` (6, n) by resource. ``sizes`` (3, n) are batch, pass length
         and context of each design, ``record`` (fields, n) its record. Bit-equal to the sums of `DeviceFamily.price`.
+        Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.drawn` to it.
     apart : whether an operator's seconds follow from its own counts and the record alone; else all are priced at once.
     other : job -> `PhaseCost.other` of `DeviceFamily.price`.
     """
@@ -360,6 +367,7 @@ class DeviceFamily:
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
+    idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
     wired: Callable[[Job, str], Sequence[float]] | None = None  # `collective.FORMAT` of a kind; None: the link's
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None

@@ -7,6 +7,8 @@ of a homogeneous group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from engine.devices.common.cached import remembered
@@ -69,6 +71,11 @@ _LANES_S = FIELDS_OF[P.LANES_S]
 _ISSUE = FIELDS_OF[P.ISSUE]
 
 
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What one device draws while it works, whatever the work. [W] An estimate; None where no limit is published."""
+    return None if device.power.max is None else model["idle_share"] * device.power.max.si
+
+
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     (table,) = tables(job)
@@ -76,7 +83,15 @@ def price(job: Job) -> PhaseCost:
     P.price_ops(job.rows, table, float(job.batch), job.length, job.context, float(job.ways), rec, every)
     out = every[job.rows]
     roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]
-    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, out[:, P.MOVED], out[:, P.NEAR])
+    spent = dict.fromkeys(("matrix units", "vector lanes", "memory", "cache"), 0.0)
+    for row, each in ((P.LOW_J, P.LOW), (P.WIDE_J, P.WIDE), (P.LANES_J, P.LANES)):
+        unit = "vector lanes" if each == P.LANES else "matrix units"
+        spent[unit] += float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
+    spent["memory"], spent["cache"] = (
+        float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, P.FAR_J), (P.NEAR, P.NEAR_J))
+    )
+    moved = out[:, P.MOVED], out[:, P.NEAR]
+    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN])
 
 
 FAMILY = DeviceFamily(
@@ -95,6 +110,7 @@ FAMILY = DeviceFamily(
     own=own_constants,
     exchanged=wide_format,
     wired=wired,
+    idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
@@ -133,6 +149,19 @@ FAMILY = DeviceFamily(
                   high=1e-6),
         Parameter("block_start", 1e-6, "s", "assumed",
                   "Filling one thread block behind another: up to 3 us fitted on four generations.", high=1e-3),
+        Parameter("idle_share", 0.2, "1", "assumed",
+                  "Share of the board's limit that it draws while it works whatever the work: leakage, clocks, "
+                  "refresh, fans. 0.1 to 0.3 of parts whose idle clocks run.", low=0.0, high=1.0),
+        Parameter("memory_byte_j", 9e-11, "J/B", "assumed",
+                  "A byte from off-chip memory to registers: 4 pJ/bit of an HBM's device and interface, 6 to 7 of "
+                  "GDDR6, and the way over the die; makes decoding draw half the limit, as recalled. 30 to 150.",
+                  high=1e-9),
+        Parameter("cache_byte_j", 2.5e-11, "J/B", "assumed",
+                  "A byte from the last-level cache to a unit's registers. 8 to 60 pJ/B.", high=1e-9),
+        Parameter("lane_flop_j", 1e-11, "J/FLOP", "assumed",
+                  "Arithmetic of the vector lanes with its instruction. 5 to 20 pJ.", high=1e-9),
+        Parameter("wire_byte_j", 4e-11, "J/B", "assumed",
+                  "A byte sent to a peer: 5 pJ/bit of a short electrical link. 10 to 80 pJ/B.", high=1e-9),
         Parameter("units", 108.0, "1", "assumed", "Streaming multiprocessors or their like where the spec lists none.",
                   low=1.0),
     ),

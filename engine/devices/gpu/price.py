@@ -39,8 +39,11 @@ class Layout(NamedTuple):
 
 
 L = Layout()
-REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split", "causal", "held")
-LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(L.rest, L.rest + len(REST))
+REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split", "causal", "held",
+        "low_j", "wide_j", "lanes_j", "far_j", "near_j")  # fmt: skip
+LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD, LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J = range(
+    L.rest, L.rest + len(REST)
+)
 FIELDS = L.rest + len(REST)
 
 # an operator's share of one device, as `_count` fills it: executions, FLOPs, elements by where they lie, extents, bytes
@@ -49,8 +52,8 @@ RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, G, M, N, K, STEPS, ROWS, ACT = range
 COUNTED = 13
 
 # columns of the result
-COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, RATE, MOVED, NEAR = range(10)
-WIDTH = 10
+COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, DRAWN, WORK, RATE, MOVED, NEAR = range(11)
+WIDTH = 11
 LOW, WIDE, LANES = map(float, range(3))  # values of RATE: which peak the work is held against
 _THIN = 8.0  # filters of a group below which a grouped convolution is no product
 _FEW = 8.0  # tokens of a sequence up to which its queries share a pass over the cache
@@ -231,8 +234,8 @@ def _stream(table, j, q, launches, machine, rec, out, answer):
 def price_ops(rows, table, batch, length, context, ways, rec, out):
     """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
 
-    ``table`` is `flags.lowered`, ``rec`` the record that `Layout` describes. Seconds by resource, work [FLOP], which
-    roof it is held against, bytes off the chip and on it, executions multiplied in. An estimate.
+    ``table`` is `flags.lowered`, ``rec`` the record that `Layout` describes. Seconds by resource, joules, work [FLOP],
+    which roof it is held against, bytes off the chip and on it, executions multiplied in. An estimate.
     """
     machine, fused = rec[L.machine : L.low], rec[FUSE] > 0.0
     answer, found, q = np.empty(slots.ANSWER), np.empty(gemm.FOUND), np.empty(COUNTED)
@@ -243,6 +246,7 @@ def price_ops(rows, table, batch, length, context, ways, rec, out):
         if fused and role >= R.ATTENDED:
             if table[j, T.STATE_READS] == 0.0:  # what it reads is the kernel's
                 _append(j, q, machine, rec, out)
+                out[j, DRAWN] = out[j, MOVED] * rec[FAR_J]
             continue
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
         out[j, WORK] = q[RUNS] * q[FLOPS]
@@ -257,6 +261,8 @@ def price_ops(rows, table, batch, length, context, ways, rec, out):
             _riding(j, q, machine, rec, out)
         else:
             _stream(table, j, q, launches, machine, rec, out, answer)
+        work_j = rec[LOW_J] if out[j, RATE] == LOW else rec[WIDE_J] if out[j, RATE] == WIDE else rec[LANES_J]
+        out[j, DRAWN] = out[j, WORK] * work_j + out[j, MOVED] * rec[FAR_J] + out[j, NEAR] * rec[NEAR_J]
 
 
 @kernel
@@ -268,5 +274,5 @@ def price_points(lo, hi, rows, table, ways, sizes, record, totals):
             rec[f] = record[f, point]
         price_ops(rows, table, sizes[0, point], sizes[1, point], sizes[2, point], ways, rec, out)
         for j in rows:
-            for r in range(6):
+            for r in range(totals.shape[0]):
                 totals[r, point] += out[j, r]

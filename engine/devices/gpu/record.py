@@ -232,6 +232,26 @@ def _draw_s(job: Job, format: str) -> float:
     return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
 
 
+def _flop_j(job: Job, format: str) -> float:
+    """Energy of a FLOP of matrix arithmetic at the clock that the largest products hold, its operands' way in included.
+
+    What is left of the board's limit goes by the work there; a part whose largest products stay below the limit at its
+    full clock spends less, by the square of the voltage it would need to reach it. [J]
+    """
+    most = job.device.power.max
+    if most is None:
+        return 0.0
+    pace = _draw_s(job, format)
+    clock = smaller(1.0, pace * peak(job.device, format)) if _of(job) is not None else 1.0
+    return (1.0 - job.model["idle_share"]) * most.si * pace * clock * clock
+
+
+def _far_j(job: Job) -> float:
+    """Energy of a byte of the memory that holds the network; at its full rate it draws no more than the board may."""
+    most, usual = job.device.power.max, job.model["memory_byte_j"]
+    return usual if most is None else smaller(usual, (1.0 - job.model["idle_share"]) * most.si / _bandwidth(job))
+
+
 def _scales(job: Job, format: str) -> bool:
     """Whether inputs are given scales as they come: blocks of 4 bits always, 8 bits where a decoder's tokens differ
     too much for scales calibrated beforehand."""
@@ -391,6 +411,11 @@ _REST: dict[str, Callable[[Job], float]] = {
     "split": lambda job: 0.0 if job.switches["graph"] or job.switches["fuse"] else job.model["split_ops"],
     "causal": lambda job: float(job.graph.causal),
     "held": lambda job: _weights(job.phase, _bytes(job, False), _bytes(job, True)) / job.ways,
+    "low_j": lambda job: _flop_j(job, job.format),
+    "wide_j": lambda job: _flop_j(job, _own_format(job, True)),
+    "lanes_j": lambda job: job.model["lane_flop_j"],
+    "far_j": _far_j,
+    "near_j": lambda job: job.model["cache_byte_j"],
 }
 assert tuple(_REST) == REST
 _LOW, _WIDE = _product(False), _product(True)

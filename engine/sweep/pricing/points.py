@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.cost.figures import N, money_figures, time_figures
+from engine.cost.figures import M, money_figures, time_figures
 from engine.devices.common.contract import WIDTH
 from engine.kernels.jit import kernel
 
@@ -101,7 +101,7 @@ def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds
     for g in range(groups.shape[0]):
         top = groups[g, 0] * WIDTH
         if groups[g, 1] >= 0:
-            for r in range(N):
+            for r in range(M):
                 source = given[groups[g, 1] + r, column : column + n]
                 target = mem[top + r * WIDTH : top + r * WIDTH + n]
                 for q in range(n):
@@ -154,7 +154,7 @@ def fill_points(lo, hi, numbers, tables, constants, groups, fits, height, plan_r
         _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
         for g in range(groups[0].shape[0]):
             top = groups[0][g, 0] * WIDTH
-            mem[top : top + N * WIDTH] = 0.0
+            mem[top : top + M * WIDTH] = 0.0
         _add_groups(mem, n, column, given, place, groups[0], groups[1], groups[2], groups[3])
         _misfits(mem, n, fits, plan_rows)
         time_figures(rows, n, *facts)

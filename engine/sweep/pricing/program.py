@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import METRICS, Layout, N
+from engine.cost.figures import METRICS, Layout, M
 from engine.sweep.pricing.points import fill_points
 from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, LiveRun, laid
 
@@ -61,12 +61,12 @@ class Program:
 
     def _given(self, lo: int, hi: int, numbers: np.ndarray | None) -> np.ndarray:
         """Seconds by resource of the groups that are priced design by design, (6 * groups, hi - lo). [s]"""
-        found = np.empty((N * sum(len(run.groups) for run in self.live), hi - lo))
+        found = np.empty((M * sum(len(run.groups) for run in self.live), hi - lo))
         for at in range(lo, hi, AT_ONCE) if self.live else ():
             upto, top = min(hi, at + AT_ONCE), 0
             some = None if numbers is None else numbers[at - lo : upto - lo]
             for run in self.live:
-                below = top + N * len(run.groups)
+                below = top + M * len(run.groups)
                 run.seconds(at, some, self.radix, found[top:below, at - lo : upto - lo])
                 top = below
         return found
@@ -134,9 +134,9 @@ class _Groups:
                     self.columns.append((resource, sum(map(len, self.seconds))))
                     self.seconds.append(values)
         self.rows.append(
-            [N * run, -1 if table is not None else self.given, places, len(self.places), columns, len(self.columns)]
+            [M * run, -1 if table is not None else self.given, places, len(self.places), columns, len(self.columns)]
         )
-        self.given += 0 if table is not None else N
+        self.given += 0 if table is not None else M
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import N
+from engine.cost.figures import M
 from engine.devices.common.contract import DeviceFamily, Job
 from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather_range, gather_rows
@@ -92,7 +92,7 @@ class CompiledRun:
 
     def price(self, group: Group, matrix: np.ndarray) -> np.ndarray:
         """Seconds of a group by resource, (6, n), from sizes and record of each design, (3 + fields, n). [s]"""
-        out = np.zeros((N, matrix.shape[1]))
+        out = np.zeros((M, matrix.shape[1]))
         self.points(0, matrix.shape[1], group.rows, *self.tables, self.ways, matrix[:3], matrix[3:], out)
         return group.times * out
 
@@ -177,4 +177,4 @@ class LiveRun:
         """Seconds by resource, a group after the other, of designs from ``lo`` on or of some: fills ``out``. [s]"""
         matrix = self.matrix.at(lo, out.shape[1], numbers, radix)
         for i, group in enumerate(self.groups):
-            out[N * i : N * i + N] = self.run.price(self.run.groups[group], matrix)
+            out[M * i : M * i + M] = self.run.price(self.run.groups[group], matrix)
