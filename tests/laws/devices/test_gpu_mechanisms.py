@@ -290,3 +290,19 @@ def test_the_better_count_of_devices_is_offered():
             else:
                 assert not said, (system, workload, batch, n, said)
     assert math.isfinite(worse)
+
+
+@pytest.mark.parametrize("workload", ["nemotron3-nano-30b-a3b", "qwen3-next-80b-a3b", "qwen3.5-397b-a17b"])
+def test_states_of_a_recurrence_are_dealt_out_by_their_own_heads_and_stay_in_32_bits(workload):
+    """Of 32 to 64 heads of states eight devices hold an eighth each, of 2 heads of keys a half; narrow or not."""
+    kept = {}
+    for precision, devices in (("bf16", 1), ("bf16", 8), ("fp8", 8)):
+        base = default_scenario("b200-sxm", workload, precision=precision, batch=64, inputs=1, outputs=1)
+        bound = bind(base.with_(devices=devices, scheme="tensor" if devices > 1 else "single"))
+        (fit, *_) = price_stage(bound, make_plan(bound).stages[0]).fits
+        kept[precision, devices] = fit.state_bytes
+    decode = bound.graph.phases[-1]
+    numbers = sum(op.state_writes.coef / 2 * op.layers for op in decode.ops if op.name.startswith("state-update"))
+    assert kept["bf16", 1] > 64 * numbers * 4
+    assert kept["bf16", 8] == pytest.approx(kept["bf16", 1] / 8, rel=0.01)
+    assert kept["bf16", 8] >= kept["fp8", 8] > 64 * numbers * 4 / 8
