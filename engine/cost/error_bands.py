@@ -120,7 +120,9 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
     none = ErrorBand(None, "no evidence", 0, cell=cell_name)
     if cell is None:
         return replace(none, why=f"nothing was measured of {said}")
-    none = replace(none, count=cell["rows"], recalled=cell["recalled"], sources=cell["sources"])
+    tried = next((row for row in known["coverage"] if row["cell"] == cell_name), {"held": 0, "n": 0})
+    rows, told = ("recalled", "sources", "publications", "seen"), {"held": tried["held"], "tested": tried["n"]}
+    none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **told)
     if cell["log_width"] is None:
         few = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
         return replace(none, why=f"only {few} {said}; {LEAST} are needed")
@@ -183,7 +185,10 @@ def told(band: ErrorBand) -> str:
     """A band in words: how wide and from what, or why there is none."""
     if band.relative is None:
         return f"no evidence: {band.why}"
-    rows = f"{band.count} measured rows of {band.sources} independent sources"
+    rows = f"{band.count} measured rows of {band.sources} independent sources in {band.publications} publications"
     recalled = f", {band.recalled} of them recalled" if band.recalled else ""
+    seen = f", {band.seen} in view when constants were chosen" if band.seen else ""
+    short = band.held < 0.9 * band.tested
+    held = f"; without a row's source it held {band.held} of {band.tested}" if short else ""
     why = f"; {band.why}" if band.why else ""
-    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recalled}){why}"
+    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recalled}{seen}){held}{why}"

@@ -134,6 +134,10 @@ class ErrorBand:
     count: int  # residuals of the cell
     recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
     sources: int = 0  # independent ones: one publication's measurements of one part
+    publications: int = 0  # that those are from
+    seen: int = 0  # of the residuals, those in view when constants or facts that they take were chosen
+    held: int = 0  # of `tested` residuals, those inside of a band that was found without their source
+    tested: int = 0
     cell: str = ""  # family | kind of work | regime
     why: str = ""  # there is none, or it is wider, in a few words
 

@@ -254,7 +254,7 @@ def _far_j(job: Job) -> float:
 
 def _scales(job: Job, format: str) -> bool:
     """Whether inputs are given scales as they come: blocks of 4 bits always, 8 bits where a decoder's tokens differ
-    too much for scales calibrated beforehand."""
+    too much for scales calibrated beforehand. That encoders' are was chosen after MLPerf's BERT on an L4 was seen."""
     return format == "fp4" or (format in ("fp8", "int8", "int4") and job.graph.causal)
 
 
