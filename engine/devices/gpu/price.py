@@ -179,20 +179,18 @@ def _product(table, j, q, launches, machine, rec, out, found):
     m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
         m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, 1.0
-    read = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + q[STATE] * q[ACT]
-    kept = hit_share(rec[HELD], room)
-    cache = q[STATE] > 0.0 and q[WEIGHTS] == 0.0  # of keys and values: it streams past once a pass
-    if cache:
-        kept = 0.0
-    elif again > 1.0:  # a step finds what the step before it read
-        kept = max(kept, (1.0 - 1.0 / again) * hit_share(read, room))
-    stays = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + made  # a cache of keys and values streams past, evicted first
+    weights, state = q[WEIGHTS] * form[gemm.WEIGHT_BYTES], q[STATE] * q[ACT]
+    read = weights + state
+    step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
+    kept = weights * max(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
+    kept = kept / read if read > 0.0 else 0.0
+    stays = weights + made  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
     gemm.best_tile(q[G], m, q[N], q[K], inside, read, made, missed, kept, machine, form, found)
     start = found[gemm.REST_S] + machine[slots.START]
     if q[WEIGHTS] > 0.0:
         start += form[gemm.QUANTISE_S] + 2.0 * q[READS] * m / q[M] * form[gemm.QUANTISE_BYTE_S]
-    far = missed + read if q[STATE] > 0.0 and again <= 1.0 else found[gemm.MISSED]  # state is read anew each pass
+    far = found[gemm.MISSED]
     out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made - far, 0.0)
     _book(out, j, runs, found[gemm.BUSY_S], found[gemm.LARGEST], start, launches, rec)
 
