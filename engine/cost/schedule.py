@@ -211,6 +211,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     for path, priced in fam.fields.items():
         if priced.sets is not None and (value := getattr(s, path)) is not None:
             setting = priced.sets(value)
+            setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
             switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
     inputs = compiled_length(bound)
     longest = largest(

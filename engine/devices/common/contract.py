@@ -107,10 +107,14 @@ class Knob:
 
 @dataclass(frozen=True)
 class Setting:
-    """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win."""
+    """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win.
+
+    `prompts` stands for it in passes that make no output one by one; None: it holds for all.
+    """
 
     switches: Mapping[str, bool] = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)
+    prompts: Setting | None = None
 
 
 @dataclass(frozen=True)
