@@ -173,7 +173,8 @@ def layers(weights: np.ndarray, l2: float, runtime: str, version: str, format: s
     """Layers of ``weights`` bytes each that one replayed graph of a runtime holds when it is measured. [-]"""
     if format in facts()["one_layer"]:
         return np.ones_like(weights)
-    most = float(facts()["runtimes"].get(runtime, {"layers": 5})["layers"])
+    rule = facts()["runtimes"].get(runtime, {"layers": 5})
+    most = float(rule["layers"])
     if version in facts()["always_all_layers"]:
         return np.full_like(weights, most)
-    return np.clip(np.ceil(l2 / weights), 1.0, most)
+    return np.clip(np.floor(l2 / weights) + 1.0 if rule.get("over") else np.ceil(l2 / weights), 1.0, most)
