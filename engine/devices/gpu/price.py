@@ -46,10 +46,10 @@ LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD, LOW_J, 
 )
 FIELDS = L.rest + len(REST)
 
-# an operator's share of one device, as `_count` fills it: executions, FLOPs, elements by where they lie, extents, bytes
-# of an activation
-RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, G, M, N, K, STEPS, ROWS, ACT = range(13)
-COUNTED = 13
+# an operator's share of one device, as `_count` fills it: executions, FLOPs, elements by where they lie, of its state
+# those it writes, extents, bytes of an activation
+RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, KEPT, G, M, N, K, STEPS, ROWS, ACT = range(14)
+COUNTED = 14
 
 # columns of the result
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, DRAWN, WORK, RATE, MOVED, NEAR = range(11)
@@ -68,9 +68,9 @@ def _count(table, j, batch, length, context, ways, rec, q):
     weights = _at(table, j, T.WEIGHTS, batch, length, context)
     if table[j, T.STORED] > 0.0:  # what many items choose is read once
         weights = min(weights, table[j, T.STORED])
-    state = _at(table, j, T.STATE_READS, batch, length, context)
+    state, kept = _at(table, j, T.STATE_READS, batch, length, context), 0.0
     if table[j, R.ROLE] != R.SCORES:
-        state += _at(table, j, T.STATE_WRITES, batch, length, context)
+        kept = _at(table, j, T.STATE_WRITES, batch, length, context)
     owned = part_n * part_g * part_k * part_e
     q[STEPS] = _at(table, j, T.STEPS, batch, length, context)
     q[RUNS] = table[j, T.LAYERS] * q[STEPS]
@@ -78,7 +78,7 @@ def _count(table, j, batch, length, context, ways, rec, q):
     q[READS] = _at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e
     q[WRITES] = _at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e
     q[WEIGHTS] = weights * owned
-    q[STATE] = state * owned
+    q[STATE], q[KEPT] = (state + kept) * owned, kept * owned
     q[G] = _at(table, j, T.G, batch, length, context) * part_g
     q[M] = _at(table, j, T.M, batch, length, context) * part_m
     q[N] = n * part_n
@@ -179,19 +179,20 @@ def _product(table, j, q, launches, machine, rec, out, found):
     m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
         m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, 1.0
-    weights, state = q[WEIGHTS] * form[gemm.WEIGHT_BYTES], q[STATE] * q[ACT]
+    weights, state = q[WEIGHTS] * form[gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
     read = weights + state
     step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
     kept = weights * max(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
     kept = kept / read if read > 0.0 else 0.0
     stays = weights + made  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
+    missed += q[KEPT] * q[ACT]  # what it keeps for later streams out
     gemm.best_tile(q[G], m, q[N], q[K], inside, read, made, missed, kept, machine, form, found)
     start = found[gemm.REST_S] + machine[slots.START]
     if q[WEIGHTS] > 0.0:
         start += form[gemm.QUANTISE_S] + 2.0 * q[READS] * m / q[M] * form[gemm.QUANTISE_BYTE_S]
     far = found[gemm.MISSED]
-    out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made - far, 0.0)
+    out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made + q[KEPT] * q[ACT] - far, 0.0)
     _book(out, j, runs, found[gemm.BUSY_S], found[gemm.LARGEST], start, launches, rec)
 
 
