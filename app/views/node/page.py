@@ -14,6 +14,7 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool
+from app.views.node.tilings import tilings
 from engine.analyses.node.load import limit_of, limited
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -280,6 +281,7 @@ def show() -> None:
         split(scenario)
     drawn_power(scenario)
     by_kind(scenario)
+    tilings(scenario)
     parts.footer(report)
 
 

@@ -25,7 +25,7 @@ from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 from model_zoo.ops import Op
 
-__all__ = ["COUNTED", "Tiled", "Tiling", "block_map", "pinned", "products", "tiled"]
+__all__ = ["COUNTED", "Mapped", "Tiled", "Tiling", "block_map", "mapped", "pinned", "products", "tiled"]
 
 SWITCH = "search-tilings"
 COUNTED = 2e7  # tilings after which nobody counts on
@@ -38,9 +38,9 @@ _ROWS = 4096  # candidates of a front, at first
 class Tiling:
     """One way to cut a product, and what it costs once. An estimate.
 
-    `cores` are columns and rows of cores side by side, `held` which of A, B and C the chip holds, `outer` and `inner` blocks in rows, columns and depth of the
-    product (of an inner one: a core's). A last loop is the dimension (0 rows, 1 columns, 2 depth) whose blocks follow
-    each other while what it does not index stays; -1: there is one block.
+    `cores` are columns and rows of cores side by side, `held` which of A, B and C the chip holds, `outer` and `inner`
+    blocks in rows, columns and depth of the product (of an inner one: a core's). A last loop is the dimension (0 rows,
+    1 columns, 2 depth) whose blocks follow each other while what it does not index stays; -1: there is one block.
     """
 
     seconds: float
@@ -109,6 +109,16 @@ class Tiled:
             "far_bytes_least": self.least[1],
             "front": [vars(t) for t in self.front],
         }
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A product's tilings, and bytes into and out of cores by `rows` and `columns` of a core's block, None: no room."""
+
+    product: Tiled
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    bytes: tuple[tuple[float | None, ...], ...]
 
 
 def products(scenario: Scenario) -> tuple[tuple[Job, Op, np.ndarray], ...]:
@@ -285,3 +295,13 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
                 found[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
     sizes = [[int(math.ceil(part[x] / n) * _unit(x)) for n in counts[x]] for x in (0, 1)]
     return sizes[0], sizes[1], found
+
+
+def mapped(job: Job, op: Op, side: np.ndarray) -> Mapped:
+    """The tilings of a product, and a map of its blocks under the fastest one's cut over cores. [B]"""
+    product = tiled(job, op, side)
+    if not product.best:
+        return Mapped(product, (), (), ())
+    rows, columns, found = block_map(side, product.best["latency"].cores)
+    cells = tuple(tuple(None if math.isnan(v) else v for v in row) for row in found.tolist())
+    return Mapped(product, tuple(rows), tuple(columns), cells)
