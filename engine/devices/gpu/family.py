@@ -80,12 +80,13 @@ def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     (table,) = tables(job)
     every, rec = np.zeros((table.shape[0], P.WIDTH)), np.array(record(job))
-    P.price_ops(job.rows, table, float(job.batch), job.length, job.context, float(job.ways), rec, every)
+    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
+    P.price_ops(job.rows, table, sizes, float(job.ways), rec.reshape(-1, 1), every)
     out = every[job.rows]
     roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]
     spent = dict.fromkeys(("matrix units", "vector lanes", "memory", "cache"), 0.0)
-    for row, each in ((P.LOW_J, P.LOW), (P.WIDE_J, P.WIDE), (P.LANES_J, P.LANES)):
-        unit = "vector lanes" if each == P.LANES else "matrix units"
+    for row, each in ((P.LOW_J, P.LOW), (P.WIDE_J, P.WIDE), (P.LANES_J, P.LANES_RATE)):
+        unit = "vector lanes" if each == P.LANES_RATE else "matrix units"
         spent[unit] += float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
     spent["memory"], spent["cache"] = (
         float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, P.FAR_J), (P.NEAR, P.NEAR_J))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import smaller
+from engine.devices.common.column import one_by_one, smaller
 from engine.devices.gpu.operators.slots import MACHINE
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.plain import load_yaml
@@ -124,6 +124,10 @@ def reference(id: str, format: str) -> tuple[float, float]:
     return part.power, part.peak[format]
 
 
+def _cube_root(value: float) -> float:
+    return value ** (1 / 3)
+
+
 def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) -> Any:
     """Seconds a FLOP takes at a part's power limit. [s] An estimate.
 
@@ -135,7 +139,7 @@ def draw_s(energy: float, power: Any, peak: Any, measured: tuple[float, float]) 
     watts, printed = measured
     held = watts / energy / printed  # above 1 where the largest products meet no limit
     room = power * held**2 / (energy * peak)
-    clock = smaller(room ** (1 / 3), room / LEAST_VOLTAGE**2)
+    clock = smaller(one_by_one(_cube_root, room), room / LEAST_VOLTAGE**2)
     return 1.0 / (clock * peak)
 
 
