@@ -277,6 +277,7 @@ class Link(Record):
     payload: Ratio | None = None  # share of the raw rate left for data after encoding and headers
     latency: SecondsOrZero  # one message, one way, one hop
     per_transfer: SecondsOrZero | None = None  # host cost of starting a transfer
+    hops: Count | None = None  # switches on the way, where that is a matter of placement; None: as the system says
     duplex: bool = True
     power: Watts | None = None
     price: Usd | None = None

@@ -161,7 +161,7 @@ class Job:
     switches: Mapping[str, bool]
     model: Mapping[str, float]
     link: Link | None = None
-    link_hops: int = 1
+    link_hops: float = 1
     link_direct: bool = False  # every pair of devices has a way of its own
 
     @cached_property

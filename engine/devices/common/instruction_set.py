@@ -127,7 +127,7 @@ class BoundMachine:
     device: Device
     graph: Graph
     link: Link | None
-    hops: int
+    hops: float
     model: Mapping[str, float]
 
 

@@ -515,3 +515,17 @@ def test_passes_take_the_slowest_of_each_and_then_the_next(mfus):
     took = [passes.add(*step) for step in steps]
     expected = {1: [10, 30, 50, 55, 57], 2: [10, 30, 30, 35, 37], 3: [10, 30, 30, 30, 30]}
     assert took == expected[mfus]
+
+
+@pytest.mark.parametrize("workload", ["deepbench-gru-2816", "mlp-121m"])
+def test_a_microservice_spread_over_a_pod_or_the_datacenter_waits_for_its_switches(workload):
+    """Same rack, same pod, across the datacenter: one, three and five switches of 2 us; a pipeline's rate stays."""
+    base = default_scenario("brainwave-s10-isca18", workload, devices=4, scheme="pinned")
+    rack, pod, datacenter = (evaluate(apply_all(base, [f"links.network.hops={n}"])) for n in (1, 3, 5))
+    assert rack.latency_s == evaluate(base).latency_s
+    near, far = pod.latency_s - rack.latency_s, datacenter.latency_s - pod.latency_s
+    assert near == pytest.approx(far, rel=1e-9)
+    crossings = near / (2 * 2e-6)
+    assert crossings == pytest.approx(round(crossings), rel=1e-6)
+    assert round(crossings) >= 2  # the request in, the answer out
+    assert datacenter.throughput_per_s <= rack.throughput_per_s * (1 + 1e-12)
