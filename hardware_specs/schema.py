@@ -157,6 +157,8 @@ class Npu(Record):
     batch_lanes: Count | None = None  # vectors that share a pass of the weights, on each core
     cores: Count | None = None  # copies of the processor on the part
     block: Count | None = None  # values that share an exponent; None: the native dimension
+    vector_elements: Count | None = None  # that its vector register files hold
+    queue: Count | None = None  # instructions between the control processor and the units
 
 
 class Dfx(Record):

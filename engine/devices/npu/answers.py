@@ -25,8 +25,8 @@ from engine.devices.npu.density import densities, fabric, resized
 from engine.devices.npu.family import cell_of, formats
 from engine.devices.npu.instance import Engine
 from engine.devices.npu.machine import Processor, arithmetic, exact
-from engine.devices.npu.programs import HostOperator, MatrixWrite
-from engine.devices.npu.timing import time_chains
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp
+from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
 from engine.scenario import ScenarioError
 from model_zoo.ops import Op, recurrence
 
@@ -111,49 +111,73 @@ def _cell_program(ops: Sequence[Op], in_order: bool) -> assembly.NpuProgram:
     return assembly.NpuProgram(chains, vectors, matrices)
 
 
+_STEPS = 4  # tokens, and places a side, of the programs that no scenario gives a size
+_PARTS = ("attention", "convolution", "mlp")
+
+
+def _built(machine: BoundMachine, part: str) -> assembly.NpuProgram:
+    """Attention of a few tokens, a 3 x 3 convolution or a perceptron, as wide as the instance's native vector."""
+    width, side = round(Engine.of(machine.device).native), _STEPS
+    x = {f"x{t}": width for t in range(side * side if part == "convolution" else side)}
+    if part == "attention":
+        return assembly.NpuProgram(
+            attention(side), x | {"scale": side}, dict.fromkeys(("Wq", "Wk", "Wv"), (width, width))
+        )
+    if part == "convolution":
+        vectors = x | {"zero": width, "b": width}
+        return assembly.NpuProgram(convolution((side, side), (3, 3)), vectors, {"W": (width, 9 * width)})
+    vectors = {"x": width} | {f"b{i}": width for i in (1, 2, 3)}
+    return assembly.NpuProgram(mlp(3), vectors, {f"W{i}": (width, width) for i in (1, 2, 3)})
+
+
+def _shipped(machine: BoundMachine, part: str) -> str:
+    return assembly.disassemble(_built(machine, part) if part in _PARTS else _program(machine))
+
+
+def _held(machine: BoundMachine, program: assembly.NpuProgram) -> dict[str, int]:
+    """Lengths of all registers, the instance's register files and queue checked. [elements]"""
+    npu = machine.device.npu
+    assert npu is not None
+    most, queue = (one.si if one else None for one in (npu.vector_elements, npu.queue))
+    limits = {"most": most, "queue": queue}
+    return assembly.checked(program, **{name: value for name, value in limits.items() if value is not None})
+
+
+def _told(one: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """An instruction in a line, its unit, and what it reads and writes."""
+    if isinstance(one, HostOperator):
+        return f"{one.source} -> {one.op} on the host -> {one.target}", HOST, (one.source,), (one.target,)
+    if isinstance(one, MatrixWrite):
+        side = "columns" if one.transposed else "rows"
+        return f"{', '.join(one.rows)} -> {side} of {one.matrix}", MEMORY, one.rows, (one.matrix,)
+    reads = (*one.source.split("+"), *(v.operand for v in one.ops if v.operand), *((one.matrix,) if one.matrix else ()))
+    words = [one.matrix and f"mv_mul {one.matrix}", *(f"{v.op} {v.operand}".strip() for v in one.ops)]
+    said = f"{one.source} -> {' -> '.join(w for w in words if w)}{' -> ' if any(words) else ''}{one.target}"
+    return said, UNITS[0] if one.matrix else UNITS[1], reads, (*(v.tap for v in one.ops if v.tap), one.target)
+
+
 def _listing(machine: BoundMachine, text: str) -> Listing:
     program, engine = assembly.assemble(text), Engine.of(machine.device, machine.scenario.precision)
-    assembly.checked(program)
-    chains, numbers, notes = [], [], []
-    for number, one in enumerate(program.instructions):
-        if isinstance(one, InstructionChain):
-            chains.append(one)
-            numbers.append(number)
-        else:
-            notes.append(
-                f"line {program.lines[number]}: {type(one).__name__} runs outside the units and takes no cycle here"
-            )
-    lengths = assembly.checked(program) if notes else program.vectors
-    shapes: dict[str, tuple[float, float]] = {name: (n, k) for name, (n, k) in program.matrices.items()}
-    for one in program.instructions:
-        if isinstance(one, MatrixWrite):
-            high, width = len(one.rows), lengths[one.rows[0]]
-            shapes[one.matrix] = (width, high) if one.transposed else (high, width)
-    timed = time_chains(chains, engine, lengths, shapes)
-    bars = tuple((bar.unit, numbers[bar.chain], bar.start, bar.duration) for bar in timed.bars)
+    _held(machine, program)
+    visit = machine.model["host_visit"] * engine.clock
+    timed = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
+    bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timed.bars)
     rows = []
     written: dict[str, int] = {}
-    for at, chain in enumerate(chains):
+    for at, one in enumerate(program.instructions):
         mine = [bar for bar in timed.bars if bar.chain == at]
-        reads = (*chain.source.split("+"), *(v.operand for v in chain.ops if v.operand))
-        writes = (*(v.tap for v in chain.ops if v.tap), chain.target)
-        before = [written[name] for name in reads if name in written]
-        last = max(before, key=lambda n: timed.valid[numbers.index(n)], default=None)
-        words = [chain.matrix and f"mv_mul {chain.matrix}", *(f"{v.op} {v.operand}".strip() for v in chain.ops)]
-        said = f"{chain.source} -> {' -> '.join(w for w in words if w)}{' -> ' if any(words) else ''}{chain.target}"
-        unit = "matrix-vector unit" if chain.matrix else "multifunction unit"
-        start = min(bar.start for bar in mine)
-        end = max(bar.start + bar.duration for bar in mine)
+        said, unit, reads, writes = _told(one)
+        last = max((written[name] for name in reads if name in written), key=lambda n: timed.valid[n], default=None)
+        start, end = min(bar.start for bar in mine), max(bar.start + bar.duration for bar in mine)
         hazard = "read after write" if last is not None else ""
-        line = program.lines[numbers[at]]
-        rows.append(Row(numbers[at], line, said, unit, start, end, timed.valid[at], reads, writes, last, hazard))
-        written.update(dict.fromkeys(writes, numbers[at]))
-    return Listing(text, timed.cycles, engine.clock, tuple(rows), bars, tuple(notes))
+        rows.append(Row(at, program.lines[at], said, unit, start, end, timed.valid[at], reads, writes, last, hazard))
+        written.update(dict.fromkeys(writes, at))
+    return Listing(text, timed.cycles, engine.clock, tuple(rows), bars)
 
 
 def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
-    assembly.checked(program)
+    _held(machine, program)
     rng = np.random.default_rng(seed)
     if sum(n * k for n, k in program.matrices.values()) > 50_000_000:
         raise ScenarioError("the matrices have over 50,000,000 weights: a smaller network runs on numbers here")
@@ -171,7 +195,7 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
 
 INSTRUCTIONS = InstructionSet(
     assembly.MNEMONICS,
-    lambda machine, part: assembly.disassemble(_program(machine)),
+    _shipped,
     _listing,
     _values,
     _demand,

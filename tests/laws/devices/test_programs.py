@@ -94,6 +94,39 @@ def test_a_shipped_program_runs_close_to_the_oracle(scenario):
     assert any(one.error for one in values)
 
 
+@pytest.mark.parametrize("scenario", [NPU, RTL])
+@pytest.mark.parametrize("part", ["attention", "convolution", "mlp"])
+def test_attention_and_a_convolution_are_timed_from_their_programs(scenario, part):
+    text = shipped(scenario, part)
+    found = listing(scenario, text)
+    visit = 20e-6 * found.clock
+    made: dict[str, float] = {}
+    for row in found.rows:
+        reads = [made[name] for name in row.reads if name in made]
+        assert row.valid > max(reads, default=0.0)  # whatever it reads is whole before its own result is
+        if "softmax" in row.text:
+            assert row.valid >= max(reads) + visit
+        made.update(dict.fromkeys(row.writes, row.valid))
+    assert found.cycles >= sum("softmax" in row.text for row in found.rows) * visit
+    assert found.cycles >= max(sum(c for u, _, _, c in found.bars if u == unit) for unit, *_ in found.bars)
+    assert {"attention": {"matrix memory", "host"}}.get(part, set()) <= {unit for unit, *_ in found.bars}
+    if scenario is RTL:
+        assert all(one.error is None or one.error < 0.03 for one in execute(scenario, text))
+
+
+def test_what_register_files_or_the_queue_do_not_hold_is_said_with_its_line():
+    held = ".vector a 200000\n.vector b 100001\nv_rd a\nv_wr c\n"
+    with pytest.raises(
+        ProgramError, match=r"^line 3, .* 500,001 elements here; the vector register files hold 300,000$"
+    ):
+        listing(NPU, held)
+    listing(RTL, held)  # nothing is known of its files
+    chain = ".vector a 4\nv_rd a\n" + " v_relu\n" * 62
+    listing(NPU, chain + "v_wr c\n")
+    with pytest.raises(ProgramError, match=r"^line 2, .* the chain has 65 instructions; the queue holds 64$"):
+        listing(NPU, chain + " v_relu\nv_wr c\n")
+
+
 BAD = {
     "unknown mnemonic": ("v_rd x\nvv_adr y\nv_wr z", 2, 1, "mnemonic 'vv_adr' is not known; allowed: v_rd"),
     "no such name": ("v_rd x\n  vv_add 7\nv_wr z", 2, 10, "'7' is no name"),
