@@ -42,10 +42,9 @@ class Layout(NamedTuple):
 
 L = Layout()
 REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split", "causal", "held",
-        "low_j", "wide_j", "lanes_j", "far_j", "near_j")  # fmt: skip
-LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD, LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J = range(
-    L.rest, L.rest + len(REST)
-)
+        "low_j", "wide_j", "lanes_j", "far_j", "near_j", "least_head", "most_head")  # fmt: skip
+LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(L.rest, L.rest + 9)
+LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J, LEAST_HEAD, MOST_HEAD = range(L.rest + 9, L.rest + len(REST))
 FIELDS = L.rest + len(REST)
 
 _FREE = (
@@ -134,6 +133,7 @@ def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
         if causal and table[j, T.N + 3] > 0.0:
             whole = context
             window = keys if keys < context else 0.0
+        wide = wide or depth < rec[LEAST_HEAD] or depth > rec[MOST_HEAD]
         form = rec[L.prefill16 : L.experts] if wide else rec[L.prefill : L.prefill16]
         attention.prompt_seconds(
             batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form, answer

@@ -15,6 +15,7 @@ from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
+from engine.devices.gpu.operators.kinds import prefill_heads
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
@@ -401,6 +402,13 @@ def _weights(phase: Phase, narrow: float, wide: float) -> float:
     )
 
 
+def _prompt_heads(job: Job) -> tuple[float, float]:
+    """Widths of heads that prompts' kernels take in the format attention computes in; others run in 16 bits."""
+    assert job.device.gpu is not None
+    name = _NAMED.get(_attention_format(job, wide=False), "bfloat16")
+    return prefill_heads(str(job.device.gpu.generation), f"{name}-{name}")
+
+
 _REST: dict[str, Callable[[Job], float]] = {
     "lanes_s": lambda job: 1.0 / _vector_peak(job),
     "act_bytes": _bits(0),
@@ -416,6 +424,8 @@ _REST: dict[str, Callable[[Job], float]] = {
     "lanes_j": lambda job: job.model["lane_flop_j"],
     "far_j": _far_j,
     "near_j": lambda job: job.model["cache_byte_j"],
+    "least_head": lambda job: _prompt_heads(job)[0],
+    "most_head": lambda job: _prompt_heads(job)[1],
 }
 assert tuple(_REST) == REST
 _LOW, _WIDE = _product(False), _product(True)

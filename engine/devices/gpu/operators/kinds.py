@@ -23,7 +23,7 @@ from engine.devices.gpu.operators.record import (
 from engine.devices.gpu.operators.slots import ANSWER
 from engine.kernels.jit import run_chunks
 
-__all__ = ["KINDS", "Kind", "Numbers", "Texts", "constants_of", "runtime_of"]
+__all__ = ["KINDS", "Kind", "Numbers", "Texts", "constants_of", "prefill_heads", "runtime_of"]
 
 Texts = Mapping[str, str]
 Numbers = Mapping[str, np.ndarray]
@@ -151,6 +151,20 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
     return model
 
 
+def prefill_heads(generation: str, mixed: str) -> tuple[float, float]:
+    """Least and largest width of a head that a generation's prompt kernels take in formats of arithmetic and cache. [-]
+
+    A count.
+    """
+    return tuple(facts()["prefill_heads"].get(f"{generation} {mixed}", (0.0, np.inf)))
+
+
+def _prompts(columns: list[np.ndarray], causal: bool, rig: np.ndarray, form: np.ndarray) -> np.ndarray:
+    found = np.zeros((len(columns[0]), ANSWER))
+    spread(len(found), lambda lo, hi: attention.prefill_rows(lo, hi, *columns, causal, rig, form, found))
+    return found
+
+
 def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:
     """Model of a kind whose queries and keys, and values, are ``widths`` wide; 0: as its rows say."""
 
@@ -159,17 +173,18 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         mixed = format_named(texts.get("attn_dtype") or format) + "-" + format
         known = given is None and mixed in fitted()[part.generation].get(kind, {})
         constants = _triple(kind, part, mixed if known else format, runtime, given)
-        form = np.array([1.0 / _peak(part, format), facts()["formats"][format]["in"], *constants])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads, window = numbers.get("kv_heads", heads), numbers.get("window", np.zeros_like(heads))
         qk, v = (np.full_like(heads, width) if width else numbers["head_dim"] for width in widths)
         out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part, given), numbers["seq_len"]
-        spread(
-            batch.shape[0],
-            lambda lo, hi: attention.prefill_rows(
-                lo, hi, batch, length, heads, kv_heads, qk, v, window, causal, rig, form, out
-            ),
-        )
+        least, most = prefill_heads(part.generation, mixed)
+        has = (qk >= least) & (qk <= most)
+        for some, runs_in in ((has, format), (~has, "bfloat16")):
+            if some.any():
+                taken = constants if runs_in == format else _triple(kind, part, runs_in, runtime, None)
+                form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *taken])
+                columns = [c[some] for c in (batch, length, heads, kv_heads, qk, v, window)]
+                out[some] = _prompts(columns, causal, rig, form)
         return out
 
     return model
