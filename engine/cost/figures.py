@@ -89,6 +89,7 @@ class Layout:
     alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
     ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
+    turns: bool = False  # whether its stages take turns on the same devices
 
     @cached_property
     def runs(self) -> int:
@@ -177,6 +178,7 @@ class Layout:
             int(self.pipelined),
             int(self.causal),
             self.replicas,
+            int(self.turns),
         )
         alike = self.alike or (1,) * len(self.wire_of)
         shares = self.shares or (False,) * len(self.wire_of)
@@ -284,9 +286,10 @@ def _waited(hop_s, hidden, alike, n):
 
 
 @kernel
-def _slower(pace, stage_s, copies, n):
+def _slower(pace, stage_s, copies, turns, n):
     for p in range(n):
-        pace[p] = max(pace[p], stage_s[p] / copies)
+        own = stage_s[p] / copies
+        pace[p] = pace[p] + own if turns else max(pace[p], own)
 
 
 @kernel
@@ -310,7 +313,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
     loads its wire. When pipelined, the
-    slowest stage or wire sets the interval between requests, else the latency does.
+    slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
+    devices count together.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
@@ -357,7 +361,7 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         _add(latency, rows[metrics + BREAKDOWN + r], n)
     if pipelined:
         for s in range(stages):
-            _slower(interval, rows[stage_t + s], float(copies[s]), n)
+            _slower(interval, rows[stage_t + s], float(copies[s]), where[10] != 0, n)
         for h in range(hops):
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:

@@ -324,6 +324,7 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
         pipelined=plan.pipelined,
         causal=bound.graph.causal,
         replicas=plan.replicas,
+        turns=any(stage.turns for stage in plan.stages),
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].ways for stage, _ in runs),

@@ -30,7 +30,8 @@ def arrangements(scenario: Scenario) -> dict[str, str | None]:
     """Each arrangement, and None where the scenario can be put so, else the reason in a sentence."""
     bound, plan, _ = priced(scenario)
     found: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
-    one = not plan.pipelined or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
+    together = not plan.pipelined or any(stage.turns for stage in plan.stages)
+    one = together or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
     if one or bound.graph.causal:
         found["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
     if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:
