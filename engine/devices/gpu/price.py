@@ -231,6 +231,8 @@ def _products(table, j, q, launches, places, rec, room, out, kept):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
     block, menu, found, gain, sums = room
     runs, every, count, flops, m = _where(table, j, q, rec, menu)
+    if places > LANES:
+        count = gemm.thinned(menu, count)
     at, way = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, min(int(kept[j]), count - 1)
     for point in range(0, places, LANES):
         way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, found)
@@ -376,10 +378,16 @@ def _varying(record, lo, hi):
     """Fields that differ between the designs lo..hi."""
     found, count = np.empty(FIELDS, np.int64), 0
     for f in range(FIELDS):
-        differ = 0
-        for point in range(lo, hi):
-            differ += record[f, point] != record[f, lo]
-        if differ:
+        row, alike, point = record[f], ALL, lo
+        first = spread(row[lo])
+        while point + LANES <= hi and alike == ALL:
+            here = load(row, point)
+            alike &= at_least(here, first) & at_least(first, here)
+            point += LANES
+        while point < hi and alike == ALL:
+            alike = ALL if row[point] == row[lo] else 0
+            point += 1
+        if alike != ALL:
             found[count] = f
             count += 1
     return found[:count]

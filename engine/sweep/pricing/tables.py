@@ -96,7 +96,9 @@ def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
             continue
         try:
             piece(fam.part(tuple((l, h) if a == b else (l, l + 1) for b, (l, h) in enumerate(of))))
-        except Exception:
+        except (
+            Exception
+        ):  # whatever such a piece raises of a column: `_found` raises it again where no axis is to blame
             found.append(a)
     return found or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
 

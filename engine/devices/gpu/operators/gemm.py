@@ -146,6 +146,25 @@ def menu_of(g, m, n, k, inputs, weights, missed, kept, machine, form, menu):
 
 
 @kernel
+def thinned(menu, count):
+    """Leaves out of a menu what takes no less of anything than a way before it, so never wins; how many stay."""
+    kept = 0
+    for c in range(count):
+        better = False
+        for d in range(kept):
+            col = 0
+            while col < len(MENU) and menu[d, col] <= menu[c, col]:
+                col += 1
+            if col == len(MENU):
+                better = True
+                break
+        if not better:
+            menu[kept] = menu[c]
+            kept += 1
+    return kept
+
+
+@kernel
 def follow(block, machine, more, places):
     """Fills the rows `PER` from ``more`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
     for at in range(places):
