@@ -8,7 +8,7 @@ from starlette.middleware import Middleware
 
 from app.guard import Guard, Health, PageStyle
 from app.shared import link
-from app.shared.legible import STYLE
+from app.shared.legible import early
 from app.upkeep import Upkeep
 from engine.evaluate import evaluate
 
@@ -27,5 +27,5 @@ async def alive(_: st.App) -> AsyncIterator[None]:
 app = st.App(
     "main.py",
     lifespan=alive,
-    middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(PageStyle, text=STYLE)],
+    middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(PageStyle, text=early())],
 )

@@ -4,9 +4,17 @@ what is drawn a moment later. The server writes it into the page's head as well 
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import streamlit as st
 
-__all__ = ["STYLE", "legible"]
+__all__ = ["STYLE", "early", "flips", "legible"]
+
+_FIRST = ("Metric", "PageLink", "NumberInput", "Selectbox", "Slider", "ButtonGroup", "Html", "Button", "Checkbox")
+"""Parts of Streamlit's front end that most pages show at once, and it loads when they come up."""
+
+_IMPORTED = re.compile(r"""(?:from|import)"\./([\w.-]+\.js)\"""")
 
 STYLE = """<style>
 .stApp [data-testid="stMainBlockContainer"] { max-width: none; padding: 67.5px 15px 45px; }
@@ -25,6 +33,43 @@ STYLE = """<style>
 .st-key-cards-against [data-testid="stElementContainer"] { min-height: 111px; }
 button:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px solid #C2185B; outline-offset: 2px; }
 </style>"""
+
+
+_WATCH = """
+const shade = () => getComputedStyle(document.querySelector('[data-testid="stApp"]')).backgroundColor;
+export default function ({ setTriggerValue }) {
+  let was = shade();
+  const watch = new MutationObserver(() => {
+    const now = shade();
+    if (now !== was) setTriggerValue("flipped", (was = now));
+  });
+  watch.observe(document.querySelector('[data-testid="stApp"]'), { attributeFilter: ["class"] });
+  return () => watch.disconnect();
+}
+"""
+_FLIPS = st.components.v2.component("theme.flips", html="<i></i>", js=_WATCH)
+
+
+def flips() -> None:
+    """Have the page drawn again when its reader turns the theme: Streamlit alone leaves the charts in the other's."""
+    _FLIPS(key="flips", on_flipped_change=lambda: None, width="content", height="content")
+
+
+def early() -> str:
+    """What the server writes into a page's head: the style, and the parts to load before the page asks for them.
+
+    Numbers would else wait behind the charts' library, which takes a busy machine seconds to read.
+    """
+    page = Path(st.__file__).parent / "static" / "index.html"
+    scripts, known = page.parent / "static" / "js", page.read_text()
+    left = [file.name for name in _FIRST for file in sorted(scripts.glob(f"{name}.*.js"))]
+    found: dict[str, None] = {}
+    while left:
+        name = left.pop()
+        if name not in found and name not in known and (scripts / name).is_file():
+            found[name] = None
+            left += _IMPORTED.findall((scripts / name).read_text())
+    return STYLE + "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in found)
 
 
 def legible() -> None:

@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
+from app.shared.legible import flips
 from app.shared.widgets.controlled import controlled
 from app.shared.widgets.saved import saved
 from engine.cost.error_bands import told
@@ -335,3 +336,4 @@ def footer(report: Report | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(text, width="content")
         st.page_link("views/published/page.py", label=":small[How these numbers are made]", query_params=link.address())
+        flips()

@@ -1,4 +1,4 @@
-"""No page has a serious finding of axe-core, light or dark, at a desk or on a phone (Chromium)."""
+"""No page has a serious finding of axe-core or moves while it loads: light, dark, at a desk, on a phone (Chromium)."""
 
 import os
 from pathlib import Path
@@ -27,6 +27,10 @@ PAGES = (
 NODE = encode(PRESETS["node-dlrm"].scenario)  # every page has something to show of it
 STREAMLITS = "[data-testid=stSidebarNavItems]"  # a phone's drawer of pages: its sections are a div between ul and li
 PHONE = {"viewport": {"width": 390, "height": 844}, "user_agent": "Mozilla/5.0 (iPhone) Mobi", "has_touch": True}
+SHIFT = """new Promise(done => new PerformanceObserver((list, me) => {
+    me.disconnect();
+    done(list.getEntries().filter(one => !one.hadRecentInput).reduce((sum, one) => sum + one.value, 0));
+}).observe({type: 'layout-shift', buffered: true}) || setTimeout(done, 500, 0))"""  # of all since the page was opened
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]
 
 
@@ -41,10 +45,15 @@ def axe() -> str:
 @pytest.mark.parametrize(
     "look", [{"color_scheme": "light"}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"]
 )
-def test_no_page_has_a_serious_finding(visit, axe, look):
+def test_no_page_has_a_serious_finding_or_moves_while_it_loads(visit, axe, look):
     me = visit("/choose", bypass_csp=True, **look)
-    found = {page: serious(me.open(f"/{page}?s={NODE}"), axe) for page in PAGES}
+    found, moved = {}, {}
+    for page in PAGES:
+        me.open(f"/{page}?s={NODE}")
+        moved[page] = me.page.evaluate(SHIFT)
+        found[page] = serious(me, axe)
     assert {page: rows for page, rows in found.items() if rows} == {}
+    assert {page: shift for page, shift in moved.items() if shift >= 0.1} == {}
 
 
 def serious(me, axe: str) -> list[str]:

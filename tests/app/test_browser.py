@@ -330,3 +330,12 @@ def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(
     me.page.locator(".saved").get_by_role("button", name="Remove").click()
     me.page.locator(".saved").get_by_role("button", name="Save in this browser").wait_for()
     assert me.page.evaluate("localStorage.getItem('inferscape.saved')") == "[]"
+
+
+def test_charts_take_the_other_theme_when_it_is_turned(visit):
+    me = visit("/", color_scheme="light")
+    bar = ".js-plotly-plot .barlayer path[style*='fill: rgb({})']"
+    me.page.locator(bar.format("169, 68, 17")).first.wait_for(state="attached")
+    me.page.emulate_media(color_scheme="dark")
+    me.page.locator(bar.format("253, 150, 35")).first.wait_for(state="attached")
+    assert me.page.locator(bar.format("169, 68, 17")).count() == 0

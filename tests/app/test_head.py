@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import re
+from pathlib import Path
 
 import pytest
+import streamlit
 
 from app.guard import PageStyle
+from app.shared.legible import STYLE, early
 from tests.app.loops import run
 
 PAGE = b"<html><head><title>t</title></head><body>" + b"x" * 200_000 + b"</body></html>"
@@ -54,3 +58,13 @@ def test_a_page_has_the_style_in_its_head():
 @pytest.mark.parametrize(("kind", "accept"), [("text/plain", "text/html"), ("text/html", "*/*")])
 def test_what_is_no_page_passes_unchanged(kind, accept):
     assert _asked(kind, {"accept": accept})[2] == PAGE
+
+
+def test_what_is_loaded_early_are_small_parts_of_the_front_end_that_exist():
+    """None is one that Streamlit's page loads by itself: with another version of it, some may be."""
+    static = Path(streamlit.__file__).parent / "static"
+    names = re.findall(r'href="./static/js/([^"]+)"', early().removeprefix(STYLE))
+    sizes = {name: (static / "static" / "js" / name).stat().st_size for name in names}
+    assert any(name.startswith("Metric.") for name in names)
+    assert max(sizes.values()) < 200_000
+    assert not [name for name in names if name in (static / "index.html").read_text()]

@@ -44,7 +44,8 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, ph
             {"type": "scatter", "mode": "lines+markers", "x": [p.speed for p in row.front],
              "y": [p.rate_per_device for p in row.front], "line": line, "marker": marker, "hovertemplate": hover}
         )  # fmt: skip
-        plot.keep_off([p.speed for p in row.front], [p.rate_per_device for p in row.front])
+        if one or row.system in named:
+            plot.keep_off([p.speed for p in row.front], [p.rate_per_device for p in row.front])
     for row in reversed(order):
         if row.system == picked or row.system in named:
             any(plot.label(p.speed, p.rate_per_device, row.label, BESIDE) for p in row.front)

@@ -41,7 +41,7 @@ def elsewhere(reason: str) -> None:
 
 def wires(report: Report) -> None:
     """The node with what crosses each link, and how busy it is."""
-    with parts.card("Who moves what", glossary.answer_links(report)):
+    with parts.card("Traffic on each wire", glossary.answer_links(report)):
         alt = f"Topology: {glossary.answer_links(report)}."
         if parts.mobile():
             parts.figure(charts.links(report.links, parts.dark()), alt, "wires")
