@@ -11,7 +11,8 @@ import streamlit as st
 
 __all__ = ["STYLE", "early", "flips", "legible"]
 
-_FIRST = ("Metric", "PageLink", "NumberInput", "Selectbox", "Slider", "ButtonGroup", "Html", "Button", "Checkbox")
+_FIRST = ("Metric", "PageLink", "NumberInput", "Selectbox", "Slider", "ButtonGroup", "Html", "Button", "Checkbox",
+          "TextInput", "Multiselect")  # fmt: skip
 """Parts of Streamlit's front end that most pages show at once, and it loads when they come up."""
 
 _IMPORTED = re.compile(r"""(?:from|import)"\./([\w.-]+\.js)\"""")
@@ -29,6 +30,7 @@ STYLE = """<style>
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) { min-height: 64px; }
 .st-key-tabs { gap: 0 !important; border-bottom: 1px solid rgba(128, 140, 155, 0.35); min-height: 36px; }
 .st-key-tabs a { border-radius: 0; padding: 4px 14px; }
+.st-key-front { min-height: 600px; }
 .st-key-cards [data-testid="stElementContainer"] { min-height: 86px; }
 .st-key-cards-against [data-testid="stElementContainer"] { min-height: 111px; }
 button:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px solid #C2185B; outline-offset: 2px; }

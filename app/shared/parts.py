@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -40,12 +41,14 @@ __all__ = [
     "report_now",
     "share",
     "short_name",
+    "tall",
     "toolbars",
     "wide_enough",
 ]
 
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
+_ROW = 35  # of a table [px]
 
 QUESTIONS = {
     "kernels": "How fast does this run on the host here, and did we predict it?",
@@ -196,6 +199,11 @@ def evidence(band: ErrorBand, of: str = "Error band") -> None:
 def wide_enough(texts: Iterable[str]) -> int:
     """Width of a table's column that cuts none of its texts off: a right-aligned one loses its first digits. [px]"""
     return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
+
+
+def tall(frame: pd.DataFrame, most: int = 10) -> int:
+    """Height of a table of at most so many rows: one that is told keeps its place while the table is loaded. [px]"""
+    return _ROW * (min(len(frame), most) + 1) + 3
 
 
 def report_now() -> Report | None:

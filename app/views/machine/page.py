@@ -27,6 +27,7 @@ def _levels(found: facts.Machine, report: Report | None) -> None:
         st.dataframe(
             frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),
             hide_index=True,
+            height=parts.tall(frame),
             placeholder=fmt.UNKNOWN,
             column_config={
                 "Level": st.column_config.TextColumn(pinned=True),
@@ -40,7 +41,7 @@ def _levels(found: facts.Machine, report: Report | None) -> None:
 def _cost(found: facts.Machine, report: Report | None) -> None:
     """What it costs."""
     rows = facts.money(found, report)
-    with st.grid(len(rows), min_column_width=150):
+    with st.container(key="cards"), st.grid(len(rows), min_column_width=150):
         for label, value in rows:
             st.metric(label, value, border=True, height="stretch")
 
@@ -53,7 +54,7 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
         st.dataframe(
             frame,
             hide_index=True,
-            height="content" if len(frame) <= 9 else 353,
+            height=parts.tall(frame),
             column_config={
                 "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
                 "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
@@ -71,7 +72,7 @@ def _links(found: facts.Machine, report: Report | None) -> None:
         right = dict.fromkeys(
             ("Bandwidth", "Latency", "A request", "Busy"), st.column_config.TextColumn(alignment="right")
         )
-        st.dataframe(frame, hide_index=True, column_config=right, alt="Links with bandwidth, latency and use")
+        st.dataframe(frame, hide_index=True, height=parts.tall(frame), column_config=right, alt="Links and their use")
 
 
 def show() -> None:

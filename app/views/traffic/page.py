@@ -203,6 +203,17 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
         answer = cached.load_answer(load, sla)
+    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
+        "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
+        "Everything, JSON": (
+            "traffic",
+            "json",
+            lambda: json.dumps(tables.everything(report, load, sla, qps, headline, spot, points, frame), indent=1),
+        ),
+    }
+    with bar:  # before what its files hold is known: they are made when they are asked for
+        parts.bar(report, "traffic", exports)
     where = site(report)
     frame, said, notes = tables.plans(report, answer.headline, where)
     qps = rate(answer)
@@ -234,17 +245,6 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         height = 300 if parts.mobile() else tall
         side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, height, headline.limit))
         window(load, qps)
-    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
-        "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
-        "Everything, JSON": (
-            "traffic",
-            "json",
-            lambda: json.dumps(tables.everything(report, load, sla, qps, headline, spot, points, frame), indent=1),
-        ),
-    }
-    with bar:
-        parts.bar(report, "traffic", exports)
 
 
 def show() -> None:
