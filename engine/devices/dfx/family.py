@@ -15,7 +15,18 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.common.column import as_doubles, larger, numbers, smaller
-from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
+from engine.devices.common.contract import (
+    RESOURCES,
+    DeviceFamily,
+    Fit,
+    Job,
+    Knob,
+    Parameter,
+    PhaseCost,
+    Span,
+    Switch,
+    Unsupported,
+)
 from engine.devices.common.fabric import shortage
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
@@ -38,7 +49,7 @@ __all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
 FORMAT = "fp16"
 _RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)
-_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
+_LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
 
 # op of the graph that each role of the program belongs to; synchronisations belong to none
 _OP_OF = {

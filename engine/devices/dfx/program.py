@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
-MPU, VPU, ROUTER, WRITE, DDR = range(5)
+MPU, VPU, ROUTER, WRITE, DDR = range(len(UNITS))
 
 # columns of an instruction: timing, then meaning
 UNIT, OCCUPY, LATENCY, WAIT, CHAIN, ROLE, HBM, BEATS, SENT, OP, DST, SRC1, SRC2, ARG = range(14)
-COLUMNS = 14
+COLUMNS = ARG + 1
 
 ROLES: tuple[str, ...] = (
     "embedding", "norm1", "value", "key", "query", "kv-append", "scores", "softmax", "context", "sync-attention",
@@ -45,7 +45,7 @@ ROLES: tuple[str, ...] = (
 (
     EMBEDDING, NORM1, VALUE, KEY, QUERY, KV_APPEND, SCORES, SOFTMAX, CONTEXT, SYNC_ATTENTION, ATTENTION_OUT,
     SYNC_PROJECTION, RESIDUAL1, NORM2, FC1, SYNC_FC1, FC2, SYNC_FC2, RESIDUAL2, FINAL_NORM, LM_HEAD, ARGMAX,
-) = range(22)  # fmt: skip
+) = range(len(ROLES))  # fmt: skip
 
 OPS: tuple[str, ...] = (
     "load-token", "load-position", "store-token", "add", "sub-scalar", "mul", "mul-scalar", "mul-gamma", "add-beta",
@@ -56,7 +56,7 @@ OPS: tuple[str, ...] = (
     LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, MUL_GAMMA, ADD_BETA,
     EXP_OP, ACCUMULATE, DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP, CONV1D, CONV1D_GELU, MASKED_MM,
     MM, MM_ARGMAX, STORE_KEY, STORE_VALUE, SYNC, SYNC_ARGMAX, SUB_MAXIMUM,
-) = range(24)  # fmt: skip
+) = range(len(OPS))  # fmt: skip
 
 REGISTERS: tuple[str, ...] = (
     "-", "x", "position", "sum", "mean", "centred", "squares", "deviation", "scaled", "normed", "v", "k", "q",
@@ -66,13 +66,13 @@ REGISTERS: tuple[str, ...] = (
 (
     NONE, X, POSITION, SUM, MEAN, CENTRED, SQUARES, DEVIATION, SCALED, NORMED, V, K, Q, SCORE, SCORE1, POWERS, POWERS1,
     SHARE, MIXED, GATHERED, PROJECTED, MIDDLE, WIDE, NEXT, BEST, KEYS, VALUES,
-) = range(27)  # fmt: skip
+) = range(len(REGISTERS))  # fmt: skip
 """Vectors and scalars of one token; `keys` and `values` are the cache in HBM. Scores of heads take turns in two."""
 
 # record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
     LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL = range(23)  # fmt: skip
-RECORD = 23
+RECORD = FILL + 1
 
 MATRIX = frozenset((CONV1D, CONV1D_GELU, MASKED_MM, MM, MM_ARGMAX))
 SCALAR = frozenset((DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP))
