@@ -18,7 +18,6 @@ from engine.devices.common.contract import Unsupported
 from engine.devices.common.fabric import LABELS, Demand, shortage
 from engine.devices.common.instruction_set import Density, Error, Use
 from engine.evaluate import evaluate
-from engine.resolve.bind import bind
 from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
 from hardware_specs.schema import Device, Fpga
@@ -35,7 +34,6 @@ __all__ = [
     "demand",
     "errors",
     "generations",
-    "has_machine",
     "machine",
     "part_fits",
     "parts",
@@ -105,11 +103,6 @@ class MachineReport:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, SI units in the keys."""
         return asdict(self)
-
-
-def has_machine(scenario: Scenario) -> bool:
-    """Whether the scenario's device runs programs of an instruction set."""
-    return instructions_of(bind(scenario).device.kind) is not None
 
 
 def units(scenario: Scenario) -> tuple[Unit, ...]:

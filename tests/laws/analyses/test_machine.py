@@ -11,7 +11,6 @@ from engine.analyses.machine import (
     demand,
     errors,
     generations,
-    has_machine,
     machine,
     part_fits,
     parts,
@@ -186,7 +185,6 @@ def test_arithmetic_is_run_in_the_scenarios_machine():
 
 def test_other_devices_are_refused_in_one_sentence(capsys):
     other = preset("v100-1.5b").scenario
-    assert not has_machine(other)
     with pytest.raises(ScenarioError, match=r"runs no program of its own instructions$"):
         machine(other)
     assert main(["machine", "preset:v100-1.5b"]) == 2
