@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
+from tests.architecture.map import ROOT
+from tests.bench.bench_zigzag import ANSWERS, ours, same, table
 
 INDEXES = ({0, 2}, {1, 2}, {0, 1})  # dimensions that index A, B and C
 
@@ -98,3 +100,22 @@ def test_passes_are_those_of_a_walk_through_the_loops(outer, inner):
 
 def test_orders_are_all_six():
     assert sorted(map(tuple, ORDERS.tolist())) == sorted(permutations(range(3)))
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: f"{one['layer']}, {one['aim']}, {one['boundaries']}")
+def test_tilings_beside_zigzags_on_its_own_accelerator(answer):
+    """Its mapping costs at our price what it costs at its own, and our best is no worse than its search's."""
+    best = ours(answer)
+    if answer["boundaries"] == "even":
+        kept = same(answer)
+        assert kept.picojoules == pytest.approx(answer["picojoules"], rel=0.01)
+        assert kept.cycles == pytest.approx(answer["cycles"], rel=0.01)
+    if answer["aim"] == "energy":
+        assert best.picojoules <= answer["picojoules"] * (1 + 1e-6)
+    else:
+        assert best.cycles <= answer["cycles"] * 1.05
+        assert best.picojoules <= answer["picojoules"] * (1 + 1e-6)
+
+
+def test_the_table_beside_zigzag_is_todays():
+    assert table() in (ROOT / "docs" / "zigzag.md").read_text()
