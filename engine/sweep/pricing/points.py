@@ -98,6 +98,7 @@ def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds
     A row of ``groups``: first row of the run, first row of ``given`` or -1, and where its places and its columns begin
     and end. A row of ``columns``: a resource, and where its entries begin in ``seconds``.
     """
+    first = last = -1
     for g in range(groups.shape[0]):
         top = groups[g, 0] * WIDTH
         if groups[g, 1] >= 0:
@@ -107,12 +108,14 @@ def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds
                 for q in range(n):
                     target[q] += source[q]
             continue
-        for q in range(n):
-            place[q] = 0
-        for v in range(groups[g, 2], groups[g, 3]):
-            step = mem[place_of[v] * WIDTH : place_of[v] * WIDTH + n]
+        if groups[g, 2] != first or groups[g, 3] != last:  # else this group lies as the one before it
+            first, last = groups[g, 2], groups[g, 3]
             for q in range(n):
-                place[q] += int(step[q])
+                place[q] = 0
+            for v in range(first, last):
+                step = mem[place_of[v] * WIDTH : place_of[v] * WIDTH + n]
+                for q in range(n):
+                    place[q] += int(step[q])
         for c in range(groups[g, 4], groups[g, 5]):
             source = seconds[columns[c, 1] :]
             target = mem[top + columns[c, 0] * WIDTH : top + columns[c, 0] * WIDTH + n]
