@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from engine.devices.common.contract import DeviceFamily
-from engine.devices.common.instruction_set import InstructionSet
+
+if TYPE_CHECKING:  # read when a machine's programs are first asked for
+    from engine.devices.common.instruction_set import InstructionSet
 
 __all__ = ["FAMILIES", "family", "instructions_of"]
 
