@@ -63,8 +63,11 @@ def _answer(figure: Comparison) -> str:
 
 def section() -> None:
     """The folded part of the page; what is in it is computed when it is opened."""
-    said = "Figures 8, 15 and 18 of the transformer appliance, beside what is printed"
-    with st.expander(said, key="open.dfx_figures", on_change="rerun") as folded:
+    with st.expander(
+        "Figures 8, 15 and 18 of the transformer appliance, beside what is printed",
+        key="open.dfx_figures",
+        on_change="rerun",
+    ) as folded:
         if not folded.open:
             return
         shown = cached.dfx_figures()
