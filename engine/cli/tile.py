@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -61,8 +60,7 @@ def _tile(args: argparse.Namespace, scenario: Scenario) -> int:
             lines.append(f"{one.name[:34]:34} no tile of it fits a core")
             continue
         best = one.best["latency"]
-        legal = f"{one.legal:,.0f}" if math.isfinite(one.legal) else "too many to count"
-        lines.append(f"{one.name[:34]:34} {amount(best.seconds, 's'):>10}  {legal} tilings, {one.tried:,} tried")
+        lines.append(f"{one.name[:34]:34} {amount(best.seconds, 's'):>10}  {one.counted()}, {one.tried:,} tried")
         lines.append(f"    {best.words()}")
         near, far = one.least
         lines.append(

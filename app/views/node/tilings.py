@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pandas as pd
 import streamlit as st
 
@@ -32,8 +30,8 @@ def tilings(scenario: Scenario) -> None:
             st.info("No tile of this product fits a core's memory.", icon=":material/info:")
             return
         best = found.product.best["latency"]
-        legal = fmt.count(found.product.legal) if math.isfinite(found.product.legal) else "too many to count"
-        st.markdown(fmt.plain(f"{legal} tilings, {fmt.count(found.product.tried)} tried. Fastest: {best.words()}."))
+        told = found.product.counted().capitalize()
+        st.markdown(fmt.plain(f"{told}, {fmt.count(found.product.tried)} tried. Fastest: {best.words()}."))
         known = [v for row in found.bytes for v in row if v is not None]
         answer = f"{fmt.si(best.near_bytes, 'B')} into and out of cores, no tiling below "
         answer += fmt.si(found.product.least[0], "B")

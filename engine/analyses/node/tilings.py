@@ -28,8 +28,9 @@ from model_zoo.ops import Op
 __all__ = ["COUNTED", "Mapped", "Tiled", "Tiling", "block_map", "mapped", "pinned", "products", "tiled"]
 
 SWITCH = "search-tilings"
-COUNTED = 2e7  # tilings after which nobody counts on
+COUNTED = 1e9  # tilings after which nobody counts on
 _LETTERS = "mnk"
+_SIDES = ("rows", "columns", "depth")
 _STAYS = ("B", "A", "C")  # the operand that blocks along rows, columns and depth pass by
 _ROWS = 4096  # candidates of a front, at first
 
@@ -69,7 +70,7 @@ class Tiling:
                 told.append(f"all of it {name} at once ({shape})")
                 continue
             order = [x for x in range(3) if x != last and blocks[x] > 1] + [last]
-            loops = ", ".join(f"{blocks[x]:,} of {_LETTERS[x]}" for x in order)
+            loops = ", ".join(f"{blocks[x]:,} of {_SIDES[x]}" for x in order)
             told.append(f"{name} blocks of {shape}, loops over {loops}: {_STAYS[last]} stays")
         return "; ".join(told)
 
@@ -92,6 +93,10 @@ class Tiled:
     by_size: tuple[float, float]  # bytes near and far without a search
     least: tuple[float, float]  # lower bounds of bytes near and far
     front: tuple[Tiling, ...]  # by seconds, joules and bytes far
+
+    def counted(self) -> str:
+        """How many legal tilings there are, in words."""
+        return f"{self.legal:,.0f} tilings" if math.isfinite(self.legal) else f"more than {COUNTED:,.0f} tilings"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: SI units in the keys."""
@@ -259,7 +264,7 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
             f"{side[C.GROUPS]:.0f} groups are to be cut into at least {side[C.PIECES]:.0f} parts, none without a tile"
         )
     inner, whole = np.ones(3), (side[C.ROWS], side[C.COLUMNS], side[C.DEPTH])
-    for x, name in enumerate(("rows", "columns", "depth")):
+    for x, name in enumerate(_SIDES):
         unit, most = _unit(x), min(part[x] * _unit(x), whole[x])
         if block[x] < 1 or (block[x] % unit and block[x] < most):
             raise ScenarioError(
