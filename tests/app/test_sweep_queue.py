@@ -83,7 +83,7 @@ def test_a_sweep_ends_where_memory_is_taken_or_others_wait_long():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_that_it_waits(monkeypatch):
     """Every value of an axis is validated and kept: 68.7 G designs are 12,288 of them, before the first is priced."""
     monkeypatch.setattr(background, "QUEUE", SweepQueue(at_once=2, room=60e6))

@@ -63,7 +63,7 @@ def spin(seconds: float) -> None:
         pass
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_page_that_never_ends_is_ended_with_a_sentence(monkeypatch):
     at = AppTest.from_file(str(MAIN), default_timeout=240).run()
     assert not at.error
