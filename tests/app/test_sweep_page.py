@@ -179,7 +179,8 @@ def test_the_exported_front_reopens_to_its_numbers():
         assert row["engine_version"]
 
 
-def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done():
+def test_leaving_a_running_sweep_stops_it_and_keeps_what_is_done(monkeypatch):
+    monkeypatch.setattr(background, "_LAST_CHUNKS_S", 60)  # of a server whose cores others have
     report = cached.report(encode(GPU))
     metrics = objectives.metrics(report)
     wide = PageSpace(
