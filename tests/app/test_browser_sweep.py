@@ -8,7 +8,8 @@ import pytest
 
 from app.shared import comparison
 from app.shared.comparison import Comparison, Entry
-from app.views.sweep import background, objectives, spaces
+from app.shared.formats import count
+from app.views.sweep import axes, background, objectives, spaces
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.evaluate import evaluate
@@ -89,7 +90,7 @@ def test_the_first_space_from_the_click_to_the_drawn_front(visit, record_propert
         taken.append(me.page.evaluate("(window.drawn - window.clicked) / 1000"))
         text = me.settled().page.locator("body").inner_text()
         assert "feasible designs" in text
-        assert "122,880" in text or "123 k" in text
+        assert f"{count(axes.size(axes.usual(GPU)))} designs in " in text
     told(record_property, "the first space, click to front", min(taken))
 
 
