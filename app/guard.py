@@ -183,11 +183,12 @@ class PageStyle:
             body += message.get("body", b"")
             if message.get("more_body"):
                 return
-            headers = dict(start["headers"])
-            if headers.get(b"content-type", b"").startswith(b"text/html"):
+            headers = list(start["headers"])  # a name may stand there more than once
+            if any(key == b"content-type" and value.startswith(b"text/html") for key, value in headers):
                 body = body.replace(_END, self._text + _END, 1)
-                headers[b"content-length"] = str(len(body)).encode()
-            await send({**start, "headers": list(headers.items())})
+                headers = [(key, value) for key, value in headers if key != b"content-length"]
+                headers.append((b"content-length", str(len(body)).encode()))
+            await send({**start, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
         kept = [(key, value) for key, value in scope["headers"] if key not in _DROPPED]

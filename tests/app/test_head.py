@@ -26,6 +26,7 @@ def _served(kind: str):
         fresh = b"if-none-match" not in asked
         body = b"" if not fresh else gzip.compress(PAGE) if b"accept-encoding" in asked else PAGE
         headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+        headers += [(b"set-cookie", b"one=1"), (b"set-cookie", b"two=2")]
         await send({"type": "http.response.start", "status": 200 if fresh else 304, "headers": headers})
         half = len(body) // 2
         await send({"type": "http.response.body", "body": body[:half], "more_body": True})
@@ -34,7 +35,7 @@ def _served(kind: str):
     return app
 
 
-def _asked(kind: str, headers: dict[str, str]) -> tuple[int, dict[bytes, bytes], bytes]:
+def _sent(kind: str, headers: dict[str, str]) -> list[dict]:
     sent: list[dict] = []
 
     async def ask():
@@ -46,6 +47,11 @@ def _asked(kind: str, headers: dict[str, str]) -> tuple[int, dict[bytes, bytes],
         await PageStyle(_served(kind), "<style></style>")(scope, None, send)
 
     run(ask())
+    return sent
+
+
+def _asked(kind: str, headers: dict[str, str]) -> tuple[int, dict[bytes, bytes], bytes]:
+    sent = _sent(kind, headers)
     return sent[0]["status"], dict(sent[0]["headers"]), b"".join(m.get("body", b"") for m in sent)
 
 
@@ -53,6 +59,11 @@ def test_a_page_has_the_style_in_its_head():
     status, headers, body = _asked("text/html; charset=utf-8", BROWSER)
     assert (status, body) == (200, STYLED)
     assert headers[b"content-length"] == str(len(STYLED)).encode()
+
+
+def test_a_header_that_stands_twice_is_kept_twice():
+    cookies = [value for key, value in _sent("text/html", BROWSER)[0]["headers"] if key == b"set-cookie"]
+    assert cookies == [b"one=1", b"two=2"]
 
 
 @pytest.mark.parametrize(("kind", "accept"), [("text/plain", "text/html"), ("text/html", "*/*")])
