@@ -107,7 +107,7 @@ class Visitor:
                 const app = document.querySelector('[data-testid=stApp]');
                 const still = app && app.dataset.testScriptState === 'notRunning'
                     && !document.querySelector('[data-testid=stSkeleton]')
-                    && document.querySelectorAll('[data-testid=stMarkdown]').length > 3;
+                    && document.querySelectorAll('[data-testid=stMarkdown]').length > 2;
                 window.still = still ? (window.still || Date.now()) : 0;
                 return still && Date.now() - window.still > 600;
             }""",

@@ -31,7 +31,7 @@ SHIFT = """new Promise(done => new PerformanceObserver((list, me) => {
     me.disconnect();
     done(list.getEntries().filter(one => !one.hadRecentInput).reduce((sum, one) => sum + one.value, 0));
 }).observe({type: 'layout-shift', buffered: true}) || setTimeout(done, 500, 0))"""  # of all since the page was opened
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

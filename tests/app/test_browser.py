@@ -10,7 +10,7 @@ from engine.scenario import decode, encode
 from tests.app.forged import forged
 
 PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]  # one server
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers(visit):

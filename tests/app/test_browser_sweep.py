@@ -16,7 +16,7 @@ from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 GPU = PRESETS["v100-1.5b"].scenario
 NAMES = ("latency_per_unit_s", "throughput_per_s", "capex_usd")
 FEW = PageSpace(
