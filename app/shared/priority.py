@@ -34,8 +34,7 @@ _PATIENT: WeakSet[threading.Thread] = WeakSet()  # scripts that only watch work 
 
 def _lower() -> None:
     if hasattr(os, "setpriority"):  # a thread's own priority where the system has one
-        me = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, me, min(19, os.getpriority(os.PRIO_PROCESS, me) + _NICE))
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 @cache

@@ -20,20 +20,19 @@ __all__ = ["MEASURED", "residuals"]
 _FOLDER = Path(__file__).resolve().parent / "claims"
 MEASURED = {"serving": _FOLDER / "serving.csv", "this-host": _FOLDER / "host" / "measured.csv"}
 """Tables of measurements, which `compare-measured` takes as they are."""
-_SEEN = frozenset({"serving"})
-"""Tables whose rows were in view when constants of a host and facts of engines (`measured/names.yaml`) were chosen."""
 _TIMES = ("latency", "throughput")  # metrics that are a time or a rate of a whole request
 
 
 def _residual(
-    id: str, publication: str, scenario: Scenario, error: float, catalog: Catalog, *, recalled: bool, seen: bool
+    id: str, publication: str, scenario: Scenario, error: float, recalled: bool, catalog: Catalog
 ) -> Residual:
     device, zoo = catalog.device(catalog.system(scenario.system).devices[0].device), default_zoo()
     limit = evaluate(scenario, catalog).bound
     network = zoo.workload(scenario.workload).family
     cell = cell_of(device, scenario, network, zoo.graph(scenario.workload), limit)
-    part, whole = lineage(device), several(scenario)
-    return Residual(id, cell, publication, device.id, part, error, scenario.batch, whole, recalled, seen)
+    return Residual(
+        id, cell, publication, device.id, lineage(device), error, scenario.batch, several(scenario), recalled
+    )
 
 
 def _of_tables() -> Iterator[Residual]:
@@ -49,8 +48,7 @@ def _of_tables() -> Iterator[Residual]:
                 who = [columns[c][at] for c in ("source", "framework") if c in columns]
                 publication = " ".join(who) or name
                 assert row.scenario is not None
-                id, seen = f"{name}-{row.number}-{figure}", name in _SEEN
-                yield _residual(id, publication, row.scenario, error, catalog, recalled=False, seen=seen)
+                yield _residual(f"{name}-{row.number}-{figure}", publication, row.scenario, error, False, catalog)
 
 
 def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[Residual]:
@@ -59,11 +57,8 @@ def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> li
     for row in rows:
         if independent(row) and row["metric"] in _TIMES and row["family"] and row["token"] and row["error"] is not None:
             scenario = decode(row["token"])
-            found.append(
-                _residual(row["id"], row["document"], scenario, row["error"], catalog, recalled=False, seen=False)
-            )
+            found.append(_residual(row["id"], row["document"], scenario, row["error"], False, catalog))
     for row in elsewhere:
         scenario = decode(row["token"])
-        known = {"recalled": True, "seen": bool(row["seen"])}
-        found.append(_residual(row["id"], row["publication"], scenario, row["error"], catalog, **known))
+        found.append(_residual(row["id"], row["publication"], scenario, row["error"], True, catalog))
     return [*found, *_of_tables()]

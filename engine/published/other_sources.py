@@ -1,8 +1,7 @@
 """Measured results printed elsewhere than in the five documents, recalled: evidence for error bands and nothing else.
 
 They are data (`claims/elsewhere.yaml`); no constant is solved for on them, though some were seen
-while mending. Each names a scenario and one figure in SI, and in `seen` what was chosen with
-it in view.
+while mending. Each names a scenario and one figure in SI.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ def compare() -> list[dict[str, Any]]:
                 "source": f"{result['source']['title']} ({result['source']['publisher']}), {result['where']}",
                 "publication": result["publication"],
                 "note": result.get("note", ""),
-                "seen": result.get("seen", ""),
                 "token": encode(scenario),
             }
         )

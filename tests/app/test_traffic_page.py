@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,11 +138,12 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     tokens = Load(encode(PRESETS["dfx-345m"].scenario), max_batch=8, stream=True)
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
     slow = Simulation(tokens, Sla(5.0), 1.0, 1_000_000)
+    began = time.monotonic()
     slow.cancel()
-    slow.wait(240)
+    slow.wait(60)
     assert slow.cancelled
     assert slow.headline is None
-    assert slow.progress.done < slow.progress.total
+    assert time.monotonic() - began < 30
     assert "Cancelled" in tables.job_said(slow, 1.0)
 
 

@@ -13,7 +13,6 @@ from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.style import (
     BAR_TEXT,
     BAR_WIDTH,
-    CLOUD,
     INK,
     NEUTRAL,
     PALETTE,
@@ -242,8 +241,7 @@ def predicted(
     width: float = 560.0,
     title: str = "Published, as printed",
 ) -> go.Figure:
-    """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration, grey
-    is neither.
+    """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration.
 
     `rows` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
     where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's.
@@ -258,11 +256,9 @@ def predicted(
         line | {"y": [v / 1.1 for v in ends], "fill": "tonexty", "fillcolor": "rgba(120,132,148,0.15)"},
         line | {"y": ends, "line": {"color": NEUTRAL, "width": 1.4}},
     ]
-    roles = ("validation", "calibration")
-    for role, hollow in (("", ""), (roles[0], ""), (roles[1], "-open")):
+    for role, hollow in (("validation", ""), ("calibration", "-open")):
         for met in (True, False):
-            known = [row for row in rows if row["within"] is met]
-            group = [row for row in known if (row["role"] if row["role"] in roles else "") == role]
+            group = [row for row in rows if row["role"] == role and row["within"] is met]
             if not group:
                 continue
             data.append(
@@ -273,12 +269,12 @@ def predicted(
                     "mode": "markers",
                     "marker": {
                         "symbol": ("circle" if met else "diamond") + hollow,
-                        "color": PICK[dark] if not met else INK[dark] if role else CLOUD[dark],
+                        "color": INK[dark] if met else PICK[dark],
                         "size": 7 if met else 9,
                     },
                     "customdata": [row["id"] for row in group],
                     "hovertemplate": [
-                        f"<b>{row['id']}</b>, {row.get('evidence', row['role'])}"
+                        f"<b>{row['id']}</b>, {row.get('evidence', role)}"
                         f"<br>{said} {fmt.digits4(row['published'])} {row['unit'] or ''}"
                         f"<br>predicted {fmt.digits4(row['predicted'])}, {fmt.signed(row['error'])}<extra></extra>"
                         for row in group
