@@ -30,7 +30,7 @@ run: $(VENV)/.runtime
 test: $(VENV)/.dev
 	test -d tests/app/node_modules || npm ci --silent --prefix tests/app # axe-core, for the scan of the pages
 	$(BIN)/python -m engine.cli.warm
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ty check --exit-zero-on-warning --python $(VENV) app engine hardware_specs model_zoo
 
 check: lint
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not browser" tests/architecture tests/catalog tests/laws
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser" tests/architecture tests/catalog tests/laws
 
 bench: $(VENV)/.bench
 	env -u OPENBLAS_CORETYPE $(BIN)/python -m engine bench --markdown BENCHMARKS.md

@@ -1,4 +1,4 @@
-"""What stands before Streamlit: whose requests are answered, with which headers, and whether the server can work.
+"""What stands before Streamlit: whose requests are answered, with which headers and style, and whether it can work.
 
 Pure ASGI: bodies and sockets pass through unread. A page of another site can make a browser send requests here, under
 a name of its own (DNS rebinding) or under ours; both are refused before Streamlit, which asks a public service for this
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["HEADERS", "Guard", "Health", "foreign", "names"]
+__all__ = ["HEADERS", "Guard", "Health", "PageStyle", "foreign", "names"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -40,6 +40,8 @@ HEADERS = {
 _HEALTH = "/_stcore/health"
 _FRESH_S = 5.0  # that an answer about health holds
 _LATE_S = 30.0  # after which work that should take milliseconds counts as stuck
+_END = b"</head>"
+_DROPPED = (b"if-none-match", b"if-modified-since", b"accept-encoding")  # a copy may hold an older style; text is read
 
 
 def names() -> frozenset[str]:
@@ -154,3 +156,45 @@ async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
     headers += [(k.encode(), v.encode()) for k, v in HEADERS.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class PageStyle:
+    """ASGI middleware: writes `text` into the head of every page; anything else passes unread.
+
+    A style that a page's script draws comes a second after the first paint, and what it moves counts as a shift.
+    """
+
+    def __init__(self, app: Asgi, text: str) -> None:
+        self._app = app
+        self._text = text.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not _asks_for_a_page(scope):
+            await self._app(scope, receive, send)
+            return
+        start: MutableMapping[str, Any] = {}
+        body = b""
+
+        async def written(message: MutableMapping[str, Any]) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            body += message.get("body", b"")
+            if message.get("more_body"):
+                return
+            headers = list(start["headers"])  # a name may stand there more than once
+            if any(key == b"content-type" and value.startswith(b"text/html") for key, value in headers):
+                body = body.replace(_END, self._text + _END, 1)
+                headers = [(key, value) for key, value in headers if key != b"content-length"]
+                headers.append((b"content-length", str(len(body)).encode()))
+            await send({**start, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+        kept = [(key, value) for key, value in scope["headers"] if key not in _DROPPED]
+        await self._app({**scope, "headers": kept}, receive, written)
+
+
+def _asks_for_a_page(scope: Scope) -> bool:
+    """Whether a browser would show the answer: its address bar asks for text/html before anything else."""
+    return any(key == b"accept" and value.startswith(b"text/html") for key, value in scope["headers"])

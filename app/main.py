@@ -14,15 +14,21 @@ from engine.scenario import encode
 
 HERE = Path(__file__).parent
 ROOMS = {
-    "Explore": ("explore", "node", "split"),
-    "Choose": ("choose", "sweep", "compare"),
-    "Load": ("traffic",),
-    "Lab": ("program", "kernels", "numerics"),
-    "Evidence": ("published", "catalog"),
+    "Explore": {
+        "explore": "Overview",
+        "machine": "Machine",
+        "node": "Node",
+        "program": "Program",
+        "split": "Split",
+    },
+    "Choose": {"choose": "Ranking", "sweep": "Sweep", "compare": "Compare"},
+    "Load": {"traffic": "Load"},
+    "Lab": {"kernels": "Kernels", "numerics": "Numerics"},
+    "Evidence": {"published": "Published", "catalog": "Catalog"},
 }
-"""Pages by the room they stand in, in the order of a decision: understand, choose, load, measure, check."""
+"""Tabs by the room they stand in, in the order of a decision: understand, choose, load, measure, check."""
 
-PAGES = tuple(page for pages in ROOMS.values() for page in pages)
+PAGES = tuple(page for tabs in ROOMS.values() for page in tabs)
 
 
 def show() -> None:
@@ -36,30 +42,40 @@ def show() -> None:
         _show()
 
 
-def _pages() -> dict[str, list[Page]]:
-    """The pages by room; the first is at `/`, or under its own name in a session that came by it: Streamlit allows one.
+def _pages() -> list[Page]:
+    """A page a tab; the menu names the first of each room.
 
-    The latter needs another default, which sends on to it.
+    The very first is at `/`, or under its own name in a session that came by it: Streamlit allows one. The latter needs
+    another default, which sends on to it.
     """
     first, ss = PAGES[0], st.session_state
     if "by_name" not in ss:
         ss.by_name = urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
-    found = {
-        room: [
-            st.Page(
-                f"views/{name}/page.py",
-                title=name.capitalize(),
-                url_path=name,
-                default=name == first and not ss.by_name,
-                visibility="visible" if link.offers(name) else "hidden",
-            )
-            for name in pages
-        ]
-        for room, pages in ROOMS.items()
-    }
+    found = [
+        st.Page(
+            f"views/{name}/page.py",
+            title=label if at else room,
+            url_path=name,
+            default=name == first and not ss.by_name,
+            visibility="hidden" if at else "visible",
+        )
+        for room, tabs in ROOMS.items()
+        for at, (name, label) in enumerate(tabs.items())
+    ]
     if ss.by_name:
-        found["Explore"].append(st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True))
+        found.append(st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True))
     return found
+
+
+def _tabs(page: Page) -> None:
+    """The tabs of the page's room that the scenario has something for; this one whatever it has."""
+    here = page.url_path or PAGES[0]  # the default page has no path
+    tabs = next((tabs for tabs in ROOMS.values() if here in tabs), {})
+    shown = [name for name in tabs if link.offers(name) or name == here]
+    if len(tabs) > 1:
+        with st.container(horizontal=True, gap="small", key="tabs"):
+            for name in shown:
+                st.page_link(f"views/{name}/page.py", label=tabs[name], query_params=link.address())
 
 
 def _on() -> None:
@@ -73,11 +89,12 @@ def _show() -> None:
     link.arrive()
     st.set_page_config(page_title=f"{page.title} · Inferscape")
     if message:
-        st.warning(fmt.plain(message), icon=":material/link_off:")
+        st.warning(fmt.plain(message[:1].upper() + message[1:]), icon=":material/link_off:")
     if rows := link.moved():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f":material/swap_horiz: What could not stay as it was: {fmt.plain(rows)}.", width="content")
             st.button("Undo", on_click=link.undo, key="undo.moved", type="tertiary")
+    _tabs(page)
     slot = st.container()
     try:
         page.run()

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 import streamlit as st
 from starlette.middleware import Middleware
 
-from app.guard import Guard, Health
+from app.guard import Guard, Health, PageStyle
 from app.shared import link
+from app.shared.legible import early
 from app.upkeep import Upkeep
 from engine.evaluate import evaluate
 
@@ -23,4 +24,8 @@ async def alive(_: st.App) -> AsyncIterator[None]:
         upkeep.stop()
 
 
-app = st.App("main.py", lifespan=alive, middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home())))])
+app = st.App(
+    "main.py",
+    lifespan=alive,
+    middleware=[Middleware(Guard, health=Health(lambda: evaluate(link.home()))), Middleware(PageStyle, text=early())],
+)

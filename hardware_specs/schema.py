@@ -157,6 +157,8 @@ class Npu(Record):
     batch_lanes: Count | None = None  # vectors that share a pass of the weights, on each core
     cores: Count | None = None  # copies of the processor on the part
     block: Count | None = None  # values that share an exponent; None: the native dimension
+    vector_elements: Count | None = None  # that its vector register files hold
+    queue: Count | None = None  # instructions between the control processor and the units
 
 
 class Dfx(Record):
@@ -277,6 +279,7 @@ class Link(Record):
     payload: Ratio | None = None  # share of the raw rate left for data after encoding and headers
     latency: SecondsOrZero  # one message, one way, one hop
     per_transfer: SecondsOrZero | None = None  # host cost of starting a transfer
+    hops: Count | None = None  # switches on the way, where that is a matter of placement; None: as the system says
     duplex: bool = True
     power: Watts | None = None
     price: Usd | None = None

@@ -25,19 +25,22 @@ if TYPE_CHECKING:
     from engine.analyses.node.load import LoadCurve
     from engine.analyses.node.operator_kinds import KindColumn
     from engine.analyses.node.power import LoadPower, Sustained
+    from engine.analyses.node.tilings import Mapped
     from engine.analyses.node.timeline import NodeTimeline
     from engine.analyses.programs import Listing, Values
     from engine.choose import Answer as ChosenAnswer
     from engine.numerics.workflow import WorkflowResult
+    from engine.published.dfx_figures import Comparison
     from engine.published.measured.compare import Measured
     from engine.sweep import Attribution
     from engine.traffic import RequestTimeline, Sla
     from engine.traffic.serving import Offer
 
 __all__ = [
-    "arrangements", "attribution", "batch_inside", "chosen", "executed", "keep_modules", "kinds", "listing",
-    "load_answer", "load_point", "load_window", "machine", "measured", "node_curves", "node_power", "node_timeline",
-    "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "warm_up",
+    "arrangements", "attribution", "batch_inside", "chosen", "dfx_figures", "executed", "keep_modules", "kinds",
+    "listing", "load_answer", "load_point", "load_window", "machine", "measured", "node_curves", "node_power",
+    "node_timeline", "offers", "options", "pool", "pool_waits", "precision_study", "published", "report", "tiled",
+    "tiled_names", "warm_up",
 ]  # fmt: skip
 
 # frozen dataclasses: their repr says all of them
@@ -108,6 +111,14 @@ def published() -> list[dict]:
     from engine.published import validate  # its predictions are read when the page is first opened
 
     return validate()
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def dfx_figures() -> tuple[Comparison, ...]:
+    """Figures of the transformer appliance's document beside our predictions."""
+    from engine.published.dfx_figures import figures  # every tile is run, when the part of the page is first opened
+
+    return figures()
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -208,6 +219,22 @@ def kinds(token: str) -> tuple[KindColumn, ...]:
     from engine.analyses.node.operator_kinds import by_kind
 
     return by_kind(decode(token))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def tiled_names(token: str) -> tuple[str, ...]:
+    """Products on a scenario's cards."""
+    from engine.analyses.node.tilings import products
+
+    return tuple(op.name for _, op, _ in products(decode(token)))
+
+
+@st.cache_resource(max_entries=64, show_spinner="Searching tilings")
+def tiled(token: str, name: str) -> Mapped:
+    """The tilings of one product and a map of its blocks."""
+    from engine.analyses.node.tilings import mapped, products
+
+    return next(mapped(*row) for row in products(decode(token)) if row[1].name == name)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

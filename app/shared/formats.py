@@ -35,6 +35,7 @@ __all__ = [
     "decimal",
     "digits3",
     "digits4",
+    "dollars",
     "file_name",
     "linked",
     "of",
@@ -187,6 +188,13 @@ def scale(values: Iterable[float | None], unit: str) -> Scale:
     known = [abs(v) for v in values if v is not None and math.isfinite(v)]
     exponent = _exponent(max(known, default=0.0), unit)
     return Scale(10.0**-exponent, _joined(exponent, unit))
+
+
+def dollars(values: Iterable[float | None]) -> Scale:
+    """The prefix that suits some sums of money: nobody counts millionths of a dollar."""
+    known = list(values)
+    few = all(v is None or not math.isfinite(v) or abs(v) < 1 for v in known)
+    return Scale(1.0, "") if few else scale(known, "")
 
 
 def si(value: float | None, unit: str = "") -> str:

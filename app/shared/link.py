@@ -16,6 +16,8 @@ import streamlit as st
 
 from app.shared import cached, glossary
 from app.shared.boundary import callback
+from engine.analyses.camera import sees
+from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import default_scenario
 from engine.resolve.presets import PRESETS, Preset
@@ -53,6 +55,7 @@ __all__ = [
 
 PARAM, BASELINE = "s", "vs"
 _HOME = "dfx-1.5b"
+_UNDONE = 50  # changes that can be taken back
 _ASKED = ("batch", "inputs", "outputs", "params")  # fields that say what is asked, not what answers
 
 
@@ -78,7 +81,7 @@ def sync() -> str | None:
     message = None
     first = "token" not in ss
     if first:
-        ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", None
+        ss.scenario, ss.token, ss.baseline, ss.before = home(), encode(home()), "", []
         ss.newcomer = not st.query_params
     try:
         _spell_out()
@@ -147,7 +150,8 @@ def current() -> Scenario:
 def open_scenario(scenario: Scenario) -> None:
     """Make a scenario the session's (a callback)."""
     ss = st.session_state
-    ss.before, ss.scenario, ss.token = ss.token, scenario, encode(scenario)
+    ss.before = [*ss.before, ss.token][-_UNDONE:]
+    ss.scenario, ss.token = scenario, encode(scenario)
     ss.problem = None
     _mirror()
 
@@ -244,14 +248,20 @@ def moved() -> str | None:
 
 
 def offers(page: str) -> bool:
-    """Whether a page has something to show of the session's scenario; links to the others still open and say why."""
-    if page != "node":
+    """Whether a tab has something to show of the session's scenario; links to the others still open and say why."""
+    if page not in ("node", "program", "split"):
         return True
     try:
         system = default_catalog().system(current().system)
-    except SpecError:
+        kind = default_catalog().device(system.devices[0].device).kind
+        if page == "node":
+            return (system.topology == "switch" and system.host is not None) or system.topology == "network"
+        if page == "program":
+            return family(kind).instructions is not None
+        cut = "split" in cached.options(encode(current())).schemes
+        return cut or family(kind).packets is not None or sees(current().workload)
+    except (SpecError, ScenarioError):
         return False
-    return (system.topology == "switch" and system.host is not None) or system.topology == "network"
 
 
 def go(page: str) -> None:
@@ -268,9 +278,11 @@ def arrive() -> None:
 
 @callback
 def undo() -> None:
-    """Back to the scenario before the last change (a callback)."""
+    """Back to the scenario before the last change, and from there to the one before (a callback)."""
     if st.session_state.before:
-        open_scenario(decode(st.session_state.before))
+        *before, last = st.session_state.before
+        open_scenario(decode(last))
+        st.session_state.before = before
 
 
 @callback

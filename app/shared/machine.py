@@ -1,4 +1,4 @@
-"""Inside a machine with an instruction set: its units, its fabric, its tiles, its arithmetic. Shown on Explore."""
+"""Inside a machine with an instruction set: its units, its fabric, its tiles, its arithmetic. On Machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from app.shared.figures import machine as machine_charts
 from app.shared.figures.heat import ObjectiveAxis, heat
 from app.shared.figures.machine import Bar, PeakOfPart
 from engine.analyses.machine import MachineReport, generations
+from engine.devices.dfx.tiling import SAME
 from engine.scenario import encode
 from hardware_specs.schema import Device
 
@@ -40,7 +41,8 @@ def _tiles(machine: MachineReport) -> None:
         return
     side, lanes = found.best
     time = found.seconds[found.rows.index(side)][found.columns.index(lanes)]
-    answer = f"{side} × {lanes} is as fast as any within 1%, {fmt.seconds(time)}, with the fewest DSP slices"
+    answer = f"{side} × {lanes} is as fast as any within {fmt.percent(SAME)}, {fmt.seconds(time)}"
+    answer += ", with the fewest DSP slices"
     known = [v for row in found.seconds for v in row if v is not None]
     axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
@@ -112,15 +114,11 @@ def _arithmetic(machine: MachineReport) -> None:
 
 
 def inside() -> None:
-    """The folded part of Explore; what is in it is computed when it is opened."""
-    with st.expander(
-        "Inside the machine: units, fabric, tiles, arithmetic", key="open.inside", on_change="rerun"
-    ) as folded:
-        if not folded.open:
-            return
+    """What a machine with an instruction set has beside its spec."""
+    with st.skeleton(height=360):
         machine = cached.machine(encode(link.current()))
-        shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
-        for first in range(0, len(shown), 2):
-            for column, draw in zip(st.columns(2, gap="small"), shown[first : first + 2]):
-                with column:
-                    draw(machine)
+    shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
+    for first in range(0, len(shown), 2):
+        for column, draw in zip(st.columns(2, gap="small"), shown[first : first + 2]):
+            with column:
+                draw(machine)

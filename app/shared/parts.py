@@ -8,12 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from app.shared import cached, comparison, glossary, link, report_tables
 from app.shared import formats as fmt
+from app.shared.legible import flips
 from app.shared.widgets.controlled import controlled
+from app.shared.widgets.saved import saved
 from engine.cost.error_bands import told
 from engine.cost.report import ErrorBand, Report
 from engine.devices.common.contract import Unsupported
@@ -38,12 +41,14 @@ __all__ = [
     "report_now",
     "share",
     "short_name",
+    "tall",
     "toolbars",
     "wide_enough",
 ]
 
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
+_ROW = 35  # of a table [px]
 
 QUESTIONS = {
     "kernels": "How fast does this run on the host here, and did we predict it?",
@@ -142,6 +147,7 @@ def presets() -> None:
                     key="reset",
                     width="stretch",
                 )
+            saved(f"{short_name(link.current())}, {pair_names(link.current())[1]}")
 
 
 def _system_name(scenario: Scenario) -> tuple[str, str]:
@@ -195,6 +201,11 @@ def wide_enough(texts: Iterable[str]) -> int:
     return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
 
 
+def tall(frame: pd.DataFrame, most: int = 10) -> int:
+    """Height of a table of at most so many rows: one that is told keeps its place while the table is loaded. [px]"""
+    return _ROW * (min(len(frame), most) + 1) + 3
+
+
 def report_now() -> Report | None:
     """Report of the session's scenario, None where its pair can't run: the bar then says so."""
     try:
@@ -216,12 +227,7 @@ def baseline_report() -> tuple[str, Report] | None:
 
 
 def short_name(scenario: Scenario) -> str:
-    """A preset's short name, or the system's with its configuration."""
-    found, near = link.matching(scenario), link.related(link.current())
-    if found is None and near is not None and near.rival is not None and scenario == link.rival():
-        found = PRESETS[near.rival]
-    if found:
-        return found.pill
+    """A scenario's name wherever one stands for it: its system with count, precision, partition and batch."""
     from hardware_specs.catalog import default_catalog
 
     return f"{default_catalog().system(scenario.system).name}, {configuration(scenario)}"
@@ -232,7 +238,7 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
 
     `files` maps a label to the file's stem part, its kind and what makes its text; the scenario's own when left out.
     """
-    left, right = st.columns(2, vertical_alignment="center")
+    left, right = st.columns([9, 11] if st.session_state.before else 2, vertical_alignment="center")
     with left, st.container(gap=None):
         if page in QUESTIONS:
             st.markdown(f"**{QUESTIONS[page]}**")
@@ -241,19 +247,19 @@ def bar(report: Report | None, page: str, files: dict[str, tuple[str, str, Calla
     phone = mobile()
     side = "left" if phone else "right"
     with right, st.container(horizontal=True, horizontal_alignment=side, vertical_alignment="center", gap="small"):
-        if page == "explore":
-            if st.button(
-                "Compare",
-                icon=None if phone else ":material/view_column:",
-                key="compare",
-                help="Put this scenario beside others.",
-            ):
-                comparison.compare_now()
-        else:
-            st.page_link(
-                "views/explore/page.py", label="Explore", icon=":material/arrow_back:", query_params=link.address()
-            )
+        if page == "explore" and st.button(
+            "Compare",
+            icon=None if phone else ":material/view_column:",
+            key="compare",
+            help="Put this scenario beside others.",
+        ):
+            comparison.compare_now()
         if page not in QUESTIONS:
+            if st.session_state.before:
+                icon = None if phone else ":material/undo:"
+                st.button(
+                    "Undo" if phone else "", icon=icon, on_click=link.undo, key="undo.bar", help="Undo this change."
+                )
             pinned = st.session_state.baseline == st.session_state.token
             st.button(
                 "Pinned" if pinned else "Pin" if phone else "Pin as baseline",
@@ -338,3 +344,4 @@ def footer(report: Report | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(text, width="content")
         st.page_link("views/published/page.py", label=":small[How these numbers are made]", query_params=link.address())
+        flips()

@@ -34,7 +34,8 @@ _PATIENT: WeakSet[threading.Thread] = WeakSet()  # scripts that only watch work 
 
 def _lower() -> None:
     if hasattr(os, "setpriority"):  # a thread's own priority where the system has one
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        me = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, me, min(19, os.getpriority(os.PRIO_PROCESS, me) + _NICE))
 
 
 @cache

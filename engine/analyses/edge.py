@@ -10,7 +10,6 @@ from engine.analyses.split import SplitPoint, split_points
 from engine.cost.error_bands import widest
 from engine.cost.report import ErrorBand
 from engine.devices import FAMILIES, family
-from engine.devices.smartnic import family as smartnic
 from engine.evaluate import evaluate
 from engine.plan.schemes import second_executor
 from engine.resolve.bind import bind
@@ -63,25 +62,26 @@ class Forwarding:
 
 def nic_of(scenario: Scenario) -> Device | None:
     """The network processor among the scenario's devices."""
-    return next((d for d in bind(scenario.with_(overrides={})).devices if d.smartnic is not None), None)
+    return next((d for d in bind(scenario.with_(overrides={})).devices if family(d.kind).packets is not None), None)
 
 
 def forwarding(device: Device, executors: int, sizes: Sequence[int] = PACKETS) -> Forwarding:
     """What a network processor forwards at each packet size while it infers on so many executors."""
-    nic = device.smartnic
-    if nic is None:
-        raise ScenarioError(f"{device.name} is a {device.kind}; forwarding is answered for a SmartNIC")
-    most = int(nic.engines.si * nic.threads_per_engine.si)
+    path = family(device.kind).packets
+    if path is None:
+        labels = " or ".join(family(kind).label for kind in FAMILIES if family(kind).packets is not None)
+        raise ScenarioError(f"{device.name} is a {device.kind}; forwarding is answered for a {labels}")
+    most = path.most(device)
     if not 0 <= executors <= most:
         raise ScenarioError(f"executors is {executors}; allowed: 0 to {most}")
-    model = smartnic.FAMILY.model(device)
+    model = family(device.kind).model(device)
     return Forwarding(
         executors=executors,
-        line_bytes_per_s=nic.ports.si * nic.port_rate.si,
-        cycles_per_s=smartnic.packet_budget(device, executors, model),
-        drop_bytes=smartnic.drop_point(device, executors, model),
+        line_bytes_per_s=path.line(device),
+        cycles_per_s=path.budget(device, executors, model),
+        drop_bytes=path.smallest(device, executors, model),
         sizes=tuple(sizes),
-        bytes_per_s=tuple(smartnic.forwarding_rate(device, size, executors, model) for size in sizes),
+        bytes_per_s=tuple(path.rate(device, size, executors, model) for size in sizes),
     )
 
 

@@ -12,53 +12,35 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from engine.devices import family
+from engine.analyses.programs import machine_of
+from engine.devices import family, instructions_of
 from engine.devices.common.contract import Unsupported
-from engine.devices.dfx import accuracy as dfx_accuracy
-from engine.devices.dfx.core import core_record, vector_lanes
-from engine.devices.dfx.tiling import chosen, dsp_slices
-from engine.devices.npu import accuracy as npu_accuracy
-from engine.devices.npu.density import Density, densities
+from engine.devices.common.fabric import LABELS, Demand, shortage
+from engine.devices.common.instruction_set import Density, Error, Use
 from engine.evaluate import evaluate
-from engine.resolve.bind import Bound, bind
-from engine.scenario import Scenario, ScenarioError, decode, encode
+from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
-from hardware_specs.schema import Device
+from hardware_specs.schema import Device, Fpga
 
 __all__ = [
     "Error",
     "Generation",
     "LatencyPart",
     "MachineReport",
+    "PartFit",
     "TileLatencies",
     "Unit",
     "Use",
+    "demand",
     "errors",
     "generations",
-    "has_machine",
     "machine",
+    "part_fits",
     "parts",
     "tile_map",
     "units",
     "uses",
 ]
-
-KINDS = ("dfx", "npu")
-
-
-@dataclass(frozen=True)
-class Use:
-    """A resource of the fabric: what is used of what is there."""
-
-    name: str
-    used: float
-    available: float | None
-    basis: str
-
-    @property
-    def share(self) -> float | None:
-        """Of what is there. [-]"""
-        return self.used / self.available if self.available else None
 
 
 @dataclass(frozen=True)
@@ -83,7 +65,7 @@ class LatencyPart:
 class TileLatencies:
     """Latency of the scenario's request at every tile; None where a tile does not fit the part. [s]
 
-    `best` takes the fewest slices of those as fast as the fastest within a percent.
+    `best` takes the fewest slices of those as fast as the fastest, but for `tiling.SAME`.
     """
 
     knobs: tuple[str, ...]
@@ -105,15 +87,6 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Error:
-    """A functional run of a small drawn network beside a wide reference. A measurement, of that network only."""
-
-    name: str
-    relative: float  # [-]
-    note: str
-
-
-@dataclass(frozen=True)
 class MachineReport:
     """Everything this module finds about a scenario's device."""
 
@@ -122,6 +95,7 @@ class MachineReport:
     units: tuple[Unit, ...]
     parts: tuple[LatencyPart, ...]
     uses: tuple[Use, ...]
+    part_fits: tuple[PartFit, ...]
     errors: tuple[Error, ...]
     tiles: TileLatencies | None
     densities: tuple[Density, ...]
@@ -131,29 +105,9 @@ class MachineReport:
         return asdict(self)
 
 
-def has_machine(scenario: Scenario) -> bool:
-    """Whether the scenario's device runs programs of an instruction set."""
-    return bind(scenario).device.kind in KINDS
-
-
-def _known(scenario: Scenario) -> Bound:
-    bound = bind(scenario)
-    if bound.device.kind not in KINDS:
-        raise ScenarioError(
-            f"{bound.device.name} is a {bound.family.title}: it runs no program of its own instructions"
-        )
-    return bound
-
-
-def _tile(scenario: Scenario, bound: Bound) -> tuple[int, int]:
-    dfx = bound.device.dfx
-    assert dfx is not None
-    return (scenario.tile[0], scenario.tile[1]) if scenario.tile else (round(dfx.d.si), round(dfx.l.si))
-
-
 def units(scenario: Scenario) -> tuple[Unit, ...]:
     """How long each unit of the timeline is busy; a dependence is no unit. [s]"""
-    _known(scenario)
+    machine_of(scenario)
     bars = evaluate(scenario).timeline
     end = max((bar.start_s + bar.duration_s for bar in bars), default=0.0)
     busy: dict[str, float] = {}
@@ -165,7 +119,7 @@ def units(scenario: Scenario) -> tuple[Unit, ...]:
 
 def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
     """Where a request's latency goes by group of operators, largest first; it adds up to all of it. [s]"""
-    _known(scenario)
+    machine_of(scenario)
     report = evaluate(scenario)
     times: dict[str, float] = {}
     for op in report.ops:
@@ -177,103 +131,99 @@ def parts(scenario: Scenario) -> tuple[LatencyPart, ...]:
     return tuple(LatencyPart(name, time, time / report.latency_s) for name, time in ranked)
 
 
+def demand(scenario: Scenario) -> Demand:
+    """What the scenario's machine takes of a fabric, by resource and unit. [-] An estimate, DSP slices counted."""
+    bound, answers = machine_of(scenario)
+    return answers.demand(bound)
+
+
 def uses(scenario: Scenario) -> tuple[Use, ...]:
-    """Fabric the scenario's machine takes: derived where the document gives a rule, else as printed. [-]"""
-    bound = _known(scenario)
-    device, fabric = bound.device, bound.device.fpga
-    if device.dfx is None:
-        npu = device.npu
-        assert npu is not None
-        units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
-        held = next((d for d in densities(device) if d.format == scenario.precision), None)
-        most = held.hard + held.soft if held else None
-        basis = "fitted to the 80,000 units printed for a Stratix 10 280"
-        found = [Use(f"multiply-accumulators, {scenario.precision}", units, most, basis)]
-        if fabric is not None:
-            found += [
-                Use(f"{name}, there", value.si, None, value.basis)
-                for name, value in (("ALM", fabric.alm), ("DSP blocks", fabric.dsp), ("M20K", fabric.m20k))
-                if value is not None
-            ]
-        return tuple(found)
-    tile = _tile(scenario, bound)
-    slices = dsp_slices(*tile, vector_lanes(device.dfx))
-    there = fabric.dsp.si if fabric and fabric.dsp else None
-    rows = [Use(f"DSP, {name}", number, there, "derived") for name, number in slices.items()]
-    rows.append(Use("DSP, whole core", sum(slices.values()), there, "derived"))
-    for name, label in (("lut", "LUT"), ("ff", "FF"), ("bram36", "BRAM"), ("uram", "URAM")):
-        total = getattr(fabric, name) if fabric else None
-        if fabric and total is not None and name in fabric.used:
-            printed = "printed" if not scenario.tile else "printed for the core's own tile"
-            rows.append(Use(label, fabric.used[name].si * total.si, total.si, printed))
-    return tuple(rows)
+    """Fabric the scenario's machine takes beside the part's. [-] An estimate."""
+    bound, answers = machine_of(scenario)
+    return answers.uses(bound)
+
+
+@dataclass(frozen=True)
+class PartFit:
+    """A part of the catalog, whether the scenario's machine fits its fabric, and what it is short of or fills most."""
+
+    part: str
+    fits: bool | None  # None: its fabric is counted in other blocks
+    said: str
+
+
+def part_fits(scenario: Scenario) -> tuple[PartFit, ...]:
+    """The scenario's machine on every FPGA of the catalog, each part once. An estimate: no place and route."""
+    catalog, asked = default_catalog(), demand(scenario)
+    parts: list[tuple[Fpga, str]] = []
+    for device in (catalog.device(id) for id in catalog.ids("devices")):
+        if device.fpga is not None and asked:
+            parts.append((device.fpga, device.name.rpartition(" on ")[2]))
+    parts.sort(key=lambda part: len(part[1]))
+    once = [part for i, part in enumerate(parts) if not any(_alike(part[0], other) for other, _ in parts[:i])]
+    return tuple(_fit(asked, fabric, name) for fabric, name in once)
+
+
+def _alike(one: Fpga, other: Fpga) -> bool:
+    """Whether two entries describe one part: all that is there of each resource."""
+    return all(getattr(getattr(one, r), "si", None) == getattr(getattr(other, r), "si", None) for r in LABELS)
+
+
+def _fit(asked: Demand, fabric: Fpga, name: str) -> PartFit:
+    there = {r: getattr(fabric, r) for r in asked}
+    missing = [LABELS[r] for r, most in there.items() if most is None]
+    if missing:
+        return PartFit(name, None, f"its entry counts no {', '.join(missing)}")
+    short = shortage("The core", asked, fabric, name)
+    full = max(asked, key=lambda r: sum(asked[r].values()) / there[r].si)
+    share = sum(asked[full].values()) / there[full].si
+    return PartFit(name, short is None, short or f"{100 * share:.0f}% of its {LABELS[full]}")
 
 
 @lru_cache(maxsize=64)
-def _tiles(token: str) -> TileLatencies:
+def _tiles(token: str) -> TileLatencies | None:
     scenario = decode(token)
-    bound = bind(scenario)
-    knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
-    found: dict[tuple[int, int], float] = {}
+    bound, answers = machine_of(scenario)
+    tiles, family_of = answers.tiles, family(bound.device.kind)
+    if tiles is None or family_of.knobs is None:
+        return None
+    knobs = family_of.knobs(bound.device)
+    seconds: dict[tuple[int, int], float] = {}
     rows, columns = (knob.values for knob in knobs)
     for tile in itertools.product(rows, columns):
         try:
-            found[tile] = evaluate(scenario.with_(tile=tile)).latency_s
+            seconds[tile] = evaluate(scenario.with_(tile=tile)).latency_s
         except Unsupported:
             continue  # more slices than the part has
-    best, slices = _best_of(bound, found)
-    table = tuple(tuple(found.get((r, c)) for c in columns) for r in rows)
-    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, _tile(scenario, bound))
-
-
-def _best_of(bound: Bound, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
-    dfx = bound.device.dfx
-    assert dfx is not None
-    slices = {tile: sum(dsp_slices(*tile, vector_lanes(dfx)).values()) for tile in costs}
-    best = chosen(costs, slices)
-    return best, slices[best]
+    best, slices = tiles.best(bound.device, seconds)
+    table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
+    return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(bound))
 
 
 def best_tile(scenario: Scenario, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float] | None:
-    """Of tiles with a cost each (less is better), the one to take, and its DSP slices. [-]
+    """Of tiles with a cost each (less is better), the one to take, and its slices. [-]
 
-    Of those within `tiling.SAME` of the least cost it takes the fewest slices. None where slices don't decide.
+    Of those about as good as the best it takes the fewest slices. None where slices don't decide.
     """
-    bound = _known(scenario)
-    return _best_of(bound, costs) if bound.device.dfx is not None and costs else None
+    bound, answers = machine_of(scenario)
+    return answers.tiles.best(bound.device, costs) if answers.tiles is not None and costs else None
 
 
 def tile_map(scenario: Scenario) -> TileLatencies | None:
     """Latency over the two knobs of the tile; None where the machine has none."""
-    bound = _known(scenario)
-    return _tiles(encode(scenario)) if bound.device.dfx is not None else None
+    return _tiles(encode(scenario))
 
 
 def errors(scenario: Scenario) -> tuple[Error, ...]:
-    """A small drawn network run in the machine's arithmetic: a GPT-2 of two layers, or a recurrent cell of 16 steps."""
-    bound = _known(scenario)
-    device = bound.device
-    if device.dfx is not None:
-        link = bound.wire("peer")
-        model = bound.family.model(device)
-        record = core_record(device, link.link if link else None, 1, scenario.devices, _tile(scenario, bound), model)
-        found = dfx_accuracy.accuracy(record)
-        said = (
-            f"{found.agreed} of {len(found.tokens)} tokens equal those of float32; the least lead is {found.lead:.1%}"
-        )
-        return (Error("Logits of a 2-layer GPT-2", found.deviation, said),)
-    npu = device.npu
-    assert npu is not None
-    cell = next((k for k in ("lstm", "gru") if k in scenario.workload), "gru")
-    native = round((npu.block or npu.native_dim).si)
-    rows = []
-    for format in bound.family.formats(device):
-        for block, said in ((0, "an exponent a value"), (native, f"an exponent for {native} values")):
-            if block and not format.startswith("ms-fp"):
-                continue
-            error = npu_accuracy.accuracy(cell, format, block)[-1]
-            rows.append(Error(f"{cell.upper()} state after 16 steps, {format}", error, said))
-    return tuple(rows)
+    """A small drawn network run in the machine's arithmetic."""
+    bound, answers = machine_of(scenario)
+    return answers.errors(bound)
+
+
+def densities(device: Device) -> tuple[Density, ...]:
+    """For each format what the part holds; empty where that is not known. [-], [FLOP/s] An estimate."""
+    answers = instructions_of(device.kind)
+    return answers.densities(device) if answers is not None and answers.densities is not None else ()
 
 
 def generations(device: Device) -> tuple[Generation, ...]:
@@ -289,7 +239,7 @@ def generations(device: Device) -> tuple[Generation, ...]:
     for part in found.values():
         format = next(iter(part.peak))
         rows.append(
-            Generation(part.name.rpartition(" on ")[2], densities(part), (format, family("npu").peak(part, format)))
+            Generation(part.name.rpartition(" on ")[2], densities(part), (format, family(part.kind).peak(part, format)))
         )
     return tuple(rows)
 
@@ -303,7 +253,7 @@ def _logic(device: Device) -> float:
 
 def machine(scenario: Scenario) -> MachineReport:
     """All of it."""
-    device = _known(scenario).device
+    device = machine_of(scenario)[0].device
     shown = evaluate(scenario).timeline_of
     return MachineReport(
         device.name,
@@ -311,6 +261,7 @@ def machine(scenario: Scenario) -> MachineReport:
         units(scenario),
         parts(scenario),
         uses(scenario),
+        part_fits(scenario),
         errors(scenario),
         tile_map(scenario),
         densities(device),

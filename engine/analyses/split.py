@@ -53,8 +53,8 @@ class SplitPoint:
     def place(self) -> str:
         """Where the cut is, in words."""
         if not self.at:
-            return "all on the second executor"
-        return f"after {self.after}" if self.rest else "all on the first executor"
+            return "all on the second device"
+        return f"after {self.after}" if self.rest else "all on the first device"
 
     @property
     def latency_s(self) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.scenario.scenario import Costs, Finite, Id, Path, Printed, ScenarioError
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
@@ -19,7 +19,6 @@ LOAD = 0.8
 _TOKEN = "1q"
 _TOKEN_LIMIT = 16_384
 _JSON_LIMIT = 1 << 18
-_Text = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 
 
 class _Frozen(BaseModel):

@@ -30,6 +30,7 @@ def add_machine(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
 
 def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.analyses.machine import machine
+    from engine.devices.dfx.tiling import SAME
 
     found = machine(scenario)
     lines = [found.device, f"units over {found.timeline_of}"] if found.units else [found.device]
@@ -44,6 +45,9 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
         most = "" if use.available is None else f" of {use.available:,.0f}"
         share = "" if use.share is None else f"{percent(use.share):>6}"
         lines.append(f"  {use.name:42} {use.used:>10,.0f}{most}{share}  {use.basis}")
+    lines.append("on the parts of the catalog")
+    fits = {True: "fits", False: "does not fit", None: "other fabric"}
+    lines += [f"  {row.part:42} {fits[row.fits]:>12}  {row.said}" for row in found.part_fits]
     lines.append("arithmetic")
     lines += [f"  {row.name:42} {percent(row.relative):>6}  {row.note}" for row in found.errors]
     if found.tiles:
@@ -54,7 +58,8 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
             lines.append(f"  {row:>5}" + "".join(cells))
         side, lanes = found.tiles.best
         lines.append(
-            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, within 1% of the fastest"
+            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, "
+            f"within {SAME:.1%} of the fastest"
         )
     if found.densities:
         lines.append("peak by precision, what the part holds")

@@ -23,6 +23,7 @@ from engine.cli.output import emit
 from engine.cli.plan import add_plan
 from engine.cli.program import add_program
 from engine.cli.sweep import add_sweep
+from engine.cli.tile import add_tile
 from engine.cli.traffic import add_traffic
 from engine.devices.common.contract import Unsupported
 from engine.host.files import beside, writable
@@ -170,6 +171,18 @@ def _evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
+def _tokens(report: Any) -> list[str]:
+    """What a token read and one written take, of a decoder whose power is published."""
+    from engine.scenario.sentences import amount
+
+    found = []
+    for name in ("input", "output"):
+        joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
+        if joules is not None:
+            found.append(f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} a million"))
+    return found
+
+
 def _told(report: Any) -> list[str]:
     from engine.cost.error_bands import told
     from engine.scenario.sentences import amount, percent
@@ -180,6 +193,7 @@ def _told(report: Any) -> list[str]:
         f"latency     {amount(report.latency_s, 's')}",
         f"throughput  {amount(report.throughput_per_s, report.unit + '/s')}",
         f"power       {amount(report.power_w, 'W') if report.power_w is not None else 'not published'}",
+        *_tokens(report),
         f"capex       {f'${report.capex_usd:,.0f}' if report.capex_usd is not None else report.unpriced}",
         f"error band  {told(report.error_band)}",
     ]
@@ -243,6 +257,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_evaluate)
     add_machine(commands, _add_scenario, _changed)
     add_kinds(commands, _add_scenario, _changed)
+    add_tile(commands, _add_scenario, _changed)
     add_program(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)
     add_sweep(commands)

@@ -23,7 +23,12 @@ def add_program(commands: Any, add_scenario: Callable[[argparse.ArgumentParser],
     p.add_argument("what", choices=("show", "run", "time", "check"))
     add_scenario(p)
     p.add_argument("--file", help="text of a program (default: the one the scenario's price rests on)")
-    p.add_argument("--part", default="layer", help="of a decoder: layer, head or token (default layer)")
+    p.add_argument(
+        "--part",
+        default="layer",
+        help="of a decoder: layer (default), head or token; of an NPU attention, "
+        "convolution or mlp instead of the network's own step",
+    )
     p.add_argument("--seed", type=int, default=0, help="of the numbers it runs on (default 0)")
     p.set_defaults(run=lambda args: _program(args, scenario(args)))
 

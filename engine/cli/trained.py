@@ -1,4 +1,4 @@
-"""``python -m engine measure wide-deep | binary-mlp``: networks trained here, in fewer bits."""
+"""``python -m engine measure wide-deep | binary-mlp | narrow-floats``: networks trained here, in fewer bits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["STUDIES", "study"]
 STUDIES = {
     "wide-deep": "Wide & Deep trained on synthetic clicks, FP32 against INT8",
     "binary-mlp": "a perceptron on handwritten digits, FP32 against one bit",
+    "narrow-floats": "a GRU on handwritten digits, converted to the soft processors' formats and trained on in them",
 }
 
 
 def study(args: argparse.Namespace) -> tuple[Any, list[str]]:
     """Run one by name: data and lines."""
     try:
-        return _wide_deep(args) if args.kernel == "wide-deep" else _binary()
+        return {"wide-deep": lambda: _wide_deep(args), "binary-mlp": _binary, "narrow-floats": _narrow}[args.kernel]()
     except NumericsError as error:
         raise ScenarioError(str(error)) from None
 
@@ -72,3 +73,23 @@ def _binary() -> tuple[Any, list[str]]:
             f"{q.precision:8} accuracy {q.accuracy:.2%}  weights {amount(size, 'B')}  {amount(time, 's')} an image"
         )
     return asdict(found), lines
+
+
+def _narrow() -> tuple[Any, list[str]]:
+    from engine.analyses.format_costs import format_costs
+
+    found = format_costs()
+    lines = [f"A GRU that reads handwritten digits, {found[0].accuracy.trained:.2%} right in FP32 before anything else"]
+    lines.append(
+        f"{'machine and format':51} {'bits':>5} {'weights':>8} {'peak':>13} {'error':>6}  converted, epochs after"
+    )
+    for one in found:
+        after = ", ".join(f"{share:.2%}" for share in one.accuracy.epochs)
+        lines.append(
+            f"{one.machine:43} {one.format:7} {one.accuracy.bits:5.2f} {amount(one.accuracy.weight_bytes, 'B'):>8} "
+            f"{amount(one.peak, 'FLOP/s'):>13} {one.error:6.1%}  {one.accuracy.converted:.2%}, {after}"
+        )
+    lines.append(
+        "Error: state of a drawn GRU after 16 steps, or logits of a drawn GPT-2, run on the machine's arithmetic."
+    )
+    return [asdict(one) for one in found], lines

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
-from engine.cost.schedule import schedule
+from engine.cost.schedule import paces, schedule
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
@@ -18,14 +19,15 @@ def make_plan(bound: Bound) -> Plan:
     return _settled(bound, plan) if plan.options else plan
 
 
+def _alike(plan: Plan) -> tuple[int, ...]:
+    """What plans have in common that differ in their tiles alone, by the `id` of its parts."""
+    return id(plan.hops), *(x for stage in plan.stages for x in (id(stage.ops), id(stage.device), stage.ways))
+
+
 def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
-
-    def pace(one: Plan) -> tuple[bool, float, float]:
-        times = schedule(bound, one, detail=False)
-        return any(fit.lacks for stage in times.priced for fit in stage.fits), times.interval_s, times.latency_s
-
-    return min(plan.options, key=pace)
+    found = [one for _, some in groupby(plan.options, key=_alike) for one in paces(bound, list(some))]
+    return plan.options[found.index(min(found))]
 
 
 def fewer_devices(bound: Bound, latency_s: float) -> str | None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import lru_cache
+
+import numpy as np
 
 from engine.cost.best_plan import fewer_devices
 from engine.cost.error_bands import error_band
-from engine.cost.power_and_price import Account
+from engine.cost.power_and_price import Account, token_costs
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
-from engine.cost.schedule import Priced, Schedule
+from engine.cost.schedule import Schedule
+from engine.devices.common.cached import remembered
 from engine.devices.common.contract import RESOURCES, Parameter, Span
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, engine_version
@@ -16,18 +20,21 @@ from engine.scenario import encode
 from engine.scenario.overrides import unstated
 from engine.scenario.sentences import amount, bytes_, level_name, percent
 from hardware_specs.catalog import quantities
+from hardware_specs.schema import Device
 
 __all__ = ["compose", "energy_of"]
 
 
 def _ops(times: Schedule) -> tuple[OpRow, ...]:
-    rows = []
+    rows, latency = [], times.latency_s
     for priced in times.priced:
         for run in priced.runs:
-            seconds = run.cost.seconds * run.passes
-            totals = seconds.sum(axis=1)
-            winners = seconds.argmax(axis=1)
             job, cost = run.job, run.cost
+            seconds = cost.seconds * run.passes
+            totals, winners = seconds.sum(axis=1).tolist(), seconds.argmax(axis=1).tolist()
+            parts, peaks = seconds.tolist(), cost.peak.tolist()
+            flops, far, near = ((one * run.passes).tolist() for one in (cost.flops, cost.offchip, cost.onchip))
+            levels = {name: (moved * run.passes).tolist() for name, moved in cost.levels.items()}
             for i, op in enumerate(job.ops):
                 rows.append(
                     OpRow(
@@ -37,15 +44,15 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
                         phase=job.phase.name,
                         device=job.device.id,
                         count=op.layers * op.steps.at(job.batch, job.length, job.context) * run.passes,
-                        time_s=float(totals[i]),
-                        share=float(totals[i]) / times.latency_s if times.latency_s else 0.0,
+                        time_s=totals[i],
+                        share=totals[i] / latency if latency else 0.0,
                         bound=RESOURCES[winners[i]],
-                        flops=float(cost.flops[i]) * run.passes,
-                        offchip_bytes=float(cost.offchip[i]) * run.passes,
-                        onchip_bytes=float(cost.onchip[i]) * run.passes,
-                        peak_flops_per_s=float(cost.peak[i]),
-                        resources=dict(zip(RESOURCES, map(float, seconds[i]), strict=True)),
-                        levels={name: float(moved[i]) * run.passes for name, moved in cost.levels.items()},
+                        flops=flops[i],
+                        offchip_bytes=far[i],
+                        onchip_bytes=near[i],
+                        peak_flops_per_s=peaks[i],
+                        resources=dict(zip(RESOURCES, parts[i], strict=True)),
+                        levels={name: moved[i] for name, moved in levels.items()},
                         limit=cost.limits[i] if cost.limits else "",
                     )
                 )
@@ -135,21 +142,20 @@ def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
     slowest = max(runs, key=lambda r: r.cost.total_s * r.passes)
     if slowest.cost.timeline:
         return slowest.cost.timeline, slowest.cost.timeline_of
-    spans, clock = [], 0.0
     job = slowest.job
     most = max(op.layers for op in job.ops)
-    for i, op in enumerate(job.ops):
-        if op.layers != most:
-            continue
-        row = slowest.cost.seconds[i] / (op.layers * max(op.steps.at(job.batch, job.length, job.context), 1e-30))
-        spans.append(
-            Span(RESOURCE_NAMES[RESOURCES[row.argmax()]], op.name, clock, float(row.sum()), RESOURCES[row.argmax()])
-        )
-        clock += float(row.sum())
-    kept = sorted(spans, key=lambda s: -s.duration_s)[:32]
-    return tuple(
-        s for s in spans if s in kept
-    ), f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
+    layer = [i for i, op in enumerate(job.ops) if op.layers == most]
+    steps = [most * max(job.ops[i].steps.at(job.batch, job.length, job.context), 1e-30) for i in layer]
+    seconds = slowest.cost.seconds[layer] / np.array(steps)[:, None]
+    lasting = seconds.sum(axis=1)
+    begins = np.cumsum([0.0, *lasting[:-1]])
+    shown = np.sort(np.argsort(-lasting, kind="stable")[:32])
+    bound = [RESOURCES[r] for r in seconds[shown].argmax(axis=1).tolist()]
+    spans = tuple(
+        Span(RESOURCE_NAMES[by], job.ops[layer[i]].name, begin, span, by)
+        for i, begin, span, by in zip(shown, begins[shown].tolist(), lasting[shown].tolist(), bound, strict=True)
+    )
+    return spans, f"one of {most} layers, {job.phase.name}" if most > 1 else job.phase.name
 
 
 def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
@@ -181,14 +187,13 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
                 found[priced.assumption] = "assumed"
         for rule in p.family.rules:
             found[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
+        own = p.runs[0].job.model if p.runs else {}
         for parameter in p.family.parameters:
-            found[_tell(parameter, p)] = parameter.basis
+            found[_tell(parameter, own.get(parameter.name, parameter.value))] = parameter.basis
         for run in p.runs:
             for note in run.cost.notes:
                 found[note] = "derived"
-        for q in quantities(p.stage.device):
-            if q.basis == "assumed":
-                found[f"{p.stage.device.name}: {q.value} ({q.note})"] = "assumed"
+        found.update(dict.fromkeys(_assumed(p.stage.device), "assumed"))
     for number in bound.workload.params.items():
         if number[1].basis in ("assumed", "calibrated"):
             found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
@@ -205,8 +210,14 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
 _SCALED = ("s", "J", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take a prefix; others are counts and shares
 
 
-def _tell(parameter: Parameter, priced: Priced) -> str:
-    value = priced.runs[0].job.model[parameter.name] if priced.runs else parameter.value
+@remembered(id)
+def _assumed(device: Device) -> tuple[str, ...]:
+    """What a device's file assumes."""
+    return tuple(f"{device.name}: {q.value} ({q.note})" for q in quantities(device) if q.basis == "assumed")
+
+
+@lru_cache(maxsize=4096)
+def _tell(parameter: Parameter, value: float) -> str:
     how = "fitted on" if parameter.basis == "calibrated" else "chosen in view of"
     where = f"; {how} {', '.join(parameter.claims)}" if parameter.claims else ""
     unit = parameter.unit
@@ -341,5 +352,6 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         problems=problems,
         verdict=_verdict(facts, memory, problems),
         energy=energy_of(times),
+        **token_costs(bound, times),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.cost.report import ErrorBand
 from engine.devices import family
+from engine.devices.common.cached import remembered
 from engine.scenario import Scenario
 from engine.scenario.sentences import percent
 from hardware_specs.schema import Device
@@ -65,9 +66,15 @@ def several(scenario: Scenario) -> bool:
     return scenario.scheme not in ("single", "replicas") and scenario.devices > 1
 
 
+@remembered(id)
+def _mixture(graph: Graph) -> bool:
+    """Whether a network has experts."""
+    return any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
+
+
 def _kind(scenario: Scenario, network: str, graph: Graph) -> str:
     """The kind of network, and what makes a request a kind of its own beside it."""
-    mixture = any(name == "experts" for phase in graph.phases for op in phase.ops for name, _ in op.attributes)
+    mixture = _mixture(graph)
     long = graph.causal and scenario.inputs + scenario.outputs > LONG
     runtime = scenario.runtime
     if runtime is None and scenario.switches.get("graph") is False:
@@ -113,7 +120,9 @@ def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far:
     none = ErrorBand(None, "no evidence", 0, cell=cell_name)
     if cell is None:
         return replace(none, why=f"nothing was measured of {said}")
-    none = replace(none, count=cell["rows"], recalled=cell["recalled"], sources=cell["sources"])
+    tried = next((row for row in known["coverage"] if row["cell"] == cell_name), {"held": 0, "n": 0})
+    rows, told = ("recalled", "sources", "publications", "seen"), {"held": tried["held"], "tested": tried["n"]}
+    none = replace(none, count=cell["rows"], **{name: cell.get(name, 0) for name in rows}, **told)
     if cell["log_width"] is None:
         few = f"{cell['sources']} independent source{'s measured' if cell['sources'] != 1 else ' measured'}"
         return replace(none, why=f"only {few} {said}; {LEAST} are needed")
@@ -176,7 +185,10 @@ def told(band: ErrorBand) -> str:
     """A band in words: how wide and from what, or why there is none."""
     if band.relative is None:
         return f"no evidence: {band.why}"
-    rows = f"{band.count} measured rows of {band.sources} independent sources"
+    rows = f"{band.count} measured rows of {band.sources} independent sources in {band.publications} publications"
     recalled = f", {band.recalled} of them recalled" if band.recalled else ""
+    seen = f", {band.seen} in view when constants were chosen" if band.seen else ""
+    short = band.held < 0.9 * band.tested
+    held = f"; without a row's source it held {band.held} of {band.tested}" if short else ""
     why = f"; {band.why}" if band.why else ""
-    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recalled}){why}"
+    return f"±{percent(band.relative)} holds 9 of 10 ({rows}{recalled}{seen}){held}{why}"

@@ -29,10 +29,11 @@ __all__ = [
 ]
 
 N = len(RESOURCES)
+M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
 LINKS_ROW = RESOURCES.index("links")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden")
-GLOBALS = ("units", "units_batch", "streams", "power", "price", "years", "utilisation", "pue", "kwh")
-UNITS, UNITS_BATCH, STREAMS, POWER, PRICE, YEARS, UTILISATION, PUE, KWH = range(9)
+GLOBALS = ("units", "units_batch", "streams", "power", "idle", "price", "years", "utilisation", "pue", "kwh")
+UNITS, UNITS_BATCH, STREAMS, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(10)
 METRICS = (
     "latency_s",
     "interval_s",
@@ -66,15 +67,16 @@ METRICS = (
 ) = range(13)
 COLUMNS = len(METRICS)
 _YEAR_S = 365.25 * 86400.0
-_J_PER_KWH = 3.6e6
+J_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True)
 class Layout:
     """Where the rows of a plan with so many runs (phases of stages), stages and hops lie; fixed facts beside them.
 
-    Rows: seconds of each run by resource as its operators add up, then those of no operator, then passes; what each
-    stage pays once a request; the hops (`HOP`); the globals (`GLOBALS`); scratch; the figures (`METRICS`).
+    Rows: seconds of each run by resource as its operators add up, and joules, then those of no operator, then passes;
+    what each stage pays once a request; the hops (`HOP`); the globals (`GLOBALS`); joules of a request; scratch; the
+    figures (`METRICS`).
     """
 
     stage_of: tuple[int, ...]  # of each run
@@ -86,6 +88,8 @@ class Layout:
     replicas: int
     alike: tuple[int, ...] = ()  # of each hop: wires that share its messages or take turns; empty: one each
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
+    ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
+    turns: bool = False  # whether its stages take turns on the same devices
 
     @cached_property
     def runs(self) -> int:
@@ -95,15 +99,15 @@ class Layout:
     @cached_property
     def others(self) -> int:
         """First row of the seconds that belong to no operator."""
-        return N * self.runs
+        return M * self.runs
 
     def seconds_of(self, run: int) -> slice:
-        """Rows of a run's seconds by resource, as its operators add up."""
-        return slice(N * run, N * (run + 1))
+        """Rows of a run's seconds by resource, as its operators add up; the row behind them holds their joules."""
+        return slice(M * run, M * run + N)
 
     def others_of(self, run: int) -> slice:
-        """Rows of a run's seconds by resource that belong to no operator."""
-        return slice(self.others + N * run, self.others + N * (run + 1))
+        """Rows of a run's seconds by resource that belong to no operator; joules likewise."""
+        return slice(self.others + M * run, self.others + M * run + N)
 
     def fixed_of(self, stage: int) -> slice:
         """Rows of what a stage pays once a request, by resource."""
@@ -116,7 +120,7 @@ class Layout:
     @cached_property
     def passes(self) -> int:
         """First row of the passes."""
-        return 2 * N * self.runs
+        return 2 * M * self.runs
 
     @cached_property
     def fixed(self) -> int:
@@ -135,8 +139,8 @@ class Layout:
 
     @cached_property
     def scratch(self) -> int:
-        """First row of scratch."""
-        return self.globals + len(GLOBALS)
+        """First row of scratch, after the joules of a request beside what is drawn anyway."""
+        return self.globals + len(GLOBALS) + 1
 
     @cached_property
     def metrics(self) -> int:
@@ -174,29 +178,31 @@ class Layout:
             int(self.pipelined),
             int(self.causal),
             self.replicas,
+            int(self.turns),
         )
         alike = self.alike or (1,) * len(self.wire_of)
         shares = self.shares or (False,) * len(self.wire_of)
-        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, shares)
+        ways = self.ways or (1,) * self.runs
+        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, shares, ways)
         return tuple(np.array(values, dtype=np.int64) for values in lists)
 
 
 @kernel
 def column_totals(seconds, rows, out):
-    """Adds those rows of seconds by resource (n_ops, 6), first to last, to ``out`` (6,)."""
+    """Adds those rows of seconds by resource and joules (n_ops, k), first to last, to ``out`` (k,)."""
     for j in rows:
         for r in range(seconds.shape[1]):
             out[r] += seconds[j, r]
 
 
 def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray) -> np.ndarray:
-    """Seconds by resource of a pass: a group of operators after the other, as often as there are of each. [s]
+    """Columns of a pass: a group of operators after the other, as often as there are of each. [s], [J]
 
-    ``places`` says where in its phase each operator of ``seconds`` (n_ops, 6) lies, in rising order.
+    ``places`` says where in its phase each operator of ``seconds`` (n_ops, k) lies, in rising order.
     """
-    out = np.zeros(N)
+    out = np.zeros(seconds.shape[1])
     for group in groups:
-        part = np.zeros(N)
+        part = np.zeros(seconds.shape[1])
         column_totals(seconds, np.searchsorted(places, group.rows), part)
         out += group.times * part
     return out
@@ -219,7 +225,7 @@ def _hop_s(messages, size, pieces, start_s, rate, busy):
 @kernel
 def _unit_cost(price, power, made, years, pue, kwh):
     """Cost of a unit of work: the price spread over what is made, and energy. [USD]"""
-    return price / (years * _YEAR_S * made) + power * pue * kwh / _J_PER_KWH / made
+    return price / (years * _YEAR_S * made) + power * pue * kwh / J_PER_KWH / made
 
 
 @kernel
@@ -241,6 +247,13 @@ def _weigh(total, other, passes, stage, pass_s, n):
         one = total[p] + other[p]
         stage[p] += one * passes[p]
         pass_s[p] += one
+
+
+@kernel
+def _spend(total, other, passes, ways, joules, n):
+    """A run's joules, all passes on all devices that share it."""
+    for p in range(n):
+        joules[p] += (total[p] + other[p]) * passes[p] * ways
 
 
 @kernel
@@ -273,9 +286,10 @@ def _waited(hop_s, hidden, alike, n):
 
 
 @kernel
-def _slower(pace, stage_s, copies, n):
+def _slower(pace, stage_s, copies, turns, n):
     for p in range(n):
-        pace[p] = max(pace[p], stage_s[p] / copies)
+        own = stage_s[p] / copies
+        pace[p] = pace[p] + own if turns else max(pace[p], own)
 
 
 @kernel
@@ -294,12 +308,13 @@ def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, c
 
 
 @kernel
-def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, shares):
+def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, shares, ways):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
     loads its wire. When pipelined, the
-    slowest stage or wire sets the interval between requests, else the latency does.
+    slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
+    devices count together.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
@@ -318,7 +333,7 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     hop_t = stage_t + stages
     wire_t = hop_t + hops
     latency, interval, tpot = rows[metrics + LATENCY], rows[metrics + INTERVAL], rows[metrics + TPOT]
-    for row in range(scratch, metrics + COLUMNS):
+    for row in range(scratch - 1, metrics + COLUMNS):
         _zero(rows[row], n)
     for p in range(n):
         tpot[p] = np.nan
@@ -326,7 +341,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         s = stage_of[i]
         _zero(pass_s, n)
         for r in range(N):
-            _weigh(rows[N * i + r], rows[others + N * i + r], rows[passes + i], rows[spent + N * s + r], pass_s, n)
+            _weigh(rows[M * i + r], rows[others + M * i + r], rows[passes + i], rows[spent + N * s + r], pass_s, n)
+        _spend(rows[M * i + N], rows[others + M * i + N], rows[passes + i], float(ways[i]), rows[scratch - 1], n)
         if decode[i] != 0:
             _decode(pass_s, rows[passes + i], tpot, decode_s, n)
     for s in range(stages):
@@ -345,7 +361,7 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         _add(latency, rows[metrics + BREAKDOWN + r], n)
     if pipelined:
         for s in range(stages):
-            _slower(interval, rows[stage_t + s], float(copies[s]), n)
+            _slower(interval, rows[stage_t + s], float(copies[s]), where[10] != 0, n)
         for h in range(hops):
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:
@@ -367,6 +383,16 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
 
 
 @kernel
+def _drawn(limit, idle, joules, interval, streams, replicas, out, n):
+    """What is drawn anyway, and the joules of requests at their rate; no more than the limits of the boards. [W]"""
+    for p in range(n):
+        watts = idle[p]
+        if joules[p] > 0.0:
+            watts += joules[p] * replicas * streams[p] / interval[p]
+        out[p] = limit[p] if watts > limit[p] else watts
+
+
+@kernel
 def _money(rate, power, price, energy, per_watt, per_usd, n):
     for p in range(n):
         energy[p] = _over(power[p], rate[p])
@@ -385,10 +411,10 @@ def _costs(rate, power, price, years, utilisation, pue, kwh, per_million, n):
 def money_figures(rows, n, where):
     """Figures that need power and price, of ``n`` points, from their rates; NaN where one is not published."""
     glob, metrics = where[4], where[6]
-    rate, power, price = rows[metrics + RATE], rows[glob + POWER], rows[glob + PRICE]
-    _zero(rows[metrics + POWER_W], n)
+    rate, power, price = rows[metrics + RATE], rows[metrics + POWER_W], rows[glob + PRICE]
+    joules, streams, replicas = rows[where[5] - 1], rows[glob + STREAMS], float(where[9])
+    _drawn(rows[glob + POWER], rows[glob + IDLE], joules, rows[metrics + INTERVAL], streams, replicas, power, n)
     _zero(rows[metrics + CAPEX], n)
-    _add(rows[metrics + POWER_W], power, n)
     _add(rows[metrics + CAPEX], price, n)
     _money(rate, power, price, rows[metrics + ENERGY], rows[metrics + PER_WATT], rows[metrics + PER_USD], n)
     _costs(

@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.cost.figures import POWER, money_figures
+from engine.cost.figures import IDLE, J_PER_KWH, POWER, UNITS_BATCH, money_figures
 from engine.cost.schedule import Schedule
+from engine.devices import family
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound
 from engine.scenario.overrides import unstated
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 
-__all__ = ["Account", "account", "device_power", "draw", "purchase"]
+__all__ = ["Account", "account", "device_power", "draw", "purchase", "token_costs"]
 
 
 @dataclass(frozen=True)
@@ -38,32 +39,44 @@ def device_power(device: Device, network: str) -> tuple[float | None, str]:
     return None, f"{device.name}: no power is published"
 
 
-def draw(bound: Bound, plan: Plan) -> tuple[float | None, list[tuple[str, str]]]:
-    """Power at full load and where its parts come from, as (text, basis). [W] An estimate, or an upper bound.
+def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tuple[str, str]]]:
+    """Power at full load, what of it is drawn whatever the work, and where its parts come from, as (text, basis). [W]
 
     That of the devices in use, plus switch and chassis where the system lists them, plus the host only where its
-    document counted it.
+    document counted it. An upper bound, and the same number twice, but for devices whose power follows from their work.
     """
     notes: list[tuple[str, str]] = []
     power: float | None = 0.0
-    for device, count in zip(bound.devices, plan.devices_used, strict=False):
-        watts, why = device_power(device, bound.workload.family)
-        notes.append((why, "published" if watts is not None else "assumed"))
+    idle: float | None = 0.0
+    system, extra = bound.system, bound.system.extra_power
+    counted = system.host_power_counted and bound.host is not None
+    parts: list[tuple[Device | None, int]] = [*zip(bound.devices, plan.devices_used, strict=False), (None, 1)]
+    for device, count in (*parts, (bound.host, 1)) if counted else parts:
+        if device is None:  # what the system draws at any load
+            watts = always = extra.si if extra is not None else 0.0
+        else:
+            watts, always, why, basis = _busy(bound, device)
+            notes.append((f"host counted: {why}" if device is bound.host else why, basis))
         power = None if power is None or watts is None else power + count * watts
-    system = bound.system
-    if power is not None and system.extra_power is not None:
-        power += system.extra_power.si
-    if power is not None and system.host_power_counted and bound.host is not None:
-        watts, why = device_power(bound.host, bound.workload.family)
-        power = None if watts is None else power + watts
-        notes.append((f"host counted: {why}", "published"))
-    elif bound.host is not None:
+        idle = None if idle is None or always is None else idle + count * always
+    if bound.host is not None and not counted:
         notes.append((_left_out(bound), "published"))
     if turned := unstated(bound.what_ifs, "power"):
         notes.append(
             (f"power is that of the catalog's parts, whatever a what-if makes of them: {_few(turned)}", "assumed")
         )
-    return power, notes
+    return power, idle, notes
+
+
+def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
+    """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
+    watts, why = device_power(device, bound.workload.family)
+    fam = family(device.kind)
+    if watts is None or fam.idles is None or device.power.loaded is not None:
+        return watts, watts, why, "published" if watts is not None else "assumed"
+    own = {name: value for name, value in bound.model.items() if any(p.name == name for p in fam.parameters)}
+    why = f"{device.name}: power by its operations and bytes, what each draws assumed, up to the limit of the board"
+    return watts, fam.idles(device, fam.model(device, own)), why, "assumed"
 
 
 def _few(paths: tuple[str, ...]) -> str:
@@ -125,11 +138,45 @@ def account(bound: Bound, plan: Plan, times: Schedule) -> Account:
     Cost of a unit spreads the price over `Costs.years` at `Costs.utilisation` and adds energy at `Costs.pue`. An
     estimate; power limits make it an upper bound.
     """
-    power, drawn = draw(bound, plan)
+    limit, idle, drawn = draw(bound, plan)
     price, bought = purchase(bound, plan)
     c = bound.scenario.costs
     rows, first = times.rows, times.layout.globals + POWER
-    known = (math.nan if value is None else value for value in (power, price))
-    rows[first : first + 6, 0] = (*known, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh)
+    known = (math.nan if value is None else value for value in (limit, idle, price))
+    rows[first : first + 7, 0] = (*known, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh)
     money_figures(rows, 1, times.layout.facts[1])
-    return Account(power, price, (*drawn, *bought))
+    return Account(times.figure("power_w"), price, (*drawn, *bought))
+
+
+def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
+    """Energy and cost of a token read and of one written, apart, once `account` has filled them in. [J], [USD]
+
+    Empty where tokens are not read and written one by one, or no power is published. What devices draw anyway and what
+    they cost goes by the time that prompts and written tokens take, the rest of the energy by what each does. An
+    estimate; the two together are what a request takes.
+    """
+    s, layout, rows = bound.scenario, times.layout, times.rows[:, 0]
+    energy, cost = times.figure("energy_per_unit_j"), times.figure("usd_per_million")
+    if not (bound.graph.causal and bound.graph.input_indices.s and any(layout.decode)) or energy is None:
+        return {}
+    spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
+    for i, decode in enumerate(layout.decode):
+        both = rows[layout.seconds_of(i).start : layout.seconds_of(i).stop + 1]
+        both = (both + rows[layout.others_of(i).start : layout.others_of(i).stop + 1]) * rows[layout.passes + i]
+        spent[decode] += float(both[:-1].sum())
+        joules[decode] += float(both[-1]) * layout.ways[i]
+    spent[False] = times.latency_s - spent[True]  # with all that belongs to no pass
+    units, idle = rows[layout.globals + UNITS_BATCH], rows[layout.globals + IDLE]
+    drawn = [j + float(idle) * t for j, t in zip(joules, spent, strict=True)]
+    request_j = energy * float(units)
+    found = {}
+    for name, decode, tokens in (("input", False, s.inputs), ("output", True, s.outputs)):
+        each = s.batch * tokens
+        share = drawn[decode] / sum(drawn)
+        found[f"energy_per_{name}_token_j"] = share * request_j / each
+        if cost is not None:
+            electricity = request_j * s.costs.pue * s.costs.energy_usd_per_kwh / J_PER_KWH
+            machine = cost / 1e6 * float(units) - electricity
+            whole = machine * spent[decode] / times.latency_s + electricity * share
+            found[f"usd_per_million_{name}"] = whole / each * 1e6
+    return found

@@ -134,6 +134,10 @@ class ErrorBand:
     count: int  # residuals of the cell
     recalled: int = 0  # of them, results printed elsewhere that no document was retrieved for
     sources: int = 0  # independent ones: one publication's measurements of one part
+    publications: int = 0  # that those are from
+    seen: int = 0  # of the residuals, those in view when constants or facts that they take were chosen
+    held: int = 0  # of `tested` residuals, those inside of a band that was found without their source
+    tested: int = 0
     cell: str = ""  # family | kind of work | regime
     why: str = ""  # there is none, or it is wider, in a few words
 
@@ -202,6 +206,10 @@ class Report:
     verdict: str
     versions: dict[str, str] = field(default_factory=dict)
     energy: dict[str, float] = field(default_factory=dict)  # of a batch by part, leakage apart, where counted [J]
+    energy_per_input_token_j: float | None = None  # of a decoder: a token read, and one written, apart
+    energy_per_output_token_j: float | None = None
+    usd_per_million_input: float | None = None
+    usd_per_million_output: float | None = None
 
     @property
     def roofline(self) -> Roofline:
@@ -280,6 +288,10 @@ class Report:
             "capex_usd": self.capex_usd,
             "throughput_per_usd": self.throughput_per_usd,
             "usd_per_million": self.usd_per_million,
+            "energy_per_input_token_j": self.energy_per_input_token_j,
+            "energy_per_output_token_j": self.energy_per_output_token_j,
+            "usd_per_million_input": self.usd_per_million_input,
+            "usd_per_million_output": self.usd_per_million_output,
             "bound": self.bound,
             "fits": self.fits,
             "error_band": self.error_band.relative,

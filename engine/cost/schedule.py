@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from engine.cost.figures import (
     METRICS,
     RATE,
     Layout,
+    M,
     column_sums,
     time_figures,
 )
 from engine.devices import family
-from engine.devices.common.column import exceeds, larger, largest, smaller
+from engine.devices.common.collective import OPS, collective_time, link_form
+from engine.devices.common.column import larger, largest
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
-from engine.plan.plan import compiled_length, terms, usable
+from engine.plan.plan import compiled_length, terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import activation_bytes
@@ -35,12 +38,13 @@ __all__ = [
     "by_resource",
     "collectives",
     "exchange",
-    "exchange_wire",
+    "exchanges",
     "globals_of",
     "hop_row",
     "hop_terms",
     "job_of",
     "layout_of",
+    "paces",
     "price_stage",
     "schedule",
     "wire_time",
@@ -106,6 +110,11 @@ def by_resource(rows: Iterable[tuple[str, str, float]]) -> np.ndarray:
     return np.array(out)
 
 
+def _columns(rows: Iterable[Iterable[tuple[str, str, float]]]) -> np.ndarray:
+    """`by_resource` of each, (6, n). [s]"""
+    return np.array([by_resource(one) for one in rows]).T
+
+
 def hop_terms(hop: Hop) -> tuple[float, float]:
     """`engine.plan.plan.terms` of a hop's messages, the host's command for each included. Start [s], rate [B/s]."""
     start, rate = terms(hop.wire)
@@ -125,21 +134,19 @@ def wire_time(wire: Wire, bytes_per_message: float) -> float:
 
 @dataclass(frozen=True)
 class Collective:
-    """An exchange of a sharded pass: how often, and bytes sent a device and steps of each of two ways to do it."""
+    """An exchange of a sharded pass: what, how often, and over how many bytes, as nccl-tests counts them."""
 
     name: str
+    kind: str  # of `engine.devices.common.collective.OPS`
     count: float
-    ways: tuple[tuple[float, float], tuple[float, float]]  # (bytes, steps); the faster one is taken
+    size: float
 
 
-def collectives(job: Job, wire: Wire) -> list[Collective]:
+def collectives(job: Job) -> list[Collective]:
     """Exchanges of a sharded pass: Megatron's pattern.
 
-    An op split along K leaves partial sums: all-reduce of its output, a reduce-scatter and an all-gather. What only a
-    sum reads is added up first, experts and the shared one together, and exchanged once. An op split along N whose
-    reader is not split needs all-gather. Round a ring each takes a step less than there are devices; where every pair
-    has a way of its own, one, and a short all-reduce needs no second: every device sends all it has to all others, and
-    each adds up for itself.
+    An op split along K leaves partial sums: all-reduce of its output. What only a sum reads is added up first, experts
+    and the shared one together, and exchanged once. An op split along N whose reader is not split needs all-gather.
     """
     readers: dict[str, list[Op]] = {}
     for op in job.ops:
@@ -148,11 +155,10 @@ def collectives(job: Job, wire: Wire) -> list[Collective]:
     found = []
     fam = family(job.device.kind)
     width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
-    ways, at = job.ways, (job.batch, job.length, job.context)
-    around = 1.0 if wire.direct else ways - 1.0
+    at = (job.batch, job.length, job.context)
     summed: set[str] = set()
     for op in job.ops:
-        size = op.writes.at(*at) * width
+        name, size = op.name, op.writes.at(*at) * width
         count = op.layers * op.steps.at(*at)
         if op.shard == "k":
             after, *others = readers.get(op.name, [op])
@@ -160,46 +166,52 @@ def collectives(job: Job, wire: Wire) -> list[Collective]:
                 if after.name in summed:
                     continue
                 summed.add(after.name)
-                op, size = after, after.writes.at(*at) * width  # noqa: PLW2901
-            scattered = (2 * (ways - 1) / ways * size, 2.0 * around)
-            at_once = ((ways - 1) * size, 1.0) if wire.direct else scattered
-            found.append(Collective(f"all-reduce after {op.name}", count, (scattered, at_once)))
+                name, size = after.name, after.writes.at(*at) * width
+            found.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
-            gathered = ((ways - 1) / ways * size, around)
-            found.append(Collective(f"all-gather after {op.name}", count, (gathered, gathered)))
+            found.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
     return found
 
 
-def exchange(job: Job, wire: Wire) -> tuple[list[tuple[str, str, float]], float]:
+def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
     """What the collectives of a sharded pass take, as (name, resource, seconds), and the bytes a device sends.
 
     Where a host issues calls one by one, a collective lasts the longer of its call and its way over the wire. [s]
     and [B].
     """
     fam, other, sent = family(job.device.kind), [], 0.0
-    rate, latency = usable(wire), wire.link.latency.si * wire.hops
-    start = job.model.get("collective_latency", 0.0)
     issue = fam.issue(job) if fam.issue else 0.0
-    for each in collectives(job, wire):
-        (ring, ring_steps), (once, once_steps) = each.ways
-        one, two = start + (ring / rate + ring_steps * latency), start + (once / rate + once_steps * latency)
-        slow, seconds = exceeds(one, two), smaller(one, two)
+    for each in collectives(job):
+        form = fam.wired(job, each.kind) if fam.wired else link_form(job)
+        seconds, bytes_sent = collective_time(OPS[each.kind], job.ways, each.size, form)
         other.append((each.name, "links", each.count * seconds))
         if issue:
             other.append((f"issuing {each.name}", "host", each.count * larger(issue - seconds, 0.0)))
-        sent += each.count * ((1.0 - slow) * ring + slow * once)
+        sent += each.count * bytes_sent
     return other, sent
+
+
+def link_joules(job: Job, sent: float) -> float:
+    """Energy of bytes that a device sends to its peers, where its family's power follows from its work. [J]"""
+    return sent * job.model.get("wire_byte_j", 0.0)
+
+
+@lru_cache(maxsize=512)
+def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
+    """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
+    found = tuple(op for op in phase.ops if op.name in names)
+    return phase.ops if len(found) == len(phase.ops) else found
 
 
 def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     """What a stage's device is asked to run of a phase."""
     s = bound.scenario
-    everything = len(stage.ops) == sum(1 for _ in phase.ops) or all(op.name in stage.ops for op in phase.ops)
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
     for path, priced in fam.fields.items():
         if priced.sets is not None and (value := getattr(s, path)) is not None:
             setting = priced.sets(value)
+            setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
             switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
     inputs = compiled_length(bound)
     longest = largest(
@@ -209,7 +221,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     return Job(
         device=stage.device,
         phase=phase,
-        ops=phase.ops if everything else tuple(op for op in phase.ops if op.name in stage.ops),
+        ops=_part(phase, stage.ops),
         graph=bound.graph,
         batch=s.batch,
         length=phase.length.at(inputs, s.outputs),
@@ -223,32 +235,64 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         model=fam.model(stage.device, model),
         link=stage.wire.link if stage.wire else None,
         link_hops=stage.wire.hops if stage.wire else 1,
+        link_direct=stage.wire.direct if stage.wire else False,
     )
 
 
-def exchange_wire(stage: Stage, fam: DeviceFamily) -> Wire | None:
-    """The wire on which devices that share a stage's operators exchange results, unless the family times that."""
-    return stage.wire if stage.ways > 1 and fam.collectives else None
+def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
+    """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
+    return stage.wire is not None and stage.ways > 1 and fam.collectives
 
 
-def _brief(fam: DeviceFamily, job: Job) -> PhaseCost:
-    """Times of a pass without its detail: one row for a group of operators, as a sweep has them. An estimate."""
-    compiled = fam.compiled
+def _brief(fam: DeviceFamily, jobs: Sequence[Job]) -> tuple[np.ndarray, list[Sequence[tuple[str, str, float]]]]:
+    """Seconds by resource of a pass of jobs that differ in their tiles alone, (6, n), and those of no operator. [s]"""
+    compiled, first = fam.compiled, jobs[0]
     if compiled is None:
-        return fam.price(job)
-    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
-    record, tables = np.array(compiled.record(job), dtype=np.float64).reshape(-1, 1), compiled.tables(job)
-    found = []
-    for group in fam.groups(job):
-        part = np.zeros((len(RESOURCES), 1))
-        compiled.points(0, 1, group.rows, *tables, float(job.ways), sizes, record, part)
-        found.append(group.times * part)
-    other = compiled.other(job) if compiled.other else ()
-    return PhaseCost(np.concatenate(found, axis=1).T, *np.zeros((4, len(found))), other=other)
+        costs = [fam.price(job) for job in jobs]
+        sums = [column_sums(c.seconds, fam.groups(job), job.rows) for job, c in zip(jobs, costs, strict=True)]
+        return np.array(sums).T, [cost.other for cost in costs]
+    out = np.zeros((len(RESOURCES), len(jobs)))
+    sizes = np.repeat([[first.batch], [first.length], [first.context]], len(jobs), axis=1).astype(np.float64)
+    record = np.ascontiguousarray(np.array([compiled.record(job) for job in jobs], dtype=np.float64).T)
+    for group in fam.groups(first):
+        part = np.zeros(out.shape)
+        compiled.points(0, len(jobs), group.rows, *compiled.tables(first), float(first.ways), sizes, record, part)
+        out += group.times * part
+    return out, [compiled.other(job) if compiled.other else () for job in jobs]
 
 
-def price_stage(bound: Bound, stage: Stage, detail: bool = True) -> Priced:
-    """Cost of everything a request asks of one stage; without `detail`, operators of a pass together."""
+def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]]:
+    """Of plans that differ in their tiles alone: whether each lacks room, its interval and its latency. [-], [s]"""
+    s, plan, n = bound.scenario, plans[0], len(plans)
+    runs, fixed, lacks = [], np.zeros((len(plan.stages), len(RESOURCES), n)), np.zeros(n, dtype=bool)
+    for at, stage in enumerate(plan.stages):
+        fam, begun = family(stage.device.kind), len(runs)
+        for phase in bound.graph.phases:
+            passes, job = phase.repeat.at(s.inputs, s.outputs), job_of(bound, stage, fam, phase)
+            if passes <= 0 or not job.ops:
+                continue
+            jobs = [replace(job, tile=one.stages[at].tile or job.tile) for one in plans]
+            seconds, other = _brief(fam, jobs)
+            if exchanges(stage, fam):
+                other = [(*own, *exchange(one)[0]) for own, one in zip(other, jobs, strict=True)]
+            if len(runs) == begun:
+                lacks |= [any(fit.lacks for fit in fam.place(one)) for one in jobs]
+                fixed[at] = _columns(fam.request(one) if fam.request else () for one in jobs)
+            runs.append((at, bool(phase.repeat.o), passes, seconds, _columns(other)))
+    layout = layout_of(bound, plan, [run[:2] for run in runs])
+    rows = np.zeros((layout.rows, n))
+    for i, run in enumerate(runs):
+        rows[layout.passes + i], rows[layout.seconds_of(i)], rows[layout.others_of(i)] = run[2:]
+    for at in range(len(plan.stages)):
+        rows[layout.fixed_of(at)] = fixed[at]
+    _around(bound, plan, layout, rows)
+    time_figures(rows, n, *layout.facts)
+    found = rows[[layout.metrics + INTERVAL, layout.metrics + LATENCY]]
+    return [(bool(short), *pace) for short, pace in zip(lacks, found.T.tolist(), strict=True)]
+
+
+def price_stage(bound: Bound, stage: Stage) -> Priced:
+    """Cost of everything a request asks of one stage."""
     fam = family(stage.device.kind)
     s = bound.scenario
     runs, fits, fixed = [], (), ()
@@ -257,12 +301,11 @@ def price_stage(bound: Bound, stage: Stage, detail: bool = True) -> Priced:
         job = job_of(bound, stage, fam, phase)
         if passes <= 0 or not job.ops:
             continue
-        cost = fam.price(job) if detail else _brief(fam, job)
-        wire = exchange_wire(stage, fam)
-        if wire is not None:
-            other, sent = exchange(job, wire)
-            shown = (row for row in other if row[2])
-            cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent)
+        cost = fam.price(job)
+        if exchanges(stage, fam):
+            other, sent = exchange(job)
+            shown, spent = (row for row in other if row[2]), link_joules(job, sent)
+            cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent, link_j=spent)
         if not runs:
             fits = fam.place(job)
             fixed = fam.request(job) if fam.request else ()
@@ -281,8 +324,10 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
         pipelined=plan.pipelined,
         causal=bound.graph.causal,
         replicas=plan.replicas,
+        turns=any(stage.turns for stage in plan.stages),
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
+        ways=tuple(plan.stages[stage].ways for stage, _ in runs),
     )
 
 
@@ -293,28 +338,29 @@ def globals_of(bound: Bound) -> tuple[float, float, float]:
     return units, units * s.batch, 1.0 * s.streams
 
 
-def schedule(bound: Bound, plan: Plan, detail: bool = True) -> Schedule:
-    """Times of a plan: stages one after the other, hops between them, and the pace of the slowest.
+def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
+    """Fills the rows of a plan's hops and the first globals."""
+    for h, hop in enumerate(plan.hops):
+        rows[layout.hop_of(h)] = np.array(hop_row(hop))[:, None]
+    rows[layout.globals : layout.globals + 3] = np.array(globals_of(bound))[:, None]
 
-    Without `detail` it tells no operator from another.
-    """
-    priced = tuple(price_stage(bound, stage, detail) for stage in plan.stages)
+
+def schedule(bound: Bound, plan: Plan) -> Schedule:
+    """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
+    priced = tuple(price_stage(bound, stage) for stage in plan.stages)
     runs = [(s, run) for s, stage in enumerate(priced) for run in stage.runs]
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
-        seconds, fam = run.cost.seconds, priced[layout.stage_of[i]].family
-        if detail or fam.compiled is None:
-            rows[layout.seconds_of(i), 0] = column_sums(seconds, fam.groups(run.job), run.job.rows)
-        else:
-            rows[layout.seconds_of(i), 0] = sum(seconds, np.zeros(len(RESOURCES)))
+        drawn, groups = run.cost.drawn, priced[layout.stage_of[i]].family.groups(run.job)
+        every = np.column_stack([run.cost.seconds, np.zeros(len(run.cost.seconds)) if drawn is None else drawn])
+        rows[M * i : M * i + M, 0] = column_sums(every, groups, run.job.rows)
+        rows[layout.others_of(i).stop, 0] = run.cost.link_j
         rows[layout.others_of(i), 0] = by_resource(run.cost.other)
         rows[layout.passes + i, 0] = run.passes
     for s, stage in enumerate(priced):
         rows[layout.fixed_of(s), 0] = by_resource(stage.fixed)
-    for h, hop in enumerate(plan.hops):
-        rows[layout.hop_of(h), 0] = hop_row(hop)
-    rows[layout.globals : layout.globals + 3, 0] = globals_of(bound)
+    _around(bound, plan, layout, rows)
     time_figures(rows, 1, *layout.facts)
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]
     return Schedule(

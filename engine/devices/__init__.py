@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from engine.devices.common.contract import DeviceFamily
 
-__all__ = ["FAMILIES", "family"]
+if TYPE_CHECKING:  # read when a machine's programs are first asked for
+    from engine.devices.common.instruction_set import InstructionSet
+
+__all__ = ["FAMILIES", "family", "instructions_of"]
 
 FAMILIES: dict[str, str] = {
     "cpu": "engine.devices.cpu.family",
@@ -23,3 +27,10 @@ FAMILIES: dict[str, str] = {
 def family(kind: str) -> DeviceFamily:
     """The family of a device kind; its module is imported when first asked for."""
     return import_module(FAMILIES[kind]).FAMILY
+
+
+@cache
+def instructions_of(kind: str) -> InstructionSet | None:
+    """What machines of a kind tell of their instruction set; None where they have none."""
+    module = family(kind).instructions
+    return import_module(module).INSTRUCTIONS if module is not None else None

@@ -19,7 +19,7 @@ from engine.numerics.mixed import DenseNetwork, MixedPlan, search
 __all__ = ["LADDERS", "TENSORS", "FormatLoss", "Stored", "network", "plan", "points", "stored", "tensor"]
 
 TENSORS: dict[str, str] = {
-    "normal": "Weights, bell-shaped",
+    "normal": "Gaussian weights",
     "outliers": "Weights with outlier channels",
     "heavy": "Heavy-tailed weights",
     "relu": "Activations after a ReLU",

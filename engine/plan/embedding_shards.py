@@ -143,14 +143,16 @@ def shard_tables(bound: Bound) -> Plan:
     on = switches_of(bound)
     sparse = _sparse(ops)
     sharded = on.get("shard-fc", False) and s.devices > 1
-    first = Stage("sparse", bound.device, s.devices, sparse, s.precision)
+    turns = not on.get("overlap", True)
+    first = Stage("sparse", bound.device, s.devices, sparse, s.precision, turns=turns)
     second = Stage(
         "dense",
         bound.device,
         s.devices if sharded else 1,
         every_op(graph) - sparse,
         s.precision,
-        copies=1 if sharded else s.devices,
+        copies=s.devices if on.get("data-parallel", True) and not sharded else 1,
+        turns=turns,
     )
     card = bound.wire("peer") or bound.wire("switch")
     if card is None or bound.wire("host") is None:
@@ -159,7 +161,6 @@ def shard_tables(bound: Bound) -> Plan:
         hops = _hops(bound, traffic(bound), model_of(bound).get("transfer_command", 0.0))
     if sharded and card is not None:
         hops += _gathers(bound, [op for op in ops if op.name not in sparse], card)
-    overlap = on.get("overlap", True)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
-    tiles = [(v,) for v in knobs[0].values] if overlap and len(knobs) == 1 and not s.tile else []
-    return tiled(Plan((first, second), hops, 1, (s.devices,), overlap), tiles)
+    tiles = [(v,) for v in knobs[0].values] if not turns and len(knobs) == 1 and not s.tile else []
+    return tiled(Plan((first, second), hops, 1, (s.devices,), on.get("in-flight", True)), tiles)

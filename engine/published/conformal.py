@@ -36,6 +36,7 @@ class Residual:
     batch: int = 1
     several: bool = False  # devices worked on a request together
     recalled: bool = False
+    seen: bool = False  # in view when constants or facts that its prediction takes were chosen, though not fitted on
 
     @property
     def source(self) -> tuple[str, str]:
@@ -127,6 +128,7 @@ def bands(rows: Sequence[Residual]) -> dict[str, Any]:
         cells[cell] = {
             "rows": len(mine),
             "recalled": sum(row.recalled for row in mine),
+            "seen": sum(row.seen for row in mine),
             "sources": len({row.source for row in mine}),
             "publications": len({row.publication for row in mine}),
             "log_width": round(quantile * scale(cell), 4) if enough and cell in known else None,

@@ -368,7 +368,10 @@ PREDICTIONS: dict[str, Prediction] = {
     "DFX-065": Prediction(lambda theirs, ours: theirs - ours, of=("DFX-061", "DFX-062")),
 }
 
-_FABRIC = "Comes out of synthesis and placement; no netlist or per-unit count is published to derive it from."
+_FABRIC = (
+    "Operators, buffers and ports that the text names make 57 to 87% of it; the rest is in no netlist, so the fabric "
+    "model takes it from this very figure."
+)
 
 REASONS: dict[str, str] = dict.fromkeys(("DFX-033", "DFX-034", "DFX-035", "DFX-036"), _FABRIC) | {
     "DFX-011": "Depends on the model and on what is counted as one operation, neither of which is stated. At 7 for an "

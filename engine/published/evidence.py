@@ -20,19 +20,20 @@ __all__ = ["MEASURED", "residuals"]
 _FOLDER = Path(__file__).resolve().parent / "claims"
 MEASURED = {"serving": _FOLDER / "serving.csv", "this-host": _FOLDER / "host" / "measured.csv"}
 """Tables of measurements, which `compare-measured` takes as they are."""
+_SEEN = frozenset({"serving"})
+"""Tables whose rows were in view when constants of a host and facts of engines (`measured/names.yaml`) were chosen."""
 _TIMES = ("latency", "throughput")  # metrics that are a time or a rate of a whole request
 
 
 def _residual(
-    id: str, publication: str, scenario: Scenario, error: float, recalled: bool, catalog: Catalog
+    id: str, publication: str, scenario: Scenario, error: float, catalog: Catalog, *, recalled: bool, seen: bool
 ) -> Residual:
     device, zoo = catalog.device(catalog.system(scenario.system).devices[0].device), default_zoo()
     limit = evaluate(scenario, catalog).bound
     network = zoo.workload(scenario.workload).family
     cell = cell_of(device, scenario, network, zoo.graph(scenario.workload), limit)
-    return Residual(
-        id, cell, publication, device.id, lineage(device), error, scenario.batch, several(scenario), recalled
-    )
+    part, whole = lineage(device), several(scenario)
+    return Residual(id, cell, publication, device.id, part, error, scenario.batch, whole, recalled, seen)
 
 
 def _of_tables() -> Iterator[Residual]:
@@ -48,7 +49,8 @@ def _of_tables() -> Iterator[Residual]:
                 who = [columns[c][at] for c in ("source", "framework") if c in columns]
                 publication = " ".join(who) or name
                 assert row.scenario is not None
-                yield _residual(f"{name}-{row.number}-{figure}", publication, row.scenario, error, False, catalog)
+                id, seen = f"{name}-{row.number}-{figure}", name in _SEEN
+                yield _residual(id, publication, row.scenario, error, catalog, recalled=False, seen=seen)
 
 
 def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[Residual]:
@@ -57,8 +59,11 @@ def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> li
     for row in rows:
         if independent(row) and row["metric"] in _TIMES and row["family"] and row["token"] and row["error"] is not None:
             scenario = decode(row["token"])
-            found.append(_residual(row["id"], row["document"], scenario, row["error"], False, catalog))
+            found.append(
+                _residual(row["id"], row["document"], scenario, row["error"], catalog, recalled=False, seen=False)
+            )
     for row in elsewhere:
         scenario = decode(row["token"])
-        found.append(_residual(row["id"], row["publication"], scenario, row["error"], True, catalog))
+        known = {"recalled": True, "seen": bool(row["seen"])}
+        found.append(_residual(row["id"], row["publication"], scenario, row["error"], catalog, **known))
     return [*found, *_of_tables()]

@@ -1,7 +1,8 @@
 """Measured results printed elsewhere than in the five documents, recalled: evidence for error bands and nothing else.
 
 They are data (`claims/elsewhere.yaml`); no constant is solved for on them, though some were seen
-while mending. Each names a scenario and one figure in SI.
+while mending. Each names a scenario and one figure in SI, and in `seen` what was chosen with
+it in view.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def compare() -> list[dict[str, Any]]:
                 "source": f"{result['source']['title']} ({result['source']['publisher']}), {result['where']}",
                 "publication": result["publication"],
                 "note": result.get("note", ""),
+                "seen": result.get("seen", ""),
                 "token": encode(scenario),
             }
         )

@@ -31,8 +31,13 @@ class Wire:
 
     link: Link
     role: str
-    hops: int
+    placed: int  # hops of the system's own layout
     direct: bool = False  # every pair of devices has a way of its own, so a collective needs no ring
+
+    @property
+    def hops(self) -> float:
+        """Switches or cards a message passes: the link's own number where placement decides it. [-]"""
+        return self.link.hops.si if self.link.hops else self.placed
 
 
 @dataclass(frozen=True)

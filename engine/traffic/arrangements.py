@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.cost.schedule import Schedule
-from engine.devices.smartnic.family import PREAMBLE, executors_of, forwarding_rate
+from engine.devices import family
 from engine.plan.schemes import Plan
 from engine.scenario import Scenario
 from engine.traffic.policies import PLAIN, DynamicBatching, NoBatching, Policy, Station, TandemQueue
@@ -24,19 +24,19 @@ __all__ = ["ARRANGEMENTS", "arrangements", "packets", "pool", "stages"]
 
 ARRANGEMENTS = ("whole", "stages", "pool", "packets")
 """``whole``: one station (`scenario_load.load_of`); the others are this module's functions."""
-_SMARTNIC = "smartnic"
 
 
 def arrangements(scenario: Scenario) -> dict[str, str | None]:
     """Each arrangement, and None where the scenario can be put so, else the reason in a sentence."""
     bound, plan, _ = priced(scenario)
     found: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
-    one = not plan.pipelined or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
+    together = not plan.pipelined or any(stage.turns for stage in plan.stages)
+    one = together or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
     if one or bound.graph.causal:
         found["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
     if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:
         found["pool"] = f"{bound.system.name}: a request of this scenario does not come over the network to one station"
-    if plan.stages[0].device.kind != _SMARTNIC or scenario.scheme != "on-path":
+    if family(plan.stages[0].device.kind).packets is None or scenario.scheme != "on-path":
         found["packets"] = f"{bound.system.name} with scheme {scenario.scheme!r} has no packets on their way to look at"
     return found
 
@@ -144,12 +144,11 @@ def packets(scenario: Scenario, share: float, places: int | None = None) -> tupl
         raise TrafficError(f"share is {share!r}; it must lie above 0 and up to 1")
     inference = service_table(scenario)
     job = priced(scenario)[2].priced[0].runs[0].job
-    size = float(job.tile[1]) if len(job.tile) > 1 else 512.0
-    forward = (size + PREAMBLE) / forwarding_rate(job.device, size, executors_of(job), job.model)
+    packets_of = family(job.device.kind).packets
+    assert packets_of is not None
+    forward, alone = packets_of.times(job)
     policy = NoBatching(places)
     assert inference.latency_s is not None
-    assert job.device.smartnic is not None
-    alone = max(forward, job.model["packet_cycles"] / job.device.smartnic.clock.si)
     way = Service(np.full((1, 2), forward), np.array([[alone, forward]]), sizes=(1, 2))
     path = Station(way, policy, name="packet path", wire=True)
     ask = np.array([0.0, 1.0])

@@ -107,7 +107,7 @@ class Visitor:
                 const app = document.querySelector('[data-testid=stApp]');
                 const still = app && app.dataset.testScriptState === 'notRunning'
                     && !document.querySelector('[data-testid=stSkeleton]')
-                    && document.querySelectorAll('[data-testid=stMarkdown]').length > 3;
+                    && document.querySelectorAll('[data-testid=stMarkdown]').length > 2;
                 window.still = still ? (window.still || Date.now()) : 0;
                 return still && Date.now() - window.still > 600;
             }""",
@@ -117,11 +117,14 @@ class Visitor:
         return self
 
     def turn_to(self, page: str) -> None:
-        """Another page, by its room."""
-        room = next(room for room, pages in ROOMS.items() if page.lower() in pages)
-        nav = self.page.locator("[data-testid=stTopNav]")
-        nav.get_by_role("button", name=room, exact=True).click()
-        self.page.get_by_role("menuitem", name=page, exact=True).click()
+        """Another page: its room, then its tab, each where the page is elsewhere."""
+        name = page.lower()
+        room, tabs = next((room, tabs) for room, tabs in ROOMS.items() if name in tabs)
+        tab = self.page.locator(".st-key-tabs").get_by_role("link", name=tabs[name], exact=True)
+        if tab.count() == 0:
+            self.page.locator("[data-testid=stTopNav]").get_by_role("link", name=room, exact=True).click()
+        if name != next(iter(tabs)):
+            tab.click()
 
     def metrics(self) -> list[str]:
         return self.page.locator("[data-testid=stMetricValue]").all_inner_texts()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.main import PAGES
 from app.shared import link, parts
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
@@ -12,20 +13,6 @@ from engine.scenario import encode
 APP = Path(__file__).parents[2] / "app"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
 OTHER = encode(PRESETS["node-dlrm"].scenario)
-PAGES = (
-    "explore",
-    "choose",
-    "sweep",
-    "compare",
-    "traffic",
-    "node",
-    "split",
-    "program",
-    "kernels",
-    "numerics",
-    "published",
-    "catalog",
-)
 pytestmark = pytest.mark.timeout(300)
 
 

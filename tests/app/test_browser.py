@@ -10,7 +10,7 @@ from engine.scenario import decode, encode
 from tests.app.forged import forged
 
 PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900), pytest.mark.xdist_group("browser")]  # one server
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def test_a_preset_link_opens_in_a_fresh_browser_with_the_same_numbers(visit):
@@ -306,3 +306,36 @@ def test_every_page_is_served_under_its_name(visit):
     me.settled(anew=True).turn_to("Explore")
     me.page.wait_for_url("**/explore?s=*")
     assert len(me.settled(anew=True).metrics()) == 6
+
+
+def test_a_scenario_kept_in_the_browser_opens_after_a_reload_and_can_be_removed(visit):
+    given = encode(PRESETS["tonic-fc"].scenario)
+    me = visit(f"/?s={given}")
+    numbers = me.metrics()
+
+    def kept():
+        me.page.get_by_role("button", name="More", exact=True).click()
+        return me.page.locator(".saved")
+
+    kept().get_by_role("button", name="Save in this browser").click()
+    kept_button = me.page.locator(".saved").get_by_role("button", name="Saved in this browser")
+    kept_button.wait_for()
+    me.open("/")
+    assert me.token() != given
+    kept().locator("li button").first.click()
+    me.page.wait_for_url(f"**s={given}*")
+    assert me.shows(numbers)
+    if not me.page.locator(".saved").is_visible():
+        kept()
+    me.page.locator(".saved").get_by_role("button", name="Remove").click()
+    me.page.locator(".saved").get_by_role("button", name="Save in this browser").wait_for()
+    assert me.page.evaluate("localStorage.getItem('inferscape.saved')") == "[]"
+
+
+def test_charts_take_the_other_theme_when_it_is_turned(visit):
+    me = visit("/", color_scheme="light")
+    bar = ".js-plotly-plot .barlayer path[style*='fill: rgb({})']"
+    me.page.locator(bar.format("169, 68, 17")).first.wait_for(state="attached")
+    me.page.emulate_media(color_scheme="dark")
+    me.page.locator(bar.format("253, 150, 35")).first.wait_for(state="attached")
+    assert me.page.locator(bar.format("169, 68, 17")).count() == 0

@@ -258,6 +258,20 @@ def test_scenarios_are_added_opened_noted_and_taken_out():
     assert compared(at).baseline == 0
 
 
+def test_a_system_is_added_with_the_request_of_the_current_scenario_or_the_reason_is_said():
+    at = opened(s=encode(DFX))
+    before = compared(at).entries
+    at.selectbox(key=key_of(at, "c.system")).set_value("h100-sxm").run()
+    *rest, new = compared(alive(at)).entries
+    assert tuple(rest) == before
+    assert new.scenario.system == "h100-sxm"
+    assert (new.scenario.workload, new.scenario.inputs) == (DFX.workload, DFX.inputs)
+    assert evaluate(new.scenario).fits
+    at.selectbox(key=key_of(at, "c.system")).set_value("agilio-cx").run()
+    assert len(compared(alive(at)).entries) == len(before) + 1
+    assert "is not added" in at.warning[0].value
+
+
 def test_a_pasted_comparison_adds_all_of_it_up_to_eight():
     at = opened()
     link = "https://x.example/compare?c=" + comparison.write(Comparison(EIGHT))

@@ -19,7 +19,7 @@ from engine.kernels.jit import JIT_ENABLED
 
 VIEW = str(Path(__file__).parents[2] / "app" / "views" / "kernels" / "page.py")
 MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
-pytestmark = pytest.mark.timeout(400)  # the first run probes the host and compiles the kernel
+pytestmark = pytest.mark.timeout(1800)  # the first run probes the host and compiles the kernel
 
 
 def opened() -> AppTest:
@@ -30,6 +30,7 @@ def opened() -> AppTest:
 
 
 def test_nothing_runs_until_asked():
+    host_runs.last().clear()
     at = opened()
     assert not at.metric
     assert at.info[0].value.startswith("Nothing was run yet.")
@@ -45,12 +46,13 @@ def test_every_kernel_can_be_picked_with_its_own_shape():
 
 
 def test_a_shape_beyond_the_share_of_a_reader_is_one_sentence():
+    host_runs.last().clear()
     at = opened()
     if not JIT_ENABLED:
         pytest.skip("the probe needs compiled code")
     for label in "MKN":
         at.number_input(key=f"gemm-{label}").set_value(65536)
-    at.button(key="k.run").click().run(timeout=300)
+    at.button(key="k.run").click().run(timeout=800)
     assert not at.exception
     assert len(at.warning) == 1
     assert "0\\.5 GB" in at.warning[0].value
@@ -63,7 +65,7 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     at = opened()
     for label in "MKN":
         at.number_input(key=f"gemm-{label}").set_value(256)
-    at.button(key="k.run").click().run(timeout=300)
+    at.button(key="k.run").click().run(timeout=800)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
     shown = at.session_state["kernel_shown"]
@@ -72,7 +74,8 @@ def test_a_run_shows_its_time_its_share_of_the_roofs_and_its_error():
     assert shown.predicted > 0
     assert [m.label.split(" ")[0] for m in at.metric] == ["Time", "Achieved", "Of", "Error"]
     at.selectbox(key="w.kernel").set_value("softmax").run()
-    assert any("has changed since this run" in c.value for c in at.caption)
+    assert any("was of another choice" in c.value for c in at.caption)
+    assert [m.value for m in opened().metric] == [m.value for m in at.metric]  # another reader sees the host's last run
 
 
 def test_the_roofline_has_the_roofs_it_was_given():
@@ -125,7 +128,7 @@ def test_each_network_is_a_point_between_its_bounds():
 def test_networks_are_measured_one_after_another_and_shown(monkeypatch):
     at = opened()
     monkeypatch.setattr(host_runs, "fitting", lambda *_: {"mlp-mnist": "", "binary-mlp-mnist": "", "alexnet": "large"})
-    at.button(key="k.networks.run").click().run(timeout=300)
+    at.button(key="k.networks.run").click().run(timeout=800)
     assert not at.exception, [e.message for e in at.exception]
     assert not at.warning
     assert set(at.session_state["network_rows"]) == {"mlp-mnist", "binary-mlp-mnist"}
@@ -142,14 +145,12 @@ def _slow(seconds: float, progress) -> None:
 
 def test_another_reader_s_page_answers_while_a_run_goes_on():
     """The queue and the process are the server's: another reader's page neither waits for them nor for each other."""
-    ticket = queued(_slow, 60.0)
+    ticket = queued(_slow, 3600.0)  # who waited for it would not answer in time
     try:
-        started = time.perf_counter()
         other = AppTest.from_file(MAIN, default_timeout=300).run()
         other.switch_page(VIEW).run()
         assert not other.exception
         assert not ticket.done
-        assert time.perf_counter() - started < 50.0  # it did not wait for the run
     finally:
         ticket.give_up()
 

@@ -1,4 +1,4 @@
-"""Inside a machine on Explore and its precisions in the catalog (AppTest: no browser), and their figures."""
+"""The Machine tab and a machine's precisions in the catalog (AppTest: no browser), and their figures."""
 
 from pathlib import Path
 
@@ -8,6 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared.figures import machine as machine_charts
 from app.shared.figures.machine import Bar, PeakOfPart
+from app.shared.formats import si
+from engine.evaluate import evaluate
+from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
@@ -18,8 +21,7 @@ pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's ker
 def opened(preset: str) -> AppTest:
     at = AppTest.from_file(str(MAIN), default_timeout=240)
     at.query_params["s"] = encode(PRESETS[preset].scenario)
-    at.session_state["open.inside"] = True
-    at.run()
+    at.run().switch_page(str(MAIN.parent / "views" / "machine" / "page.py")).run()
     assert not at.exception, [e.message for e in at.exception]
     return at
 
@@ -31,15 +33,42 @@ def opened(preset: str) -> AppTest:
         ("brainwave-gru", ("**Units**", "**Fabric**", "**Arithmetic**", "an exponent for 400 values")),
     ],
 )
-def test_explore_opens_the_machine(preset, words):
+def test_a_machine_of_instructions_shows_what_is_inside(preset, words):
     text = " ".join(m.value for m in opened(preset).markdown)
     for word in words:
         assert word in text
 
 
-def test_other_devices_have_nothing_inside():
-    at = opened("v100-1.5b")
-    assert not any("Inside the machine" in e.label for e in at.expander)
+@pytest.mark.parametrize(
+    "preset", ["v100-1.5b", "wide-deep-int8", "node-dlrm", "tonic-fc", "dfx-1.5b", "brainwave-gru"]
+)
+def test_every_family_shows_levels_with_their_bytes_units_clock_power_links_and_cost(preset):
+    at, report = opened(preset), evaluate(PRESETS[preset].scenario)
+    levels = next(d.value for d in at.dataframe if "Bytes there" in d.value)
+    said = " ".join(levels["Bytes there"])
+    assert all(si(row.need_bytes, "B") in said for row in report.memory if row.need_bytes)
+    text = " ".join(m.value for m in at.markdown)
+    assert "**Units and rates**" in text
+    assert "**Clock and power**" in text
+    assert ("**Links**" in text) == bool(named(PRESETS[preset].scenario).wires)
+    assert [m.label for m in at.metric][:3] == ["Price of a device", "Capital cost", "Power at work"]
+    assert ("**Arithmetic**" in text) == (preset in ("dfx-1.5b", "brainwave-gru"))
+
+
+def test_tabs_are_offered_where_they_apply_and_every_address_opens():
+    offered = {
+        "v100-1.5b": ["Overview", "Machine"],
+        "dfx-1.5b": ["Overview", "Machine", "Program"],
+        "node-dlrm": ["Overview", "Machine", "Node"],
+        "alexnet-split": ["Overview", "Machine", "Split"],
+    }
+    for preset, tabs in offered.items():
+        at = AppTest.from_file(str(MAIN), default_timeout=240)
+        at.query_params["s"] = encode(PRESETS[preset].scenario)
+        at.run()
+        assert [link.label for link in at.get("page_link")][: len(tabs)] == tabs
+    assert not at.switch_page("views/node/page.py").run().exception  # an address to what is not offered says why
+    assert "Node" in [link.label for link in at.get("page_link")]
 
 
 def test_the_catalog_shows_peak_against_precision():

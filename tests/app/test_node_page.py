@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import cached
+from app.shared import formats as fmt
 from app.views.node import charts, facts
 from engine.analyses.node.load import curve, on_host
 from engine.analyses.node.timeline import timeline
@@ -166,3 +167,19 @@ def test_another_model_s_curve_and_another_card_can_be_looked_at():
     assert len(table) == 7
     assert (table["QPS inside"] > 0).all()
     assert (table["Host, idle"] == "doesn't fit").sum() == 2
+
+
+def test_a_products_tilings_are_drawn_beside_their_bound():
+    token = encode(NODE)
+    names = cached.tiled_names(token)
+    found = cached.tiled(token, names[0])
+    best = found.product.best["latency"]
+    assert {len(row) for row in found.bytes} == {len(found.columns)}
+    assert len(found.bytes) == len(found.rows)
+    assert min(v for row in found.bytes for v in row if v is not None) >= found.product.least[0]
+    at = opened(NODE)
+    assert best.words() not in said(at)
+    next(t for t in at.toggle if t.label == "Search them").set_value(True).run()
+    assert list(next(b for b in alive(at).selectbox if b.label == "Product").options) == list(names)
+    assert fmt.plain(best.words()) in said(at)
+    assert any("At least" in frame.value for frame in at.dataframe)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.main import PAGES
 from app.shared import glossary, specs
 from app.views.sweep import axes, spaces, tables
 from engine.resolve.bind import bind
@@ -16,20 +17,6 @@ from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
 APP = Path(__file__).parents[2] / "app"
-PAGES = (
-    "explore",
-    "choose",
-    "sweep",
-    "compare",
-    "traffic",
-    "node",
-    "split",
-    "program",
-    "kernels",
-    "numerics",
-    "published",
-    "catalog",
-)
 SYSTEMS = default_catalog().ids("systems")
 # one system a family of devices, by preset
 FAMILIES = {

@@ -133,6 +133,19 @@ def test_a_knob_changes_numbers_and_address():
     assert any("modified" in m.value for m in at.markdown)
 
 
+def test_every_change_can_be_taken_back_one_after_another():
+    at = opened()
+    assert not [b for b in at.button if b.key == "undo.bar"]
+    tokens = [token(at)]
+    for batch in (2, 4, 8):
+        at.select_slider(key=key_of(at, "w.batch")).set_value(batch).run()
+        tokens.append(token(alive(at)))
+    for before in tokens[-2::-1]:
+        at.button(key="undo.bar").click().run()
+        assert token(alive(at)) == before
+    assert not [b for b in at.button if b.key == "undo.bar"]
+
+
 def test_the_rival_is_asked_what_the_scenario_is_asked():
     """Eleven times slower at batch 64, because the four GPUs take 64 requests at once too."""
     at = opened()

@@ -4,14 +4,15 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.main import PAGES
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
 APP = Path(__file__).parents[2] / "app"
-PAGES = tuple(path.parent.name for path in sorted((APP / "views").glob("*/page.py")))
 PRESET = ("dfx-1.5b", "node-dlrm", "wide-deep-int8", "tonic-mnist", "v100-1.5b", "brainwave-gru", "edge-camera")
 RAW = re.compile(r"\de[+-]?\d|\bNone\b|\bnan\b|(?<![\\\w])\w*[a-z]_\w|\w_[a-z]")
 CODE = re.compile(r"```.*?```|`[^`]*`|:material/\w+:|\]\([^)]*\)|https?://\S+|\b[0-9a-f]{8,12}\b", re.DOTALL)
@@ -44,6 +45,8 @@ def _of(node):
         yield f"{kind}.option", option if isinstance(option, str) else getattr(option, "content", "")
     if kind in ("arrow_data_frame", "arrow_table", "dataframe", "table"):
         yield from _cells(kind, node.value, bool(getattr(proto, "placeholder", "")))
+    if kind == "number_input" and re.search("[eg]$", proto.format):
+        yield kind, f"nan {proto.label} as {proto.format}"
     if kind == "plotly_chart":
         yield from _chart(json.loads(proto.spec))
 
@@ -54,7 +57,7 @@ def _cells(kind, frame, held):
         for cell in frame[name]:
             if isinstance(cell, str):
                 yield f"{kind}[{name}]", cell
-            elif cell is None and not held:
+            elif not held and pd.isna(cell):
                 yield f"{kind}[{name}]", "None"
 
 

@@ -101,7 +101,7 @@ def served(tmp_path_factory) -> Iterator[Served]:
         process.wait(20)
 
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 def test_nobody_else_is_asked_at_the_start_or_for_a_stranger(served):

@@ -57,11 +57,11 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
 
 def test_a_cut_at_either_end_says_who_takes_all():
     ends = {p.at: p.place for p in cuts(ALEXNET)[1]}
-    assert ends[0] == "all on the second executor"
-    assert ends[max(ends)] == "all on the first executor"
+    assert ends[0] == "all on the second device"
+    assert ends[max(ends)] == "all on the first device"
     at = opened("alexnet-split")
     at.selectbox(key="w.goal").set_value("first").run()
-    assert "all on the second executor" in said(at)
+    assert "all on the second device" in said(at)
     assert "after nothing" not in said(at)
 
 
@@ -134,7 +134,7 @@ def test_a_network_processor_shows_its_packets_and_memories():
 
 def test_a_system_of_one_executor_names_others():
     at = opened("wide-deep-int8")
-    assert any("one executor" in note.value for note in at.info)
+    assert any("no second device" in note.value for note in at.info)
     assert at.button(key="split.alexnet-split").label == PRESETS["alexnet-split"].pill
 
 

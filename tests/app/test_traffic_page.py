@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,12 +137,11 @@ def test_a_long_simulation_counts_stops_and_narrows(gru):
     tokens = Load(encode(PRESETS["dfx-345m"].scenario), max_batch=8, stream=True)
     capacity(*tokens.system())  # compiled, tables priced: what is left can be cancelled
     slow = Simulation(tokens, Sla(5.0), 1.0, 1_000_000)
-    began = time.monotonic()
     slow.cancel()
-    slow.wait(60)
+    slow.wait(240)
     assert slow.cancelled
     assert slow.headline is None
-    assert time.monotonic() - began < 30
+    assert slow.progress.done < slow.progress.total
     assert "Cancelled" in tables.job_said(slow, 1.0)
 
 

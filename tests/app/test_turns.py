@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-import time
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -29,30 +28,58 @@ def script():
         thread.join()
 
 
-def waited() -> float:
-    began = time.monotonic()
+class Clock:
+    """Time that passes only where somebody sleeps; at a moment of it something may happen."""
+
+    def __init__(self) -> None:
+        self.now, self.at, self.then = 100.0, float("inf"), lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now >= self.at:
+            self.at = float("inf")
+            self.then()
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    mine = Clock()
+    monkeypatch.setattr(priority, "time", mine)
+    return mine
+
+
+def waited(clock: Clock) -> float:
+    began = clock.now
     priority.give_way()
-    return time.monotonic() - began
+    return clock.now - began
 
 
-def test_nobody_waits_where_no_page_runs():
-    assert waited() < 0.05
+def test_nobody_waits_where_no_page_runs(clock):
+    assert waited(clock) == 0
 
 
-def test_a_page_is_waited_for_until_it_is_done_and_a_moment_longer(script):
-    threading.Timer(0.08, script.end.set).start()
+def test_a_page_is_waited_for_until_it_is_done_and_a_moment_longer(script, clock):
+    page = script()
+
+    def done() -> None:
+        script.end.set()
+        page.join()
+
+    clock.at, clock.then = clock.now + 0.08, done
+    assert waited(clock) == pytest.approx(0.08 + priority._AFTER_S, abs=3 * priority._STEP_S)
+
+
+def test_the_wait_is_bounded_and_long_work_in_a_script_is_not_waited_for(script, clock, monkeypatch):
     script()
-    assert 0.1 < waited() < 0.25
-
-
-def test_the_wait_is_bounded_and_long_work_in_a_script_is_not_waited_for(script, monkeypatch):
-    script()
-    assert 0.2 < waited() < 0.5
+    assert waited(clock) == pytest.approx(priority._MOST_S, abs=2 * priority._STEP_S)
     monkeypatch.setattr(priority, "_QUICK_S", 0.0)
-    assert waited() < 0.05
+    assert waited(clock) == 0
 
 
-def test_a_script_that_watches_work_itself_is_not_waited_for(script):
+def test_a_script_that_watches_work_itself_is_not_waited_for(script, clock):
     watching = threading.Event()
 
     def watch() -> None:
@@ -62,7 +89,7 @@ def test_a_script_that_watches_work_itself_is_not_waited_for(script):
 
     script(watch)
     watching.wait()
-    assert waited() < 0.05
+    assert waited(clock) == 0
 
 
 def test_background_threads_stand_behind_pages():

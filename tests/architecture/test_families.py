@@ -11,10 +11,9 @@ from engine.devices import FAMILIES, family
 from tests.architecture.map import ROOT
 
 OWN = {
-    "engine/analyses/machine.py",  # unit by unit inside machines with an instruction set
     "engine/host/calibrate.py",  # writes the spec of a CPU
-    "engine/traffic/arrangements.py",  # packets that pass through a SmartNIC
     "engine/traffic/plan.py",  # a card is what fails
+    "app/shared/claims.py",  # systems of the documents, as their claims name them
     "app/shared/parts.py",  # a card is a panel
     "app/views/node/page.py",
     "app/views/node/charts.py",

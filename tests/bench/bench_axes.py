@@ -76,6 +76,13 @@ SPACES: dict[str, tuple[dict[str, Any], float]] = {
         _of("a100-sxm-80gb", "resnet50", workload="", batch=_upto(1, 64, 64)),
         1e6,
     ),
+    **{
+        f"bandwidth x peak, {name}": (_of(system, workload, **{f"devices.0.{path}": {"from": low, "to": 8 * low,
+                                     "steps": 400} for path, low in (("memory.hbm.bandwidth", 5e11),
+                                                                     ("peak.bf16", 1.25e14))}), 5e6)
+        for name, system, workload in (("ResNet-50 on an A100", "a100-sxm-80gb", "resnet50"),
+                                       ("Llama 3.1 8B on an H100", "h100-sxm", "llama3.1-8b"))
+    },
 }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def test_a_pipe_is_no_file(tmp_path: Path, section: str) -> None:
     os.mkfifo(tmp_path / section / "x.yaml")
     line = [sys.executable, "-m", "engine", "list", section]
     home = os.environ | {"INFERSCAPE_CATALOG": str(tmp_path)}
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=home, timeout=60, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=home, timeout=240, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert done.stderr.startswith("x.yaml: not a file (left out of the")
 
@@ -101,10 +101,10 @@ def test_an_integer_of_many_digits(tmp_path: Path, digits: str) -> None:
     assert "count: 1" not in text
     put(tmp_path, "devices", id, text.replace("schema_version: 1", f"schema_version: {LONG[digits]}"))
     put(tmp_path, "workloads", "mine", f"schema_version: {LONG[digits]}\nid: mine\n")
-    begun = time.process_time()
+    begun = time.thread_time()
     (problem,) = Catalog().with_guest(tmp_path).problems
     (other,) = Zoo().with_guest(tmp_path / "workloads").problems
-    assert time.process_time() - begun < 2.0
+    assert time.thread_time() - begun < 2.0
     assert problem.startswith(f"{id}.yaml: not readable as YAML (")
     assert other.startswith("mine.yaml: not readable as YAML (")
     assert max(len(problem), len(other)) < 200

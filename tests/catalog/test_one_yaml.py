@@ -55,7 +55,7 @@ def test_one_yaml_is_a_system_at_once(catalog: Catalog) -> None:
     assert choices(scenario, catalog).workloads["gpt2-345m"] is None
     report = evaluate(scenario, catalog)
     assert report.capex_usd == 1000
-    assert report.power_w == 200
+    assert 0.2 * 200 < report.power_w < 0.5 * 200  # a memory at its end and idle units draw a part of the board's limit
     # 345M in fp16 is 0.7 GB a token: no faster than 1 TB/s allows, no slower than three times that
     bound = 0.7e9 / 1e12
     assert bound < report.tpot_s < 3 * bound
@@ -75,7 +75,7 @@ def test_a_sweep_over_systems_takes_it(catalog: Catalog) -> None:
     assert found.counts.refused == 0
     assert not np.isnan(found.cloud[FIGURES.index("latency_s")]).any()
     assert [found.space.scenario(n).system for n in (0, 3)] == ["acme-one", "a100-sxm-80gb"]
-    space = replace(found.space, limits=limits_of("power_w <= 250")[1])
+    space = replace(found.space, limits=limits_of("power_w <= 100")[1])
     nearest = inverse(space, {"system": "a100-sxm-80gb", "batch": 1}, catalog)
     assert (nearest.met, nearest.scenario.system) == (True, "acme-one")
     assert {row["system"] for row in table_rows(found.space) if row["token"]} == {"acme-one", "a100-sxm-80gb"}

@@ -226,6 +226,6 @@ def test_a_deep_graph_takes_seconds_and_a_deeper_one_is_refused():
 
     with pytest.raises(WorkloadError, match=f"{MAX_NODES + 1} nodes"):
         read_onnx(chain(MAX_NODES + 1))
-    started = time.process_time()
+    started = time.thread_time()
     assert len(read_onnx(chain(MAX_NODES)).phases[0].ops) == MAX_NODES
-    assert time.process_time() - started < 30.0
+    assert time.thread_time() - started < 30.0

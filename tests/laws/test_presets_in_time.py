@@ -11,7 +11,7 @@ import pytest
 
 from engine.analyses.camera import placements
 from engine.analyses.edge import cuts, depth_first_of, forwarding, nic_of
-from engine.analyses.machine import has_machine, machine
+from engine.analyses.machine import machine
 from engine.analyses.node.at_work import links, splits
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
@@ -35,7 +35,7 @@ def small(scenario: Scenario) -> Any:
 ASKED: dict[str, Callable[[Scenario], Any]] = {
     "evaluate": evaluate,
     "Explore: choices": choices,
-    "Explore: machine": lambda s: machine(s) if has_machine(s) else None,
+    "Explore: machine": machine,
     "Split: fuse": depth_first_of,
     "Split: split": cuts,
     "Split: forwarding": lambda s: forwarding(nic, 8) if (nic := nic_of(s)) else None,

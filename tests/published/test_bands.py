@@ -159,6 +159,22 @@ def test_every_cell_is_said_in_words() -> None:
     assert error_bands.LONG == 16384
 
 
+def test_a_band_says_what_it_rests_on(rows: list[Residual]) -> None:
+    """Of how many publications, how many rows its constants were chosen in view of, and where it held too few."""
+    said = []
+    for name, cell in json.loads(FILE.read_text())["cells"].items():
+        mine = [row for row in rows if row.cell == name]
+        assert cell["seen"] == sum(row.id.startswith("serving-") or row.id == "mlperf30-l4-bert" for row in mine)
+        tried = next(one for one in error_bands.cells() if one["cell"] == name)
+        known = {key: cell[key] for key in ("recalled", "sources", "publications", "seen")}
+        band = ErrorBand(0.5, "validated", cell["rows"], **known, held=tried["held"], tested=tried["of"])
+        said.append(told(band))
+        assert f"in {cell['publications']} publications" in said[-1]
+        assert (f"{cell['seen']} in view" in said[-1]) == bool(cell["seen"])
+        assert ("without a row's source" in said[-1]) == (tried["held"] < 0.9 * tried["of"])
+    assert any("without a row's source" in text for text in said)
+
+
 def test_sweeps_put_the_band_beside_every_row() -> None:
     """The same band that the report of the row's scenario has, what-ifs of an axis included."""
     axes = {"batch": [1, 4], "devices.0.memory.unified.bandwidth": [5.46e11, 6e11, 2e12]}

@@ -75,8 +75,9 @@ def test_the_gpu_baseline_rests_on_one_point_and_meets_four_others():
 def test_three_tiles_tie_over_attention_and_the_published_one_takes_the_fewest_slices():
     filling = {c.tile: c for c in tiles() if c.tile[0] * c.tile[1] == 1024}
     inner = [filling[tile] for tile in ((16, 64), (32, 32), (64, 16))]
-    assert max(c.seconds for c in inner) < 1.05 * min(c.seconds for c in inner)
-    assert all(filling[tile].seconds > 1.14 * inner[2].seconds for tile in ((8, 128), (128, 8)))
+    assert max(c.seconds for c in inner) < 1.015 * min(c.seconds for c in inner)
+    assert min(inner, key=lambda c: c.seconds).tile == (64, 16)
+    assert all(filling[tile].seconds > 1.19 * inner[2].seconds for tile in ((8, 128), (128, 8)))
     assert min(inner, key=lambda c: c.dsp).tile == (64, 16)
 
 

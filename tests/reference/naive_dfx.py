@@ -15,18 +15,18 @@ def pairs(x):
     return x[0]
 
 
-def matvec(matrix, x, d):
-    """[inputs, outputs] fp16 times x: d products, a tree, the running sum of tiles, each rounded."""
+def matvec(matrix, x, d, sums=1):
+    """[inputs, outputs] fp16 times x: d products, a tree, the running sums that tiles take turns in, each rounded."""
     k, n = matrix.shape
     deep = -(-k // 128) * 128
     padded, vector = np.zeros((deep, n), HALF), np.zeros(deep, HALF)
     padded[:k], vector[:k] = matrix, x
     out = np.zeros(n, HALF)
     for j in range(n):
-        total = HALF(0)
-        for i in range(0, deep, d):
-            total = HALF(total + pairs(padded[i : i + d, j] * vector[i : i + d]))
-        out[j] = total
+        total = [HALF(0)] * (1 << (sums - 1).bit_length())
+        for turn, i in enumerate(range(0, deep, d)):
+            total[turn % sums] = HALF(total[turn % sums] + pairs(padded[i : i + d, j] * vector[i : i + d]))
+        out[j] = pairs(np.array(total, HALF))
     return out
 
 
@@ -64,7 +64,7 @@ def half(pair):
     return pair[0].astype(HALF), pair[1].astype(HALF)
 
 
-def logits(model, tokens, d=64):
+def logits(model, tokens, d=64, sums=1):
     """fp16 logits of the last of `tokens`, every token through the layers in turn."""
     head, lanes = model.width // model.heads, 64
     cache = [([], []) for _ in model.layers]
@@ -73,21 +73,21 @@ def logits(model, tokens, d=64):
         x = model.tokens[token].astype(HALF) + model.positions[position].astype(HALF)
         for layer, (keys, values) in zip(model.layers, cache, strict=True):
             normed = norm(x, layer.gamma1, layer.beta1, lanes)
-            v, k, q = (matvec(half(p)[0], normed, d) + half(p)[1] for p in (layer.value, layer.key, layer.query))
+            v, k, q = (matvec(half(p)[0], normed, d, sums) + half(p)[1] for p in (layer.value, layer.key, layer.query))
             keys.append(k)
             values.append(v)
             mixed = []
             for h in range(model.heads):
                 cut = slice(h * head, (h + 1) * head)
-                scores = matvec(np.array(keys)[:, cut].T, q[cut], d) * HALF(1 / np.sqrt(head))
+                scores = matvec(np.array(keys)[:, cut].T, q[cut], d, sums) * HALF(1 / np.sqrt(head))
                 powers = np.exp((scores - scores.max()).astype(np.float32)).astype(HALF)
                 powers = powers * HALF(1 / np.float32(beats(powers, lanes)))
-                mixed.append(matvec(np.array(values)[:, cut], powers, d))
-            middle = matvec(half(layer.out)[0], np.concatenate(mixed), d) + half(layer.out)[1] + x
+                mixed.append(matvec(np.array(values)[:, cut], powers, d, sums))
+            middle = matvec(half(layer.out)[0], np.concatenate(mixed), d, sums) + half(layer.out)[1] + x
             normed = norm(middle, layer.gamma2, layer.beta2, lanes)
-            wide = gelu(matvec(half(layer.fc1)[0], normed, d) + half(layer.fc1)[1])
-            x = matvec(half(layer.fc2)[0], wide, d) + half(layer.fc2)[1] + middle
-    return matvec(model.tokens.T.astype(HALF), norm(x, model.gamma, model.beta, lanes), d)
+            wide = gelu(matvec(half(layer.fc1)[0], normed, d, sums) + half(layer.fc1)[1])
+            x = matvec(half(layer.fc2)[0], wide, d, sums) + half(layer.fc2)[1] + middle
+    return matvec(model.tokens.T.astype(HALF), norm(x, model.gamma, model.beta, lanes), d, sums)
 
 
 def run(code, count, chaining):

@@ -65,7 +65,12 @@ class Plot:
         self.data.append(
             {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "x": list(xs), "y": list(ys), "line": style}
         )
+        self.keep_off(xs, ys)
+
+    def keep_off(self, xs: Sequence[float], ys: Sequence[float]) -> None:
+        """Keep labels off a bent line."""
         corners = [self.pixel(x, y) for x, y in zip(xs, ys, strict=True)]
+        self.crossed += corners
         for (x0, y0), (x1, y1) in pairwise(corners):
             steps = 1 + int(math.hypot(x1 - x0, y1 - y0) / _STEP)
             self.crossed += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]

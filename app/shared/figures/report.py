@@ -13,6 +13,7 @@ from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.style import (
     BAR_TEXT,
     BAR_WIDTH,
+    CLOUD,
     INK,
     NEUTRAL,
     PALETTE,
@@ -241,7 +242,8 @@ def predicted(
     width: float = 560.0,
     title: str = "Published, as printed",
 ) -> go.Figure:
-    """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration.
+    """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration, grey
+    is neither.
 
     `rows` are rows of `validate` whose `published` and `predicted` are positive numbers; those `named` carry their id
     where there is room. `width` is the plot area labels are laid out for [px], `title` the horizontal axis's.
@@ -256,9 +258,11 @@ def predicted(
         line | {"y": [v / 1.1 for v in ends], "fill": "tonexty", "fillcolor": "rgba(120,132,148,0.15)"},
         line | {"y": ends, "line": {"color": NEUTRAL, "width": 1.4}},
     ]
-    for role, hollow in (("validation", ""), ("calibration", "-open")):
+    roles = ("validation", "calibration")
+    for role, hollow in (("", ""), (roles[0], ""), (roles[1], "-open")):
         for met in (True, False):
-            group = [row for row in rows if row["role"] == role and row["within"] is met]
+            known = [row for row in rows if row["within"] is met]
+            group = [row for row in known if (row["role"] if row["role"] in roles else "") == role]
             if not group:
                 continue
             data.append(
@@ -269,12 +273,12 @@ def predicted(
                     "mode": "markers",
                     "marker": {
                         "symbol": ("circle" if met else "diamond") + hollow,
-                        "color": INK[dark] if met else PICK[dark],
+                        "color": PICK[dark] if not met else INK[dark] if role else CLOUD[dark],
                         "size": 7 if met else 9,
                     },
                     "customdata": [row["id"] for row in group],
                     "hovertemplate": [
-                        f"<b>{row['id']}</b>, {row.get('evidence', role)}"
+                        f"<b>{row['id']}</b>, {row.get('evidence', row['role'])}"
                         f"<br>{said} {fmt.digits4(row['published'])} {row['unit'] or ''}"
                         f"<br>predicted {fmt.digits4(row['predicted'])}, {fmt.signed(row['error'])}<extra></extra>"
                         for row in group

@@ -17,7 +17,7 @@ from streamlit.errors import StreamlitAPIException
 
 from app.shared.widgets.choices import say, stray
 
-__all__ = ["checked"]
+__all__ = ["checked", "whole"]
 
 _OWNERS = "heeded"  # in the session: what each value was set for
 
@@ -48,6 +48,17 @@ def checked(widget: Callable[..., Any], label: str, *args: Any, key: str, of: st
     with suppress(StreamlitAPIException):  # one that is bound already goes when its widget lets go of it
         st.query_params.pop(key, None)
     return widget(label, *args, key=key, **more)
+
+
+def whole(key: str, usual: float = 0.0) -> str:
+    """The format in which a number input shows all of the value it holds, without a power of ten or trailing zeros."""
+    held = st.session_state.get(key)
+    try:
+        value = float(st.query_params.get(key, usual) if held is None else held)
+        places = -int(Decimal(f"{value:.9g}").normalize().as_tuple().exponent)
+    except (ValueError, ArithmeticError):  # the address holds no number: `checked` says so
+        places = 0
+    return f"%.{min(max(places, 0), 9)}f"
 
 
 def _strange(name: str, given: str, asked: dict[str, Any]) -> str | None:

@@ -13,7 +13,17 @@ from engine.devices import family
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-__all__ = ["KINDS", "kind_of", "recent", "system", "system_label", "systems", "workload", "workload_label"]
+__all__ = [
+    "KINDS",
+    "all_systems",
+    "kind_of",
+    "recent",
+    "system",
+    "system_label",
+    "systems",
+    "workload",
+    "workload_label",
+]
 
 _RECENT = 4
 _LONGEST = 33  # characters a select box of a 320 px sidebar shows
@@ -93,7 +103,7 @@ def workload(
 def system(key: str, label: str, now: str, turned: Callable[[str], None], help: str) -> None:
     """One system of all."""
     st.selectbox(
-        label, recent("system", _systems()), format_func=system_label, help=help,
+        label, recent("system", all_systems()), format_func=system_label, help=help,
         **controlled(key, now, _remembered("system", turned)),
     )  # fmt: skip
 
@@ -109,14 +119,15 @@ def _remembered(what: str, turned: Callable[[str], None]) -> Callable[[str], Non
     return picked
 
 
-def _systems() -> list[str]:
+def all_systems() -> list[str]:
+    """Ids of every system, by kind and name."""
     catalog = default_catalog()
     return sorted(catalog.ids("systems"), key=lambda id: (kind_of(id), catalog.system(id).name))
 
 
 def systems(key: str, now: list[str], turned: Callable[[Any], None]) -> None:
     """Some systems, or all where none is picked."""
-    ids = _systems()
+    ids = all_systems()
     st.multiselect(
         "Systems", ids, format_func=system_label, placeholder=f"all {len(ids)}",
         help="Candidates; all where none is picked.", **controlled(key, now, turned),

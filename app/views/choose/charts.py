@@ -15,17 +15,18 @@ from engine.scenario.configuration import configuration
 __all__ = ["front"]
 
 _NAMED = 3  # systems beside the picked one whose curves are named
-_PLOT = (640.0, 320.0)  # px of the plot area that labels are laid out for
+_HEIGHT = 380  # px
+_WIDTH = (500.0, 260.0)  # px of the plot area that labels are laid out for, at a desk and on a phone
 
 
-def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, height: int = 380) -> go.Figure:
+def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, phone: bool = False) -> go.Figure:
     """Curves of the systems that meet the limits; the picked one and the best ranked are named."""
     drawn = [row for row in rows if row.front]
     xs = [one.speed for row in drawn for one in row.front]
     ys = [one.rate_per_device for row in drawn for one in row.front]
     x = log_axis(min(xs) / 1.3, max(xs) * 1.5, f"Speed a user ({user}/s)")
     y = log_axis(min(ys) / 1.5, max(ys) * 2.0, f"Throughput a device ({unit}/s)")
-    plot = Plot((min(xs) / 1.3, max(xs) * 1.5), (min(ys) / 1.5, max(ys) * 2.0), *_PLOT)
+    plot = Plot((min(xs) / 1.3, max(xs) * 1.5), (min(ys) / 1.5, max(ys) * 2.0), _WIDTH[phone], _HEIGHT - 60.0)
     named = {row.system for row in drawn if row.rank is not None and row.rank <= _NAMED}
     data = []
     order = sorted(drawn, key=lambda row: (row.system == picked, row.system in named))
@@ -44,10 +45,8 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, he
              "y": [p.rate_per_device for p in row.front], "line": line, "marker": marker, "hovertemplate": hover}
         )  # fmt: skip
         if one or row.system in named:
-            for p in row.front:
-                plot.mark(p.speed, p.rate_per_device)
+            plot.keep_off([p.speed for p in row.front], [p.rate_per_device for p in row.front])
     for row in reversed(order):
         if row.system == picked or row.system in named:
-            end = row.front[0]
-            plot.label(end.speed, end.rate_per_device, row.label, BESIDE)
-    return style(data, x, y, height, dark, notes=plot.notes)
+            any(plot.label(p.speed, p.rate_per_device, row.label, BESIDE) for p in row.front)
+    return style(data, x, y, _HEIGHT, dark, notes=plot.notes)

@@ -164,7 +164,7 @@ def _prices(ask: PageQuestion) -> None:
         key = f"h.prices.{hash((tuple(ids), q.token))}"
         number = partial(st.column_config.NumberColumn, format="localized", min_value=0.0)
         st.data_editor(
-            frame, hide_index=True, key=key, height=240, disabled=["System", "List $"],
+            frame, hide_index=True, key=key, height=240, placeholder=fmt.UNKNOWN, disabled=["System", "List $"],
             column_config={"List $": number(), "Yours $": number(help="Of one device, bought."),
                            "Yours $/h": number(help="Of one device by the hour, its energy included.")},
             on_change=lambda: edited(st.session_state[key]),

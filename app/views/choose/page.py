@@ -97,7 +97,7 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
     decoder = any(r.best is not None and r.best.tpot_s is not None for r in able)
     fast = max(able, key=lambda r: max((one.speed for one in r.front), default=0.0))
     with parts.card("Throughput a device against speed a user", f"{fast.label} is fastest for one user"):
-        fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark())
+        fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark(), parts.mobile())
         parts.figure(fig, f"One curve a system over its batches and counts; {fast.label} is fastest.", "h.front")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,12 +31,13 @@ __all__ = ["attribution", "breakdowns", "metric_bars", "operator_bars"]
 _APART = 20.0  # times that differ by more are drawn as shares: the short ones would have no parts to see
 _LEGEND_ROW = 21  # [px]
 _EXTRA = 96  # [px]; what pills and a line of help take of the card beside it
-_NAME = 22  # characters of a name on a tick
+_NAME = 26  # characters of a line on a tick
 
 
 def _name(letter: str, name: str) -> str:
-    short = name if len(name) <= _NAME else name[:_NAME].rsplit(" ", 1)[0]
-    return f"{letter} · {short}"
+    """A scenario on a tick: its system, and its configuration beneath."""
+    system, _, rest = name.partition(", ")
+    return "<br>".join((*textwrap.wrap(f"{letter} · {system}", _NAME), *textwrap.wrap(rest, _NAME)))
 
 
 def metric_bars(
@@ -46,7 +48,7 @@ def metric_bars(
     `rows` are (letter, name, value [SI], relative half width of the error band) in the order of the comparison.
     """
     known = [v for _, _, v, _ in rows if v is not None]
-    scale = fmt.scale(known, "" if unit == "$" else unit)
+    scale = fmt.dollars(known) if unit == "$" else fmt.scale(known, unit)
     shown_unit = f"${' ' + scale.unit if scale.unit else ''}" if unit == "$" else scale.unit
     data: list[dict[str, Any]] = []
     labels = []

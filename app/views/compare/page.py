@@ -11,6 +11,7 @@ from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
 from app.shared.figures.style import RESOURCE_LABELS
+from app.shared.widgets import pickers
 from app.shared.widgets.checked import checked
 from app.shared.widgets.controlled import controlled
 from app.views.compare import charts, tables
@@ -18,7 +19,6 @@ from app.views.compare.tables import METRICS, ComparedScenario
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
-from engine.scenario.configuration import configuration
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -28,7 +28,6 @@ def column_of(at: int, entry: Entry) -> ComparedScenario:
     scenario = entry.scenario
     system = default_catalog().system(scenario.system).name
     workload = default_zoo().workload(scenario.workload).name
-    found = link.matching(scenario)
     knobs = (system, workload, *glossary.knobs(scenario, None))
     report, reason = None, ""
     try:
@@ -37,14 +36,23 @@ def column_of(at: int, entry: Entry) -> ComparedScenario:
             report, reason = None, report.problems[0]
     except (ScenarioError, Unsupported) as error:
         reason = str(error)
-    return ComparedScenario(
-        at, found.pill if found else f"{system}, {configuration(scenario)}", scenario, entry.note, knobs, report, reason
-    )
+    return ComparedScenario(at, parts.short_name(scenario), scenario, entry.note, knobs, report, reason)
 
 
 def _picked(id: str | None) -> None:
     if id:
         comparison.add(Entry(PRESETS[id].scenario))
+
+
+def _on(system: str | None) -> None:
+    """The current request on another system, on as few of its devices as hold it."""
+    if not system:
+        return
+    try:
+        comparison.add(Entry(link.on_system(system)[0]))
+    except (ScenarioError, Unsupported) as error:
+        said = f"{pickers.system_label(system)} is not added. {str(error)[:1].upper()}{str(error)[1:].rstrip('.')}."
+        st.session_state.compare_problem = said
 
 
 def _pasted(text: str) -> None:
@@ -62,6 +70,14 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
             format_func=lambda id: PRESETS[id].pill,
             placeholder="Choose a preset",
             **controlled("c.preset", None, _picked),
+        )
+        st.selectbox(
+            "Add a system",
+            pickers.all_systems(),
+            index=None,
+            format_func=pickers.system_label,
+            placeholder="Runs the current scenario's request",
+            **controlled("c.system", None, _on),
         )
         st.text_input(
             "Add from a link or a token",

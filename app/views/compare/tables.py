@@ -162,7 +162,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
         units = {_unit(c, metric) for c in columns if c.report}
         best = _best(columns, metric)
         one = next(iter(units)) if len(units) == 1 else None
-        scale = fmt.scale(values, "" if one == "$" else one) if one else None
+        scale = (fmt.dollars(values) if one == "$" else fmt.scale(values, one)) if one else None
         label = metric.label + (f" ({_headed(one, scale.unit)})" if one and scale else "")
         cells = []
         for column, v in zip(columns, values, strict=True):
@@ -200,7 +200,7 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
     if not running:
         return "**None of these scenarios can run.**"
     if len(running) == 1:
-        return f"{_named(running[0])} is alone. Add a preset or paste a link in the sidebar to compare it with."
+        return f"{_named(running[0])} is alone. Add a preset, a system or a link in the sidebar to compare it with."
     wins: dict[int, list[str]] = {}
     for key in HEADLINE:
         metric = METRICS[key]

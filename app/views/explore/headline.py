@@ -67,6 +67,15 @@ def _times(report: Report, other: Report | None, band: str) -> list[HeadlineFigu
     ]
 
 
+def _token(report: Report, name: str) -> str:
+    """What an input or output token of a decoder takes, as a sentence; empty where that is not known."""
+    joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
+    if joules is None:
+        return ""
+    cost = "" if usd is None else f", {fmt.usd(usd)} per million"
+    return f" An {name} token takes {fmt.si(joules, 'J')}{cost}."
+
+
 def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool) -> list[HeadlineFigure]:
     """Times, throughput, perf per watt and capital cost; deltas only against the same unit of work."""
     other = base if base is not None and base.unit == report.unit else None
@@ -89,7 +98,9 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
             "Perf/W" if phone else "Perf per watt",
             counted_too + band if powered else "no power",
             per_watt,
-            glossary.HELP["perf_per_watt"] + ("" if powered else " No power is published for this system."),
+            glossary.HELP["perf_per_watt"]
+            + ("" if powered else " No power is published for this system.")
+            + "".join(_token(report, name) for name in ("input", "output")),
             (report.throughput_per_w, other.throughput_per_w if other else None),
             "more",
         ),

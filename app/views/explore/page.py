@@ -10,14 +10,12 @@ import streamlit as st
 
 from app.shared import boundary, cached, fixes, glossary, link, parts, report_tables, specs
 from app.shared import formats as fmt
-from app.shared import machine as inside
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
 from app.views.explore.report_file import report_html
-from engine.analyses.machine import has_machine
 from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import Unsupported
 from engine.scenario import Scenario, ScenarioError, encode
@@ -38,14 +36,10 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
             delta: dict[str, Any] = (
                 {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             )
-            if card.delta and not phone:
-                delta["delta_description"] = f"vs {name}"
             crowded = phone and len(card.label + card.note) > _CROWDED  # there the label needs the icon's place
             help = None if crowded else card.help
             st.metric(f"{card.label} :gray[{card.note}]", card.value, border=True, height="stretch", help=help, **delta)
-    if phone and name:
-        st.caption(f"Compared with {fmt.plain(name)}.")
-    parts.evidence(report.error_band)
+    parts.evidence(report.error_band, f"Against {name}. Error band" if name else "Error band")
 
 
 def where_time(report: Report) -> None:
@@ -284,8 +278,6 @@ def show() -> None:
             with two:
                 right()
     timelines(report)
-    if has_machine(scenario):
-        inside.inside()
     if report.links:
         turn_one_knob()
     operators(report)

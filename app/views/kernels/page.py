@@ -87,7 +87,7 @@ def run(asked: KernelChoice) -> None:
         found = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
     st.session_state.kernel_problem = found if isinstance(found, str) else None
     if isinstance(found, KernelShown):
-        st.session_state.kernel_shown = found
+        st.session_state.kernel_shown = host_runs.last()["kernel"] = found
 
 
 def _shape_words(shown: KernelRun) -> str:
@@ -254,7 +254,7 @@ def probed(roofline: MeasuredRoofline) -> None:
 
 def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
     """The last run as a file."""
-    shown: KernelShown | None = st.session_state.get("kernel_shown")
+    shown: KernelShown | None = st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
     if shown is None:
         return None
     data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
@@ -272,7 +272,7 @@ def show() -> None:
     problem = st.session_state.get("kernel_problem")
     if problem:
         st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
-    shown: KernelShown | None = st.session_state.get("kernel_shown")
+    shown: KernelShown | None = st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
     if shown is None:
         st.info(
             "Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
@@ -286,7 +286,7 @@ def show() -> None:
             asked.precision,
             asked.threads,
         ):
-            st.caption("The choice beside has changed since this run; Run measures it.")
+            st.caption("The last run on this host was of another choice; Run measures this one.")
         headline(shown)
         left, right = st.columns(2, gap="small")
         with left:

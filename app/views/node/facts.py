@@ -1,4 +1,4 @@
-"""A node's facts for its page: what is wired to what, what each switch buys, and the core split. No formula of its own.
+"""A node's facts for its page: what is wired to what, what an optimisation gains, core splits. No formula of its own.
 
 Every number is a report's, or a ratio of two reports' figures.
 """

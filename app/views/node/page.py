@@ -14,6 +14,7 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool
+from app.views.node.tilings import tilings
 from engine.analyses.node.load import limit_of, limited
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -40,7 +41,7 @@ def elsewhere(reason: str) -> None:
 
 def wires(report: Report) -> None:
     """The node with what crosses each link, and how busy it is."""
-    with parts.card("Who moves what", glossary.answer_links(report)):
+    with parts.card("Traffic on each wire", glossary.answer_links(report)):
         alt = f"Topology: {glossary.answer_links(report)}."
         if parts.mobile():
             parts.figure(charts.links(report.links, parts.dark()), alt, "wires")
@@ -237,6 +238,7 @@ def all_models(scenario: Scenario) -> None:
 def show() -> None:
     """The page."""
     scenario = link.current()
+    sidebar.scenario_controls(scenario)
     reason = facts.not_a_node(scenario)
     if reason:
         report = parts.report_now()
@@ -247,7 +249,6 @@ def show() -> None:
             elsewhere(reason)
         parts.footer(report)
         return
-    sidebar.scenario_controls(scenario)
     try:
         report = cached.report(encode(scenario))
     except Unsupported as why:
@@ -280,6 +281,7 @@ def show() -> None:
         split(scenario)
     drawn_power(scenario)
     by_kind(scenario)
+    tilings(scenario)
     parts.footer(report)
 
 

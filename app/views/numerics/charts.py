@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
+from app.views.numerics.labels import FAMILIES, called
 from engine.numerics.study import FormatLoss
 from engine.numerics.trained import Quality
 
@@ -19,7 +20,7 @@ _BINS = 81
 
 
 def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: float, dark: bool) -> go.Figure:
-    """Signal over noise of each format against the bits it stores a value in; the wanted ratio is dashed."""
+    """SQNR of each format against the bits it stores a value in; the target is dashed."""
     families = list(dict.fromkeys(p.family for p in points))
     finite = [p for p in points if np.isfinite(p.sqnr_db)]
     high = max([p.sqnr_db for p in finite] + [wanted_db]) * 1.08
@@ -31,14 +32,14 @@ def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
         data.append(
             {
                 "type": "scatter",
-                "name": family,
+                "name": FAMILIES[family],
                 "mode": "lines+markers" if joined else "markers",
                 "x": [p.bits for p in group],
                 "y": [p.sqnr_db for p in group],
                 "line": {"color": NEUTRAL, "width": 1.2, "dash": "solid" if at % 2 == 0 else "dot"},
                 "marker": {"symbol": _SYMBOLS[at % len(_SYMBOLS)], "color": INK[dark], "size": 8},
                 "hovertemplate": [
-                    f"<b>{p.format}</b><br>{fmt.digits3(p.bits)} bits a value"
+                    f"<b>{called(p.format)}</b><br>{fmt.digits3(p.bits)} bits a value"
                     f"<br>{fmt.digits3(p.sqnr_db)} dB<extra></extra>"
                     for p in group
                 ],
@@ -72,21 +73,21 @@ def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
         {
             "x": right,
             "y": wanted_db,
-            "text": f"wanted {fmt.digits3(wanted_db)} dB",
+            "text": f"target {fmt.digits3(wanted_db)} dB",
             "xanchor": "right",
             "yanchor": "bottom",
         },
         {
             "x": chosen.bits,
             "y": chosen.sqnr_db,
-            "text": chosen.format,
+            "text": called(chosen.format),
             "xanchor": "left",
             "xshift": 12,
             "yanchor": "top",
         },
     ]
     x = {"title": "Bits stored a value, scales included", "range": [0, right], "showgrid": False}
-    y = {"title": "Signal over noise (dB)", "range": [low, high]}
+    y = {"title": "SQNR (dB)", "range": [low, high]}
     fig = style(data, x, y, 380, dark, notes=notes)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     return fig
@@ -124,14 +125,14 @@ def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure
     return style(data, x, {"title": "Share of values (%)", "range": [0, top * 1.1]}, 356, dark, notes=notes)
 
 
-def plan_bars(
-    precision: Mapping[str, str], share: Mapping[str, float], names: Mapping[str, str], dark: bool
-) -> go.Figure:
+def plan_bars(precision: Mapping[str, str], share: Mapping[str, float], dark: bool) -> go.Figure:
     """Bytes of each layer as a share of the reference's, labelled with its precision."""
     data, labels = [], []
     for at, (layer, format) in enumerate(precision.items()):
-        labels.append(two_lines(layer, f"{names.get(format, format)} · {fmt.percent(share[layer])}"))
-        hover = f"<b>{layer}</b><br>{format}<br>{fmt.percent(share[layer])} of its reference bytes<extra></extra>"
+        labels.append(two_lines(layer, f"{called(format)} · {fmt.percent(share[layer])}"))
+        hover = (
+            f"<b>{layer}</b><br>{called(format)}<br>{fmt.percent(share[layer])} of its reference bytes<extra></extra>"
+        )
         data.append(bar(at, 100 * share[layer], marker={"color": INK[dark]}, hovertemplate=hover))
     x = {"title": "Share of its reference bytes (%)", "range": [0, 105], "showgrid": False}
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)
@@ -155,7 +156,7 @@ def layer_errors(qualities: Sequence[Quality], dark: bool) -> go.Figure:
         )
     top = max(max(q.layers_db) for q in qualities)
     labels = [two_lines(name, f"{fmt.digits3(db)} dB") for name, db in zip(names, qualities[0].layers_db, strict=True)]
-    x = {"title": "Signal over error against FP32 (dB)", "range": [0, top * 1.08], "showgrid": False}
+    x = {"title": "SQNR against FP32 (dB)", "range": [0, top * 1.08], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     return fig

@@ -10,7 +10,7 @@ from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
-from app.views.numerics import charts, trained
+from app.views.numerics import charts, labels, trained
 from engine.devices.common.contract import Unsupported
 from engine.numerics.formats import by_name
 from engine.numerics.mixed import MixedPlan
@@ -22,17 +22,6 @@ from engine.scenario.fields import field
 from model_zoo.catalog import default_zoo
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
-_RUNGS = {
-    "int4-row-asymmetric": "INT4 by row",
-    "int8-row": "INT8 by row",
-    "int8": "INT8",
-    "fp16": "FP16",
-    "fp32": "FP32",
-    "ms-fp8": "MS-FP8",
-    "ms-fp9": "MS-FP9",
-    "bfp-1s2m": "block 2 bit",
-    "bfp-1s4m": "block 4 bit",
-}
 
 
 def controls() -> tuple[str, float, str, str, float]:
@@ -41,7 +30,7 @@ def controls() -> tuple[str, float, str, str, float]:
         name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
         wanted = checked(
             st.slider,
-            "Wanted signal over noise (dB)",
+            "Target SQNR (dB)",
             5,
             60,
             30,
@@ -49,11 +38,11 @@ def controls() -> tuple[str, float, str, str, float]:
             key="wanted",
             help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.",
         )
-        labels = {p.format: p.format for p in points(name)}
-        format = choose("Format", labels, "format", "int8 by row", help="The one drawn before and after.")
+        formats = {p.format: labels.called(p.format) for p in points(name)}
+        format = choose("Format", formats, "format", "int8 by row", help="The one drawn before and after.")
         ladder = choose(
             "Formats of the plan",
-            {name: name for name in LADDERS},
+            {name: labels.ladder(name) for name in LADDERS},
             "ladder",
             help="Cheapest first; the last is the reference.",
         )
@@ -72,19 +61,19 @@ def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     answer = f"no format reaches {wanted:g} dB"
     if enough:
         least = enough[0]
-        answer = f"{least.format} is the fewest: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
+        answer = f"{labels.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
     with parts.card("Error against bits", answer):
         fig = charts.error_curve(found, chosen, wanted, parts.dark())
-        parts.figure(fig, f"Signal over noise against stored bits: {answer}.", "error-bits")
+        parts.figure(fig, f"SQNR against stored bits: {answer}.", "error-bits")
 
 
 def before_after(name: str, format: str) -> None:
     """Distribution of the values."""
     shown = stored(name, format)
     answer = f"{fmt.digits3(shown.point.sqnr_db)} dB, at most {fmt.digits3(shown.point.largest)} off"
-    with parts.card(f"Before and after {format}", answer):
+    with parts.card(f"Before and after {labels.called(format)}", answer):
         fig = charts.distribution(shown.before, shown.after, parts.dark())
-        parts.figure(fig, f"Distribution of values before and after {format}: {answer}.", "before-after")
+        parts.figure(fig, f"Distribution of values before and after {labels.called(format)}: {answer}.", "before-after")
 
 
 def _share(found: MixedPlan, ladder: str) -> dict[str, float]:
@@ -105,7 +94,7 @@ def the_plan(found: MixedPlan, ladder: str, bound: float) -> None:
         else (f"no plan keeps the changes within {bound * 100:g}%")
     )
     with parts.card("Mixed-precision plan of a six-layer network", answer):
-        fig = charts.plan_bars(found.precision, _share(found, ladder), _RUNGS, parts.dark())
+        fig = charts.plan_bars(found.precision, _share(found, ladder), parts.dark())
         parts.figure(fig, f"Precision of each layer: {answer}.", "plan")
 
 
@@ -115,7 +104,7 @@ def log(found: MixedPlan) -> None:
         frame = pd.DataFrame(
             {
                 "Layer": ["all layers" if s.operator == "*" else s.operator for s in found.steps],
-                "To": [_RUNGS.get(s.precision, s.precision) for s in found.steps],
+                "To": [labels.called(s.precision) for s in found.steps],
                 "Changed, tuning (%)": [100 * s.tuning_loss for s in found.steps],
                 "Changed, held out (%)": [
                     None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.steps
@@ -129,6 +118,7 @@ def log(found: MixedPlan) -> None:
             hide_index=True,
             height="content" if len(frame) <= 8 else 318,
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
+            placeholder=fmt.UNKNOWN,
             alt="Moves of the mixed-precision search with the share of changed answers after each",
         )
         st.caption(
@@ -200,6 +190,7 @@ def planned(found: WorkflowResult, title: DeltaGenerator) -> None:
         hide_index=True,
         height="content" if len(rows) <= 8 else 318,
         column_config={n: number(format=fmt.cells(rows[n])) for n in rows if rows[n].dtype.kind == "f"},
+        placeholder=fmt.UNKNOWN,
         alt="Moves of the search with the loss and the time of the layers after each",
     )
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in found.plan.precision.items())))
@@ -222,11 +213,8 @@ def show() -> None:
     report = parts.report_now()  # none where the pair can't run: formats don't need the scenario
     parts.bar(report, "numerics")
     found = plan(ladder, bound)
-    best = [p for p in points(name) if p.sqnr_db >= wanted]
-    what, kept = TENSORS[name].lower(), f"all but {bound * 100:g}% of its answers"
-    said = f"No format here stores {what} at {wanted:g} dB"
-    if best:
-        said = f"**{best[0].format}** stores {what} at {wanted:g} dB in **{fmt.digits3(best[0].bits)} bits**"
+    best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
+    said, kept = labels.answer(name, wanted, best), f"{100 - bound * 100:g}% of its answers"
     if found.met:
         said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / found.speedup)}** of its bytes"
     else:

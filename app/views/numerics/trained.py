@@ -11,7 +11,8 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import host_runs, parts
 from app.views.numerics import charts
-from engine.host.measure.jobs import digits, wide_deep
+from engine.analyses.format_costs import FormatCost
+from engine.host.measure.jobs import digits, narrow_floats, wide_deep
 from engine.numerics.trained import DigitsStudy, WideDeepStudy
 
 __all__ = ["trained_here"]
@@ -94,8 +95,41 @@ def _digits(found: DigitsStudy) -> None:
         )
 
 
+def _narrow_floats(found: tuple[FormatCost, ...]) -> None:
+    own = [one for one in found if one.format.startswith("ms-fp")]
+    low = min(own, key=lambda one: one.accuracy.bits)
+    answer = f"{low.format} keeps {fmt.percent(low.accuracy.converted)} of digits right as it is, "
+    answer += f"{fmt.percent(low.accuracy.epochs[-1])} trained on in it; "
+    answer += f"{fmt.percent(low.accuracy.trained)} in FP32"
+    with parts.card("GRU retrained here in the formats of soft processors", answer):
+        _table(
+            {
+                "Machine": [one.machine.rpartition(" on ")[2] for one in found],
+                "Stored in": [one.format for one in found],
+                "Bits a weight": [one.accuracy.bits for one in found],
+                "Weights (kB)": [fmt.KILOBYTE(one.accuracy.weight_bytes) for one in found],
+                "Peak": [fmt.si(one.peak, "FLOP/s") for one in found],
+                "State error (%)": [100 * one.error for one in found],
+                "Converted (%)": [100 * one.accuracy.converted for one in found],
+                "Retrained (%)": [100 * one.accuracy.epochs[-1] for one in found],
+            },
+            {
+                "Bits a weight": "%.2f",
+                "Weights (kB)": "%.1f",
+                "State error (%)": "%.1f",
+                "Converted (%)": "%.2f",
+                "Retrained (%)": "%.2f",
+            },
+            "Bits, size, peak, error and accuracy of each format, converted and retrained",
+        )
+        st.caption(
+            "Weights, and vectors on their way into a product, share an exponent over a block. The error is "
+            "of a drawn network's state after 16 steps, or its logits; accuracy is of held-out digits."
+        )
+
+
 def trained_here() -> None:
-    """Both cards; nothing runs before a button, and runs wait for their turn."""
+    """All cards; nothing runs before a button, and runs wait for their turn."""
     cards: tuple[tuple[str, str, str, tuple[Any, ...], Callable[[Any], None], str], ...] = (
         (
             "wide_deep",
@@ -112,6 +146,14 @@ def trained_here() -> None:
             (digits,),
             _digits,
             "FP32 against one bit on handwritten digits",
+        ),
+        (
+            "narrow_floats",
+            "Retrain the GRU",
+            "GRU retrained here in the formats of soft processors",
+            (narrow_floats,),
+            _narrow_floats,
+            "ms-fp8 to ms-fp11 and FP16: bits, size, peak, error, accuracy before and after retraining",
         ),
     )
     for key, label, title, job, show, says in cards:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
+from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
 from app.views.program import charts
 from engine.analyses.programs import PARTS, Listing, Row, Values, mnemonics, shipped
@@ -88,14 +89,21 @@ def rows(found: Listing) -> None:
     )
     said = f"{fmt.count(len(found.rows))} instructions, {fmt.count(waits)} of them wait for another"
     with parts.card("Listing", f"{said}; cycles from the start", stretch=False):
-        st.dataframe(frame, hide_index=True, height="content" if len(frame) <= 8 else 360, alt=said)
+        st.dataframe(
+            frame,
+            hide_index=True,
+            height="content" if len(frame) <= 8 else 360,
+            column_config={"Unit": st.column_config.TextColumn(width=parts.wide_enough(frame["Unit"]))},
+            placeholder=fmt.UNKNOWN,
+            alt=said,
+        )
     for note in found.notes:
         st.caption(fmt.plain(note))
 
 
 def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> pd.DataFrame:
     def told(values: tuple[float, ...] | None) -> str:
-        return " ".join(f"{v:.4g}" for v in values[:_SHOWN]) if values else "-"
+        return " ".join(f"{v:.4g}" for v in values[:_SHOWN]) if values else fmt.UNKNOWN
 
     old, new = {v.register: v for v in before}, {v.register: v for v in after}
     names = [n for n in dict.fromkeys((*row.reads, *row.writes)) if n in new]
@@ -127,7 +135,11 @@ def registers(token: str, text: str, row: Row) -> None:
             return
         number = st.column_config.NumberColumn(format=fmt.cells(frame["From float64 (%)"]))
         st.dataframe(
-            frame, hide_index=True, column_config={"From float64 (%)": number}, alt="Registers before and after"
+            frame,
+            hide_index=True,
+            column_config={"From float64 (%)": number},
+            placeholder=fmt.UNKNOWN,
+            alt="Registers before and after",
         )
 
 
@@ -143,6 +155,7 @@ def _step(found: Listing) -> Row:
 def show() -> None:
     """The page."""
     report, scenario = parts.report_now(), link.current()
+    sidebar.scenario_controls(scenario)
     parts.bar(report, "program")
     try:
         own = _own_text(scenario)

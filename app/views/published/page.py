@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -12,13 +13,14 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
-from app.views.published import measured
+from app.views.published import dfx_figures, measured
 from engine.cost import error_bands
 from engine.published import headline
 from engine.scenario import ScenarioError, decode, encode
 
 _ALL = "All"
 _STATUS = ("met", "missed", "not predicted")
+_WORDS = 20  # characters of a value, above which it is a sentence
 
 
 def filters(rows: list[claims.Row]) -> list[claims.Row]:
@@ -50,9 +52,9 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
         row
         for row in rows
         if chosen in (_ALL, row["document"])
-        and role in (_ALL, row["role"])
+        and role in (_ALL, claims.role(row))
         and status in (_ALL, claims.status(row))
-        and (needle or "").lower() in " ".join(map(str, row.values())).lower()
+        and (needle or "").lower() in f"{claims.metric(row['metric'])} {claims.of(row)} {row}".lower()
     ]
 
 
@@ -122,16 +124,16 @@ def _open(token: str) -> None:
 
 def detail(row: claims.Row) -> None:
     """One claim in full."""
-    unit = row["unit"] or ""
+    unit = claims.unit(row)
     st.markdown(
         f"**{fmt.plain(row['id'])}** :gray[· {fmt.plain(parts.DOCUMENTS[row['document']])}, {fmt.plain(row['where'])}]"
     )
-    of = ", ".join(str(row[k]) for k in ("system", "workload", "config") if row[k])
-    st.markdown(f"{fmt.plain(claims.metric(row['metric']))} {fmt.plain(of)}")
+    name = claims.metric(row["metric"])
+    st.markdown(f"{fmt.plain(name[:1].upper() + name[1:])}: {fmt.plain(claims.of(row, ', '))}")
     values = [fmt.plain(claims.shown(row[key])) for key in ("published", "predicted")]
     error = f", {fmt.signed(row['error'])}" if row["error"] is not None else ""
     st.markdown(f"Published **{values[0]}**, predicted **{values[1]}** {fmt.plain(unit)}{error}")
-    evidence = ", ".join(text for text in (row["kind"], row["role"]) if text)
+    evidence = ", ".join(text for text in dict.fromkeys((row["kind"], claims.role(row))) if text)
     st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {evidence}; {claims.status(row)}.")
     if row["naive"]:
         st.caption(f"It must be closer than {row['naive']['name']}: {claims.shown(row['naive']['predicted'])}.")
@@ -150,8 +152,8 @@ def evidence(rows: list[claims.Row]) -> None:
     with left:
         inside = sum(bool(row["within"]) for row in drawn)
         answer = (
-            f"{inside} of {len(drawn)} numbers within tolerance; filled is validation, hollow calibration, a diamond "
-            "missed, the shaded band ±10%"
+            f"{inside} of {len(drawn)} numbers within tolerance; filled is validation, hollow calibration, grey read "
+            "back or derived, a diamond missed, the shaded band ±10%"
         )
         with parts.card("Predicted against published", answer):
             event = parts.figure(
@@ -193,6 +195,13 @@ def table(rows: list[claims.Row], key: str) -> None:
                 st.session_state["claim.now"] = rows[found[0]]["id"]
 
         text = st.column_config.TextColumn
+
+        def value(name: str) -> Any:
+            """A column of numbers and, where a document has one, a few words."""
+            short = [cell for cell in frame[name] if len(cell) <= _WORDS]
+            side = "right" if len(short) == len(frame) else "left"
+            return text(alignment=side, width=parts.wide_enough([name, *short]))
+
         st.dataframe(
             frame,
             hide_index=True,
@@ -202,10 +211,12 @@ def table(rows: list[claims.Row], key: str) -> None:
             height="content" if len(frame) <= 8 else 318,
             column_config={
                 "Claim": text(pinned=True, width="small"),
-                "Published": text(alignment="right"),
-                "Predicted": text(alignment="right"),
+                "Metric": text(width=parts.wide_enough(frame["Metric"])),
+                "Published": value("Published"),
+                "Predicted": value("Predicted"),
                 "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
             },
+            placeholder=fmt.UNKNOWN,
             alt="Every claim with its published and predicted value",
         )
 
@@ -259,6 +270,7 @@ def show() -> None:
     counters(rows)
     evidence(listed)
     bands()
+    dfx_figures.section()
     measured.section()
     parts.footer(report)
 

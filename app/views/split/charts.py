@@ -17,10 +17,10 @@ from engine.host.measure.fused import FusedRun
 __all__ = ["chains", "cuts", "forwarding", "measured", "placements"]
 
 _PARTS = (
-    ("first executor", "first_s", "compute", ""),
+    ("first device", "first_s", "compute", ""),
     ("wire", "link_s", "links", ""),
     ("drawn into caches", "handover_s", "offchip", ""),
-    ("second executor", "second_s", "compute", "/"),
+    ("second device", "second_s", "compute", "/"),
     ("in and out", "outside_s", "host", ""),
 )
 _CHAINS = 8
@@ -73,7 +73,7 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
     }
     left = best.at > (points[0].at + points[-1].at) / 2
     note |= {"xanchor": "right" if left else "left"}
-    x = {"title": "Operators on the first executor", "showgrid": False}
+    x = {"title": "Operators on the first device", "showgrid": False}
     y = {"title": f"Latency ({scale.unit})", "range": [0, top * 1.15]}
     fig = style(data, x, y, height, dark, notes=[note])
     fig.update_layout(

@@ -34,7 +34,8 @@ _LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 def elsewhere(reason: str) -> None:
     """This system has one executor; here are some with two."""
     st.info(
-        fmt.plain(f"No cut to show: {reason.rstrip('.')}. These systems have two executors."), icon=":material/info:"
+        fmt.plain(f"No partition point to show: {reason.rstrip('.')}. These systems have two devices to cut between."),
+        icon=":material/info:",
     )
     with st.container(horizontal=True, gap="small"):
         for id in _OPEN[:3]:
@@ -52,7 +53,7 @@ def cut(scenario: Scenario) -> None:
         schemes = cached.options(encode(scenario)).schemes
         ways = ", ".join(glossary.SCHEMES.get(name, name).lower() for name in schemes)
         name = parts.pair_names(scenario)[0]
-        elsewhere(str(error) if "split" in schemes else f"{name} has one executor, run as {ways}")
+        elsewhere(str(error) if "split" in schemes else f"{name} has no second device to cut for; it runs as {ways}")
         return
     goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -74,7 +75,7 @@ def cut(scenario: Scenario) -> None:
         fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
         parts.figure(fig, f"Latency of every cut with its parts: {answer}.", "cuts")
         first, second = executors(split)
-        st.caption(fmt.plain(f"First executor: {first}. Second: {second}."))
+        st.caption(fmt.plain(f"First device: {first}. Second: {second}."))
         parts.evidence(bands_of_cuts(split, points, best)[best.at])
         if best.at != scenario.split or scenario.scheme != "split":
             st.button(
@@ -157,8 +158,8 @@ def camera(scenario: Scenario) -> None:
         for name, reason in refusals(scenario.workload, scenario.precision, params=scenario.params):
             st.caption(fmt.plain(f"Not at the {name}: {reason}"))
         st.caption(
-            "Far edge: an ARM part in the street. Metro edge: a Xeon in the cabinet. Core: a GPU far away. "
-            "Machines, links and distances are ours; the document names the points only. "
+            "Far edge: an ARM CPU. Metro edge: a Xeon. Core: a GPU in a data centre. "
+            "Machines, links and distances are assumed; the document names the placements only. "
             f"A frame at a time in {glossary.format_label(scenario.precision)}."
         )
         if scenario.overrides or scenario.layers:

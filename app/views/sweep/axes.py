@@ -37,7 +37,7 @@ __all__ = [
     "values_of",
 ]
 
-DESIGNS = 131_072  # that a first space stays within where operators are priced apart,
+DESIGNS = 524_288  # that a first space stays within where operators are priced apart,
 DESIGNS_AT_ONCE = 32_768  # where a compiled call schedules them, and
 DESIGNS_WHOLE = 2048  # where a program is run for each distinct job
 MOST_STEPS = 4096

@@ -34,7 +34,7 @@ def metrics(report: Report) -> dict[str, Metric]:
     made = glossary.rate_unit(report.unit)
     whole = report.latency_per_unit_s != report.latency_s
     rows = [
-        Metric("latency_per_unit_s", f"Latency over {report.unit}s" if whole else "Latency", "s", True),
+        Metric("latency_per_unit_s", f"Latency a {report.unit}" if whole else "Latency", "s", True),
         Metric("latency_s", "Latency end to end", "s", True),
         Metric("ttft_s", "Time to first token", "s", True),
         Metric("tpot_s", "Time per output token", "s", True),

@@ -216,13 +216,13 @@ def show() -> None:
         return
     metrics = objectives.metrics(report)
     names = list(metrics)
-    by_link = not st.session_state.get("sweep_seen") and spaces.PARAM in st.query_params
+    first = not st.session_state.get("sweep_seen")
     st.session_state.sweep_seen = True
     message = spaces.sync(names)
     space = spaces.shown(names)
     known = objectives.priced(names, (*scenario.overrides, *dict(space.axes)))
     metrics = {name: metrics[name] for name in known}
-    asked = by_link and message is None and axes.size(dict(space.axes)) <= axes.room(scenario)
+    asked = first and message is None and axes.size(dict(space.axes)) <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", asked)
     found = held()

@@ -11,7 +11,7 @@ from app.shared import cached
 from app.shared import formats as fmt
 from app.shared.load import ARRIVALS, Load
 from app.shared.site import Site
-from app.shared.widgets.checked import checked
+from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
 from engine.cost.report import Report
 from engine.traffic import Sla, TrafficError
@@ -20,7 +20,7 @@ from engine.traffic.plan import DOMAINS
 __all__ = ["load_and_sla", "nice", "site"]
 
 _METRICS = ("p99", "p95", "p50", "mean")
-_TIMES = {"latency": "Whole answer", "ttft": "First token", "tpot": "Each further token"}
+_TIMES = {"latency": "End to end", "ttft": "TTFT", "tpot": "TPOT"}
 _BATCHES = tuple(2**i for i in range(11))
 _SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
 _ARRANGED = {
@@ -69,21 +69,22 @@ def _agreement(report: Report) -> Sla:
     one, two = st.columns(2)
     metric = checked(
         one.selectbox,
-        "Promise",
+        "SLA",
         _METRICS,
         key="sla-of",
         help="p99: 99% of requests stay under the limit.",
     )
+    usual = float(f"{fmt.MILLISECOND(_usual_limit(report)):.6g}")
     limit = checked(
         two.number_input,
-        f"at most ({fmt.MILLISECOND.unit})",
+        f"Limit ({fmt.MILLISECOND.unit})",
         min_value=1e-6,
-        value=float(f"{fmt.MILLISECOND(_usual_limit(report)):.6g}"),
+        value=usual,
         key="sla",
         of=_pair(report),
-        format="%.6g",
+        format=whole("sla", usual),
     )
-    time = choose("Of the time to the", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
+    time = choose("Latency counted", _TIMES, "sla-time") if report.tpot_s is not None else "latency"
     return Sla(limit / fmt.MILLISECOND.factor, metric, time)
 
 
@@ -241,7 +242,7 @@ def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) 
         max_value=high,
         value=None,
         key=key,
-        format="%.6g",
+        format=whole(key),
         placeholder=placeholder,
         of=of,
     )
@@ -252,7 +253,7 @@ def site(report: Report) -> Site:
     opened, of = cached.load_answer(*_opening(report)), _pair(report)
     usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        given = _asked("Demand at the peak (QPS)", "demand", f"{usual:.6g}", of)
+        given = _asked("Demand at the peak (QPS)", "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
         mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")

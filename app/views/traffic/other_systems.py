@@ -41,7 +41,7 @@ def table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
     columns = {n: _three(frame[n].max()) for n in frame if frame[n].dtype.kind == "f"}
     columns |= {n: number(format="localized") for n in frame if frame[n].dtype.kind == "i"}
     columns |= {n: text(alignment="right") for n in frame if frame[n].dtype.kind == "O" and n not in _WORDS}
-    columns |= {pinned: text(pinned=True, width="small" if pinned == "Failures tolerated" else "medium")}
+    columns |= {pinned: text(pinned=True, width=parts.wide_enough([pinned, *frame[pinned]]))}
     st.dataframe(frame, hide_index=True, column_config=columns, alt=alt)
 
 

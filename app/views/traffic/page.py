@@ -115,7 +115,7 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
-    with parts.card("How busy each part is", said):
+    with parts.card("Utilisation of each station", said):
         parts.figure(charts.use(spot.use, parts.dark(), least, spot.message is not None), f"Use: {said}.", "t.use")
         if "server" in spot.use and len(spot.use) > 1:
             st.caption("Server: the whole system at work on a request, whichever of its parts that takes.")
@@ -129,8 +129,8 @@ def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> 
     if not last.use:
         return
     most = max(last.use, key=lambda name: last.use[name])
-    said = f"first to fill: {most}" + (f", most of whose time is {limit}" if most == "server" != limit else "")
-    with parts.card("How busy each part is along the load", said):
+    said = f"first to saturate: {most}" + (f", mostly {limit}" if most == "server" != limit else "")
+    with parts.card("Utilisation along the load", said):
         parts.figure(
             charts.along(points, qps, parts.dark(), height, narrow=parts.mobile()),
             f"Use along the load: {said}.",
@@ -145,7 +145,7 @@ def window(load: Load, qps: float) -> None:
     said = "nobody waits" if wait < 0.005 else f"{fmt.percent(wait)} of the time is waiting"
     if seen.first is not None:
         said = f"the first token takes {fmt.percent(wait)} of the time"
-    with parts.card("Forty requests on their way", said):
+    with parts.card("Timeline of 40 requests", said):
         parts.figure(charts.window(seen, parts.dark()), f"Timeline: {said}.", "t.window")
         st.caption(tables.window_key(seen))
         if not math.isfinite(stay):
@@ -203,6 +203,17 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
     """The page below the bar, for a load that can be simulated."""
     with st.skeleton(height=340):
         answer = cached.load_answer(load, sla)
+    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
+        "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
+        "Everything, JSON": (
+            "traffic",
+            "json",
+            lambda: json.dumps(tables.everything(report, load, sla, qps, headline, spot, points, frame), indent=1),
+        ),
+    }
+    with bar:  # before what its files hold is known: they are made when they are asked for
+        parts.bar(report, "traffic", exports)
     where = site(report)
     frame, said, notes = tables.plans(report, answer.headline, where)
     qps = rate(answer)
@@ -234,17 +245,6 @@ def results(report: Report, load: Load, sla: Sla, bar: DeltaGenerator) -> None:
         height = 300 if parts.mobile() else tall
         side_by_side(lambda: busy(spot, tall), lambda: busy_along(points, qps, height, headline.limit))
         window(load, qps)
-    exports: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "Curve, CSV": ("traffic", "csv", lambda: tables.curve_csv(report, load, sla, points)),
-        "Capacity, CSV": ("traffic-capacity", "csv", lambda: tables.plan_csv(report, sla, frame)),
-        "Everything, JSON": (
-            "traffic",
-            "json",
-            lambda: json.dumps(tables.everything(report, load, sla, qps, headline, spot, points, frame), indent=1),
-        ),
-    }
-    with bar:
-        parts.bar(report, "traffic", exports)
 
 
 def show() -> None:

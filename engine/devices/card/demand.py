@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.card import tiling
 from engine.devices.card.embedding_bags import busiest
-from engine.devices.card.tiling import ARRAY_K, ARRAY_N, TILE, passes, readers
+from engine.devices.card.tiling import ARRAY_K, ARRAY_N, TILE
 from engine.devices.common.counts import at as _at
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -56,6 +57,17 @@ FIELDS = (
     "start",
     "list_cycles",
     "ranked",
+    "search",
+    "search_low_s",
+    "search_wide_s",
+    "search_sram_s",
+    "search_cache_s",
+    "search_far_s",
+    "search_low_j",
+    "search_wide_j",
+    "search_core_j",
+    "search_cache_j",
+    "search_far_j",
 )
 LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "beyond_line")
 (
@@ -83,8 +95,19 @@ LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "be
     START,
     LIST_CYCLES,
     RANKED,
+    SEARCH,
+    SEARCH_LOW_S,
+    SEARCH_WIDE_S,
+    SEARCH_SRAM_S,
+    SEARCH_CACHE_S,
+    SEARCH_FAR_S,
+    SEARCH_LOW_J,
+    SEARCH_WIDE_J,
+    SEARCH_CORE_J,
+    SEARCH_CACHE_J,
+    SEARCH_FAR_J,
     LOOKUPS,
-) = range(25)
+) = range(36)
 ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
@@ -118,8 +141,30 @@ def _skew(m, columns, pieces, rows):
 
 
 @kernel
-def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
-    """What each op asks of one card; fills ``out`` (n_ops, DEMANDS), an execution each.
+def _search(rec, low, near, weights, effort, skew, side):
+    """Completes what a search of tilings reads of a product, see `engine.devices.card.tiling.SIDES`."""
+    even = skew / side[tiling.PIECES]
+    side[tiling.WEIGHTS], side[tiling.SPILLED] = weights, max(0.0, near - rec[SPACE])
+    side[tiling.WORK_S] = effort * (rec[SEARCH_LOW_S] if low else rec[SEARCH_WIDE_S]) * even
+    side[tiling.SRAM_S] = rec[SEARCH_SRAM_S] * even
+    side[tiling.CACHE_S], side[tiling.FAR_S] = rec[SEARCH_CACHE_S], rec[SEARCH_FAR_S]
+    side[tiling.NEAR_J], side[tiling.FAR_J] = rec[SEARCH_CACHE_J] + rec[SEARCH_CORE_J], rec[SEARCH_FAR_J]
+    work_j = effort * (rec[SEARCH_LOW_J] if low else rec[SEARCH_WIDE_J])
+    side[tiling.FIXED_J] = work_j + side[tiling.FEED] * rec[SEARCH_CORE_J]
+
+
+@kernel
+def _known(sides, j):
+    """The first op whose product is that of op j in every number: j where none is before it."""
+    i = 0
+    while i < j and not np.array_equal(sides[i], sides[j]):
+        i += 1
+    return i
+
+
+@kernel
+def demand_ops(table, traits, bags, stay, batch, length, context, rec, out, sides):
+    """What each op asks of one card; fills ``out`` (n_ops, DEMANDS), an execution each, and ``sides`` of products.
 
     Parameters
     ----------
@@ -187,17 +232,24 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out):
             if weights == 0.0:  # a product of activations: the second operand is among what it reads
                 b = min(a, g_own * k_own * n_own * size)
                 a -= b
-            groups = g_own * chosen
-            across, down = readers(a, b, groups, np.ceil(n_own / TILE), np.ceil(m / chosen / TILE), pieces)
-            own = max(pieces, groups * down)  # pieces, of which each has rows and columns of one group
-            a_passes, b_passes = passes(a * across / own, b * down / own, rec[SRAM_ROOM])
             comes = 1.0 - stay[1, j] if weights > 0.0 else 1.0  # what does not lie in the cores themselves
-            out[j, CACHE] = a * across * a_passes + b * comes * down * b_passes + c
-            out[j, SRAM] = out[j, CACHE] + g_own * size * (
-                m * k_own * np.ceil(n_own / ARRAY_N) + n_own * k_own * np.ceil(m / TILE)
-            )
-            a_again, b_again = passes(a / groups, b / groups, rec[SPACE])
-            far += a * (a_again - 1.0) + b * (b_again - 1.0)
+            feed = g_own * size * (m * k_own * np.ceil(n_own / ARRAY_N) + n_own * k_own * np.ceil(m / TILE))
+            side = sides[j]
+            side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / chosen, n_own, k_own
+            side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
+            side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
+            side[tiling.SRAM], side[tiling.SPACE] = rec[SRAM_ROOM], rec[SPACE]
+            if rec[SEARCH] > 0.0:
+                _search(rec, low, near, weight_bytes * (1.0 - stay[0, j]), effort, skew, side)
+                known = _known(sides, j)  # networks repeat their layers
+                if known < j:
+                    out[j, CACHE], far = out[known, CACHE], out[known, FAR]
+                else:
+                    out[j, CACHE], far = tiling.searched(side)
+            else:
+                out[j, CACHE], again = tiling.by_size(side)
+                far += again
+            out[j, SRAM] = out[j, CACHE] + feed
         elif unit == DEPTHWISE:
             per_lane = rec[LANES_LOW] if low else 1.0
             out[j, LANE_OPS] = flops / 2.0 / per_lane
@@ -310,7 +362,7 @@ def _bags(table, lookups, lengths, batch, length, context, rec, bags):
 
 
 @kernel
-def ask(table, traits, lookups, lengths, batch, length, context, rec, out):
+def ask(table, traits, lookups, lengths, batch, length, context, rec, out, sides):
     """What each op asks of one card, see `demand_ops`: lookups dealt out, and weights kept on chip, first.
 
     A row of ``lookups``: an op that looks up, whether it pools lists, and where their ``lengths`` begin and end.
@@ -319,4 +371,4 @@ def ask(table, traits, lookups, lengths, batch, length, context, rec, out):
     bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty((2, n))
     _bags(table, lookups, lengths, batch, length, context, rec, bags)
     stay_ops(table, traits, length, rec, each, stay)
-    demand_ops(table, traits, bags, stay, batch, length, context, rec, out)
+    demand_ops(table, traits, bags, stay, batch, length, context, rec, out, sides)

@@ -41,7 +41,9 @@ from engine.devices.card.placement import (
 )
 from engine.devices.card.points import price_points
 from engine.devices.card.supply import supply
+from engine.devices.card.tiling import SIDES
 from engine.devices.card.timeline import bars_of, core_spans
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span
 from engine.devices.common.footprint import footprint
@@ -50,7 +52,7 @@ from hardware_specs.schema import Device
 from model_zoo import table as T
 from model_zoo.ops import Graph, Op, Phase
 
-__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "utilisation"]
+__all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "sides", "utilisation"]
 
 _UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
 _NO_WORK = frozenset({"Reshape"})
@@ -143,6 +145,7 @@ def _part(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return (table, _traits(ops), *needs(ops))
 
 
+@remembered(lambda job: job.key)
 def _tables(job: Job) -> tuple[np.ndarray, ...]:
     """Table, traits and dependencies of a job's ops, which of them look up, and lengths of the lists they pool."""
     table, traits, first, waits = _lowered(job)
@@ -188,6 +191,15 @@ def _lookup_fields(job: Job, op: Op) -> list[float]:
     return [row_cycles, most, larger(1.0 * vectors, model["row_cycles"]), lines, share, beyond_line]
 
 
+def _search_fields(job: Job) -> list[float]:
+    """What a search of tilings weighs, after a 1.0: seconds of multiply-adds and of bytes by level, then joules."""
+    model, rates = job.model, supply(job)
+    seconds = [rates[row] for row in (C.LOW_S, C.WIDE_S, C.SRAM_S, C.CACHE_S, C.FAR_S)]
+    joules_of = ("array_low_j", "array_wide_j", "core_byte_j", "cache_byte_j", "far_byte_j")
+    return [1.0, *seconds, *(model[name] for name in joules_of)]
+
+
+@remembered(lambda job: job.whole_key)
 def record(job: Job) -> list[float]:
     """Flat record of mapping and device, in SI: `engine.devices.card.demand.FIELDS`, lookups, then the supply.
 
@@ -225,6 +237,7 @@ def record(job: Job) -> list[float]:
         model["dispatch"] * card.clock.max.si,
         model["list_cycles"],
         float(on["placement"]),
+        *(_search_fields(job) if on["search-tilings"] else [0.0] * 11),
         *(x for op in job.ops if _unit(op) == D.LOOKUP for x in _lookup_fields(job, op)),
         *supply(job),
     ]
@@ -232,10 +245,21 @@ def record(job: Job) -> list[float]:
 
 def demand(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What a job's ops ask of one card, shape (n_ops, DEMANDS), and which ops each one waits for."""
-    table, traits, first, waits, lookups, lengths = _tables(job)
-    out, sizes = np.zeros((table.shape[0], D.DEMANDS)), (float(job.batch), job.length, job.context)
-    D.ask(table, traits, lookups, lengths, *sizes, np.array(record(job)), out)
-    return out, first, waits
+    first, waits = _lowered(job)[2:]
+    return _asked(job)[0], first, waits
+
+
+def sides(job: Job) -> np.ndarray:
+    """What a search of tilings reads of each product, shape (n_ops, SIDES); rows of zeros where an op is none."""
+    return _asked(job)[1]
+
+
+def _asked(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    table, traits, _, _, lookups, lengths = _tables(job)
+    out, found = np.zeros((table.shape[0], D.DEMANDS)), np.zeros((table.shape[0], SIDES))
+    sizes = (float(job.batch), job.length, job.context)
+    D.ask(table, traits, lookups, lengths, *sizes, np.array(record(job)), out, found)
+    return out, found
 
 
 def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:

@@ -145,6 +145,9 @@ SWITCHES = (
            "A sum that an activation follows rides in the convolution before it, as Table II's Conv_Add; otherwise it "
            "is an operator.", default=False, applies=_adds),
     Switch("split-ops", "Operators split over cores", "Each operator is cut along its dimensions over all cores."),
+    Switch("search-tilings", "Tilings searched",
+           "Each product takes the fastest of all its tilings: cut over cores, blocks and loops for two levels of "
+           "memory; off: the one its sizes suggest.", default=False),
     Switch("placement", "Explicit placement",
            "List scheduling, longest path first; otherwise program order and cores in turn."),
     Switch("on-chip-weights", "Weights stay on chip", "Weights that fit in SRAM and cache stay between requests."),
@@ -157,8 +160,15 @@ SWITCHES = (
     Switch("single-lookup", "Single-lookup kernel", "Tables with one lookup an item skip the loop over lists.",
            applies=_tables),
     Switch("overlap", "Requests overlap",
-           "The next request's lookups, or its work on the host, run while the cards compute this one.",
+           "The next request's lookups, or its work on the host, run while the cards compute this one; off: a card's "
+           "cores look up and compute in turn.",
            applies=_overlaps),
+    Switch("data-parallel", "Dense part on every card",
+           "Cards take turns with the dense parts of requests; off: one card computes them all.",
+           applies=_tables),
+    Switch("in-flight", "Requests in flight",
+           "Cards begin a request before the one before it is answered; off: one request at a time on the node.",
+           applies=_tables),
     Switch("peer-to-peer", "Card to card", "Pooled embeddings go through the switch, not through the host's memory.",
            applies=_tables),
     Switch("partial-tensors", "Partial tensors", "Only indices in use are sent, not the largest number.",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from engine.devices.card.graph import DECODED, HOSTED
 from engine.devices.card.tiling import ARRAY_K, TILE
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import Column, larger
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
@@ -135,6 +136,7 @@ def unit_of(op: Op, switches: Mapping[str, bool]) -> str:
     return "device"
 
 
+@remembered(lambda job: job.whole_key)
 def place(job: Job) -> tuple[Fit, ...]:
     """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit)."""
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))

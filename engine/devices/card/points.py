@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
+from engine.devices.card.tiling import SIDES
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 
@@ -349,6 +350,7 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lengths, wa
     """
     mapping = record.shape[0] - C.SUPPLIES
     rec, asked = np.empty(mapping), np.zeros((table.shape[0], D.DEMANDS))
+    sides = np.zeros((table.shape[0], SIDES))
     start = lo
     while start < hi:
         end = start + 1
@@ -356,7 +358,7 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lengths, wa
             end += 1
         for f in range(mapping):
             rec[f] = record[f, start]
-        D.ask(table, traits, lookups, lengths, sizes[0, start], sizes[1, start], sizes[2, start], rec, asked)
+        D.ask(table, traits, lookups, lengths, sizes[0, start], sizes[1, start], sizes[2, start], rec, asked, sides)
         cores, ranked = int(rec[D.CORES]), rec[D.RANKED] > 0.0
         supply_block(start, end, asked, first, needs, cores, ranked, record[mapping:], totals)
         start = end

@@ -11,8 +11,17 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import kernel
+from engine.kernels.search.tilings import MAPPING, search
 
-__all__ = ["ARRAY_K", "ARRAY_N", "TILE", "passes", "readers"]
+__all__ = ["ARRAY_K", "ARRAY_N", "SIDES", "TILE", "arranged", "by_size", "passes", "readers", "searched"]
+
+# a product on a card, a row of numbers: its sides in a group, bytes of its operands, shares that move, rates
+(
+    ROWS, COLUMNS, DEPTH, GROUPS, A, B, C, COMES, FEED, PIECES, SRAM, SPACE, WEIGHTS, SPILLED, WORK_S, SRAM_S, CACHE_S,
+    FAR_S, NEAR_J, FAR_J, FIXED_J,
+) = range(21)  # fmt: skip
+SIDES = 21
+PARTIAL = 4.0  # bytes of a result still to be added to
 
 # assumed, as nothing published says them; the first two are among the family's assumptions
 ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
@@ -52,3 +61,68 @@ def passes(a, b, memory):
     if a * b_blocks + b <= a + b * a_blocks:
         return b_blocks, 1.0
     return 1.0, a_blocks
+
+
+@kernel
+def by_size(side):
+    """Bytes that pass the cache, and that pass LPDDR once more, of the tiling that sizes alone suggest. [B], [B]"""
+    a, b, groups = side[A], side[B], side[GROUPS]
+    wide, high = np.ceil(side[COLUMNS] / TILE), np.ceil(side[ROWS] / TILE)
+    across, down = readers(a, b, groups, wide, high, side[PIECES])
+    own = max(side[PIECES], groups * down)  # pieces, of which each has rows and columns of one group
+    a_passes, b_passes = passes(a * across / own, b * down / own, side[SRAM])
+    a_again, b_again = passes(a / groups, b / groups, side[SPACE])
+    near = a * across * a_passes + b * side[COMES] * down * b_passes + side[C]
+    return near, a * (a_again - 1.0) + b * (b_again - 1.0)
+
+
+@kernel
+def arranged(side):
+    """A product as `engine.kernels.search.tilings.search` asks for it: its arguments up to the aim.
+
+    Every core has a part: groups go to cores first, then columns and rows of each. Inner memories are the cores' own,
+    the outer one is everything on the chip; each may hold all three operands, the outer one any of them.
+    """
+    high, wide, deep = (
+        np.ceil(side[ROWS] / TILE),
+        np.ceil(side[COLUMNS] / TILE),
+        np.ceil(side[DEPTH] / ARRAY_K),
+    )
+    groups = side[GROUPS]
+    tiles = np.array([high, wide, deep])
+    partial = PARTIAL * side[ROWS] * side[COLUMNS]
+    held = np.empty((2, 3))
+    held[:, 0] = side[A] / (groups * high * deep)
+    held[:, 1] = side[B] / (groups * wide * deep)
+    held[:, 2] = partial / (high * wide)
+    where = np.zeros((2, 3), np.int64)
+    room = np.empty((2, 1))
+    room[0, 0], room[1, 0] = side[SRAM], side[SPACE]
+    cuts = np.ones((max(1, int(min(wide, np.ceil(side[PIECES] / groups)))), 2))
+    n = 0
+    for across in range(1, cuts.shape[0] + 1):
+        down = np.ceil(side[PIECES] / (groups * across))
+        if down <= high:
+            cuts[n, 0], cuts[n, 1] = across, down
+            n += 1
+    volume = np.empty((2, 4))
+    volume[:, 0], volume[:, 2], volume[:, 3] = side[A], side[C], groups * partial
+    volume[0, 1], volume[1, 1] = side[B] * side[COMES], side[B]
+    base = np.array([side[SPILLED], side[WEIGHTS], 0.0])
+    work = np.array([side[WORK_S], side[FEED] * side[SRAM_S], side[SRAM_S], side[FIXED_J]])
+    joule, second = np.empty(8), np.empty(8)
+    joule[:4], joule[4:], second[:4], second[4:] = side[NEAR_J], side[FAR_J], side[CACHE_S], side[FAR_S]
+    masks = np.arange(8)
+    return tiles, held, where, room, np.full(2, 2.0), masks, cuts[: max(n, 1)], volume, base, work, joule, second
+
+
+@kernel
+def searched(side):
+    """Bytes that pass the cache, and those that pass LPDDR, of the tiling that takes least time. [B], [B]"""
+    tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
+    best = np.zeros((1, len(MAPPING)))
+    found, _ = search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0)
+    if found == 0:  # a core has no room for a tile: the network is said not to fit
+        near, again = by_size(side)
+        return near, base.sum() + again
+    return best[0, 3], best[0, 2]

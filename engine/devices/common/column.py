@@ -31,6 +31,7 @@ __all__ = [
     "numbers",
     "one_by_one",
     "smaller",
+    "together",
 ]
 
 _WHOLE = 1 << 53  # integers up to here are doubles
@@ -205,10 +206,19 @@ def each(work: Callable[..., np.ndarray], *given: Any) -> np.ndarray:
     """``work(*given)``, an array; of columns, the array once for each of their values as an array of columns."""
     if not any(isinstance(one, Column) for one in given):
         return work(*given)
-    spread = np.broadcast_arrays(*(_operand(one) for one in given))
+    spread = together(*given)
     shape = spread[0].shape
     found = [work(*one) for one in zip(*(s.ravel().tolist() for s in spread), strict=True)]
     return columns_of(np.stack(found, axis=-1), shape)
+
+
+def together(*given: Any) -> list[np.ndarray]:
+    """Numbers and columns as arrays of one shape: an entry for each design; NotAlike where those are too many."""
+    values = [np.asarray(_operand(one)) for one in given]
+    shape = np.broadcast_shapes(*(one.shape for one in values))
+    if prod(shape) > _TOGETHER:
+        raise NotAlike([d for d, size in enumerate(shape) if size > 1], many=True)
+    return [np.broadcast_to(one, shape) for one in values]
 
 
 def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

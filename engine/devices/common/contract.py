@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import exceeds
 from engine.devices.common.counts import Group, groups_of
 from engine.scenario import ScenarioError
@@ -26,6 +29,7 @@ __all__ = [
     "Fit",
     "Job",
     "Knob",
+    "PacketPath",
     "Parameter",
     "PhaseCost",
     "PricedField",
@@ -103,10 +107,14 @@ class Knob:
 
 @dataclass(frozen=True)
 class Setting:
-    """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win."""
+    """Switches and parameters of a family's model that a value of a field sets; a scenario's own parameters win.
+
+    `prompts` stands for it in passes that make no output one by one; None: it holds for all.
+    """
 
     switches: Mapping[str, bool] = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)
+    prompts: Setting | None = None
 
 
 @dataclass(frozen=True)
@@ -153,15 +161,33 @@ class Job:
     switches: Mapping[str, bool]
     model: Mapping[str, float]
     link: Link | None = None
-    link_hops: int = 1
+    link_hops: float = 1
+    link_direct: bool = False  # every pair of devices has a way of its own
 
-    @property
+    @cached_property
     def rows(self) -> np.ndarray:
         """Where its operators lie in its phase, shape (n_ops,). [-]"""
-        if len(self.ops) == len(self.phase.ops):
-            return np.arange(len(self.ops))
-        at = {op.name: i for i, op in enumerate(self.phase.ops)}
-        return np.array([at[op.name] for op in self.ops])
+        return _rows(self)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What a job like it in all but batch and lengths has too; objects by their `id`."""
+        told = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct)
+        named = (self.device, self.phase, self.ops, self.graph, self.link)
+        return (*map(id, named), *told, *self.switches.values(), *self.model.values())
+
+    @cached_property
+    def whole_key(self) -> tuple[Any, ...]:
+        """The same, batch and lengths with it."""
+        return (*self.key, self.batch, self.length, self.context, self.max_context)
+
+
+@remembered(lambda job: (id(job.phase), id(job.ops)))
+def _rows(job: Job) -> np.ndarray:
+    if len(job.ops) == len(job.phase.ops):
+        return np.arange(len(job.ops))
+    at = {op.name: i for i, op in enumerate(job.phase.ops)}
+    return np.array([at[op.name] for op in job.ops])
 
 
 @dataclass(frozen=True)
@@ -194,6 +220,10 @@ class PhaseCost:
     levels : mapping of a memory level's name to an (n_ops,) array
         Bytes that pass it, where a family tells its levels apart. [B]
     joules : mapping of a part's name to the energy of the pass, leakage apart, where a family counts it [J]
+    drawn : (n_ops,) array
+        Energy of each operator beside what the device draws anyway, where its power follows from that. [J]
+    link_j : float
+        The same of what it sent to its peers. [J]
     limits : tuple of (n_ops,) names
         The unit or memory level that sets each op's time, where a family says.
     """
@@ -211,6 +241,8 @@ class PhaseCost:
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     joules: Mapping[str, float] = field(default_factory=dict)
+    drawn: np.ndarray | None = None
+    link_j: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -253,6 +285,7 @@ class Compiled:
     points : compiled (lo, hi, rows, *tables, ways, sizes, record, totals): adds the seconds of the operators ``rows``,
         in that order, at the designs lo..hi to ``totals`` (6, n) by resource. ``sizes`` (3, n) are batch, pass length
         and context of each design, ``record`` (fields, n) its record. Bit-equal to the sums of `DeviceFamily.price`.
+        Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.drawn` to it.
     apart : whether an operator's seconds follow from its own counts and the record alone; else all are priced at once.
     other : job -> `PhaseCost.other` of `DeviceFamily.price`.
     """
@@ -262,6 +295,28 @@ class Compiled:
     points: Callable[..., None]
     apart: bool = True
     other: Callable[[Job], tuple[tuple[str, str, float], ...]] | None = None
+
+
+@dataclass(frozen=True)
+class PacketPath:
+    """What a device that forwards packets passes on while so many of its threads infer. Estimates.
+
+    Attributes
+    ----------
+    most : device -> threads that may infer. [-]
+    line : device -> traffic of all its ports. [B/s]
+    budget : (device, threads, model) -> cycles left to packets. [cycle/s]
+    smallest : (device, threads, model) -> smallest packet forwarded at line rate. [B]
+    rate : (device, packet [B], threads, model) -> traffic it forwards. [B/s]
+    times : job -> between two packets forwarded beside the job, and of one that is alone. [s]
+    """
+
+    most: Callable[[Device], int]
+    line: Callable[[Device], float]
+    budget: Callable[[Device, float, Mapping[str, float]], float]
+    smallest: Callable[[Device, float, Mapping[str, float]], float]
+    rate: Callable[[Device, float, float, Mapping[str, float]], float]
+    times: Callable[[Job], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -295,6 +350,8 @@ class DeviceFamily:
     helps : job -> for each thing that can be improved its name and what it brings: the share of the pass's time that is
         saved, over the share it is improved by. Found by trying; a verdict names the first.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
+    packets : the path of packets through its devices; None: they forward none.
+    instructions : module that exports an `InstructionSet`, read when first asked for; None: its devices have none.
     """
 
     kind: str
@@ -314,6 +371,8 @@ class DeviceFamily:
     switches: tuple[Switch, ...] = field(default=())
     compiled: Compiled | None = None  # None: a sweep prices each distinct job once
     exchanged: Callable[[Device, str], str] | None = None  # format of results that devices exchange; None: its format
+    idles: Callable[[Device, Mapping[str, float]], float | None] | None = None  # W drawn at any work; None: all of it
+    wired: Callable[[Job, str], Sequence[float]] | None = None  # `collective.FORMAT` of a kind; None: the link's
     collectives: bool = True  # evaluate adds ring transfers for sharded layers; False: the family times them itself
     max_streams: Callable[[Device], int] | None = None
     streams_io: bool = False  # inputs and outputs cross the wire token by token while the device works
@@ -331,6 +390,8 @@ class DeviceFamily:
     sharded: bool = False
     layerwise: bool = False
     fields: Mapping[str, PricedField] = field(default_factory=dict)
+    packets: PacketPath | None = None
+    instructions: str | None = None
 
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""

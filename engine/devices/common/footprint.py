@@ -41,7 +41,8 @@ class _Share:
 
     weights: tuple[float, float]  # elements in the scenario's format and in the wide one
     tables: tuple[float, float]
-    state: float  # part of the state on the device that holds most
+    state: float  # part of what grows with the context, on the device that holds most
+    fixed: tuple[float, float]  # of what does not, in the scenario's format and in the wide one
     busiest: tuple[tuple[bool, bool, Dim, Dim], ...]  # (low, of the job's phase, reads, writes)
 
 
@@ -77,10 +78,16 @@ def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) ->
                 seen.add(op.name)
                 size = op.stored * op.layers / (1 if op.shard == "none" else ways)
                 parameters[int(op.kind in ("Gather", "EmbeddingBag")), int(not op.quantisable)] += size
-    heads = [dealt(op.g.coef, op.m.coef, ways)[0] for op in phase.ops if op.state_writes.coef and op.shard == "g"]
+    kept = [(op, dealt(op.g.coef, op.m.coef, ways)[0]) for op in phase.ops if op.state_writes.coef and op.shard == "g"]
+    most_heads = max((part for op, part in kept if op.state_writes.s), default=1.0 / ways)
+    fixed = np.zeros(2)
+    for op, part in kept:
+        fixed[int(not op.quantisable)] += (not op.state_writes.s) * op.state_writes.coef * op.layers * part
+    whole = sum(op.state_writes.coef * op.layers for op, _ in kept if not op.state_writes.s)
+    fixed = fixed / whole if whole else np.array([most_heads, 0.0])
     busiest = tuple((low, own, reads, writes) for (low, own, *_), found in most.items() for reads, writes in found)
     weights, tables = parameters.tolist()
-    return _Share(tuple(weights), tuple(tables), max(heads, default=1.0 / ways), busiest)
+    return _Share(tuple(weights), tuple(tables), most_heads, tuple(fixed.tolist()), busiest)
 
 
 def footprint(
@@ -112,6 +119,8 @@ def footprint(
         activations = larger(activations, (reads.at(*at) + writes.at(*at)) * (kept_bits if low else wide_bits) / 8)
     weights = (share.weights[0] * bits + share.weights[1] * wide_bits) / 8
     tables = share.tables[0] * (table_bits or bits) + share.tables[1] * (table_bits or wide_bits)
-    state_bits = wide_bits if job.graph.state_is_wide else kept_bits
-    state = job.graph.state_elements.at(job.batch, job.max_context, job.max_context) * state_bits / 8
-    return Footprint(weights, tables / 8, state * share.state * job.streams, activations * job.streams)
+    state_bits, at = wide_bits if job.graph.state_is_wide else kept_bits, (job.batch, job.max_context, job.max_context)
+    state = sum(term.at(*at) for term in job.graph.state_elements.terms if term.c) * share.state * state_bits
+    for bits, part in zip((state_bits, wide_bits), share.fixed, strict=True):
+        state += sum(term.at(*at) for term in job.graph.state_elements.terms if not term.c) * part * bits
+    return Footprint(weights, tables / 8, state / 8 * job.streams, activations * job.streams)

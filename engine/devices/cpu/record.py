@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
 from engine.devices.common.contract import Job
 from engine.devices.cpu import model as M
@@ -313,6 +314,7 @@ FIELD_OF: dict[str, Callable[[StreamView], float]] = {
 _FIELDS = tuple(FIELD_OF.get(name) or _constant(name) for name in M.R._fields)
 
 
+@remembered(lambda job: job.key)
 def record(job: Job) -> list[float]:
     """Flat record of a stream's share of the device, in the order of `cpu.model.Record`. [B], [B/s], [FLOP/s], [s]"""
     seen = StreamView(job)

@@ -106,7 +106,7 @@ def _row_gap(beat: float, clock: float, model: Mapping[str, float]) -> float:
 
 
 def core_record(
-    device: Device, link: Link | None, hops: int, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
+    device: Device, link: Link | None, hops: float, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
 ) -> tuple[float, ...]:
     """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle.
 

@@ -15,7 +15,19 @@ from functools import lru_cache
 import numpy as np
 
 from engine.devices.common.column import as_doubles, larger, numbers, smaller
-from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch, Unsupported
+from engine.devices.common.contract import (
+    RESOURCES,
+    DeviceFamily,
+    Fit,
+    Job,
+    Knob,
+    Parameter,
+    PhaseCost,
+    Span,
+    Switch,
+    Unsupported,
+)
+from engine.devices.common.fabric import shortage
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
     BYTES,
@@ -25,10 +37,9 @@ from engine.devices.dfx.core import (
     core_record,
     role_cycles,
     time_program,
-    vector_lanes,
 )
+from engine.devices.dfx.fabric import fabric
 from engine.devices.dfx.scoreboard import N_UNITS
-from engine.devices.dfx.tiling import dsp_slices
 from engine.scenario.sentences import level_name
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph, Op
@@ -38,7 +49,7 @@ __all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
 FORMAT = "fp16"
 _RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)
-_COMPUTE, _OFFCHIP, _ONCHIP, _LINKS, _HOST, _OVERHEAD = range(6)
+_LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
 
 # op of the graph that each role of the program belongs to; synchronisations belong to none
 _OP_OF = {
@@ -236,17 +247,16 @@ def _flops(op: Op, job: Job, heads_run: float) -> float:
 
 
 def _slices(job: Job) -> tuple[float, float, float, float | None]:
-    """Tile in use, the DSP slices it takes, and those of the part; Unsupported where they are not enough. [-]"""
-    dfx, fabric = job.device.dfx, job.device.fpga
+    """Tile in use, the DSP slices it takes, and those of the part; Unsupported where the fabric is not enough. [-]"""
+    dfx, part = job.device.dfx, job.device.fpga
     assert dfx is not None
     d, lanes = job.tile or (dfx.d.si, dfx.l.si)
-    taken = sum(dsp_slices(d, lanes, vector_lanes(dfx)).values())
-    there = fabric.dsp.si if fabric is not None and fabric.dsp is not None else None
-    if there is not None and taken > there:
-        raise Unsupported(
-            f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f} DSP slices; {job.device.name} has {there:,.0f}."
-        )
-    return d, lanes, taken, there
+    demand = fabric(job.device, (d, lanes))
+    short = shortage(f"A tile of {d:.0f} x {lanes:.0f}", demand, part, job.device.name)
+    if short:
+        raise Unsupported(short)
+    there = part.dsp.si if part is not None and part.dsp is not None else None
+    return d, lanes, sum(demand["dsp"].values()), there
 
 
 def _notes(job: Job) -> tuple[str, ...]:
@@ -307,6 +317,7 @@ FAMILY = DeviceFamily(
     kind="dfx",
     title="FPGA transformer core",
     label="FPGA",
+    instructions="engine.devices.dfx.answers",
     sharded=True,
     formats=formats,
     peak=peak,

@@ -52,6 +52,7 @@ class DfxMachine:
         self.model, self.record = model, record
         self.cards = int(self.record[isa.CARDS])
         self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
+        self.sums = int(isa.partial_sums(*(self.record[at] for at in (isa.D, isa.L, isa.ADD))))
         self.head = model.width // model.heads
         self.tokens, self.positions = _half(model.tokens), _half(model.positions)
         self.norms = [
@@ -231,7 +232,7 @@ def _reciprocal(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
 
 def _conv1d(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
-    _set(core, row, product(packed, _a(core, row), machine.d) + bias)
+    _set(core, row, product(packed, _a(core, row), machine.d, machine.sums) + bias)
 
 
 def _conv1d_gelu(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
@@ -250,7 +251,7 @@ def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
         return
     keys = pack_tree(_head(machine, core.keys[machine._layer], head).view(np.uint16))
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
-    found = product(keys, query, machine.d)
+    found = product(keys, query, machine.d, machine.sums)
     _set(core, row, found * HALF(1 / np.sqrt(machine.head)))
 
 
@@ -267,12 +268,12 @@ def _mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
         core.vector[isa.MIXED] = before
         return
     values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head).T)
-    mixed = product(pack_tree(values.view(np.uint16)), _a(core, row), machine.d)
+    mixed = product(pack_tree(values.view(np.uint16)), _a(core, row), machine.d, machine.sums)
     _set(core, row, np.concatenate([before, mixed]))
 
 
 def _mm_argmax(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
-    logits = product(core.head_weights, _a(core, row), machine.d)
+    logits = product(core.head_weights, _a(core, row), machine.d, machine.sums)
     best = int(logits.argmax())
     pair = (float(logits[best]), float(core.first_token + best))
     core.vector[int(row[isa.DST])] = np.array([*pair, *logits.astype(np.float64)])

@@ -26,15 +26,16 @@ __all__ = [
     "encode",
     "head_program",
     "layer_program",
+    "partial_sums",
     "token_program",
 ]
 
 UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
-MPU, VPU, ROUTER, WRITE, DDR = range(5)
+MPU, VPU, ROUTER, WRITE, DDR = range(len(UNITS))
 
 # columns of an instruction: timing, then meaning
 UNIT, OCCUPY, LATENCY, WAIT, CHAIN, ROLE, HBM, BEATS, SENT, OP, DST, SRC1, SRC2, ARG = range(14)
-COLUMNS = 14
+COLUMNS = ARG + 1
 
 ROLES: tuple[str, ...] = (
     "embedding", "norm1", "value", "key", "query", "kv-append", "scores", "softmax", "context", "sync-attention",
@@ -44,7 +45,7 @@ ROLES: tuple[str, ...] = (
 (
     EMBEDDING, NORM1, VALUE, KEY, QUERY, KV_APPEND, SCORES, SOFTMAX, CONTEXT, SYNC_ATTENTION, ATTENTION_OUT,
     SYNC_PROJECTION, RESIDUAL1, NORM2, FC1, SYNC_FC1, FC2, SYNC_FC2, RESIDUAL2, FINAL_NORM, LM_HEAD, ARGMAX,
-) = range(22)  # fmt: skip
+) = range(len(ROLES))  # fmt: skip
 
 OPS: tuple[str, ...] = (
     "load-token", "load-position", "store-token", "add", "sub-scalar", "mul", "mul-scalar", "mul-gamma", "add-beta",
@@ -55,7 +56,7 @@ OPS: tuple[str, ...] = (
     LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, MUL_GAMMA, ADD_BETA,
     EXP_OP, ACCUMULATE, DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP, CONV1D, CONV1D_GELU, MASKED_MM,
     MM, MM_ARGMAX, STORE_KEY, STORE_VALUE, SYNC, SYNC_ARGMAX, SUB_MAXIMUM,
-) = range(24)  # fmt: skip
+) = range(len(OPS))  # fmt: skip
 
 REGISTERS: tuple[str, ...] = (
     "-", "x", "position", "sum", "mean", "centred", "squares", "deviation", "scaled", "normed", "v", "k", "q",
@@ -65,13 +66,13 @@ REGISTERS: tuple[str, ...] = (
 (
     NONE, X, POSITION, SUM, MEAN, CENTRED, SQUARES, DEVIATION, SCALED, NORMED, V, K, Q, SCORE, SCORE1, POWERS, POWERS1,
     SHARE, MIXED, GATHERED, PROJECTED, MIDDLE, WIDE, NEXT, BEST, KEYS, VALUES,
-) = range(27)  # fmt: skip
+) = range(len(REGISTERS))  # fmt: skip
 """Vectors and scalars of one token; `keys` and `values` are the cache in HBM. Scores of heads take turns in two."""
 
 # record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
     LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL = range(23)  # fmt: skip
-RECORD = 23
+RECORD = FILL + 1
 
 MATRIX = frozenset((CONV1D, CONV1D_GELU, MASKED_MM, MM, MM_ARGMAX))
 SCALAR = frozenset((DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP))
@@ -105,6 +106,15 @@ def _levels(count: float) -> int:
     return ceil(log2(count))
 
 
+def partial_sums(d: Any, lanes: Any, add: Any) -> Any:
+    """Partial sums a column has under way in the adder of its lane. [-] A derivation.
+
+    The zigzag over a tile of d x d comes back to a column every d / l beats; an adder of `add` stages gives a sum back
+    that many cycles later.
+    """
+    return ceil(add / larger(1.0, d / lanes))
+
+
 def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
     """Latency of a vector's sum: a tree over each beat, and a pipelined adder that takes a beat a cycle. [cycle]
 
@@ -117,7 +127,9 @@ def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
 def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles from the last beat that goes in to the last result. [cycle]"""
     if i.op in MATRIX:
-        tree = rec[MUL] + one_by_one(_levels, rec[D]) * rec[ADD] + rec[ADD]  # products, tree, sum over tiles
+        down = ceil(i.rows / rec[D])  # tiles a column is summed over
+        left = one_by_one(_levels, smaller(down, partial_sums(rec[D], rec[L], rec[ADD])))
+        tree = rec[MUL] + rec[ADD] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + left)
         maximum = one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
         behind = {
             CONV1D: rec[ADD],

@@ -25,6 +25,7 @@ from engine.devices.dfx.program import (
     SRC1,
     SRC2,
     UNIT,
+    UNITS,
     VPU,
     WAIT,
     WRITE,
@@ -33,7 +34,7 @@ from engine.kernels.jit import kernel
 
 __all__ = ["book", "book_many", "run"]
 
-N_UNITS, _REGISTERS = 5, len(REGISTERS)
+N_UNITS, _REGISTERS = len(UNITS), len(REGISTERS)
 _COMPUTE, _OFFCHIP, _LINKS, _OVERHEAD = (RESOURCES.index(r) for r in ("compute", "offchip", "links", "overhead"))
 
 

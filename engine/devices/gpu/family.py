@@ -7,8 +7,11 @@ of a homogeneous group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
@@ -24,6 +27,7 @@ from engine.devices.gpu.record import (
     wide_format,
 )
 from engine.devices.gpu.runtime import RUNTIME
+from engine.devices.gpu.wire import wired
 from hardware_specs.schema import Device
 from model_zoo.ops import Graph
 
@@ -44,6 +48,7 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     return None
 
 
+@remembered(lambda job: job.whole_key)
 def place(job: Job) -> tuple[Fit, ...]:
     """Demand on the memory that holds the network."""
     level = offchip(job.device)
@@ -66,14 +71,28 @@ _LANES_S = FIELDS_OF[P.LANES_S]
 _ISSUE = FIELDS_OF[P.ISSUE]
 
 
+def idles(device: Device, model: Mapping[str, float]) -> float | None:
+    """What one device draws while it works, whatever the work. [W] An estimate; None where no limit is published."""
+    return None if device.power.max is None else model["idle_share"] * device.power.max.si
+
+
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     (table,) = tables(job)
     every, rec = np.zeros((table.shape[0], P.WIDTH)), np.array(record(job))
-    P.price_ops(job.rows, table, float(job.batch), job.length, job.context, float(job.ways), rec, every)
+    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
+    P.price_ops(job.rows, table, sizes, float(job.ways), rec.reshape(-1, 1), every)
     out = every[job.rows]
     roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]
-    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, out[:, P.MOVED], out[:, P.NEAR])
+    spent = dict.fromkeys(("matrix units", "vector lanes", "memory", "cache"), 0.0)
+    for row, each in ((P.LOW_J, P.LOW), (P.WIDE_J, P.WIDE), (P.LANES_J, P.LANES_RATE)):
+        unit = "vector lanes" if each == P.LANES_RATE else "matrix units"
+        spent[unit] += float(out[out[:, P.RATE] == each, P.WORK].sum() * rec[row])
+    spent["memory"], spent["cache"] = (
+        float(out[:, at].sum() * rec[j]) for at, j in ((P.MOVED, P.FAR_J), (P.NEAR, P.NEAR_J))
+    )
+    moved = out[:, P.MOVED], out[:, P.NEAR]
+    return PhaseCost(out[:, :6], out[:, P.WORK], roofs, *moved, joules=spent, drawn=out[:, P.DRAWN])
 
 
 FAMILY = DeviceFamily(
@@ -91,6 +110,8 @@ FAMILY = DeviceFamily(
     issue=_ISSUE,
     own=own_constants,
     exchanged=wide_format,
+    wired=wired,
+    idles=idles,
     fields={"kv_format": kv_format(activation_bits), "runtime": RUNTIME},
     parameters=(
         Parameter("matmul_efficiency", 0.80, "1", "published",
@@ -111,7 +132,7 @@ FAMILY = DeviceFamily(
                   "1: an eager framework runs an operator as the kernels counted in a layer of Megatron-LM; 0: as one.",
                   high=1.0),
         Parameter("collective_latency", 1e-6, "s", "published",
-                  "Start of a collective in a captured graph: a node of the graph. What a step takes is the link's.",
+                  "Start of a collective in a captured graph: a node of the graph, or as measured on a generation.",
                   source="notes to the measured tables of aiconfigurator, commit 095f58a5: about 1 us a graph node"),
         Parameter("vector_share", 1 / 16, "1", "assumed", "Vector over matrix rate where no FP32 peak is printed.",
                   low=1e-4, high=1.0),
@@ -129,6 +150,19 @@ FAMILY = DeviceFamily(
                   high=1e-6),
         Parameter("block_start", 1e-6, "s", "assumed",
                   "Filling one thread block behind another: up to 3 us fitted on four generations.", high=1e-3),
+        Parameter("idle_share", 0.2, "1", "assumed",
+                  "Share of the board's limit that it draws while it works whatever the work: leakage, clocks, "
+                  "refresh, fans. 0.1 to 0.3 of parts whose idle clocks run.", low=0.0, high=1.0),
+        Parameter("memory_byte_j", 9e-11, "J", "assumed",
+                  "A byte from off-chip memory to registers: 4 pJ/bit of an HBM's device and interface, 6 to 7 of "
+                  "GDDR6, and the way over the die; makes decoding draw half the limit, as recalled. 30 to 150.",
+                  high=1e-9),
+        Parameter("cache_byte_j", 2.5e-11, "J", "assumed",
+                  "A byte from the last-level cache to a unit's registers. 8 to 60 pJ/B.", high=1e-9),
+        Parameter("lane_flop_j", 1e-11, "J", "assumed",
+                  "A FLOP of the vector lanes with its instruction. 5 to 20 pJ.", high=1e-9),
+        Parameter("wire_byte_j", 4e-11, "J", "assumed",
+                  "A byte sent to a peer: 5 pJ/bit of a short electrical link. 10 to 80 pJ/B.", high=1e-9),
         Parameter("units", 108.0, "1", "assumed", "Streaming multiprocessors or their like where the spec lists none.",
                   low=1.0),
     ),

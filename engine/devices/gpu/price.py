@@ -16,7 +16,9 @@ from engine.devices.common.counts import at as _at
 from engine.devices.common.counts import parts
 from engine.devices.gpu import flags as R
 from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
+from engine.devices.gpu.operators.gemm import STRIDE
 from engine.devices.gpu.operators.terms import hit_share, left_share
+from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, spread, store
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
@@ -39,19 +41,31 @@ class Layout(NamedTuple):
 
 
 L = Layout()
-REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split", "causal", "held")
-LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(L.rest, L.rest + len(REST))
+REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split", "causal", "held",
+        "low_j", "wide_j", "lanes_j", "far_j", "near_j", "least_head", "most_head")  # fmt: skip
+LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(L.rest, L.rest + 9)
+LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J, LEAST_HEAD, MOST_HEAD = range(L.rest + 9, L.rest + len(REST))
 FIELDS = L.rest + len(REST)
 
-# an operator's share of one device, as `_count` fills it: executions, FLOPs, elements by where they lie, extents, bytes
-# of an activation
-RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, G, M, N, K, STEPS, ROWS, ACT = range(13)
-COUNTED = 13
+_FREE = (
+    *(L.machine + at for at in range(len(slots.MACHINE)) if at not in (slots.UNITS, slots.L2, slots.L2_SHARE)),
+    *(at + of for at in (L.low, L.wide)
+      for of in (gemm.FLOP_S, gemm.DRAW_S, gemm.QUANTISE_S, gemm.QUANTISE_BYTE_S, gemm.WIDEN_S)),
+    *range(L.decode, L.rest),
+    LANES_S, ISSUE, *range(LOW_J, NEAR_J + 1),
+)  # fmt: skip
+STEADY = np.array([field not in _FREE for field in range(FIELDS)])
+"""Fields that decide what is on the menu of tiles, what is counted and who is whose kernel."""
 
-# columns of the result
-COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, WORK, RATE, MOVED, NEAR = range(10)
-WIDTH = 10
-LOW, WIDE, LANES = map(float, range(3))  # values of RATE: which peak the work is held against
+# an operator's share of one device, as `_count` fills it: executions, FLOPs, elements by where they lie, of its state
+# those it writes, extents, bytes of an activation
+RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, KEPT, G, M, N, K, STEPS, ROWS, ACT = range(14)
+COUNTED = 14
+
+# columns of the result; of `LANES` designs side by side, rows
+COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, DRAWN, WORK, RATE, MOVED, NEAR = range(11)
+WIDTH = 11
+LOW, WIDE, LANES_RATE = map(float, range(3))  # values of RATE: which peak the work is held against
 _THIN = 8.0  # filters of a group below which a grouped convolution is no product
 _FEW = 8.0  # tokens of a sequence up to which its queries share a pass over the cache
 _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its DRAM bursts
@@ -65,9 +79,9 @@ def _count(table, j, batch, length, context, ways, rec, q):
     weights = _at(table, j, T.WEIGHTS, batch, length, context)
     if table[j, T.STORED] > 0.0:  # what many items choose is read once
         weights = min(weights, table[j, T.STORED])
-    state = _at(table, j, T.STATE_READS, batch, length, context)
+    state, kept = _at(table, j, T.STATE_READS, batch, length, context), 0.0
     if table[j, R.ROLE] != R.SCORES:
-        state += _at(table, j, T.STATE_WRITES, batch, length, context)
+        kept = _at(table, j, T.STATE_WRITES, batch, length, context)
     owned = part_n * part_g * part_k * part_e
     q[STEPS] = _at(table, j, T.STEPS, batch, length, context)
     q[RUNS] = table[j, T.LAYERS] * q[STEPS]
@@ -75,7 +89,7 @@ def _count(table, j, batch, length, context, ways, rec, q):
     q[READS] = _at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e
     q[WRITES] = _at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e
     q[WEIGHTS] = weights * owned
-    q[STATE] = state * owned
+    q[STATE], q[KEPT] = (state + kept) * owned, kept * owned
     q[G] = _at(table, j, T.G, batch, length, context) * part_g
     q[M] = _at(table, j, T.M, batch, length, context) * part_m
     q[N] = n * part_n
@@ -119,6 +133,7 @@ def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
         if causal and table[j, T.N + 3] > 0.0:
             whole = context
             window = keys if keys < context else 0.0
+        wide = wide or depth < rec[LEAST_HEAD] or depth > rec[MOST_HEAD]
         form = rec[L.prefill16 : L.experts] if wide else rec[L.prefill : L.prefill16]
         attention.prompt_seconds(
             batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form, answer
@@ -136,11 +151,34 @@ def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
 
 
 @kernel
-def _append(j, q, machine, rec, out):
+def _spend(gain, runs, busy, which, start, launches, graph, issue):
+    """`_book` of `LANES` designs side by side: fills the resources of ``gain`` (WIDTH * LANES)."""
+    none, runs = spread(0.0), spread(runs)
+    took, chip = runs * busy, at_least(which, spread(float(slots.AT_CHIP)))
+    power = at_least(which, spread(float(slots.AT_POWER)))  # the largest of what is booked
+    arithmetic = power | at_least(spread(float(slots.AT_COMPUTE)), which)
+    store(gain, COMPUTE * LANES, chosen(arithmetic, took, none))
+    store(gain, ONCHIP * LANES, chosen(chip & ~power, took, none))
+    store(gain, OFFCHIP * LANES, chosen(ALL & ~(arithmetic | chip), took, none))
+    store(gain, LINKS * LANES, none)
+    store(gain, OVERHEAD * LANES, runs * start)
+    late = none if graph else larger(spread(launches) * issue - busy - start, none)
+    store(gain, HOST * LANES, runs * late)
+
+
+@kernel
+def _passes(gain, far, near):
+    """Puts bytes off the chip and on it of `LANES` designs."""
+    store(gain, MOVED * LANES, far)
+    store(gain, NEAR * LANES, near)
+
+
+@kernel
+def _append(q, bus, issue, graph, gain):
     """Books what is kept for later by an operator that another's kernel does, or its neighbours: written, at once."""
-    out[j, MOVED] = q[RUNS] * q[STATE] * q[ACT]
-    busy = q[STATE] * q[ACT] / (machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE])
-    _book(out, j, q[RUNS], busy, slots.AT_MEMORY, 0.0, 0.0, rec)
+    moved = q[STATE] * q[ACT]
+    _passes(gain, spread(q[RUNS] * moved), spread(0.0))
+    _spend(gain, q[RUNS], spread(moved) / bus, spread(float(slots.AT_MEMORY)), spread(0.0), 0.0, graph, issue)
 
 
 @kernel
@@ -169,104 +207,259 @@ def _experts(table, j, q, machine, rec, out, answer):
 
 
 @kernel
-def _product(table, j, q, launches, machine, rec, out, found):
-    """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    at = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide
+def _where(table, j, q, rec, menu):
+    """Where the operands of a product lie, and its menu of tiles: executions, bytes, ways on the menu, FLOPs, rows."""
+    machine, at = rec[L.machine : L.low], L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide
     form, room = rec[at : at + L.wide - L.low], machine[slots.L2_SHARE] * machine[slots.L2]
     m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
         m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, 1.0
-    read = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + q[STATE] * q[ACT]
-    kept = hit_share(rec[HELD], room)
-    cache = q[STATE] > 0.0 and q[WEIGHTS] == 0.0  # of keys and values: it streams past once a pass
-    if cache:
-        kept = 0.0
-    elif again > 1.0:  # a step finds what the step before it read
-        kept = max(kept, (1.0 - 1.0 / again) * hit_share(read, room))
-    stays = q[WEIGHTS] * form[gemm.WEIGHT_BYTES] + made  # a cache of keys and values streams past, evicted first
+    weights, state = q[WEIGHTS] * form[gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
+    read = weights + state
+    step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
+    kept = weights * max(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
+    kept = kept / read if read > 0.0 else 0.0
+    stays = weights + made  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
-    gemm.best_tile(q[G], m, q[N], q[K], inside, read, made, missed, kept, machine, form, found)
-    start = found[gemm.REST_S] + machine[slots.START]
-    if q[WEIGHTS] > 0.0:
-        start += form[gemm.QUANTISE_S] + 2.0 * q[READS] * m / q[M] * form[gemm.QUANTISE_BYTE_S]
-    far = missed + read if q[STATE] > 0.0 and again <= 1.0 else found[gemm.MISSED]  # state is read anew each pass
-    out[j, MOVED], out[j, NEAR] = runs * far, runs * max(inside + read + made - far, 0.0)
-    _book(out, j, runs, found[gemm.BUSY_S], found[gemm.LARGEST], start, launches, rec)
+    missed += q[KEPT] * q[ACT]  # what it keeps for later streams out
+    count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, menu)
+    return runs, inside + read + made + q[KEPT] * q[ACT], count, 2.0 * q[G] * m * q[N] * q[K], m
 
 
 @kernel
-def _riding(j, q, machine, rec, out):
+def _products(table, j, q, launches, places, rec, room, out, kept):
+    """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
+    block, menu, found, gain, sums = room
+    runs, every, count, flops, m = _where(table, j, q, rec, menu)
+    if places > LANES:
+        count = gemm.thinned(menu, count)
+    at, way = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, min(int(kept[j]), count - 1)
+    for point in range(0, places, LANES):
+        way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, found)
+        start = load(found, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
+        if q[WEIGHTS] > 0.0:
+            scaled = spread(2.0 * q[READS] * m / q[M]) * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
+            start = start + (load(block, (at + gemm.QUANTISE_S) * STRIDE + point) + scaled)
+        far = load(found, gemm.MISSED * LANES)
+        _passes(gain, spread(runs) * far, spread(runs) * larger(spread(every) - far, spread(0.0)))
+        busy, which = load(found, gemm.BUSY_S * LANES), load(found, gemm.LARGEST * LANES)
+        issue = load(block, ISSUE * STRIDE + point)
+        _spend(gain, runs, busy, which, start, launches, rec[GRAPH] > 0.0, issue)
+        _tally(gain, block, out, j, point, sums)
+    kept[j] = way
+
+
+@kernel
+def _riding(q, rec, bus, lanes_s, issue, gain):
     """Books what rides in a product's kernel: its own arithmetic, and what else it reads; results pass in any case."""
-    moved, bus = max(q[READS] - q[WRITES], 0.0) * q[ACT], machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE]
-    near = left_share(moved, q[WRITES] * q[ACT], machine[slots.L2_SHARE] * machine[slots.L2])
-    out[j, MOVED], out[j, NEAR] = q[RUNS] * moved * (1.0 - near), q[RUNS] * moved * near
-    far, lanes = moved * (1.0 - near) / bus, q[FLOPS] * rec[LANES_S]
-    _book(out, j, q[RUNS], max(far, lanes), slots.AT_COMPUTE if lanes > far else slots.AT_MEMORY, 0.0, 0.0, rec)
+    moved, room = max(q[READS] - q[WRITES], 0.0) * q[ACT], rec[slots.L2_SHARE] * rec[slots.L2]
+    near = left_share(moved, q[WRITES] * q[ACT], room)
+    _passes(gain, spread(q[RUNS] * moved * (1.0 - near)), spread(q[RUNS] * moved * near))
+    far, lanes = spread(moved * (1.0 - near)) / bus, spread(q[FLOPS]) * lanes_s
+    which = chosen(above(lanes, far), spread(float(slots.AT_COMPUTE)), spread(float(slots.AT_MEMORY)))
+    _spend(gain, q[RUNS], larger(far, lanes), which, spread(0.0), 0.0, rec[GRAPH] > 0.0, issue)
 
 
 @kernel
-def _stream(table, j, q, launches, machine, rec, out, answer):
+def _stream(table, j, q, launches, rec, block, point, gain):
     """Books an operator that reads and writes once; rows of tables that lie anywhere fill whole bursts."""
-    klass, bus = table[j, T.CLASS], machine[slots.BANDWIDTH] * machine[slots.DRAM_SHARE]
+    klass, runs, many = table[j, T.CLASS], q[RUNS], 1.0
     at = L.lookup if klass == T.LOOKUP else L.norm if klass == T.REDUCTION else L.point
-    form, runs, many = rec[at : at + 3], q[RUNS], 1.0
     weight_bytes = rec[(L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide) + gemm.WEIGHT_BYTES]
     moved = (q[READS] + q[WRITES] + q[STATE]) * q[ACT] + q[WEIGHTS] * weight_bytes
-    near, wasted = hit_share(moved, 2.0 * machine[slots.L2_SHARE] * machine[slots.L2]), 0.0
+    near, wasted = hit_share(moved, 2.0 * rec[slots.L2_SHARE] * rec[slots.L2]), 0.0
     if klass == T.LOOKUP:
         near, wasted = 0.0, q[ROWS] * _ROW_SPAN
         if rec[FUSE] > 0.0:  # alike tables are one call's
             many = table[j, R.TABLES]
-    stream.stream_seconds((moved + wasted) * many, machine, form, answer)
-    busy = max(answer[slots.SECONDS] - form[stream.START], (moved * (1.0 - near) + wasted) * many / bus)
-    which = slots.AT_CHIP if answer[slots.REGIME] == slots.AT_CHIP else slots.AT_MEMORY
-    lanes = q[FLOPS] * many * rec[LANES_S]
-    if lanes > busy:
-        busy, which = lanes, slots.AT_COMPUTE
-    out[j, MOVED], out[j, NEAR] = runs * (moved * (1.0 - near) + wasted), runs * moved * near
-    _book(out, j, runs / many, busy, which, form[stream.START] * launches, launches, rec)
+    first = load(block, (at + stream.START) * STRIDE + point)
+    seconds, chip = stream.seconds_of(
+        (moved + wasted) * many,
+        rec[slots.L2],
+        rec[slots.L2_SHARE],
+        load(block, slots.BANDWIDTH * STRIDE + point),
+        load(block, slots.UNITS * STRIDE + point),
+        first,
+        load(block, (at + stream.SHARE) * STRIDE + point),
+        load(block, (at + stream.RATE) * STRIDE + point),
+    )
+    bus = load(block, FIELDS * STRIDE + point)
+    busy = larger(seconds - first, spread((moved * (1.0 - near) + wasted) * many) / bus)
+    which = chosen(chip, spread(float(slots.AT_CHIP)), spread(float(slots.AT_MEMORY)))
+    lanes = spread(q[FLOPS] * many) * load(block, LANES_S * STRIDE + point)
+    which = chosen(above(lanes, busy), spread(float(slots.AT_COMPUTE)), which)
+    _passes(gain, spread(runs * (moved * (1.0 - near) + wasted)), spread(runs * moved * near))
+    issue, start = load(block, ISSUE * STRIDE + point), first * spread(launches)
+    _spend(gain, runs / many, larger(busy, lanes), which, start, launches, rec[GRAPH] > 0.0, issue)
 
 
 @kernel
-def price_ops(rows, table, batch, length, context, ways, rec, out):
-    """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
+def _energy(rate):
+    """Field of a record with the energy of a FLOP on the units a rate is of."""
+    return LOW_J if rate == LOW else WIDE_J if rate == WIDE else LANES_J
 
-    ``table`` is `flags.lowered`, ``rec`` the record that `Layout` describes. Seconds by resource, work [FLOP], which
-    roof it is held against, bytes off the chip and on it, executions multiplied in. An estimate.
-    """
-    machine, fused = rec[L.machine : L.low], rec[FUSE] > 0.0
-    answer, found, q = np.empty(slots.ANSWER), np.empty(gemm.FOUND), np.empty(COUNTED)
+
+@kernel
+def _tally(gain, block, out, j, point, sums):
+    """Adds what `LANES` designs spend on an operator to ``sums``, and keeps the first one's detail in ``out``."""
+    drawn = spread(out[j, WORK]) * load(block, _energy(out[j, RATE]) * STRIDE + point)
+    drawn = drawn + load(gain, MOVED * LANES) * load(block, FAR_J * STRIDE + point)
+    drawn = drawn + load(gain, NEAR * LANES) * load(block, NEAR_J * STRIDE + point)
+    store(gain, DRAWN * LANES, drawn)
+    for r in range(sums.shape[0] // STRIDE):
+        at = r * STRIDE + point
+        store(sums, at, load(sums, at) + load(gain, r * LANES))
+    for r in range(DRAWN + 1):
+        out[j, r] = gain[r * LANES]
+    out[j, MOVED], out[j, NEAR] = gain[MOVED * LANES], gain[NEAR * LANES]
+
+
+@kernel
+def _together(table, j, q, launches, kept_for_later, places, rec, room, out):
+    """Books an operator that reads and writes once, alone or in a kernel of another."""
+    block, _, _, gain, sums = room
+    for point in range(0, places, LANES):
+        bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
+        if kept_for_later:
+            _append(q, bus, issue, rec[GRAPH] > 0.0, gain)
+        elif rec[FUSE] > 0.0 and table[j, R.RIDES] > 0.0:
+            _riding(q, rec, bus, load(block, LANES_S * STRIDE + point), issue, gain)
+        else:
+            _stream(table, j, q, launches, rec, block, point, gain)
+        _tally(gain, block, out, j, point, sums)
+
+
+@kernel
+def _apart(table, j, size, q, points, varying, rec, room, out, answer):
+    """Books an attention or a part of a routed block, one design after the other."""
+    block, _, _, _, sums = room
+    for point in range(points):
+        for f in varying:
+            rec[f] = block[f * STRIDE + point]
+        machine = rec[L.machine : L.low]
+        out[j, : OVERHEAD + 1] = 0.0
+        if table[j, R.ROLE] == R.SCORES:
+            _attended(table, j, size[0], size[1], size[2], q, machine, rec, out, answer)
+        else:
+            _experts(table, j, q, machine, rec, out, answer)
+        work_j, far_j, near_j = rec[_energy(out[j, RATE])], rec[FAR_J], rec[NEAR_J]
+        out[j, DRAWN] = out[j, WORK] * work_j + out[j, MOVED] * far_j + out[j, NEAR] * near_j
+        for r in range(sums.shape[0] // STRIDE):
+            sums[r * STRIDE + point] += out[j, r]
+
+
+@kernel
+def _priced(rows, table, ways, size, points, varying, rec, room, out, kept, q, answer):
+    """Adds up the times of the ops ``rows`` at designs that have sizes and `STEADY` in common."""
+    fused, places = rec[FUSE] > 0.0, -(-points // LANES) * LANES
     for j in rows:
         out[j, :] = 0.0
         role, product = table[j, R.ROLE], table[j, T.CLASS] == T.CONTRACTION
-        _count(table, j, batch, length, context, ways, rec, q)
-        if fused and role >= R.ATTENDED:
-            if table[j, T.STATE_READS] == 0.0:  # what it reads is the kernel's
-                _append(j, q, machine, rec, out)
-            continue
+        _count(table, j, size[0], size[1], size[2], ways, rec, q)
+        attended = fused and role >= R.ATTENDED
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
-        out[j, WORK] = q[RUNS] * q[FLOPS]
-        out[j, RATE] = LANES if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
-        if fused and role == R.SCORES:
-            _attended(table, j, batch, length, context, q, machine, rec, out, answer)
-        elif R.EXPERT <= role < R.ATTENDED:
-            _experts(table, j, q, machine, rec, out, answer)
+        if not attended:
+            out[j, WORK] = q[RUNS] * q[FLOPS]
+            out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
+        if attended and table[j, T.STATE_READS] != 0.0:  # what it reads is the kernel's
+            continue
+        if attended:
+            _together(table, j, q, launches, True, places, rec, room, out)
+        elif (fused and role == R.SCORES) or R.EXPERT <= role < R.ATTENDED:
+            _apart(table, j, size, q, points, varying, rec, room, out, answer)
         elif product and (q[G] <= 1.0 or q[N] >= _THIN or q[WEIGHTS] == 0.0):
-            _product(table, j, q, launches, machine, rec, out, found)
-        elif fused and table[j, R.RIDES] > 0.0:
-            _riding(j, q, machine, rec, out)
+            _products(table, j, q, launches, places, rec, room, out, kept)
         else:
-            _stream(table, j, q, launches, machine, rec, out, answer)
+            _together(table, j, q, launches, False, places, rec, room, out)
+
+
+@kernel
+def _varying(record, lo, hi):
+    """Fields that differ between the designs lo..hi."""
+    found, count = np.empty(FIELDS, np.int64), 0
+    for f in range(FIELDS):
+        row, alike, point = record[f], ALL, lo
+        first = spread(row[lo])
+        while point + LANES <= hi and alike == ALL:
+            here = load(row, point)
+            alike &= at_least(here, first) & at_least(first, here)
+            point += LANES
+        while point < hi and alike == ALL:
+            alike = ALL if row[point] == row[lo] else 0
+            point += 1
+        if alike != ALL:
+            found[count] = f
+            count += 1
+    return found[:count]
+
+
+@kernel
+def _upto(start, hi, steady, record, sizes):
+    """Where designs end that have their sizes and those fields in common with the one at ``start``."""
+    end, alike = start, True
+    while alike:
+        end += 1
+        alike = end < hi and end - start < STRIDE
+        for r in range(3 if alike else 0):
+            alike &= sizes[r, start] == sizes[r, end]
+        for f in steady:
+            alike = alike and record[f, start] == record[f, end]
+    return end
+
+
+@kernel
+def _put(record, fields, start, end, places, block):
+    """Puts fields of the designs start..end side by side, the last one's again on what places are left."""
+    for f in fields:
+        for at in range(end - start):
+            block[f * STRIDE + at] = record[f, start + at]
+        for at in range(end - start, places):
+            block[f * STRIDE + at] = record[f, end - 1]
+    gemm.follow(block, L.machine, FIELDS, places)
+
+
+@kernel
+def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
+    """Adds the times of the ops ``rows`` at the designs lo..hi; ``out`` (n_ops, WIDTH) keeps detail of the last."""
+    varying = _varying(record, lo, hi)
+    steady = varying[STEADY[varying]]
+    rec, kept, q, answer = record[:, lo].copy(), np.zeros(table.shape[0]), np.empty(COUNTED), np.empty(slots.ANSWER)
+    room = (
+        np.empty((FIELDS + len(gemm.PER)) * STRIDE),
+        np.empty((gemm.MOST, len(gemm.MENU))),
+        np.empty(gemm.FOUND * LANES),
+        np.zeros(WIDTH * LANES),
+        np.empty(totals.shape[0] * STRIDE),
+    )
+    _put(record, np.arange(FIELDS), lo, lo + 1, min(-(-(hi - lo) // LANES) * LANES, STRIDE), room[0])
+    start = lo
+    while start < hi:
+        end = _upto(start, hi, steady, record, sizes)
+        if len(varying):
+            _put(record, varying, start, end, -(-(end - start) // LANES) * LANES, room[0])
+        for f in steady:
+            rec[f] = record[f, start]
+        room[4][:] = 0.0
+        size = sizes[0, start], sizes[1, start], sizes[2, start]
+        _priced(rows, table, ways, size, end - start, varying, rec, room, out, kept, q, answer)
+        for r in range(totals.shape[0]):
+            for point in range(start, end):
+                totals[r, point] += room[4][r * STRIDE + point - start]
+        start = end
+
+
+@kernel
+def price_ops(rows, table, sizes, ways, record, out):
+    """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
+
+    ``table`` is `flags.lowered`, ``sizes`` (3, 1) are batch, pass length and context, ``record`` (FIELDS, 1) is what
+    `Layout` describes. Seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip and
+    on it, executions multiplied in. An estimate.
+    """
+    _fill(0, 1, rows, table, ways, sizes, record, out, np.zeros((DRAWN + 1, 1)))
 
 
 @kernel
 def price_points(lo, hi, rows, table, ways, sizes, record, totals):
     """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`."""
-    rec, out = np.empty(FIELDS), np.empty((table.shape[0], WIDTH))
-    for point in range(lo, hi):
-        for f in range(FIELDS):
-            rec[f] = record[f, point]
-        price_ops(rows, table, sizes[0, point], sizes[1, point], sizes[2, point], ways, rec, out)
-        for j in rows:
-            for r in range(6):
-                totals[r, point] += out[j, r]
+    _fill(lo, hi, rows, table, ways, sizes, record, np.empty((table.shape[0], WIDTH)), totals)

@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
+from engine.devices.gpu.operators.kinds import prefill_heads
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
+from engine.devices.gpu.wire import start_of
 from engine.scenario.formats import BITS, WEIGHT_ONLY
 from hardware_specs.schema import Device
 from model_zoo.ops import Phase
@@ -94,7 +97,9 @@ def own_constants(device: Device) -> dict[str, float]:
     if found is None:
         return {}
     machine = found["machine"]
-    start = {"op_latency": machine["start"]} if generation in fitted() else {}
+    start = {}
+    if generation in fitted():
+        start = {"op_latency": machine["start"], "collective_latency": start_of(generation)}
     return {**start, "memory_efficiency": machine["dram_share"], "cache_share": machine["l2_share"]}
 
 
@@ -228,9 +233,29 @@ def _draw_s(job: Job, format: str) -> float:
     return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
 
 
+def _flop_j(job: Job, format: str) -> float:
+    """Energy of a FLOP of matrix arithmetic at the clock that the largest products hold, its operands' way in included.
+
+    What is left of the board's limit goes by the work there; a part whose largest products stay below the limit at its
+    full clock spends less, by the square of the voltage it would need to reach it. [J]
+    """
+    most = job.device.power.max
+    if most is None:
+        return 0.0
+    pace = _draw_s(job, format)
+    clock = smaller(1.0, pace * peak(job.device, format)) if _of(job) is not None else 1.0
+    return (1.0 - job.model["idle_share"]) * most.si * pace * clock * clock
+
+
+def _far_j(job: Job) -> float:
+    """Energy of a byte of the memory that holds the network; at its full rate it draws no more than the board may."""
+    most, usual = job.device.power.max, job.model["memory_byte_j"]
+    return usual if most is None else smaller(usual, (1.0 - job.model["idle_share"]) * most.si / _bandwidth(job))
+
+
 def _scales(job: Job, format: str) -> bool:
     """Whether inputs are given scales as they come: blocks of 4 bits always, 8 bits where a decoder's tokens differ
-    too much for scales calibrated beforehand."""
+    too much for scales calibrated beforehand. That encoders' are was chosen after MLPerf's BERT on an L4 was seen."""
     return format == "fp4" or (format in ("fp8", "int8", "int4") and job.graph.causal)
 
 
@@ -377,6 +402,13 @@ def _weights(phase: Phase, narrow: float, wide: float) -> float:
     )
 
 
+def _prompt_heads(job: Job) -> tuple[float, float]:
+    """Widths of heads that prompts' kernels take in the format attention computes in; others run in 16 bits."""
+    assert job.device.gpu is not None
+    name = _NAMED.get(_attention_format(job, wide=False), "bfloat16")
+    return prefill_heads(str(job.device.gpu.generation), f"{name}-{name}")
+
+
 _REST: dict[str, Callable[[Job], float]] = {
     "lanes_s": lambda job: 1.0 / _vector_peak(job),
     "act_bytes": _bits(0),
@@ -387,6 +419,13 @@ _REST: dict[str, Callable[[Job], float]] = {
     "split": lambda job: 0.0 if job.switches["graph"] or job.switches["fuse"] else job.model["split_ops"],
     "causal": lambda job: float(job.graph.causal),
     "held": lambda job: _weights(job.phase, _bytes(job, False), _bytes(job, True)) / job.ways,
+    "low_j": lambda job: _flop_j(job, job.format),
+    "wide_j": lambda job: _flop_j(job, _own_format(job, True)),
+    "lanes_j": lambda job: job.model["lane_flop_j"],
+    "far_j": _far_j,
+    "near_j": lambda job: job.model["cache_byte_j"],
+    "least_head": lambda job: _prompt_heads(job)[0],
+    "most_head": lambda job: _prompt_heads(job)[1],
 }
 assert tuple(_REST) == REST
 _LOW, _WIDE = _product(False), _product(True)
@@ -409,6 +448,7 @@ FIELDS_OF: tuple[Callable[[Job], float], ...] = (
 """The record's fields in the order of `price.Layout`."""
 
 
+@remembered(lambda job: job.key)
 def record(job: Job) -> tuple[float, ...]:
     """The record of a job, SI; of rates [1/s], [B/s], [s/FLOP]."""
     return tuple(field(job) for field in FIELDS_OF)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.devices.common.contract import PricedField, Setting
+from model_zoo.ops import Graph
 
 __all__ = ["RUNTIME", "SETTINGS"]
 
@@ -15,6 +16,10 @@ SETTINGS: dict[str, Setting] = {
     "native": Setting({"graph": False, "fuse": True}, {"launches_per_op": 0.25}),
     # TensorRT-LLM, vLLM, SGLang: a pass is one captured graph, whose nodes the device starts by itself
     "captured": Setting({"graph": True, "fuse": True}),
+    # engines that capture decoding alone: a prompt's length differs from pass to pass, so a C++ runtime launches it
+    "captured-decode": Setting(
+        {"graph": True, "fuse": True}, prompts=Setting({"graph": False, "fuse": True}, {"launches_per_op": 0.25})
+    ),
 }
 """What each sets.
 
@@ -22,11 +27,17 @@ Bare operator: `op_overhead` of a part or the family's `op_issue`, 20 us from a 
 a kernel: 3 us, that vendor's forum; that one from C++ takes 5 us with its arguments is assumed.
 """
 
+
+def _decodes(graph: Graph) -> bool:
+    """Whether a network makes its output one by one, in passes of their own."""
+    return any(phase.repeat.o for phase in graph.phases)
+
+
 RUNTIME = PricedField(
     needs="operators",
-    offers=lambda graph: tuple(SETTINGS),
+    offers=lambda graph: tuple(n for n, s in SETTINGS.items() if s.prompts is None or _decodes(graph)),
     lower=lambda device, graph, precision, value: graph,
-    assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens; its "
-    "switches stand back.",
+    assumption="The runtime sets which operators are fused and what launching costs, for prompts as for tokens unless "
+    "it captures decoding alone; its switches stand back.",
     sets=SETTINGS.__getitem__,
 )

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.devices.npu.machine import Processor, arithmetic, relative_error
+from engine.devices.common.instruction_set import relative_error
+from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.programs import recurrent
 
 __all__ = ["accuracy"]

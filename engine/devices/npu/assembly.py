@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
 from engine.devices.npu.chains import InstructionChain, VectorOp
@@ -178,10 +179,11 @@ def disassemble(program: NpuProgram) -> str:
 
 
 class _Sizes:
-    """Lengths of registers and shapes of matrices as a program goes on."""
+    """Lengths of registers and shapes of matrices as a program goes on, and what an instance holds of them."""
 
-    def __init__(self, program: NpuProgram) -> None:
+    def __init__(self, program: NpuProgram, most: float, queue: float) -> None:
         self.lengths, self.shapes, self.line = dict(program.vectors), dict(program.matrices), 1
+        self.most, self.queue = most, queue
 
     def wrong(self, sentence: str) -> ProgramError:
         return ProgramError(self.line, 1, sentence)
@@ -206,11 +208,13 @@ class _Sizes:
         else:
             self.lengths[one.target] = self.length(one.source)
         held = sum(self.lengths.values())
-        if held > 8 * LONGEST:
-            raise self.wrong(f"registers hold {held:,} elements; {8 * LONGEST:,} are allowed")
+        if held > self.most:
+            raise self.wrong(f"the program has {held:,} elements here; the vector register files hold {self.most:,.0f}")
 
     def _chain(self, one: InstructionChain) -> None:
         size = self.length(one.source)
+        if one.instructions > self.queue:
+            raise self.wrong(f"the chain has {one.instructions:,} instructions; the queue holds {self.queue:,.0f}")
         if one.matrix:
             if one.matrix not in self.shapes:
                 raise self.wrong(f"matrix {one.matrix!r} is not declared; .matrix {one.matrix} N K is needed")
@@ -227,12 +231,12 @@ class _Sizes:
         self.lengths[one.target] = size
 
 
-def checked(program: NpuProgram) -> dict[str, int]:
+def checked(program: NpuProgram, most: float = 8 * LONGEST, queue: float = inf) -> dict[str, int]:
     """Lengths of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
 
-    [elements] A bound: what its sizes say.
+    [elements] A bound: what its sizes say. ``most`` elements fit the register files, ``queue`` instructions a chain.
     """
-    sizes = _Sizes(program)
+    sizes = _Sizes(program, most, queue)
     for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
         sizes.take(line, one)
     return sizes.lengths

@@ -369,6 +369,7 @@ FAMILY = DeviceFamily(
     kind="npu",
     title="Soft vector processor",
     label="NPU",
+    instructions="engine.devices.npu.answers",
     formats=formats,
     peak=peak,
     supports=supports,

@@ -17,7 +17,7 @@ from engine.devices.npu.chains import InstructionChain
 from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 from engine.numerics.formats import Format, SharedExponent, by_name
 
-__all__ = ["Processor", "arithmetic", "exact", "relative_error"]
+__all__ = ["Processor", "arithmetic", "exact"]
 
 HALF = np.float16
 _MANTISSA = {f"ms-fp{bits + 6}": bits for bits in (2, 3, 4, 5)}
@@ -28,12 +28,6 @@ def arithmetic(name: str, native: int = 0) -> Format:
     if native and name in _MANTISSA:
         return SharedExponent(native, _MANTISSA[name], 5)
     return by_name(name)
-
-
-def relative_error(got: np.ndarray, wanted: np.ndarray) -> float:
-    """Root mean square of the difference over that of the reference. [-]"""
-    wanted = np.asarray(wanted, np.float64)
-    return float(np.sqrt(np.mean((got - wanted) ** 2) / np.mean(wanted**2)))
 
 
 @dataclass

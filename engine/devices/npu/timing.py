@@ -17,10 +17,12 @@ from itertools import accumulate, pairwise
 
 from engine.devices.npu.chains import CELLS_IN_ORDER, InstructionChain, cut, finish
 from engine.devices.npu.instance import Engine
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite
 
 __all__ = ["UNITS", "Bar", "TimedChains", "sequence_cycles", "time_chains"]
 
 UNITS = ("matrix-vector unit", "multifunction unit", "loader")
+MEMORY, HOST = "matrix memory", "host"
 
 
 @dataclass(frozen=True)
@@ -53,17 +55,35 @@ class _Clock:
     """Registers of a program under way: how long each is and when it is whole."""
 
     def __init__(self, engine: Engine, lengths: Mapping[str, float], shapes: Mapping[str, tuple[float, float]]) -> None:
-        self.engine, self.lengths, self.shapes = engine, dict(lengths), shapes
+        self.engine, self.lengths, self.shapes = engine, dict(lengths), dict(shapes)
         self.ready: dict[str, float] = dict.fromkeys(lengths, 0.0)
+        self.filled: dict[str, float] = {}  # when a matrix written by the program is whole
+        self.away = 0.0  # until when the host is busy
         self.bars: list[Bar] = []
 
     def length(self, source: str) -> float:
         """Elements of a register, or of several side by side. [-]"""
         return sum(self.lengths[part] for part in source.split("+"))
 
-    def at(self, source: str) -> float:
-        """When a register is whole. [cycle]"""
-        return max(self.ready[part] for part in source.split("+"))
+    def at(self, source: str, matrix: str = "") -> float:
+        """When a register is whole, and a matrix it is multiplied by. [cycle]"""
+        return max(self.filled.get(matrix, 0.0), *(self.ready[part] for part in source.split("+")))
+
+    def outside(self, number: int, one: MatrixWrite | HostOperator, host: float) -> float:
+        """A matrix written row by row, or a call to the host; returns when what it makes is whole. [cycle]"""
+        if isinstance(one, HostOperator):
+            start, cycles, unit = max(self.at(one.source), self.away), host, HOST
+            self.away = start + cycles
+            self.lengths[one.target], self.ready[one.target] = self.length(one.source), start + cycles
+        else:
+            start, unit = max(self.ready[row] for row in one.rows), MEMORY
+            width = self.length(one.rows[0])
+            cycles = len(one.rows) * self.engine.vectors(width) * self.engine.vector_beats
+            self.filled[one.matrix] = start + cycles
+            shape = len(one.rows), width
+            self.shapes[one.matrix] = shape[::-1] if one.transposed else shape
+        self.bars.append(Bar(unit, number, start, cycles))
+        return start + cycles
 
     def product(self, chain: InstructionChain) -> tuple[float, float]:
         """Elements that leave a chain's product, and the cycles it keeps the tile engines. [-], [cycle]"""
@@ -86,7 +106,7 @@ class _InOrder(_Clock):
         pipe, engine = self.engine.pipe, self.engine
         elements, product = self.product(chain)
         streamed = engine.vectors(elements) * engine.vector_beats
-        begin = max(self.at(chain.source), self.free[UNITS[0]])
+        begin = max(self.at(chain.source, chain.matrix), self.free[UNITS[0]])
         occupied = product if chain.matrix else streamed
         self._book(UNITS[0], number, begin, occupied)
         first = begin + pipe.dispatch + pipe.read + (pipe.product if chain.matrix else 0.0)
@@ -120,32 +140,37 @@ class _Decoupled(_Clock):
         """One chain that fits the units."""
         elements, product = self.product(chain)
         streamed = self.engine.vectors(elements) * self.engine.vector_beats
+        there = self.at(chain.source, chain.matrix)
         if product:
-            self.bars.append(Bar(UNITS[0], number, max(self.spent, self.at(chain.source)), product))
-        self.bars.append(Bar(UNITS[1], number, max(self.vector, self.at(chain.source)), streamed))
+            self.bars.append(Bar(UNITS[0], number, max(self.spent, there), product))
+        self.bars.append(Bar(UNITS[1], number, max(self.vector, there), streamed))
         self.spent, self.vector = self.spent + product, self.vector + streamed
-        known = {part: self.ready[part] for part in self.ready} | {chain.source: self.at(chain.source)}
+        known = {part: self.ready[part] for part in self.ready} | {chain.source: there}
         known |= {v.operand: self.at(v.operand) for v in chain.ops if v.operand}
         for name, cycle in finish(chain, places, self.engine.pipe, known).items():
             self.lengths[name], self.ready[name] = elements, cycle
 
 
 def time_chains(
-    program: Sequence[InstructionChain],
+    program: Sequence[Instruction],
     engine: Engine,
     lengths: Mapping[str, float],
     shapes: Mapping[str, tuple[float, float]],
+    host: float = 0.0,
 ) -> TimedChains:
-    """Cycles of a program of chains; ``lengths`` of the vectors there at its start, ``shapes`` (n, k) of matrices.
+    """Cycles of a program; ``lengths`` of the vectors there at its start, ``shapes`` (n, k) of matrices.
 
-    [cycle] An estimate.
+    [cycle] An estimate. A call to the host takes ``host`` cycles.
     """
     clock = (_InOrder if engine.in_order else _Decoupled)(engine, lengths, shapes)
     valid = []
-    for number, chain in enumerate(program):
-        for piece, places in cut(chain, engine.pipe.mfus, engine.in_order):
+    for number, one in enumerate(program):
+        if not isinstance(one, InstructionChain):
+            valid.append(clock.outside(number, one, host))
+            continue
+        for piece, places in cut(one, engine.pipe.mfus, engine.in_order):
             clock.run(number, piece, places)
-        valid.append(clock.ready[chain.target])
+        valid.append(clock.ready[one.target])
     end = max(valid, default=0.0)
     if isinstance(clock, _Decoupled):
         end = max(end, clock.spent, clock.vector)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.common.column import as_doubles, larger, numbers, smaller
-from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, Parameter, PhaseCost, Span, Switch
+from engine.devices.common.contract import DeviceFamily, Fit, Job, Knob, PacketPath, Parameter, PhaseCost, Span, Switch
 from engine.devices.common.footprint import footprint
 from engine.devices.smartnic.memory import WeightPlacement, answer_cycles, capacity_of, home_of, input_cycles
 from engine.devices.smartnic.memory import nic_of as _nic
@@ -104,6 +104,12 @@ def compare_s(device: Device, neurons: float, executors: float, model) -> float:
     return np.ceil(neurons / executors) * smaller(threads, neurons) / nic.clock.si
 
 
+def line_rate(device: Device) -> float:
+    """Traffic of all ports. [B/s]"""
+    nic = _nic(device)
+    return nic.ports.si * nic.port_rate.si
+
+
 def packet_budget(device: Device, executors: float, model) -> float:
     """Engine cycles a second left to the packet path while inference keeps its threads busy. [cycle/s]
 
@@ -122,17 +128,31 @@ def forwarding_rate(device: Device, packet_bytes: float, executors: float, model
 
     The smaller of the ports' line rate and the packet budget. An estimate.
     """
-    nic = _nic(device)
-    line = nic.ports.si * nic.port_rate.si
+    line = line_rate(device)
     packets = packet_budget(device, executors, model) / model["packet_cycles"]
     return float(min(line, packets * (packet_bytes + PREAMBLE)))
 
 
 def drop_point(device: Device, executors: float, model) -> float:
     """Smallest packet forwarded at line rate while inferring. [B]"""
-    nic = _nic(device)
     packets = packet_budget(device, executors, model) / model["packet_cycles"]
-    return max(64.0, nic.ports.si * nic.port_rate.si / packets - PREAMBLE) if packets > 0 else float("inf")
+    return max(64.0, line_rate(device) / packets - PREAMBLE) if packets > 0 else float("inf")
+
+
+def packet_times(job: Job) -> tuple[float, float]:
+    """Between two packets forwarded beside a job, and of one that is alone: its engine's cycles. [s]"""
+    packet = _packet(job)
+    between = (packet + PREAMBLE) / forwarding_rate(job.device, packet, executors_of(job), job.model)
+    return between, max(between, job.model["packet_cycles"] / _nic(job.device).clock.si)
+
+
+def _packet(job: Job) -> float:
+    return float(job.tile[1]) if len(job.tile) > 1 else PACKET
+
+
+def _threads(device: Device) -> int:
+    nic = _nic(device)
+    return int(nic.engines.si * nic.threads_per_engine.si)
 
 
 def place(job: Job) -> tuple[Fit, ...]:
@@ -195,7 +215,7 @@ def price(job: Job) -> PhaseCost:
             ):
                 spans.append(Span(unit, name, clock, length, resource))
                 clock += length
-    packet = float(job.tile[1]) if len(job.tile) > 1 else PACKET
+    packet = _packet(job)
     rate = forwarding_rate(device, packet, executors, model)
     notes = (
         f"While {executors:.0f} executors infer, {rate * 8e-9:.1f} Gbit/s of {packet:.0f} B packets pass; "
@@ -264,11 +284,8 @@ def request(job: Job) -> tuple[tuple[str, str, float], ...]:
 
 def knobs(device: Device) -> tuple[Knob, ...]:
     """Executors, and the packet size at which forwarding is reported."""
-    nic = _nic(device)
-    most = int(nic.engines.si * nic.threads_per_engine.si)
-    counts = sorted(
-        {*(n for n in (1, 8, 16, 32, 64, 128, 192, 256, 320, 360, 420, 480) if n <= most), int(nic.executors.si)}
-    )
+    sizes = (n for n in (1, 8, 16, 32, 64, 128, 192, 256, 320, 360, 420, 480) if n <= _threads(device))
+    counts = sorted({*sizes, int(_nic(device).executors.si)})
     return (Knob("executors", "Executors", tuple(counts)), Knob("packet", "Packet size [B]", PACKETS))
 
 
@@ -313,4 +330,5 @@ FAMILY = DeviceFamily(
                "packets then lack; off: in the DRAM-backed one, as document 003 has them.", False),
     ),
     collectives=False,
+    packets=PacketPath(_threads, line_rate, packet_budget, drop_point, forwarding_rate, packet_times),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from engine.analyses.format_costs import FormatCost, format_costs
 from engine.host.calibrate import device_of, host
 from engine.host.measure.compare import Compared, MeasuredHost, predict_op
 from engine.host.measure.fused import FusedRun, measure_block
@@ -15,7 +16,7 @@ from engine.kernels.probe import MeasuredRoofline
 from engine.kernels.timing import Progress
 from engine.numerics.trained import DigitsStudy, WideDeepStudy, digits_study, wide_deep_study
 
-__all__ = ["KernelShown", "block", "digits", "kernel", "network", "wide_deep"]
+__all__ = ["KernelShown", "block", "digits", "kernel", "narrow_floats", "network", "wide_deep"]
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,8 @@ def wide_deep(rows: int, progress: Progress) -> WideDeepStudy:
 def digits(progress: Progress) -> DigitsStudy:
     """A perceptron on handwritten digits, in FP32 and in one bit. A measurement."""
     return digits_study(progress=progress)
+
+
+def narrow_floats(progress: Progress) -> tuple[FormatCost, ...]:
+    """A GRU on handwritten digits in the formats of the soft processors, as it is and trained on. A measurement."""
+    return format_costs(progress=progress)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from engine.kernels.jit import JIT_ENABLED, intrinsic, models, overload, register_model, types
+from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, models, overload, register_model, types
 
-__all__ = ["ALL", "LANES", "above", "at_least", "chosen", "larger", "load", "smaller", "spread", "store"]
+__all__ = ["ALL", "LANES", "above", "at_least", "chosen", "larger", "load", "root", "smaller", "spread", "store"]
 
 LANES = 8
 """Doubles of a vector register of AVX-512; narrower targets split it."""
@@ -108,6 +108,16 @@ def _compared(sign: str) -> Any:
 
 
 @intrinsic
+def _root(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_VECTOR, [_VECTOR])
+        of = cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{LANES}f64")
+        return builder.call(of, args)
+
+    return _doubles(_doubles), codegen
+
+
+@intrinsic
 def _chosen(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.bitcast(builder.trunc(args[0], _MASK), _BITS), *args[1:])
@@ -152,6 +162,8 @@ smaller: Any = _picked("<") if JIT_ENABLED else lambda a, b: np.where(b < a, b, 
 """``(a, b)``: ``min(a, b)`` lane by lane."""
 above: Any = _compared(">") if JIT_ENABLED else lambda a, b: _mask_of(a > b)
 """``(a, b)``: mask of the lanes where a > b."""
+root: Any = _root if JIT_ENABLED else np.sqrt
+"""``(a)``: square roots."""
 at_least: Any = _compared(">=") if JIT_ENABLED else lambda a, b: _mask_of(a >= b)
 """``(a, b)``: mask of the lanes where a >= b."""
 chosen: Any = _chosen if JIT_ENABLED else lambda mask, a, b: np.where([mask >> lane & 1 for lane in range(LANES)], a, b)

@@ -1,8 +1,9 @@
 """FP16 matrix-vector product in the order of DFX's unit: products, a pairwise tree, then tiles, all rounded to fp16.
 
 For every lane (output) and every tile of ``d`` inputs: ``d`` products, each rounded to fp16; a tree that adds
-neighbours, each sum rounded to fp16; the tile's sum is added to the running fp16 sum. The result is bit-exact
-against the same tree in numpy float16, for every input including subnormals, overflow and NaN positions.
+neighbours, each sum rounded to fp16; the tile's sum is added to a running fp16 sum. Where ``sums`` of them run, tile i
+goes to sum i modulo ``sums``, and they are added by pairs of neighbours at the end. The result is bit-exact against the
+same tree in numpy float16, for every input including subnormals, overflow and NaN positions.
 
 ::
 
@@ -44,13 +45,12 @@ _tree_16, _tree_32, _tree_64, _tree_128 = (make_tile(width) for width in WIDTHS)
 
 @kernel
 def tree_panels(lo, hi, words, x, width, out):
-    """Panels ``[lo, hi)`` of VL outputs."""
+    """Panels ``[lo, hi)`` of VL outputs: fills ``out`` (sums, outputs), which is zero before."""
     k = x.size
-    total = np.empty(VL, np.float32)
     for panel in range(lo, hi):
-        total[:] = 0
         for i in range(0, k, width):
             at = (panel * k + i) * VL
+            total = out[(i // width) % out.shape[0], panel * VL : (panel + 1) * VL]
             if width == 64:
                 _tree_64(words, at, x, i, total)
             elif width == 128:
@@ -59,8 +59,6 @@ def tree_panels(lo, hi, words, x, width, out):
                 _tree_32(words, at, x, i, total)
             else:
                 _tree_16(words, at, x, i, total)
-        for j in range(VL):
-            out[panel * VL + j] = total[j]
 
 
 def pack_tree(w: np.ndarray) -> TreeWeights:
@@ -75,19 +73,28 @@ def pack_tree(w: np.ndarray) -> TreeWeights:
     return TreeWeights(n, k, words)
 
 
-def tree_matvec(packed: TreeWeights, x: np.ndarray, d: int = 64, threads: int | None = None) -> np.ndarray:
+def tree_matvec(
+    packed: TreeWeights, x: np.ndarray, d: int = 64, threads: int | None = None, sums: int = 1
+) -> np.ndarray:
     """Product of packed weights and ``x`` (uint16 fp16 patterns [K]) in the order of the tree -> uint16 [N].
+
+    ``sums``: how many running sums of tiles each output has.
 
     Bit-exact against numpy float16, NaN payloads aside. K is taken as padded with +0 to a multiple of 128.
     """
     whole("x", x, np.uint16, 1)
     require(d in WIDTHS, f"d is {d}; allowed: {', '.join(map(str, WIDTHS))}")
+    require(sums >= 1, f"sums is {sums}; at least 1 is allowed")
     require(x.shape == (packed.k,), f"x has shape {x.shape}; allowed: {(packed.k,)}")
     across = -(-packed.n // VL)
     deep = -(-packed.k // WIDTHS[-1]) * WIDTHS[-1]
     wide = np.zeros(deep, np.float32)
     wide[: packed.k] = x.view(np.float16)
-    out = np.zeros(across * VL, np.float32)
+    out = np.zeros((1 << (sums - 1).bit_length(), across * VL), np.float32)
     if out.size and deep:
-        over_range(tree_panels, across, packed.words, wide, d, out, threads=threads)
-    return out[: packed.n].astype(np.float16).view(np.uint16)
+        over_range(tree_panels, across, packed.words, wide, d, out[:sums], threads=threads)
+    halves = out[:, : packed.n].astype(np.float16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        while len(halves) > 1:
+            halves = halves[0::2] + halves[1::2]
+    return halves[0].view(np.uint16)

@@ -13,7 +13,7 @@ from engine.kernels.ir.lanes import prefetch
 from engine.kernels.jit import inner, kernel
 from engine.kernels.threads.ranges import over_range, require, whole
 
-__all__ = ["gather_codes_range", "gather_range", "hash_ids", "head_codes_range", "head_range", "wide_deep_inputs"]
+__all__ = ["gather_codes_range", "gather_range", "hash_ids", "head_codes_range", "head_range"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -152,37 +152,3 @@ def hash_ids(ids: np.ndarray, buckets: int, *, threads: int | None = None) -> np
     out = np.empty(ids.shape, np.int64)
     over_range(hash_range, ids.shape[0], ids.view(np.uint64), buckets, out, threads=threads, grain=64)
     return out
-
-
-def wide_deep_inputs(
-    ids: np.ndarray,
-    numeric: np.ndarray,
-    tables: np.ndarray,
-    wide: np.ndarray,
-    *,
-    threads: int | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Input of the first deep layer ``[batch, fields * width + numerics]`` and the wide logit ``[batch]``.
-
-    Parameters
-    ----------
-    ids : int64 or uint64 ``[batch, fields]`` raw ids; numeric : float32 ``[batch, numerics]``.
-    tables : float32 ``[fields, buckets, width]``; wide : float32 ``[fields, buckets]``, one weight per bucket.
-    """
-    require(isinstance(ids, np.ndarray) and ids.dtype in (np.int64, np.uint64), "ids must be int64 or uint64")
-    whole("ids", ids, ids.dtype, 2)
-    whole("tables", tables, np.float32, 3)
-    fields, buckets, width = tables.shape
-    require(ids.shape[1] == fields, f"ids has {ids.shape[1]} fields; the tables have {fields}")
-    require(1 <= buckets < 2**32, f"tables has {buckets} buckets; allowed: 1 to 2^32 - 1")
-    require(
-        whole("wide", wide, np.float32, 2).shape == (fields, buckets),
-        f"wide is {wide.shape}; allowed: {(fields, buckets)}",
-    )
-    require(whole("numeric", numeric, np.float32, 2).shape[0] == ids.shape[0], f"numeric needs {ids.shape[0]} rows")
-    deep = np.empty((ids.shape[0], fields * width + numeric.shape[1]), np.float32)
-    logit = np.empty(ids.shape[0], np.float32)
-    over_range(
-        gather_range, ids.shape[0], ids.view(np.uint64), numeric, tables, wide, deep, logit, threads=threads, grain=32
-    )
-    return deep, logit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.cost.figures import N, money_figures, time_figures
+from engine.cost.figures import M, money_figures, time_figures
 from engine.devices.common.contract import WIDTH
 from engine.kernels.jit import kernel
 
@@ -98,21 +98,24 @@ def _add_groups(mem, n, column, given, place, groups, place_of, columns, seconds
     A row of ``groups``: first row of the run, first row of ``given`` or -1, and where its places and its columns begin
     and end. A row of ``columns``: a resource, and where its entries begin in ``seconds``.
     """
+    first = last = -1
     for g in range(groups.shape[0]):
         top = groups[g, 0] * WIDTH
         if groups[g, 1] >= 0:
-            for r in range(N):
+            for r in range(M):
                 source = given[groups[g, 1] + r, column : column + n]
                 target = mem[top + r * WIDTH : top + r * WIDTH + n]
                 for q in range(n):
                     target[q] += source[q]
             continue
-        for q in range(n):
-            place[q] = 0
-        for v in range(groups[g, 2], groups[g, 3]):
-            step = mem[place_of[v] * WIDTH : place_of[v] * WIDTH + n]
+        if groups[g, 2] != first or groups[g, 3] != last:  # else this group lies as the one before it
+            first, last = groups[g, 2], groups[g, 3]
             for q in range(n):
-                place[q] += int(step[q])
+                place[q] = 0
+            for v in range(first, last):
+                step = mem[place_of[v] * WIDTH : place_of[v] * WIDTH + n]
+                for q in range(n):
+                    place[q] += int(step[q])
         for c in range(groups[g, 4], groups[g, 5]):
             source = seconds[columns[c, 1] :]
             target = mem[top + columns[c, 0] * WIDTH : top + columns[c, 0] * WIDTH + n]
@@ -154,7 +157,7 @@ def fill_points(lo, hi, numbers, tables, constants, groups, fits, height, plan_r
         _gather(mem, start, n, radix, strides, first, width, offset, row, values, digits)
         for g in range(groups[0].shape[0]):
             top = groups[0][g, 0] * WIDTH
-            mem[top : top + N * WIDTH] = 0.0
+            mem[top : top + M * WIDTH] = 0.0
         _add_groups(mem, n, column, given, place, groups[0], groups[1], groups[2], groups[3])
         _misfits(mem, n, fits, plan_rows)
         time_figures(rows, n, *facts)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import METRICS, Layout, N
+from engine.cost.figures import METRICS, Layout, M
 from engine.sweep.pricing.points import fill_points
-from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, LiveRun, laid
+from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, GroupTable, LiveRun, laid
 
 __all__ = ["Assembly", "Program", "assemble"]
 
@@ -61,12 +61,12 @@ class Program:
 
     def _given(self, lo: int, hi: int, numbers: np.ndarray | None) -> np.ndarray:
         """Seconds by resource of the groups that are priced design by design, (6 * groups, hi - lo). [s]"""
-        found = np.empty((N * sum(len(run.groups) for run in self.live), hi - lo))
+        found = np.empty((M * sum(len(run.groups) for run in self.live), hi - lo))
         for at in range(lo, hi, AT_ONCE) if self.live else ():
             upto, top = min(hi, at + AT_ONCE), 0
             some = None if numbers is None else numbers[at - lo : upto - lo]
             for run in self.live:
-                below = top + N * len(run.groups)
+                below = top + M * len(run.groups)
                 run.seconds(at, some, self.radix, found[top:below, at - lo : upto - lo])
                 top = below
         return found
@@ -123,20 +123,25 @@ class _Groups:
     columns: list[tuple[int, int]] = field(default_factory=list)
     seconds: list[np.ndarray] = field(default_factory=list)
     given: int = 0
+    known: dict[int, tuple[int, int]] = field(default_factory=dict)  # of places by `id`: from which to which
 
-    def add(self, run: int, table: Any, first_row: int) -> None:
-        """A group of a run: its table, whose places lie in memory from a row on, or None where it is given."""
-        places, columns = len(self.places), len(self.columns)
+    def add(self, run: int, table: Any, first_row: int) -> list[np.ndarray]:
+        """A group of a run: its table, or None where it is given. What is to lie in memory from a row on."""
+        more, places, columns = [], (0, 0), len(self.columns)
         if table is not None:
-            self.places += range(first_row, first_row + len(table.place))
+            if id(table.place) not in self.known:
+                self.known[id(table.place)] = len(self.places), len(self.places) + len(table.place)
+                self.places += range(first_row, first_row + len(table.place))
+                more = list(table.place)
+            places = self.known[id(table.place)]
             for resource, values in enumerate(table.seconds):
                 if values.any():
                     self.columns.append((resource, sum(map(len, self.seconds))))
                     self.seconds.append(values)
-        self.rows.append(
-            [N * run, -1 if table is not None else self.given, places, len(self.places), columns, len(self.columns)]
-        )
-        self.given += 0 if table is not None else N
+        given = -1 if table is not None else self.given
+        self.rows.append([M * run, given, *places, columns, len(self.columns)])
+        self.given += 0 if table is not None else M
+        return more
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -166,17 +171,15 @@ def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: 
     fits = [(row + i, row + i + 1) for i in range(0, len(put.pairs), 2)]
     parts += enumerate(put.pairs, row)
     row += len(put.pairs)
+    kept: list[GroupTable | None] = []  # alive while their places are told apart by `id`
     for run in put.runs:
-        left = []
-        for group in range(len(run.groups)):
-            table = run.table(group, radix, beat)
-            groups.add(run.number, table, row)
-            if table is None:
-                left.append(group)
-                continue
-            parts += enumerate(table.place, row)
-            row += len(table.place)
-        live.append((run, left))
+        tables = run.tabulated(radix, beat)
+        kept += tables
+        for table in tables:
+            places = groups.add(run.number, table, row)
+            parts += enumerate(places, row)
+            row += len(places)
+        live.append((run, [at for at, table in enumerate(tables) if table is None]))
     order = _order(radix, live)
     steps = np.array([radix[a] for a in order] or [1], dtype=np.int64)
     constants = [(at, float(value.flat[0])) for at, value in parts if value.size == 1]

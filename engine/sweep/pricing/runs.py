@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import N
+from engine.cost.figures import M
 from engine.devices.common.contract import DeviceFamily, Job
 from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather_range, gather_rows
@@ -49,6 +49,10 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
             more = [one for one in left if any(one[1].shape[a] > 1 for a in axes)]
             left = [one for one in left if not any(one is other for other in more)]
             some, grown = some + more, bool(more)
+        if len(some) == 1:
+            single, place = np.unique(some[0][1], return_inverse=True)
+            found.append(([some[0][0]], single[None], place.reshape(some[0][1].shape)))
+            continue
         spread = np.broadcast_arrays(*(value for _, value in some))
         values, place = np.unique(np.stack([one.ravel() for one in spread]), axis=1, return_inverse=True)
         found.append(([k for k, _ in some], values, place.reshape(spread[0].shape)))
@@ -92,27 +96,38 @@ class CompiledRun:
 
     def price(self, group: Group, matrix: np.ndarray) -> np.ndarray:
         """Seconds of a group by resource, (6, n), from sizes and record of each design, (3 + fields, n). [s]"""
-        out = np.zeros((N, matrix.shape[1]))
+        out = np.zeros((M, matrix.shape[1]))
         self.points(0, matrix.shape[1], group.rows, *self.tables, self.ways, matrix[:3], matrix[3:], out)
         return group.times * out
 
-    def table(self, group: int, radix: Sequence[int], beat: Callable[[int, int], None]) -> GroupTable | None:
-        """A group as a table; None where its entries are not much fewer than the designs."""
-        axes = [a for a in range(len(radix)) if any(value.shape[a] > 1 for value in self.record)]
-        kinds = _distinct([(k, self.sizes[k]) for k in self.groups[group].carried if self.sizes[k].size > 1])
-        counts = [values.shape[1] for _, values, _ in kinds]
-        entries = prod(radix[a] for a in axes) * prod(counts)
-        if entries > _GRID or (entries * 4 > prod(radix) and entries > _FEW):
-            return None
-        place = [np.arange(prod(radix[a] for a in axes)).reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
-        place[0] = place[0] * prod(counts)
-        place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
-        return GroupTable(
-            self._entries(group, axes, kinds, radix, beat), tuple(one.astype(np.float64) for one in place)
-        )
+    def tabulated(self, radix: Sequence[int], beat: Callable[[int, int], None]) -> list[GroupTable | None]:
+        """Each group as a table; None where its entries are not much fewer than the designs.
 
-    def _entries(self, group: int, axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any) -> np.ndarray:
-        """Seconds of a group at every record and every value of the sizes they carry, (6, entries). [s]"""
+        Groups that carry the same sizes lie in their tables alike: they have one `GroupTable.place`.
+        """
+        found: list[GroupTable | None] = [None] * len(self.groups)
+        axes = [a for a in range(len(radix)) if any(value.shape[a] > 1 for value in self.record)]
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for at, group in enumerate(self.groups):
+            alike.setdefault(tuple(k for k in group.carried if self.sizes[k].size > 1), []).append(at)
+        for carried, some in alike.items():
+            kinds = _distinct([(k, self.sizes[k]) for k in carried])
+            counts = [values.shape[1] for _, values, _ in kinds]
+            entries = prod(radix[a] for a in axes) * prod(counts)
+            if entries > _GRID or (entries * 4 > prod(radix) and entries > _FEW):
+                continue
+            first = np.arange(prod(radix[a] for a in axes)) * prod(counts)
+            place = [first.reshape([n if a in axes else 1 for a, n in enumerate(radix)])]
+            place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
+            doubles = tuple(one.astype(np.float64) for one in place if one.any())
+            for at, seconds in zip(some, self._entries(some, axes, kinds, radix, beat), strict=True):
+                found[at] = GroupTable(seconds, doubles)
+        return found
+
+    def _entries(
+        self, groups: Sequence[int], axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any
+    ) -> list[np.ndarray]:
+        """Seconds of groups at every record and every value of the sizes they carry, (6, entries) each. [s]"""
         inside = [1] * len(axes)
         fields = [v.reshape([v.shape[a] for a in axes] + [1] * len(kinds)) if v.size > 1 else v for v in self.record]
         sizes = [value.ravel()[:1] for value in self.sizes]
@@ -124,8 +139,9 @@ class CompiledRun:
         steps = np.array(virtual or [1], dtype=np.int64)
         for lo in range(0, entries, AT_ONCE):
             beat(lo, entries)
-            out.append(self.price(self.groups[group], matrix.at(lo, min(AT_ONCE, entries - lo), None, steps)))
-        return np.concatenate(out, axis=1)
+            here = matrix.at(lo, min(AT_ONCE, entries - lo), None, steps)
+            out.append([self.price(self.groups[group], here) for group in groups])
+        return [np.concatenate(parts, axis=1) for parts in zip(*out, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -177,4 +193,4 @@ class LiveRun:
         """Seconds by resource, a group after the other, of designs from ``lo`` on or of some: fills ``out``. [s]"""
         matrix = self.matrix.at(lo, out.shape[1], numbers, radix)
         for i, group in enumerate(self.groups):
-            out[N * i : N * i + N] = self.run.price(self.run.groups[group], matrix)
+            out[M * i : M * i + M] = self.run.price(self.run.groups[group], matrix)

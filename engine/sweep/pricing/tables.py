@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import GLOBALS, N
+from engine.cost.figures import GLOBALS, M, N
 from engine.cost.power_and_price import draw, purchase
-from engine.cost.schedule import by_resource, exchange, exchange_wire, globals_of, hop_row, layout_of
+from engine.cost.schedule import by_resource, exchange, exchanges, globals_of, hop_row, layout_of, link_joules
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.devices.common.contract import DeviceFamily
@@ -96,7 +96,9 @@ def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
             continue
         try:
             piece(fam.part(tuple((l, h) if a == b else (l, l + 1) for b, (l, h) in enumerate(of))))
-        except Exception:
+        except (
+            Exception
+        ):  # whatever such a piece raises of a column: `_found` raises it again where no axis is to blame
             found.append(a)
     return found or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
 
@@ -185,8 +187,9 @@ def _planned(design: Design) -> tuple[Iterable[Any], Any]:
 def _money(design: Design) -> tuple[Iterable[Any], Any]:
     """The globals, in the order of `engine.cost.figures.GLOBALS`."""
     b, c = design.bound, design.bound.scenario.costs
-    power, price = _known(draw(b, design.plan)[0]), _known(purchase(b, design.plan)[0])
-    return (*globals_of(b), power, price, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh), None
+    power, idle = map(_known, draw(b, design.plan)[:2])
+    price = _known(purchase(b, design.plan)[0])
+    return (*globals_of(b), power, idle, price, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh), None
 
 
 def _passes(design: Design) -> tuple[Iterable[Any], Any]:
@@ -194,26 +197,26 @@ def _passes(design: Design) -> tuple[Iterable[Any], Any]:
 
 
 def _others(stage: int, phase: int, fam: DeviceFamily) -> Piece:
-    """Seconds by resource of a pass that belong to no operator, of a family whose operators are compiled."""
+    """Seconds by resource of a pass that belong to no operator, and joules, where operators are compiled."""
 
     def piece(design: Design) -> tuple[Iterable[Any], Any]:
         job, compiled = design.job(stage, phase), fam.compiled
         own = compiled.other(job) if compiled is not None and compiled.other else ()
-        wire = exchange_wire(design.plan.stages[stage], fam)
-        return by_resource([*own, *(exchange(job, wire)[0] if wire is not None else ())]), None
+        between, sent = exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
+        return [*by_resource([*own, *between]), link_joules(job, sent)], None
 
     return piece
 
 
 def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
-    """Seconds by resource of a pass: operators, then everything else."""
+    """Seconds by resource of a pass and joules: operators, then everything else."""
 
     def piece(design: Design) -> tuple[Iterable[Any], Any]:
         job = design.job(stage, phase)
         seconds, other = fam.times(job)
         totals = sum(seconds, np.zeros(N))
-        wire = exchange_wire(design.plan.stages[stage], fam)
-        return [*totals, *by_resource([*other, *(exchange(job, wire)[0] if wire is not None else ())])], None
+        between, sent = exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
+        return [*totals, 0.0, *by_resource([*other, *between]), link_joules(job, sent)], None
 
     return piece
 
@@ -265,9 +268,9 @@ def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tab
     for i, (s, p) in enumerate(kept):
         fam_of = families[s]
         put.rows([repeats[p]], [layout.passes + i])
-        others = range(layout.others + N * i, layout.others + N * i + N)
+        others = range(layout.others + M * i, layout.others + M * i + M)
         if fam_of.compiled is None:
-            put.found(tabulate(fam, _whole(s, p, fam_of)), [*range(N * i, N * i + N), *others])
+            put.found(tabulate(fam, _whole(s, p, fam_of)), [*range(M * i, M * i + M), *others])
             continue
         put.found(tabulate(fam, _others(s, p, fam_of)), others)
         sizes = tabulate(fam, lambda d, s=s, p=p: ((d.job(s, p).batch, d.job(s, p).length, d.job(s, p).context), None))

@@ -164,6 +164,6 @@ def test_nested_concats_take_a_pass_each(depth):
     ]
     for i in range(1, depth):
         ops.append(Op(f"c{i}", "Concat", "net", (f"c{i - 1}",) * 2, reads=Dim(512.0, b=1), writes=Dim(512.0, b=1)))
-    start = time.process_time()
+    start = time.thread_time()
     assert chains(Phase("forward", tuple(ops)), CACHE)
-    assert time.process_time() - start < 5
+    assert time.thread_time() - start < 5

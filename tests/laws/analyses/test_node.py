@@ -95,8 +95,27 @@ def test_mixed_tables_fit_six_cards_and_int8_ones_do_not():
     assert not evaluate(without(recommendation(), "mixed-tables")).fits
 
 
-def test_overlap_raises_the_rate():
-    assert evaluate(recommendation()).throughput_per_s > evaluate(without(recommendation(), "overlap")).throughput_per_s
+@pytest.mark.parametrize("workload", ["dlrm-more-complex", "dlrm-less-complex"])
+def test_overlap_data_parallelism_and_requests_in_flight_are_one_thing_each(workload):
+    """Six cards serve six requests without overlap, too: each switch takes what is its own from the interval."""
+    base = default_scenario("fb-node", workload)
+
+    def told(*off: str) -> tuple[float, float, float, float]:
+        """Of a request: interval, latency, and the time of its two parts."""
+        _, _, times = at_work._planned(base.with_(switches={**base.switches, **dict.fromkeys(off, False)}))
+        return times.interval_s, times.latency_s, *(part.time_s for part in times.priced)
+
+    whole, _, sparse, dense = told()
+    assert whole >= max(sparse, dense / 6)
+    apart, _, sparse, dense = told("overlap")
+    assert apart == pytest.approx(sparse + dense / 6, rel=1e-9)
+    assert 1.0 < apart / whole < 2.0  # it was 9.8: one request at a time on six cards
+    one, _, sparse, dense = told("data-parallel")
+    assert one == pytest.approx(max(sparse, dense), rel=1e-9)
+    assert 2.0 < one / whole < 6.0
+    turn, latency, *_ = told("in-flight")
+    assert turn == latency
+    assert all(told(*off)[0] >= whole for off in (("overlap", "data-parallel"), ("overlap", "in-flight")))
 
 
 def test_sharded_layers_take_the_dense_part_off_one_card():

@@ -98,9 +98,9 @@ def test_the_search_takes_less_than_fifty_milliseconds(workload):
     split_points(scenario)
     best = []
     for _ in range(5):
-        start = time.process_time()  # one thread: what other processes of the machine do doesn't count
+        start = time.thread_time()  # one thread: what other processes of the machine do doesn't count
         best_split(split_points(scenario))
-        best.append(time.process_time() - start)
+        best.append(time.thread_time() - start)
     assert min(best) < 0.050
 
 
@@ -136,7 +136,7 @@ def test_crossing_tensors_are_counted_once_and_skips_included():
 
 @pytest.mark.parametrize("workload", ["deepbench-gru-512", "tp1-lstm", "vgg16-cifar-binary", "wide-deep-criteo"])
 def test_every_cut_of_other_networks_equals_the_main_path(workload):
-    """Recurrent ones hand every step on, binary ones packed signs; all on the second executor, the input crosses."""
+    """Recurrent ones hand every step on, binary ones packed signs; all on the second device, the input crosses."""
     scenario = EDGE.with_(workload=workload, inputs=7 if workload in ("deepbench-gru-512", "tp1-lstm") else 1)
     points = [p for p in split_points(scenario) if p.after != "rnn-input"]  # a product cut from its cell costs less
     brute = [evaluate(scenario.with_(split=p.at)).latency_s for p in points]

@@ -275,9 +275,9 @@ def test_pricing_takes_less_than_a_millisecond():
 
 
 def _timed(j: Job) -> float:
-    start = time.process_time()
+    start = time.thread_time()
     family.price(j)
-    return time.process_time() - start
+    return time.thread_time() - start
 
 
 @pytest.mark.parametrize(("name", "value"), [("gemm_efficiency", -1.0), ("remote_share", 0.0), ("op_overhead", -1e-6)])

@@ -176,7 +176,8 @@ def test_a_tile_narrower_than_the_memory_port_leaves_channels_idle_and_a_wider_o
     assert eighth.latency_s > 5 * full.latency_s
     assert eighth.bound == "compute"
     assert full.bound == "offchip"
-    assert full.latency_s <= double.latency_s < 1.001 * full.latency_s
+    # one level more of partial sums: 64 x 32 is back at a column after two beats, 64 x 16 after four
+    assert full.latency_s <= double.latency_s < 1.0015 * full.latency_s
     assert len({sum(op.offchip_bytes for op in r.ops) for r in (full, half, eighth, double)}) == 1
 
 
@@ -188,13 +189,7 @@ def test_the_vector_unit_keeps_its_width_whatever_the_tile():
 
 
 @pytest.mark.parametrize(("model", "cards"), [("345m", 1), ("345m", 4), ("1.5b", 4)])
-def test_whatever_is_faster_than_the_published_tile_takes_more_slices_for_a_percent(model, cards):
-    """The document picks the fewest slices of tiles whose difference it calls negligible, and gives it no number.
-
-    It is not the fastest here: a tree over 64 products is two additions deeper than one over 16, 22 cycles of every
-    product, and as many heads and products wait for it whatever the context. That is 1.2% of a short request.
-    """
-
+def test_the_published_tile_is_the_fastest_that_fits_in_a_long_context_and_in_a_short_one(model, cards):
     def latencies(inputs, outputs):
         found = {}
         base = default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, inputs=inputs, outputs=outputs)
@@ -205,11 +200,8 @@ def test_whatever_is_faster_than_the_published_tile_takes_more_slices_for_a_perc
                 assert 3 * tile[0] * tile[1] > 9024 * 0.9
         return found
 
-    slices = {tile: sum(dsp_slices(*tile, 64).values()) for tile in itertools.product(TILE_SIDES, TILE_SIDES)}
-    for found, most in ((latencies(768, 256), 1.01), (latencies(64, 64), 1.0125)):
-        own = found.pop((64, 16))
-        assert all(slices[tile] > slices[64, 16] for tile, seconds in found.items() if seconds <= own)
-        assert own < most * min(found.values())
+    for found in (latencies(768, 256), latencies(64, 64)):
+        assert min(found, key=found.get) == (64, 16)
 
 
 def test_a_port_slower_than_the_memory_is_named_as_the_limit_and_is_one():

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
 from engine import ScenarioError, default_scenario, evaluate, why_not
@@ -11,6 +12,8 @@ from engine.cost.best_plan import make_plan
 from engine.cost.schedule import exchange, price_stage, schedule
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
+from engine.devices.gpu.operators.kinds import KINDS
+from engine.devices.gpu.operators.predict import predict
 from engine.evaluate import bind
 from engine.traffic.scenario_load import decoder_table
 from hardware_specs import default_catalog
@@ -187,17 +190,31 @@ def _all_reduce_s(system: str, gpus: int, size: float, **overrides) -> float:
     job = price_stage(bound, stage).runs[0].job
     whole = next(op for op in job.ops if op.name == "attention-out")
     one = replace(job, ops=(replace(whole, writes=Dim(size / 2), layers=1),))
-    ((_, _, seconds),) = exchange(one, stage.wire)[0]
+    ((_, _, seconds),) = exchange(one)[0]
     return seconds
 
 
 def test_an_all_reduce_takes_what_was_measured():
-    """Half of the rows within 20%, none beyond twice; they took 20 us at least before."""
+    """Half of the rows within 20%, none beyond 60%; they took 20 us at least once."""
     errors = sorted(
         abs(math.log(_all_reduce_s(system, gpus, size) * 1e6 / us)) for system, gpus, size, us in ALL_REDUCE
     )
     assert errors[len(errors) // 2] < math.log(1.2)
-    assert errors[-1] < math.log(2.0)
+    assert errors[-1] < math.log(1.6)
+
+
+@pytest.mark.parametrize("system", ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm", "l40s", "rtx-5090"])
+def test_a_network_pays_for_an_all_reduce_what_the_operator_takes(system):
+    """One model of collectives: whoever asks, a message of any length on any number of devices takes as long."""
+    sizes = [1024.0, 131072.0, 524288.0, 2097152.0, 4194304.0, 67108864.0]
+    shapes = [(gpus, size) for gpus in (2, 4) for size in sizes]
+    gpus, size = (np.array(column, dtype=np.float64) for column in zip(*shapes, strict=True))
+    texts = {"device": [system] * len(shapes), "dtype": ["bfloat16"] * len(shapes)}
+    alone = predict(KINDS["all_reduce"], texts, {"gpus": gpus, "bytes": size}).seconds
+    inside = np.array([_all_reduce_s(system, int(n), s) for n, s in shapes])
+    late = inside[0] - alone[0]  # a part starts a collective as its generation does, whatever wire it goes over
+    np.testing.assert_allclose(inside - late, alone, rtol=1e-9)
+    assert late == pytest.approx(0.0, abs=1e-12) or system == "rtx-5090"
 
 
 @pytest.mark.parametrize("system", ["h100-sxm", "mi300x", "tpu-v6e", "l40s"])
@@ -273,3 +290,19 @@ def test_the_better_count_of_devices_is_offered():
             else:
                 assert not said, (system, workload, batch, n, said)
     assert math.isfinite(worse)
+
+
+@pytest.mark.parametrize("workload", ["nemotron3-nano-30b-a3b", "qwen3-next-80b-a3b", "qwen3.5-397b-a17b"])
+def test_states_of_a_recurrence_are_dealt_out_by_their_own_heads_and_stay_in_32_bits(workload):
+    """Of 32 to 64 heads of states eight devices hold an eighth each, of 2 heads of keys a half; narrow or not."""
+    kept = {}
+    for precision, devices in (("bf16", 1), ("bf16", 8), ("fp8", 8)):
+        base = default_scenario("b200-sxm", workload, precision=precision, batch=64, inputs=1, outputs=1)
+        bound = bind(base.with_(devices=devices, scheme="tensor" if devices > 1 else "single"))
+        (fit, *_) = price_stage(bound, make_plan(bound).stages[0]).fits
+        kept[precision, devices] = fit.state_bytes
+    decode = bound.graph.phases[-1]
+    numbers = sum(op.state_writes.coef / 2 * op.layers for op in decode.ops if op.name.startswith("state-update"))
+    assert kept["bf16", 1] > 64 * numbers * 4
+    assert kept["bf16", 8] == pytest.approx(kept["bf16", 1] / 8, rel=0.01)
+    assert kept["bf16", 8] >= kept["fp8", 8] > 64 * numbers * 4 / 8

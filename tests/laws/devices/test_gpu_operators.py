@@ -154,10 +154,10 @@ def test_a_hundred_thousand_rows_are_quick() -> None:
     texts = {"device": ["h100_sxm"] * rows, "dtype": ["bfloat16"] * rows}
     few = {name: value[:10] for name, value in numbers.items()}
     predict(KINDS["gemm"], {name: value[:10] for name, value in texts.items()}, few)  # compiled now
-    begun = time.process_time()
+    begun = time.thread_time()
     found = predict(KINDS["gemm"], texts, numbers)
     assert (found.why == 0).all()
-    assert time.process_time() - begun < 4.0
+    assert time.thread_time() - begun < 4.0
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -297,3 +297,17 @@ def test_a_runtime_nobody_measured_takes_the_main_one() -> None:
         for name in ("trtllm", "vllm", "sglang")
     ]
     assert found[0] == found[1] != found[2]
+
+
+def _prompt_s(device: str, dtype: str, head: float) -> float:
+    texts = {"device": [device], "kv_dtype": [dtype], "attn_dtype": [dtype]}
+    shape = {"batch": 4.0, "seq_len": 4096.0, "heads": 32.0, "kv_heads": 8.0, "head_dim": head, "window": 0.0}
+    return float(predict(KINDS["attention_prefill"], texts, {n: np.array([v]) for n, v in shape.items()}).seconds[0])
+
+
+@pytest.mark.parametrize("head", [64.0, 128.0, 192.0, 256.0])
+def test_prompts_of_heads_without_a_narrow_kernel_run_in_16_bits(head: float) -> None:
+    """On Ada FP8's kernels take heads of 128 to 192: measured 0.5 to 0.6 of 16 bits there, 1.3 and 1.8 times beside."""
+    ratio = _prompt_s("l40s", "fp8", head) / _prompt_s("l40s", "bfloat16", head)
+    assert 0.45 < ratio < 0.75 if 128.0 <= head <= 192.0 else ratio == 1.0
+    assert _prompt_s("h100-sxm", "fp8", head) < 0.95 * _prompt_s("h100-sxm", "bfloat16", head)

@@ -26,6 +26,18 @@ def test_a_runtime_stands_for_its_switches():
         assert evaluate(base.with_(runtime=runtime)).latency_s == evaluate(switched).latency_s
 
 
+@pytest.mark.parametrize("system", ["h100-sxm", "t4", "mi300x"])
+def test_a_runtime_may_capture_decoding_alone(system: str):
+    """Its prompts take as long as where nothing is captured, its tokens as where everything is."""
+    base = default_scenario(system, "gpt2-345m", inputs=64, outputs=16, batch=1)
+    native, captured, mixed = (evaluate(base.with_(runtime=r)) for r in ("native", "captured", "captured-decode"))
+    assert mixed.ttft_s == pytest.approx(native.ttft_s, rel=1e-9)
+    assert native.ttft_s > captured.ttft_s
+    assert mixed.tpot_s == captured.tpot_s < native.tpot_s
+    with pytest.raises((ScenarioError, ValueError), match="captured-decode"):
+        evaluate(default_scenario(system, "resnet50", runtime="captured-decode"))
+
+
 def test_a_large_batch_hides_what_a_runtime_launches():
     base = default_scenario("h100-sxm", "resnet50", batch=512)
     compiled, captured = (evaluate(base.with_(runtime=runtime)).latency_s for runtime in ("native", "captured"))
@@ -46,7 +58,9 @@ def test_a_token_without_a_runtime_stays_as_it_was():
 
 
 def test_what_is_no_runtime_is_said_in_a_sentence():
-    with pytest.raises(ScenarioError, match="runtime is 'tvm': eager, compiled, native, captured and 'as switched'"):
+    with pytest.raises(
+        ScenarioError, match="runtime is 'tvm': eager, compiled, native, captured, captured-decode and 'as switched'"
+    ):
         evaluate(default_scenario("h100-sxm", "gpt2-345m", runtime="tvm"))
     with pytest.raises((ScenarioError, ValueError), match="runtime is 'native': only 'as switched' is allowed"):
         evaluate(default_scenario("xeon-8280l", "gpt2-345m", runtime="native"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import numpy as np
@@ -9,10 +10,14 @@ import pytest
 
 from engine.analyses.programs import PARTS, execute, listing, shipped
 from engine.cli.main import main
+from engine.devices import family
 from engine.devices.common.assembly import ProgramError
 from engine.devices.dfx import assembly as dfx_text
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.core import LayerSizes, program_of
+from engine.devices.dfx.core import LayerSizes, core_record, program_of
+from engine.devices.dfx.machine import DfxMachine
+from engine.devices.dfx.model import random_decoder
+from engine.devices.dfx.oracle import Oracle
 from engine.devices.npu import assembly as npu_text
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER
 from engine.devices.npu.machine import Processor, arithmetic, exact
@@ -20,6 +25,7 @@ from engine.devices.npu.programs import attention, convolution, mlp, recurrent
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
+from hardware_specs.catalog import default_catalog
 
 DFX = default_scenario("dfx-u280", "gpt2-345m", devices=1, scheme="single")
 NPU = default_scenario("brainwave-s10-pre", "deepbench-gru-512", devices=1, scheme="single")
@@ -92,6 +98,39 @@ def test_a_shipped_program_runs_close_to_the_oracle(scenario):
     most = {"brainwave-s10-pre": 0.6, "npu-rtl": 0.03, "dfx-u280": 0.01}[scenario.system]
     assert all(one.error is None or one.error < most for one in values)
     assert any(one.error for one in values)
+
+
+@pytest.mark.parametrize("scenario", [NPU, RTL])
+@pytest.mark.parametrize("part", ["attention", "convolution", "mlp"])
+def test_attention_and_a_convolution_are_timed_from_their_programs(scenario, part):
+    text = shipped(scenario, part)
+    found = listing(scenario, text)
+    visit = 20e-6 * found.clock
+    made: dict[str, float] = {}
+    for row in found.rows:
+        reads = [made[name] for name in row.reads if name in made]
+        assert row.valid > max(reads, default=0.0)  # whatever it reads is whole before its own result is
+        if "softmax" in row.text:
+            assert row.valid >= max(reads) + visit
+        made.update(dict.fromkeys(row.writes, row.valid))
+    assert found.cycles >= sum("softmax" in row.text for row in found.rows) * visit
+    assert found.cycles >= max(sum(c for u, _, _, c in found.bars if u == unit) for unit, *_ in found.bars)
+    assert {"attention": {"matrix memory", "host"}}.get(part, set()) <= {unit for unit, *_ in found.bars}
+    if scenario is RTL:
+        assert all(one.error is None or one.error < 0.03 for one in execute(scenario, text))
+
+
+def test_what_register_files_or_the_queue_do_not_hold_is_said_with_its_line():
+    held = ".vector a 200000\n.vector b 100001\nv_rd a\nv_wr c\n"
+    with pytest.raises(
+        ProgramError, match=r"^line 3, .* 500,001 elements here; the vector register files hold 300,000$"
+    ):
+        listing(NPU, held)
+    listing(RTL, held)  # nothing is known of its files
+    chain = ".vector a 4\nv_rd a\n" + " v_relu\n" * 62
+    listing(NPU, chain + "v_wr c\n")
+    with pytest.raises(ProgramError, match=r"^line 2, .* the chain has 65 instructions; the queue holds 64$"):
+        listing(NPU, chain + " v_relu\nv_wr c\n")
 
 
 BAD = {
@@ -172,6 +211,68 @@ def agree_or_refuse(seed: int) -> bool:
 def test_random_programs_equal_the_oracle_or_are_refused():
     ran = sum(agree_or_refuse(seed) for seed in range(3000))
     assert 300 < ran < 2700
+
+
+def whole_numbers() -> DfxMachine:
+    """A core with a layer of weights -1, 0 and 1, in which sums of whole numbers stay exact in half precision."""
+    rng, model = np.random.default_rng(0), random_decoder(heads=1, layers=1, vocab=64, positions=1)
+
+    def drawn_as(x):
+        return rng.choice([-1.0, 0.0, 1.0], x.shape, p=[0.04, 0.92, 0.04]).astype(np.float32)
+
+    made = {}
+    for field in dataclasses.fields(model.layers[0]):
+        value = getattr(model.layers[0], field.name)
+        made[field.name] = tuple(map(drawn_as, value)) if isinstance(value, tuple) else drawn_as(value)
+    model = dataclasses.replace(model, layers=(type(model.layers[0])(**made),))
+    device = default_catalog().device("alveo-u280-dfx")
+    return DfxMachine(model, core_record(device, None, 1, 1, (), family("dfx").model(device)))
+
+
+def drawn_dfx(rng: random.Random) -> str:
+    """A program of the transformer core over a few registers, some of it wrong."""
+    names, lines, made = ["v", "k", "q", "wide", "middle"], ["add x, x, v n=64"], ["x", "v"]
+    simple = ("add", "sub", "mul", "sub.max", "mul.gamma", "add.beta", "mul.s", "accum")
+    for _ in range(rng.randint(1, 6)):
+        op, n = rng.choice([*simple, "Conv1D", "Conv1D"]), rng.choice([64] * 19 + [65])
+        a, b = (rng.choice(made if rng.random() < 0.95 else names) for _ in range(2))
+        to = rng.choice(names)
+        if op == "Conv1D":
+            lines.append(
+                f"Conv1D {a}, -, {to} rows={n} n=64 w={rng.choice(['value', 'key', 'query', 'attention-out'])}"
+            )
+        else:
+            lines.append(f"{op} {a}, {b if op in ('add', 'sub', 'mul', 'mul.s') else '-'}, {to} n={n} @norm1")
+        made = [name for name in {*made, to} if name != to or op != "accum"]  # a sum is no vector
+        made.sort()
+    return "\n".join(lines)
+
+
+def test_random_programs_of_the_transformer_core_equal_the_oracle_to_the_bit_or_are_refused():
+    """Where every value is a multiple of 1/64 of at most 32, half precision is exact, whatever the order of sums."""
+    core, equal, refused = whole_numbers(), 0, 0
+    for seed in range(600):
+        rng = random.Random(seed)
+        text = drawn_dfx(rng)
+        try:
+            program = dfx_text.assemble(text)
+            dfx_text.checked(program)
+        except ProgramError as error:
+            refused += 1 <= error.line <= text.count("\n") + 1
+            continue
+        again = dfx_text.assemble(dfx_text.disassemble(program))
+        assert again.instructions == program.instructions
+        x = np.random.default_rng(seed).choice([-1.0, 0.0, 1.0], 64).astype(np.float16)
+        none = np.zeros((0, 64))
+        for most in range(1, len(program.instructions) + 1):
+            wanted = Oracle(core.model, {isa.X: x}, none, none).run(program.instructions[:most])
+            if any((np.abs(v) > 32).any() or (v * 64 % 1).any() for v in wanted.values()):
+                break
+            got = core.run(isa.encode(program.instructions[:most], core.record), {isa.X: x}, [], [])
+            assert all((np.atleast_1d(got[r]) == v).all() for r, v in wanted.items()), text
+            equal += most == len(program.instructions)
+    assert equal > 400
+    assert refused > 100
 
 
 @pytest.mark.parametrize("seed", range(200))

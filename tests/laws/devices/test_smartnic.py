@@ -233,7 +233,7 @@ def test_pricing_takes_less_than_a_millisecond():
     family.price(j)
     best = []
     for _ in range(20):
-        start = time.process_time()
+        start = time.thread_time()
         family.price(j)
-        best.append(time.process_time() - start)
+        best.append(time.thread_time() - start)
     assert min(best) < 1e-3

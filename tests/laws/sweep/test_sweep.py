@@ -126,6 +126,12 @@ def test_a_part_that_its_family_resizes_sweeps_as_it_is_evaluated() -> None:
     assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 16, 1) > 8
 
 
+def test_a_placement_over_switches_sweeps_as_it_is_evaluated() -> None:
+    axes = {"links.network.hops": [1, 3, 5], "devices": [2, 4], "links.network.latency": [1e-6, 2e-6]}
+    base = {"system": "brainwave-s10-isca18", "workload": "mlp-121m", "scheme": "pinned"}
+    assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 12, 1) == 12
+
+
 @pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
 def test_a_kv_format_sweeps_as_it_is_evaluated(system: str) -> None:
     space = space_of(

@@ -8,6 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from engine.cost.best_plan import make_plan
+from engine.cost.schedule import job_of
+from engine.devices import family
 from engine.devices.common.column import (
     Column,
     NotAlike,
@@ -21,6 +24,7 @@ from engine.devices.common.column import (
     one_by_one,
     smaller,
 )
+from engine.resolve.bind import bind
 from engine.resolve.choices import default_scenario
 from engine.sweep import price, space_of
 from engine.sweep.pricing import tables
@@ -143,3 +147,44 @@ def test_a_constant_that_the_compiler_does_not_read_parts_no_family() -> None:
         for path, values in (("model.kernel_start", [1e-6, 2e-6]), ("model.user_share", [0.25, 0.5]))
     }
     assert {path: len(found) for path, found in blocks.items()} == {"model.kernel_start": 1, "model.user_share": 2}
+
+
+@pytest.mark.parametrize("part", ["power.max", "peak.bf16", "memory.hbm.bandwidth", "memory.l2.capacity"])
+def test_hardware_of_a_measured_gpu_is_not_taken_apart_value_by_value(part: str, monkeypatch) -> None:
+    path = f"devices.0.{part}"
+    base = default_scenario("h100-sxm", "llama3.1-8b")
+    known = knobs_of(base)
+    if path not in known:
+        pytest.skip(f"the catalog gives no {part} of an H100")
+    axes = {"batch": [1, 8], path: [known[path] * (0.5 + 0.05 * i) for i in range(20)]}
+    space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
+    wholly = []
+    monkeypatch.setattr(tables, "_apart", lambda fam, piece, of, axes, apart: wholly.append(of) or 1 / 0)
+    blocks = list(Programs(space, None, None).blocks())
+    assert len(blocks) == 1
+    assert not wholly
+
+
+def test_designs_beside_each_other_have_the_bits_of_each_by_itself() -> None:
+    """Of a GPU's price: blocks of any length and offset, records that vary, that do not, and sizes that do."""
+    draw = np.random.default_rng(7)
+    for system, workload in (("h200-sxm", "gpt-oss-20b"), ("v100-appliance", "vgg16")):
+        bound = bind(default_scenario(system, workload))
+        stage = make_plan(bound).stages[0]
+        compiled = family("gpu").compiled
+        assert compiled is not None
+        for phase in bound.graph.phases:
+            job = job_of(bound, stage, family("gpu"), phase)
+            table, rows, n = compiled.tables(job)[0], job.rows, 203
+            record = np.repeat(np.array(compiled.record(job))[:, None], n, axis=1)
+            for field in draw.permutation(len(record))[:9]:
+                record[field] *= draw.choice([0.5, 1.0, 1.0, 1.3], n)
+            sizes = np.repeat([[8.0], [job.length], [job.context]], n, axis=1)
+            sizes[0, 150:] = draw.integers(1, 9, n - 150)
+            whole = np.zeros((7, n))  # seconds by resource, and joules
+            compiled.points(0, n, rows, table, float(job.ways), sizes, record, whole)
+            for at in draw.integers(0, n, 40):
+                one = np.zeros((7, 1))
+                own = np.ascontiguousarray(record[:, [at]]), np.ascontiguousarray(sizes[:, [at]])
+                compiled.points(0, 1, rows, table, float(job.ways), own[1], own[0], one)
+                assert whole[:, at].tobytes() == one.tobytes()

@@ -6,6 +6,7 @@ import csv
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -259,6 +260,24 @@ def test_the_brief_price_is_the_price(id: str) -> None:
                 detail = column_sums(cost.seconds, groups, job.rows)
                 assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == detail.tobytes()
                 assert detail == pytest.approx(cost.seconds.sum(axis=0), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("id", sorted(PRESETS))
+def test_what_is_remembered_of_a_job_is_what_is_worked_out(id: str) -> None:
+    bound = bind(PRESETS[id].scenario)
+    for stage in make_plan(bound).stages:
+        fam = family(stage.device.kind)
+        job = job_of(bound, stage, fam, bound.graph.phases[0])
+        others = [{"batch": 3 * job.batch + 1}, {"length": job.length + 9.0, "context": job.context + 9.0}]
+        others += [{"max_context": 7.0 * job.max_context}, {"streams": job.streams + 1}, {"ways": job.ways + 1}]
+        changes = [{"model": dict(job.model) | {name: 0.9 * value}} for name, value in job.model.items() if value]
+        changes += [{"switches": dict(job.switches) | {name: not on}} for name, on in job.switches.items()]
+        remembered = [fam.place, *((fam.compiled.record, fam.compiled.tables) if fam.compiled else ())]
+        for work in (one for one in remembered if hasattr(one, "__wrapped__")):
+            work(job)
+            for change in ({}, *others, *changes):
+                other = replace(job, **change)
+                assert repr(work(other)) == repr(work.__wrapped__(other)), change
 
 
 def test_a_report_names_the_tile_it_runs_with() -> None:

@@ -67,7 +67,8 @@ def test_bit_exact_against_the_slow_twin(tile):
     run = machine(model, 2, tile)
     for position, token in enumerate((3, 14, 40)):
         run.step(token, position)
-    slow = naive_dfx.logits(model, [3, 14, 40], d=tile[0])
+    turns = {(64, 16): 3, (32, 32): 11, (8, 128): 11}[tile]  # an adder of 11 stages, back at a column every d / l beats
+    slow = naive_dfx.logits(model, [3, 14, 40], tile[0], turns)
     assert (run.logits.view(np.uint16) == slow.view(np.uint16)).all()
 
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.devices.common.instruction_set import relative_error
 from engine.devices.npu.accuracy import accuracy
 from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, Pipeline, cut, finish, pass_cycles
 from engine.devices.npu.instance import Engine
-from engine.devices.npu.machine import Processor, arithmetic, relative_error
+from engine.devices.npu.machine import Processor, arithmetic
 from engine.devices.npu.programs import Instruction, attention, convolution, mlp, recurrent
 from engine.devices.npu.timing import _sequence, sequence_cycles, time_chains
 from engine.evaluate import evaluate
@@ -262,6 +263,7 @@ def test_priced_sequences_equal_the_run_chain_by_chain(
             "devices.0.memory.m20k.capacity=10 GB",
             "devices.0.fpga.alm=1e9",
             "devices.0.fpga.dsp=1e6",
+            "devices.0.fpga.m20k=1e6",
         ],
     )
     from engine.resolve.bind import bind

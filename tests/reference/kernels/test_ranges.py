@@ -41,14 +41,14 @@ def test_finer_pieces_get_shorter() -> None:
 
 
 def test_both_threads_work_at_the_same_time() -> None:
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=120)
     over_range(lambda lo, hi: meeting.wait(), 2, threads=2)  # breaks unless two pieces run at once
 
 
 @pytest.mark.parametrize("where", ["caller", "helper"])
 def test_a_failure_reaches_the_caller_and_the_next_call_works(where: str) -> None:
     here = threading.current_thread()
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=120)
 
     def refuse(lo: int, hi: int) -> None:
         meeting.wait()

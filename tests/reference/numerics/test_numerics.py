@@ -173,16 +173,6 @@ def test_calibrations():
     x = rng.normal(size=50_000)
     low, high = calibration.percentile(x, 99)
     assert np.mean((x < low) | (x > high)) == pytest.approx(0.01, abs=1e-4)
-    spoiled = np.concatenate([x, [60.0]])
-    clipped = calibration.entropy(spoiled)
-    assert -clipped[0] == clipped[1] < 10  # one far outlier no longer sets the step
-    gain = metrics.sqnr_db(x, Integer(8, limits=clipped).apply(x)) - metrics.sqnr_db(
-        x, Integer(8, limits=(spoiled.min(), spoiled.max())).apply(x)
-    )
-    assert gain > 12
-    assert calibration.entropy(np.zeros(9)) == (-1.0, 1.0)
-    uniform = calibration.entropy(rng.uniform(-1, 1, 50_000))
-    assert uniform[1] > 0.95  # nothing to gain by clipping a flat distribution
 
 
 def test_sqnr_of_a_uniform_signal_is_six_db_per_bit():

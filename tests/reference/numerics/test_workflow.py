@@ -19,7 +19,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import decode
 
 RNG = np.random.default_rng(5)
-pytestmark = pytest.mark.timeout(600)  # the first run compiles kernels and trains
+pytestmark = pytest.mark.timeout(1800)  # the first run compiles kernels and trains
 
 
 @pytest.mark.parametrize("format", LAYER_FORMATS)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from engine.kernels.jit import ISA_NAMES, isa
 from engine.kernels.operators import fused
 from engine.kernels.operators.conv import pack_conv
-from engine.kernels.operators.wide_deep import hash_ids, wide_deep_inputs
-from engine.kernels.threads.ranges import KernelError
+from engine.kernels.operators.wide_deep import gather_range, hash_ids
+from engine.kernels.threads.ranges import KernelError, over_range
 from tests.reference import naive
 
 HERE = Path(__file__).parent
@@ -75,12 +75,16 @@ def check_wide_deep(seed, batch, fields, buckets, width, numerics):
     bucket = hash_ids(ids, buckets)
     assert np.array_equal(bucket, naive.hash_ids(ids, buckets))
     assert np.array_equal(hash_ids(ids.view(np.uint64), buckets), bucket)
-    one, two = (wide_deep_inputs(ids, numeric, tables, wide, threads=n) for n in (1, 2))
     rows = [tables[f, bucket[:, f]] for f in range(fields)]
-    assert np.array_equal(one[0], np.concatenate([*rows, numeric], axis=1))
-    assert np.allclose(one[1], sum((wide[f, bucket[:, f]] for f in range(fields)), np.zeros(batch)), atol=1e-5)
-    assert np.array_equal(one[0], two[0])
-    assert np.array_equal(one[1], two[1])
+    want = sum((wide[f, bucket[:, f]] for f in range(fields)), np.zeros(batch))
+    logits = []
+    for n in (1, 2):
+        deep, logit = np.empty((batch, fields * width + numerics), np.float32), np.empty(batch, np.float32)
+        over_range(gather_range, batch, ids.view(np.uint64), numeric, tables, wide, deep, logit, threads=n, grain=32)
+        assert np.array_equal(deep, np.concatenate([*rows, numeric], axis=1))
+        assert np.allclose(logit, want, atol=1e-5)
+        logits.append(logit)
+    assert np.array_equal(*logits)
 
 
 @settings(max_examples=20, deadline=None)
@@ -109,9 +113,6 @@ def test_bad_input_is_one_sentence():
     packed = pack_conv(np.ones((2, 3, 3, 3), np.float32))
     with pytest.raises(KernelError, match="x has 2 channels; the weights take 3"):
         fused.conv_relu_pool_depth_first(np.zeros((1, 5, 5, 2), np.float32), packed, 2, 2)
-    none, tables, wide = np.zeros((1, 0), np.float32), np.zeros((3, 4, 1), np.float32), np.zeros((3, 4), np.float32)
-    with pytest.raises(KernelError, match="ids has 2 fields; the tables have 3"):
-        wide_deep_inputs(np.zeros((1, 2), np.int64), none, tables, wide)
 
 
 def other_paths():

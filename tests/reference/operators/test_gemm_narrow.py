@@ -75,15 +75,22 @@ def test_rounding_equals_ml_dtypes():
 
 
 @EXAMPLES
-@given(st.integers(0, 40), st.integers(0, 300), st.sampled_from(WIDTHS), st.sampled_from([1e-4, 1e-2, 1, 300]), SEEDS)
-def test_half_tree_is_bit_exact(n, k, d, size, seed):
+@given(
+    st.integers(0, 40),
+    st.integers(0, 300),
+    st.sampled_from(WIDTHS),
+    st.sampled_from([1e-4, 1e-2, 1, 300]),
+    st.integers(1, 12),
+    SEEDS,
+)
+def test_half_tree_is_bit_exact(n, k, d, size, sums, seed):
     rng = np.random.default_rng(seed)
     w = (rng.standard_normal((n, k)) * size).astype(np.float16)
     x = (rng.standard_normal(k) * size).astype(np.float16)
-    expected = naive.tree(w, x, d)
+    expected = naive.tree(w, x, d, sums)
     packed = pack_tree(w.view(np.uint16))
     for threads in (1, 2, 3):
-        got = tree_matvec(packed, x.view(np.uint16), d, threads=threads).view(np.float16)
+        got = tree_matvec(packed, x.view(np.uint16), d, threads, sums).view(np.float16)
         same = (got.view(np.uint16) == expected.view(np.uint16)) | (np.isnan(got) & np.isnan(expected))
         assert same.all()
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.devices.gpu.operators.slots import (
+    AT_CHIP,
+    AT_COMPUTE,
+    AT_MEMORY,
+    AT_POWER,
     BANDWIDTH,
     BOUND,
     BOUND_BY,
@@ -18,6 +22,7 @@ from engine.devices.gpu.operators.slots import (
     FEED,
     L2,
     L2_SHARE,
+    MACHINE,
     MEMORY,
     REGIME,
     SECONDS,
@@ -26,7 +31,8 @@ from engine.devices.gpu.operators.slots import (
     STORE,
     UNITS,
 )
-from engine.devices.gpu.operators.terms import hit_share, overlapped, regime
+from engine.devices.gpu.operators.terms import hit_share
+from engine.kernels.ir.doubles import LANES, above, at_least, chosen, larger, load, root, smaller, spread, store
 from engine.kernels.jit import kernel
 
 TILES = np.array(
@@ -73,24 +79,31 @@ FORMAT = (
 FLOP_S, DRAW_S, IN_BYTES, WEIGHT_BYTES, OUT_BYTES, QUANTISE_S, QUANTISE_BYTE_S, MOST_SPLITS, WIDEN_S, SIDE = range(10)
 
 
-BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_tile` answers
+# a tile and a split on a menu: what its terms multiply the rates of a part by
+MENU = ("compute", "feed", "widen", "deep", "store", "joins", "join", "far")
+_COMPUTE, _FEEDS, _WIDENS, _DEEPS, _STORES, _JOINS, _PARTS, _FAR = range(8)
+MOST = 3 * TILES.shape[0]  # of a menu
+
+STRIDE = 64
+"""Parts side by side: a row of what `best_of` reads of each, flat, holds so many."""
+PER = ("bus", "per_bus", "per_feed", "per_store", "per_join")  # rows that follow from a part's
+_BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
+
+BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
 FOUND = 4
+_SURE = 1.0 - 1e-11  # of a bound that must hold after rounding
 
 
 @kernel
-def best_tile(g, m, n, k, inputs, weights, outputs, missed, kept, machine, form, found):
-    """The fastest way to ``g`` products ``(m, k) x (k, n)`` of so many bytes; fills ``found`` (FOUND). Estimate.
+def menu_of(g, m, n, k, inputs, weights, missed, kept, machine, form, menu):
+    """Ways to ``g`` products ``(m, k) x (k, n)`` of so many bytes: fills ``menu`` (MOST, MENU), returns how many.
 
-    ``missed`` are bytes of inputs and outputs that the L2 does not hold, ``kept`` is the share of the weights that it
-    does. Found: seconds that compute and streams overlap in, seconds behind them, bytes of DRAM, and what of
-    `slots.REGIMES` is the largest term.
+    Tiles and splits: what of a part's data they depend on is its units and its L2. ``missed`` are bytes of inputs and
+    outputs that the L2 does not hold, ``kept`` is the share of the weights that it does.
     """
-    units, bandwidth = machine[UNITS], machine[BANDWIDTH] * machine[DRAM_SHARE]
-    room = machine[L2_SHARE] * machine[L2]
+    units, room = machine[UNITS], machine[L2_SHARE] * machine[L2]
     missed += weights * (1.0 - kept)
-    draw = 2.0 * g * m * n * k * form[DRAW_S]
-    best = np.inf
-    most = min(form[MOST_SPLITS], k / _LEAST_K)
+    most, count = min(form[MOST_SPLITS], k / _LEAST_K), 0
     for t in range(TILES.shape[0]):
         rows, columns = TILES[t, 0], TILES[t, 1]
         if (rows > 64.0 and rows >= 2.0 * m) or (columns > 64.0 and columns >= 2.0 * n):
@@ -111,8 +124,6 @@ def best_tile(g, m, n, k, inputs, weights, outputs, missed, kept, machine, form,
         if down > high:
             again = down / high - 1.0
             far += weights * again * (1.0 - hit_share(weights + high * rows * k * form[IN_BYTES], room))
-        dram = far / bandwidth
-        steady = max(dram, draw)
         tiles = g * down * across
         split = 1.0
         for turn in range(3):  # whole, then as many parts of k as fill the units once, or twice
@@ -122,34 +133,136 @@ def best_tile(g, m, n, k, inputs, weights, outputs, missed, kept, machine, form,
                     continue
             deep = np.ceil(k / split / _DEEP) * _DEEP
             waves = np.ceil(tiles * split / units)
-            compute = waves * 2.0 * rows * columns * deep * form[FLOP_S] * units
-            feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
-            feed += waves * columns * deep * form[WIDEN_S]
-            rest = deep * machine[STEP] + waves * rows * columns * form[OUT_BYTES] / machine[STORE]
-            if split > 1.0:
-                rest += _JOIN * machine[START] + split * g * m * n * 8.0 / (units * machine[FEED])
-            if max(compute, feed, steady) + rest >= best:
-                continue
-            busy = overlapped(compute, feed, dram, draw)
-            if busy + rest < best:
-                best = busy + rest
-                found[BUSY_S], found[REST_S], found[MISSED] = busy, rest, far
-                found[LARGEST] = regime(compute, feed, dram, draw, 0.0)
+            one = menu[count]
+            one[_COMPUTE] = waves * 2.0 * rows * columns * deep
+            one[_FEEDS] = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep
+            one[_WIDENS], one[_DEEPS] = waves * columns * deep, deep
+            one[_STORES] = waves * rows * columns * form[OUT_BYTES]
+            one[_JOINS] = _JOIN if split > 1.0 else 0.0
+            one[_PARTS] = split * g * m * n * 8.0 if split > 1.0 else 0.0
+            one[_FAR] = far
+            count += 1
+    return count
 
 
 @kernel
-def product_seconds(m, n, k, layers, machine, form, found, out):
+def thinned(menu, count):
+    """Leaves out of a menu what takes no less of anything than a way before it, so never wins; how many stay."""
+    kept = 0
+    for c in range(count):
+        better = False
+        for d in range(kept):
+            col = 0
+            while col < len(MENU) and menu[d, col] <= menu[c, col]:
+                col += 1
+            if col == len(MENU):
+                better = True
+                break
+        if not better:
+            menu[kept] = menu[c]
+            kept += 1
+    return kept
+
+
+@kernel
+def follow(block, machine, more, places):
+    """Fills the rows `PER` from ``more`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
+    for at in range(places):
+        bus = block[(machine + BANDWIDTH) * STRIDE + at] * block[(machine + DRAM_SHARE) * STRIDE + at]
+        block[(more + _BUS) * STRIDE + at], block[(more + _PER_BUS) * STRIDE + at] = bus, 1.0 / bus
+        block[(more + _PER_FEED) * STRIDE + at] = 1.0 / block[(machine + FEED) * STRIDE + at]
+        block[(more + _PER_STORE) * STRIDE + at] = 1.0 / block[(machine + STORE) * STRIDE + at]
+        joined = block[(machine + UNITS) * STRIDE + at] * block[(machine + FEED) * STRIDE + at]
+        block[(more + _PER_JOIN) * STRIDE + at] = 1.0 / joined
+
+
+@kernel
+def _overlapped(a, b, c, d):
+    """`terms.overlapped` of `LANES` parts."""
+    a, b, c, d = a * a, b * b, c * c, d * d
+    return root(root(a * a + b * b + c * c + d * d))
+
+
+@kernel
+def _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start):
+    """Seconds of a way on the menu: computing, being fed, DRAM, and what does not overlap."""
+    compute = spread(one[_COMPUTE]) * flop_s * units
+    feed = spread(one[_FEEDS]) / fed + spread(one[_WIDENS]) * widen_s
+    dram = spread(one[_FAR]) / bus
+    rest = spread(one[_DEEPS]) * step + spread(one[_STORES]) / stored
+    if one[_JOINS] > 0.0:
+        rest = rest + (spread(one[_JOINS]) * start + spread(one[_PARTS]) / (units * fed))
+    return compute, feed, dram, rest
+
+
+@kernel
+def best_of(menu, count, flops, block, at, machine, form, more, guess, found):
+    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``found`` (FOUND * LANES).
+
+    Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``more``. Found: seconds that compute
+    and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
+    equal ways the first. ``guess`` is one that may be good; returns the way that the first part takes. Estimate.
+    """
+    units, flop_s = load(block, (machine + UNITS) * STRIDE + at), load(block, (form + FLOP_S) * STRIDE + at)
+    fed, stored = load(block, (machine + FEED) * STRIDE + at), load(block, (machine + STORE) * STRIDE + at)
+    step, start = load(block, (machine + STEP) * STRIDE + at), load(block, (machine + START) * STRIDE + at)
+    widen_s, bus = load(block, (form + WIDEN_S) * STRIDE + at), load(block, (more + _BUS) * STRIDE + at)
+    per_bus, per_fed = load(block, (more + _PER_BUS) * STRIDE + at), load(block, (more + _PER_FEED) * STRIDE + at)
+    per_stored, draw = load(block, (more + _PER_STORE) * STRIDE + at), load(block, (form + DRAW_S) * STRIDE + at)
+    per_joined = load(block, (more + _PER_JOIN) * STRIDE + at)
+    draw, sure, computes, none = spread(flops) * draw, spread(_SURE), flop_s * units, spread(0.0)
+    drawn, slack = draw * draw, spread(2.0 - _SURE)
+    drawn = drawn * drawn
+    compute, feed, dram, rest = _terms(menu[guess], units, flop_s, fed, widen_s, bus, step, stored, start)
+    best, limit, way = spread(np.inf), _overlapped(compute, feed, dram, draw) + rest, 0
+    for c in range(count):
+        one = menu[c]  # first whether it may be the best at all, without a division or a root
+        compute, dram = spread(one[_COMPUTE]) * computes, spread(one[_FAR]) * per_bus
+        feed = spread(one[_FEEDS]) * per_fed + spread(one[_WIDENS]) * widen_s
+        left = limit * slack - spread(one[_DEEPS]) * step - spread(one[_STORES]) * per_stored
+        left = left - spread(one[_JOINS]) * start - spread(one[_PARTS]) * per_joined
+        compute, feed, dram, room = compute * compute, feed * feed, dram * dram, left * left
+        least = compute * compute + feed * feed + dram * dram + drawn
+        if at_least(left, none) & at_least(room * room, least * sure) == 0:
+            continue
+        compute, feed, dram, rest = _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start)
+        busy = _overlapped(compute, feed, dram, draw)
+        total = busy + rest
+        less = above(best, total)
+        if less == 0:
+            continue
+        if less & 1:
+            way = c
+        best, limit = smaller(best, total), smaller(limit, total)
+        most = larger(larger(compute, feed), larger(dram, draw))
+        which = chosen(at_least(draw, most), spread(float(AT_POWER)), spread(float(AT_CHIP)))
+        which = chosen(at_least(dram, most), spread(float(AT_MEMORY)), which)
+        which = chosen(at_least(compute, most), spread(float(AT_COMPUTE)), which)
+        store(found, BUSY_S * LANES, chosen(less, busy, load(found, BUSY_S * LANES)))
+        store(found, REST_S * LANES, chosen(less, rest, load(found, REST_S * LANES)))
+        store(found, MISSED * LANES, chosen(less, spread(one[_FAR]), load(found, MISSED * LANES)))
+        store(found, LARGEST * LANES, chosen(less, which, load(found, LARGEST * LANES)))
+    return way
+
+
+@kernel
+def product_seconds(m, n, k, layers, machine, form, block, menu, guess, found, out):
     """Seconds of one layer ``(m, k) x (k, n)`` when ``layers`` of them with other weights run in turn; fills ``out``.
 
-    ``layers`` of 0 means that weights come from DRAM. `slots` names what ``machine`` and ``out`` hold. Estimate.
+    ``layers`` of 0 means that weights come from DRAM. `slots` names what ``machine`` and ``out`` hold; ``block`` has
+    `LANES` of the part, then of the format, then `PER`. Returns the way on the ``menu`` it takes. Estimate.
     """
     weights, inputs, outputs = n * k * form[WEIGHT_BYTES], m * k * form[IN_BYTES], m * n * form[OUT_BYTES]
     room = machine[L2_SHARE] * machine[L2]
     kept = 0.0 if layers == 0.0 else hit_share(layers * weights + inputs + outputs, room)
     missed = (inputs + outputs) * (1.0 - hit_share(inputs + weights + outputs, room))
-    best_tile(1.0, m, n, k, inputs, weights, outputs, missed, kept, machine, form, found)
+    count = menu_of(1.0, m, n, k, inputs, weights, missed, kept, machine, form, menu)
+    form_row = len(MACHINE)
+    flops = 2.0 * m * n * k
+    way = best_of(menu, count, flops, block, 0, 0, form_row, form_row + len(FORMAT), min(guess, count - 1), found)
+    busy, rest = found[BUSY_S * LANES], found[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
-    total = found[BUSY_S] + found[REST_S] + machine[START] + quantise
+    total = busy + rest + machine[START] + quantise
     if layers == 0.0:  # inputs and results may still be in the L2
         roof = weights + max(inputs + outputs - machine[L2], 0.0)
     else:
@@ -159,12 +272,18 @@ def product_seconds(m, n, k, layers, machine, form, found, out):
     out[BOUND] = max(arithmetic, roof)
     out[BOUND_BY] = COMPUTE if arithmetic >= roof else MEMORY
     out[SECONDS] = max(total, out[BOUND])
-    out[REGIME] = found[LARGEST] if found[BUSY_S] > found[REST_S] + machine[START] + quantise else 0
+    out[REGIME] = found[LARGEST * LANES] if busy > rest + machine[START] + quantise else 0
+    return way
 
 
 @kernel
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
-    found = np.empty(FOUND)
+    rows, way = len(MACHINE) + len(FORMAT), 0
+    block, menu, found = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(FOUND * LANES)
+    for lane in range(LANES):
+        for r in range(rows):
+            block[r * STRIDE + lane] = machine[r] if r < len(MACHINE) else form[r - len(MACHINE)]
+    follow(block, 0, rows, LANES)
     for i in range(lo, hi):
-        product_seconds(m[i], n[i], k[i], layers[i], machine, form, found, out[i])
+        way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, way, found, out[i])

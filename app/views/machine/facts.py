@@ -1,0 +1,196 @@
+"""A machine's facts for its tab: units, memory levels with what lies in each, clock and power, fabric, links, cost.
+
+Numbers are the catalog's, with the scenario's what-ifs applied, and the report's. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from app.shared import formats as fmt
+from app.shared import glossary, specs
+from app.shared.figures.style import level_name
+from engine.cost.report import MemoryRow, Report
+from engine.resolve.bind import Bound
+from hardware_specs.schema import Device
+
+__all__ = ["GROUPS", "Machine", "groups", "links", "machine", "memory", "money", "sentence"]
+
+GROUPS = ("Units and rates", "Clock and power", "Memory, in detail", "Fabric")
+"""Parts of a spec, in the order of the tab; price and plain capacity stand elsewhere."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The devices that a scenario runs on: how many of which, and the family they are of."""
+
+    bound: Bound
+    count: int
+
+    @property
+    def name(self) -> str:
+        """`4 × DFX core on Alveo U280`."""
+        many = f"{self.count} × " if self.count > 1 else ""
+        return many + ", ".join(device.name for device in self.bound.devices)
+
+
+def machine(bound: Bound) -> Machine:
+    """The machine of a scenario."""
+    return Machine(bound, bound.scenario.devices)
+
+
+def _peak(device: Device, precision: str) -> tuple[str, float] | None:
+    """The dense peak at a format, else at the fastest the part has. [FLOP/s]"""
+    if precision in device.peak:
+        return precision, device.peak[precision].si
+    return max(((name, value.si) for name, value in device.peak.items()), key=lambda pair: pair[1], default=None)
+
+
+def _unit(format: str) -> str:
+    """Of a rate: integers are no floating point."""
+    return "OP/s" if format.startswith(("int", "binary")) else "FLOP/s"
+
+
+def sentence(found: Machine) -> str:
+    """What the machine is, in a line."""
+    device = found.bound.device
+    title = found.bound.family.title
+    title = title[0].lower() + title[1:] if title[1].islower() else title
+    said = [f"**{fmt.plain(found.name)}**, {fmt.plain(title)}"]
+    if peak := _peak(device, found.bound.scenario.precision):
+        said.append(f"{fmt.si(peak[1], _unit(peak[0]))} dense at {glossary.format_label(peak[0])}")
+    first = next((level for level in device.memory if level.bandwidth is not None), None)
+    if first is not None and first.bandwidth is not None:
+        said.append(
+            f"{level_name(first.name)} of {fmt.si(first.capacity.si, 'B')} at {fmt.si(first.bandwidth.si, 'B/s')}"
+        )
+    watts = device.power.loaded or device.power.max
+    if watts is not None:
+        said.append(f"{fmt.si(watts.si, 'W')} {'loaded' if device.power.loaded else 'at most'}")
+    return "; ".join(said) + (" a device." if found.count > 1 else ".")
+
+
+def memory(found: Machine, report: Report | None) -> pd.DataFrame:
+    """Levels of each device: capacity, bandwidth, and the bytes that lie there now."""
+    held = report.memory if report is not None else ()
+    rows: list[tuple[str, str, float, float | None, list[MemoryRow]]] = []
+    for device in found.bound.devices:
+        mine = [row for row in held if row.device == device.name] or [r for r in held if device.name in r.device]
+        named = {level.name for level in device.memory}
+        for level in device.memory:
+            here = [row for row in mine if row.level == level.name]
+            each = level_name(level.name) + (", each core" if level.per == "core" else "")
+            rows.append((device.name, each, level.capacity.si, level.bandwidth.si if level.bandwidth else None, here))
+        rest = dict.fromkeys(row.level for row in mine if row.level not in named)
+        for name in rest:
+            here = [row for row in mine if row.level == name]
+            rows.append((device.name, level_name(name), here[0].capacity_bytes, None, here))
+    return pd.DataFrame(
+        {
+            "Level": [name for _, name, *_ in rows],
+            "Of": [device for device, *_ in rows],
+            "Capacity": [fmt.si(capacity, "B") for _, _, capacity, *_ in rows],
+            "Bandwidth": [fmt.si(rate, "B/s") if rate else fmt.UNKNOWN for *_, rate, _ in rows],
+            "Bytes there": [", ".join(fmt.si(r.need_bytes, "B") for r in here) or fmt.UNKNOWN for *_, here in rows],
+            "Full (%)": [max((100 * r.need_bytes / r.capacity_bytes for r in here), default=None) for *_, here in rows],
+            "Holds": ["; ".join(dict.fromkeys(r.holds for r in here)) or fmt.UNKNOWN for *_, here in rows],
+        }
+    )
+
+
+def _group(path: str) -> str | None:
+    """Where a number of a spec stands on the tab."""
+    head = path.split(".", 1)[0]
+    if head in ("launched", "price"):
+        return None
+    if head == "power" or "clock" in path:
+        return "Clock and power"
+    if head == "fpga":
+        return "Fabric"
+    if head == "memory":
+        return None if path.endswith((".capacity", ".bandwidth")) else "Memory, in detail"
+    return "Units and rates"
+
+
+_CALLED = {"dfx.d": "Tile dimension d", "dfx.l": "Lanes l", "fpga.bram36": "BRAM", "fpga.used.bram36": "BRAM used"}
+_HEADS = {"depths ": "Latency, ", "mac per cycle ": "MACs a cycle, ", "flop per cycle ": "FLOP a cycle, "}
+
+
+def _called(row: specs.SpecNumber) -> str:
+    """A number of a spec as people write it: `LUT used`, `Latency, fp-add`, `MACs a cycle, INT8`."""
+    if row.path in _CALLED:
+        return _CALLED[row.path]
+    head, _, rest = row.path.partition(".")
+    if head == "fpga":
+        return f"{rest.removeprefix('used.').upper()}{' used' if rest.startswith('used.') else ''}"
+    label = (
+        row.label.split(" ", 1)[1]
+        if head not in ("peak", "peak_low", "sparse_peak", "memory", "power") and " " in row.label
+        else row.label
+    )
+    for start, words in _HEADS.items():
+        if label.startswith(start):
+            return words + glossary.format_label(label.removeprefix(start))
+    return glossary.tidy(label)
+
+
+def _printed(text: str) -> str:
+    """A value as printed, with commas, and four digits of one that was divided: `1,303,680`, `457.8 MHz`."""
+    text = re.sub(r"\bus\b", "µs", text)
+    text = re.sub(r"\d+\.\d{5,}", lambda m: f"{float(m[0]):.4g}", text)
+    return fmt.prose(re.sub(r"(?<![\d.])\d{5,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
+
+
+def groups(found: Machine) -> dict[str, pd.DataFrame]:
+    """Numbers of the first device's spec by group, with what stands behind each; groups without any are left out."""
+    rows: dict[str, list[specs.SpecNumber]] = {name: [] for name in GROUPS}
+    for row in specs.quantities(found.bound.device):
+        name = _group(row.path)
+        if name is not None:
+            rows[name].append(row)
+    return {
+        name: pd.DataFrame(
+            {
+                "Quantity": [_called(row) for row in listed],
+                "Value": [_printed(row.printed) for row in listed],
+                "Evidence": [row.basis for row in listed],
+                "Where": [fmt.prose(row.where) for row in listed],
+            }
+        )
+        for name, listed in rows.items()
+        if listed
+    }
+
+
+def links(found: Machine, report: Report | None) -> pd.DataFrame:
+    """Wires of the system: what each carries, and how busy the scenario keeps it."""
+    busy = {row.name: row for row in report.links} if report is not None else {}
+    wires = found.bound.wires
+    mine = [busy.get(wire.link.name) for wire in wires]
+    return pd.DataFrame(
+        {
+            "Link": [wire.link.name for wire in wires],
+            "Between": [f"{wire.role}" for wire in wires],
+            "Bandwidth": [fmt.si(wire.link.bandwidth.si, "B/s") for wire in wires],
+            "Latency": [fmt.seconds(wire.link.latency.si) for wire in wires],
+            "A request": [fmt.si(row.bytes_per_request, "B") if row else fmt.UNKNOWN for row in mine],
+            "Busy": [fmt.percent(row.utilisation) if row else fmt.UNKNOWN for row in mine],
+        }
+    )
+
+
+def money(found: Machine, report: Report | None) -> Sequence[tuple[str, str]]:
+    """What the machine costs: a label and a value each; a dash where nobody publishes it."""
+    price = found.bound.device.price
+    rows = [("Price of a device", fmt.usd(price.si if price else None))]
+    if report is not None:
+        rows += [
+            ("Capital cost", fmt.usd(report.capex_usd)),
+            ("Power at work", fmt.si(report.power_w, "W")),
+            (f"$ per million {report.unit}s", fmt.usd(report.usd_per_million)),
+        ]
+    return rows

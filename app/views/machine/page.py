@@ -1,0 +1,106 @@
+"""What is this machine made of, and what of it does the scenario use?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.shared import formats as fmt
+from app.shared import glossary, link, parts
+from app.shared import machine as inside
+from app.shared.figures import report as charts
+from app.shared.widgets import sidebar
+from app.views.machine import facts
+from engine.cost.report import Report
+from engine.resolve.bind import named
+from engine.scenario import ScenarioError
+
+
+def _levels(found: facts.Machine, report: Report | None) -> None:
+    """Memory levels, with the bytes at each."""
+    frame = facts.memory(found, report)
+    answer = glossary.answer_fits(report) if report is not None else f"{len(frame)} levels"
+    with parts.card("Memory levels", answer, stretch=False):
+        if report is not None and report.memory:
+            parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "machine.fits")
+        right = st.column_config.TextColumn(alignment="right")
+        st.dataframe(
+            frame if frame["Of"].nunique() > 1 else frame.drop(columns="Of"),
+            hide_index=True,
+            height=parts.tall(frame),
+            placeholder=fmt.UNKNOWN,
+            column_config={
+                "Level": st.column_config.TextColumn(pinned=True),
+                "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
+                **dict.fromkeys(("Capacity", "Bandwidth", "Bytes there"), right),
+            },
+            alt="Memory levels with capacity, bandwidth and the bytes that lie there",
+        )
+
+
+def _cost(found: facts.Machine, report: Report | None) -> None:
+    """What it costs."""
+    rows = facts.money(found, report)
+    with st.container(key="cards"), st.grid(len(rows), min_column_width=150):
+        for label, value in rows:
+            st.metric(label, value, border=True, height="stretch")
+
+
+def _listed(title: str, frame: pd.DataFrame) -> None:
+    """A group of the spec."""
+    sources = frame["Evidence"].value_counts()
+    answer = ", ".join(f"{count} {basis}" for basis, count in sources.items())
+    with parts.card(title, answer, stretch=False):
+        st.dataframe(
+            frame,
+            hide_index=True,
+            height=parts.tall(frame),
+            column_config={
+                "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
+                "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
+            },
+            alt=f"{title}: each number with what stands behind it",
+        )
+
+
+def _links(found: facts.Machine, report: Report | None) -> None:
+    """Wires, and what a request sends over them."""
+    frame = facts.links(found, report)
+    with parts.card(
+        "Links", glossary.answer_links(report) if report is not None and report.links else f"{len(frame)} kinds"
+    ):
+        right = dict.fromkeys(
+            ("Bandwidth", "Latency", "A request", "Busy"), st.column_config.TextColumn(alignment="right")
+        )
+        st.dataframe(frame, hide_index=True, height=parts.tall(frame), column_config=right, alt="Links and their use")
+
+
+def show() -> None:
+    """The page."""
+    scenario = link.current()
+    sidebar.scenario_controls(scenario)
+    report = parts.report_now()  # none where the pair can't run: the machine is there all the same
+    parts.bar(report, "machine")
+    try:
+        found = facts.machine(named(scenario))
+    except ScenarioError as error:
+        st.info(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/info:")
+        parts.footer(report)
+        return
+    st.markdown(facts.sentence(found))
+    _cost(found, report)
+    _levels(found, report)
+    if found.bound.wires:
+        _links(found, report)
+    listed = facts.groups(found)
+    for column, titles in zip(st.columns(2, gap="small"), (facts.GROUPS[::2], facts.GROUPS[1::2])):
+        with column:
+            for title in titles:
+                if title in listed:
+                    _listed(title, listed[title])
+    if report is not None and report.fits and found.bound.family.instructions is not None:
+        inside.inside()
+    parts.footer(report)
+
+
+show()

@@ -1,0 +1,46 @@
+"""The Numerics page's words for formats, and its answer in one sentence. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from app.shared import formats as fmt
+from engine.numerics.study import TENSORS, FormatLoss
+
+__all__ = ["FAMILIES", "answer", "called", "ladder"]
+
+FAMILIES = {
+    "Integer, one scale": "Integer, per-tensor scale",
+    "Integer, a scale a row": "Integer, per-row scale",
+    "Shared exponent": "Block floating point",
+    "Floating point": "Floating point",
+    "Binary": "Binary",
+}
+_RUNGS = {"int4-row-asymmetric": "INT4 (per-row scale)", "int8-row": "INT8 (per-row scale)", "bfp-1s2m": "BFP 2-bit",
+          "bfp-1s4m": "BFP 4-bit", "binary": "Binary"}  # fmt: skip
+
+
+def called(format: str) -> str:
+    """A format as people write it: `INT6 (per-row scale)`, `BFP (128 values, 4-bit mantissa)`, `MS-FP9`."""
+    if format in _RUNGS:
+        return _RUNGS[format]
+    if block := re.fullmatch(r"block of (\d+), (\d+) bit", format):
+        return f"BFP ({block[1]} values, {block[2]}-bit mantissa)"
+    kind, row, _ = format.partition(" by row")
+    return kind.upper() + (" (per-row scale)" if row else "")
+
+
+def ladder(name: str) -> str:
+    """The formats of a plan, cheapest first: `INT4, INT8, FP32`."""
+    return name.upper().replace(" BIT", "-bit")
+
+
+def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
+    """What a tensor takes at a signal-to-noise ratio."""
+    if best is None:
+        return f"No format here reaches {wanted_db:g} dB SQNR on {TENSORS[tensor].lower()}"
+    value = "a weight" if "weight" in TENSORS[tensor].lower() else "a value"
+    return (
+        f"**{called(best.format)}** reaches {wanted_db:g} dB SQNR at **{fmt.digits3(best.bits)} bits** {value} "
+        f"({TENSORS[tensor].lower()})"
+    )

@@ -1,0 +1,125 @@
+"""Collectives among devices on a wire: one step, two steps, a pipelined ring, or sums in the switch. Estimates.
+
+An engine's own kernels send every device's data to all others at once, or each its part there and back; they take what
+fits their buffers. What is longer goes round a ring in chunks as small as pays: seconds on the wire and the latencies
+of its steps add up under the root. One compiled function prices a single operator, a network's exchanges and a sweep's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.devices.common.column import Column, together
+from engine.devices.common.contract import Job
+from engine.kernels.jit import kernel
+
+__all__ = ["ALL_GATHER", "ALL_REDUCE", "FORMAT", "OPS", "collective_seconds", "collective_time", "link_form"]
+
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = range(5)
+OPS = {
+    "all_reduce": ALL_REDUCE,
+    "all_gather": ALL_GATHER,
+    "reduce_scatter": REDUCE_SCATTER,
+    "alltoall": ALL_TO_ALL,
+    "send_recv": SEND,
+}
+
+FORMAT = (
+    "wire",  # bytes a second one way
+    "shared",  # whether more than two devices share it: they meet at a host bridge
+    "adds",  # of the wire's rate that sums in its switch reach, over a ring's; 0: it adds nothing
+    "start",  # seconds to the first byte of an engine's own kernels,
+    "hop",  # one step of theirs to all others [s],
+    "share",  # of the wire's rate that they reach;
+    "most",  # bytes of a message that they take,
+    "room",  # and of all devices' messages together, a pair's twice
+    "ring_start",  # the same three of a library's ring
+    "ring_hop",
+    "ring_share",
+)
+WIRE, SHARED, ADDS, START, HOP, SHARE, MOST, ROOM, RING_START, RING_HOP, RING_SHARE = range(len(FORMAT))
+
+RECEIVED = 0.3
+"""Time of a ring's step that only receives, over that of one that sends: the last of a chunk's 2 n - 1 steps. Read off
+nccl-tests on A100, H100 and B200: the rate of 2 devices is 0.83 to 0.91 of that of 4, which 0.2 to 0.4 give; of
+8 it is that of 4 within 3%. Assumed to be the same everywhere."""
+
+
+@kernel
+def pipelined(wire, latency):
+    """Seconds of a transfer cut into the best number of chunks: ``wire`` if it were free, ``latency`` of its steps."""
+    root = np.sqrt(wire) + np.sqrt(latency)
+    return root * root
+
+
+@kernel
+def _ring(op, gpus, size, rate, form):
+    """Seconds of a library's collective after its start, and bytes a device sends."""
+    others, hop = gpus - 1.0, form[RING_HOP]
+    if op == SEND:
+        return pipelined(size / rate, hop), size
+    if op != ALL_REDUCE:
+        sent = others / gpus * size
+        return pipelined(sent / rate, others * hop), sent
+    sent = 2.0 * others / gpus * size
+    found = pipelined((sent + RECEIVED * size / gpus) / rate, 2.0 * others * hop)
+    if form[ADDS] > 0.0:
+        added = (1.0 + 1.0 / gpus) * size
+        in_switch = pipelined(added / (rate * form[ADDS]), 4.0 * hop)
+        if in_switch < found:
+            return in_switch, added
+    return found, sent
+
+
+@kernel
+def collective_seconds(op, gpus, size, form):
+    """Seconds of a collective over ``size`` bytes, counted as nccl-tests counts them, and bytes a device sends.
+
+    An estimate. ``form`` is as `FORMAT` names it.
+    """
+    if gpus <= 1.0:
+        return form[START], 0.0
+    crowded = form[SHARED] > 0.0 and gpus > 2.0
+    rate = form[WIRE] / (gpus if crowded else 1.0)
+    room = form[ROOM] * (2.0 if gpus <= 2.0 else 1.0)
+    if op != ALL_REDUCE or crowded or size > form[MOST] or size * gpus > room:
+        seconds, sent = _ring(op, gpus, size, rate * form[RING_SHARE], form)
+        return form[RING_START] + seconds, sent
+    once, twice = (gpus - 1.0) * size, 2.0 * (gpus - 1.0) / gpus * size
+    rate *= form[SHARE]
+    one, two = once / rate + form[HOP], twice / rate + 2.0 * form[HOP]
+    return form[START] + min(one, two), once if one <= two else twice
+
+
+@kernel
+def collective_points(op, gpus, sizes, forms, out):
+    """`collective_seconds` of ``sizes`` with the form of each in a row of ``forms``; fills ``out`` (2, n)."""
+    for i in range(sizes.shape[0]):
+        out[0, i], out[1, i] = collective_seconds(op, gpus, sizes[i], forms[i])
+
+
+def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> tuple[Any, Any]:
+    """`collective_seconds` of numbers or columns. [s], [B]"""
+    if not any(isinstance(one, Column) for one in (size, *form)):
+        seconds, sent = collective_seconds(op, devices, float(size), np.array(form, dtype=np.float64))
+        return float(seconds), float(sent)
+    sizes, *forms = together(size, *form)
+    out = np.empty((2, sizes.size))
+    collective_points(op, devices, sizes.ravel(), np.stack([one.ravel() for one in forms], axis=-1), out)
+    return Column(out[0].reshape(sizes.shape)), Column(out[1].reshape(sizes.shape))
+
+
+def link_form(job: Job) -> tuple[Any, ...]:
+    """`FORMAT` of a wire whose collectives nobody measured: its link's latency, and its rate after headers. [SI]
+
+    Where every pair of devices has a way of its own, they need no ring.
+    """
+    link = job.link
+    assert link is not None
+    start, hop = job.model.get("collective_latency", 0.0), link.latency.si * job.link_hops
+    share = link.payload.si if link.payload else 1.0
+    most = np.inf if job.link_direct else -1.0
+    return link.bandwidth.si, 0.0, 0.0, start, hop, share, most, np.inf, start, hop, share

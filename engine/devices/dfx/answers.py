@@ -1,0 +1,181 @@
+"""What the transformer core tells of itself: slices by tile, what half precision costs it, programs of a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.devices.common.contract import Unsupported
+from engine.devices.common.fabric import LABELS, Demand
+from engine.devices.common.instruction_set import (
+    PARTS,
+    BoundMachine,
+    Error,
+    InstructionSet,
+    Listing,
+    Row,
+    TileChoice,
+    Use,
+    Values,
+    register,
+)
+from engine.devices.dfx import assembly
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.accuracy import accuracy
+from engine.devices.dfx.core import LayerSizes, core_record, program_of, run_code, vector_lanes
+from engine.devices.dfx.fabric import counted_share, fabric
+from engine.devices.dfx.family import supports
+from engine.devices.dfx.machine import DfxMachine
+from engine.devices.dfx.model import random_decoder
+from engine.devices.dfx.oracle import Oracle
+from engine.devices.dfx.tiling import chosen, dsp_slices
+from engine.scenario import ScenarioError
+from hardware_specs.schema import Device, Dfx
+
+__all__ = ["INSTRUCTIONS"]
+
+
+def _core(device: Device) -> Dfx:
+    assert device.dfx is not None
+    return device.dfx
+
+
+def _own(machine: BoundMachine) -> tuple[int, int]:
+    core, tile = _core(machine.device), machine.scenario.tile
+    return (tile[0], tile[1]) if tile else (round(core.d.si), round(core.l.si))
+
+
+def _best(device: Device, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
+    """Of those within `tiling.SAME` of the least cost the tile of the fewest slices."""
+    lanes = vector_lanes(_core(device))
+    slices = {tile: sum(dsp_slices(*tile, lanes).values()) for tile in costs}
+    best = chosen(costs, slices)
+    return best, slices[best]
+
+
+def _demand(machine: BoundMachine) -> Demand:
+    return fabric(machine.device, _own(machine))
+
+
+def _uses(machine: BoundMachine) -> tuple[Use, ...]:
+    """Of DSP slices also each unit's."""
+    rows = []
+    for resource, units in _demand(machine).items():
+        there = getattr(machine.device.fpga, resource, None)
+        most, label = there.si if there is not None else None, LABELS[resource].removesuffix(" slices")
+        counted = counted_share(units)
+        basis = "derived" if counted == 1.0 else f"{100 * counted:.0f}% counted, the rest as printed"
+        if resource == "dsp":
+            rows += [Use(f"{label}, {name}", number, most, basis) for name, number in units.items()]
+            label = f"{label}, whole core"
+        rows.append(Use(label, sum(units.values()), most, basis))
+    return tuple(rows)
+
+
+def _errors(machine: BoundMachine) -> tuple[Error, ...]:
+    """A GPT-2 of two layers on the core's cards."""
+    record = core_record(machine.device, machine.link, 1, machine.scenario.devices, _own(machine), machine.model)
+    made = accuracy(record)
+    said = f"{made.agreed} of {len(made.tokens)} tokens equal those of float32; the least lead is {made.lead:.1%}"
+    return (Error("Logits of a 2-layer GPT-2", made.deviation, said),)
+
+
+def _cards(machine: BoundMachine) -> int:
+    return machine.scenario.devices if machine.scenario.scheme == "tensor" else 1
+
+
+def _shipped(machine: BoundMachine, part: str) -> str:
+    if part not in PARTS:
+        raise ScenarioError(f"part is {part!r}; allowed: {', '.join(PARTS)}")
+    reason = supports(machine.device, machine.graph, machine.scenario.precision)
+    if reason:
+        raise Unsupported(reason)
+    layer = LayerSizes.of(machine.graph.phases[0])
+    made = program_of(part, float(_cards(machine)), layer, float(machine.scenario.inputs))
+    return assembly.disassemble(assembly.DfxProgram(tuple(made)))
+
+
+def _listing(machine: BoundMachine, text: str) -> Listing:
+    s = machine.scenario
+    program = assembly.assemble(text)
+    assembly.checked(program)
+    record = core_record(machine.device, machine.link, machine.hops, _cards(machine), s.tile, machine.model)
+    timed = run_code(isa.encode(program.instructions, record), s.switches.get("chaining", True), record)
+    rows, bars = [], []
+    for i, one in enumerate(program.instructions):
+        unit, start, done = isa.UNITS[int(timed.code[i, isa.UNIT])], float(timed.start[i]), float(timed.done[i])
+        busy = float(timed.code[i, isa.OCCUPY])
+        bars.append((unit, i, start, busy))
+        last, hazard = _waited(program.instructions, timed, i)
+        reads = tuple(isa.REGISTERS[r] for r in (one.src1, one.src2) if r)
+        writes = (isa.REGISTERS[one.dst],) if one.dst else ()
+        said = assembly.disassemble(assembly.DfxProgram((one,))).strip()
+        rows.append(Row(i, program.lines[i], said, unit, start, start + busy, done, reads, writes, last, hazard))
+    return Listing(text, timed.cycles, _core(machine.device).clock.si, tuple(rows), tuple(bars))
+
+
+def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int | None, str]:
+    """The instruction before number i that let it go last, and what kind of hazard that was."""
+    one, found = program[i], []
+    unit = timed.code[:, isa.UNIT]
+    for source in {one.src1, one.src2} - {isa.NONE}:
+        writers = [j for j in range(i) if program[j].dst == source][-1:]
+        found += [(timed.done[j], j, "read after write") for j in writers]
+    if one.dst != isa.NONE:
+        others = [j for j in range(i) if unit[j] != unit[i]]
+        ends = timed.start + timed.code[:, isa.OCCUPY]
+        found += [(ends[j], j, "write after read") for j in others if one.dst in (program[j].src1, program[j].src2)]
+        found += [(timed.done[j], j, "write after write") for j in others if program[j].dst == one.dst]
+    if not found:
+        return None, ""
+    _, last, hazard = max(found, key=lambda f: (f[0], f[2] == "read after write"))
+    return last, hazard
+
+
+def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
+    program = assembly.assemble(text)
+    assembly.checked(program)
+    s = machine.scenario
+    cards = _cards(machine) if any(one.op == isa.SYNC for one in program.instructions) else 1
+    width, context = _sizes(program)
+    heads = max(1, width // 64)
+    if width % 64 or width > 2048:
+        raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
+    model = random_decoder(heads=heads, layers=1, vocab=512, positions=1, seed=seed)
+    record = core_record(machine.device, None, 1, cards, s.tile, machine.model)
+    core = DfxMachine(model, record)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 1, width).astype(np.float16)
+    stores = sum(one.op == isa.STORE_KEY for one in program.instructions)
+    keys, values = (rng.normal(0, 1, (max(0, context - stores), width)).astype(np.float16) for _ in range(2))
+    registers = {isa.X: x}
+    try:
+        code = isa.encode(program.instructions, record)[:most]
+        got = core.run(code, registers, list(keys), list(values))
+        wanted = Oracle(model, registers, keys, values, cards).run(program.instructions[:most])
+    except (KeyError, ValueError, IndexError) as error:
+        raise ScenarioError(f"the program does not run on {width:,} elements and {context:,} tokens: {error}") from None
+    return tuple(
+        register(isa.REGISTERS[r], x if r == isa.X else None, np.atleast_1d(v), wanted[r])
+        for r, v in got.items()
+        if r in wanted
+    )
+
+
+def _sizes(program: assembly.DfxProgram) -> tuple[int, int]:
+    """Width and context a program is written for, read off its instructions."""
+    attention = (isa.MASKED_MM, isa.EXP_OP, isa.SUB_MAXIMUM, isa.RECIPROCAL_OP)
+    widths = [
+        int(one.rows if one.op in isa.MATRIX else one.columns)
+        for one in program.instructions
+        if isa.X in (one.src1, one.dst) or one.op in (isa.MUL_GAMMA, isa.ADD_BETA)
+    ]
+    contexts = [int(one.columns) for one in program.instructions if one.op in attention]
+    return max(widths, default=64), max(contexts, default=1)
+
+
+INSTRUCTIONS = InstructionSet(
+    assembly.MNEMONICS, _shipped, _listing, _values, _demand, _uses, _errors, TileChoice(_own, _best)
+)

@@ -1,0 +1,90 @@
+"""What a DFX core takes of its part's fabric, by tile and lanes: DSP, LUT, FF, BRAM and URAM.
+
+Operators, buffers and ports are counted from the document (sections V-B to V-E); what one of them takes is assumed
+within a range. What the printed totals leave at the core's own tile (platform, controller, scheduler, interconnect) is
+added as it is, whatever the tile. Estimates; the slices are a derivation. Source: Hong et al., MICRO 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from engine.devices.common.column import smaller
+from engine.devices.common.fabric import Demand
+from engine.devices.dfx.core import BYTES, vector_lanes
+from engine.devices.dfx.tiling import dsp_slices
+from hardware_specs.schema import Device
+
+__all__ = ["COSTS", "REST", "Cost", "counted_share", "fabric"]
+
+REST = "platform and control, as printed"
+LEFT = {"lut": 196_149.0, "ff": 478_763.0, "bram36": 378.0, "uram": 14.0}
+"""What is left of the printed shares of a U280 (39.93, 42.52, 59.13, 10.83%) once the core's units are counted. [-]"""
+_BLOCK = 72.0  # bits that a block of BRAM or URAM gives a cycle
+_FILES = 6.0  # banks of the vector registers: two operands, a result, DMA, network, input of the matrix unit
+_DOUBLE = 2.0  # the double buffer of every operand
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one operator or port takes of LUT and FF, and the range it was assumed in as a share of that."""
+
+    lut: float
+    ff: float
+    spread: float
+    note: str
+
+
+COSTS: dict[str, Cost] = {
+    "mul": Cost(70, 110, 0.5, "half-precision multiplier on one slice, 6 cycles"),
+    "add": Cost(110, 220, 0.4, "half-precision adder on two slices, 11 cycles"),
+    "alu": Cost(570, 900, 0.4, "adder, subtractor, multiplier and exponential of an element of the vector unit"),
+    "lane": Cost(550, 900, 0.5, "masking, scaling, GELU's interpolation, vectorizer and a comparator of a lane"),
+    "sum": Cost(150, 230, 0.4, "adder on one slice, of the tree of a vector's sum"),
+    "channel": Cost(2500, 5000, 0.5, "reader and writer of a 512-bit memory channel with its register slices"),
+    "link": Cost(2500, 5000, 0.4, "Aurora 64b/66b over four transceivers"),
+}
+"""Half-precision operators of a vendor's library at the printed latencies, orders of magnitude. [LUT], [FF]"""
+
+
+def _counted(device: Device, tile: tuple[float, float]) -> dict[str, dict[str, float]]:
+    """Everything that follows from the document's counts. [-]"""
+    dfx = device.dfx
+    assert dfx is not None
+    (d, lanes), vector, bits = tile, vector_lanes(dfx), dfx.channel_bits.si
+    ports = smaller(dfx.channels.si, ceil(d * lanes * BYTES * 8 / bits))
+    here = {
+        "matrix function unit": (("mul", d * lanes), ("add", d * lanes)),  # (d - 1) x l of the trees, l accumulators
+        "vector function unit": (("alu", vector),),
+        "matrix special function unit": (("lane", lanes),),
+        "vector special function unit": (("sum", vector - 1.0), ("mul", 2.0), ("add", 2.0)),
+        "DMA": (("channel", ports),),
+        "router": (("link", 2.0),),
+    }
+    found: dict[str, dict[str, float]] = {"dsp": dsp_slices(d, lanes, vector)}
+    for name in ("lut", "ff"):
+        found[name] = {unit: sum(getattr(COSTS[c], name) * n for c, n in of) for unit, of in here.items()}
+    found["ff"]["operand buffers"] = _DOUBLE * (d * lanes + d) * BYTES * 8  # a beat of weights and its inputs
+    word = ceil(bits / _BLOCK)  # blocks side by side that make a channel's word
+    found["bram36"] = {
+        "DMA": ports * word * (_DOUBLE + 1.0),  # weights twice, what is written back once
+        "matrix special function unit": 1.0 * lanes,  # 2,048 samples of the GELU of a lane
+        "bias buffers": _DOUBLE * ceil(vector * BYTES * 8 / _BLOCK),
+    }
+    found["uram"] = {"vector registers": _FILES * ceil(vector * BYTES * 8 / _BLOCK)}
+    return found
+
+
+def fabric(device: Device, tile: tuple[float, float]) -> Demand:
+    """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
+    return {
+        name: units | ({REST: LEFT[name]} if name in LEFT else {}) for name, units in _counted(device, tile).items()
+    }
+
+
+def counted_share(units: Mapping[str, float]) -> float:
+    """Share of a resource that is counted rather than taken from the printed total. [-]"""
+    whole = sum(units.values())
+    return 1.0 - units.get(REST, 0.0) / whole if whole else 0.0

@@ -1,0 +1,205 @@
+"""What the soft processor tells of itself: multiply-accumulators, what its formats cost a cell, programs of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.devices.common.fabric import LABELS, Demand
+from engine.devices.common.instruction_set import (
+    BoundMachine,
+    Error,
+    InstructionSet,
+    Listing,
+    Row,
+    Use,
+    Values,
+    register,
+)
+from engine.devices.npu import assembly
+from engine.devices.npu.accuracy import accuracy
+from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, InstructionChain, VectorOp
+from engine.devices.npu.density import densities, fabric, resized
+from engine.devices.npu.family import cell_of, formats
+from engine.devices.npu.instance import Engine
+from engine.devices.npu.machine import Processor, arithmetic, exact
+from engine.devices.npu.programs import HostOperator, Instruction, MatrixWrite, attention, convolution, mlp
+from engine.devices.npu.timing import HOST, MEMORY, UNITS, time_chains
+from engine.scenario import ScenarioError
+from model_zoo.ops import Op, recurrence
+
+__all__ = ["INSTRUCTIONS"]
+
+
+def _demand(machine: BoundMachine) -> Demand:
+    return fabric(resized(machine.device, machine.scenario.precision), machine.scenario.precision)
+
+
+def _uses(machine: BoundMachine) -> tuple[Use, ...]:
+    device, format = machine.device, machine.scenario.precision
+    npu, held = resized(device, format).npu, next((d for d in densities(device) if d.format == format), None)
+    assert npu is not None
+    units = npu.native_dim.si * npu.lanes.si * npu.tiles.si
+    basis = "fitted to the 80,000 units printed for a Stratix 10 280"
+    rows = [Use(f"multiply-accumulators, {format}", units, held.hard + held.soft if held else None, basis)]
+    for resource, taken in _demand(machine).items():
+        there = getattr(device.fpga, resource, None)
+        most = there.si if there is not None else None
+        rows.append(Use(LABELS[resource].removesuffix(" slices"), sum(taken.values()), most, "derived"))
+    return tuple(rows)
+
+
+def _errors(machine: BoundMachine) -> tuple[Error, ...]:
+    """A recurrent cell of 16 steps, in each format of the device."""
+    npu = machine.device.npu
+    assert npu is not None
+    cell = next((k for k in ("lstm", "gru") if k in machine.scenario.workload), "gru")
+    native = round((npu.block or npu.native_dim).si)
+    rows = []
+    for format in formats(machine.device):
+        for block, said in ((0, "an exponent a value"), (native, f"an exponent for {native} values")):
+            if block and not format.startswith("ms-fp"):
+                continue
+            error = accuracy(cell, format, block)[-1]
+            rows.append(Error(f"{cell.upper()} state after 16 steps, {format}", error, said))
+    return tuple(rows)
+
+
+def _program(machine: BoundMachine) -> assembly.NpuProgram:
+    """One step of the first recurrent cell, else the network's products with what rides behind them."""
+    ops, s = machine.graph.phases[0].ops, machine.scenario
+    at = next((i for i in range(len(ops)) if recurrence(ops, i)), None)
+    if at is not None:
+        return _cell_program(ops[at : at + recurrence(ops, at)], Engine.of(machine.device).in_order)
+    here = (1, float(s.inputs), float(s.inputs))
+    instructions: list[Any] = []
+    vectors: dict[str, int] = {}
+    matrices: dict[str, tuple[int, int]] = {}
+    value = "x"
+    for op in ops:
+        if op.kind not in ("Gemm", "Relu", "Sigmoid", "Tanh", "Softmax"):
+            raise ScenarioError(
+                f"{op.name} ({op.kind}) has no listing; recurrent and fully connected networks have one"
+            )
+        target = op.name.replace("-", "_")
+        if op.kind == "Gemm":
+            n, k = round(op.n.at(*here)), round(op.k.at(*here))
+            vectors.setdefault("x", k)
+            vectors[f"b_{target}"], matrices[f"W_{target}"] = n, (n, k)
+            ops_here = (VectorOp("add", f"b_{target}"),)
+            instructions.append(InstructionChain(value, ops_here, target, f"W_{target}"))
+        elif op.kind == "Softmax":
+            instructions.append(HostOperator("softmax", value, target))
+        else:
+            last = instructions.pop()
+            added = VectorOp(op.kind.lower() if op.kind != "Sigmoid" else "sigmoid")
+            instructions.append(InstructionChain(last.source, (*last.ops, added), target, last.matrix))
+        value = target
+    return assembly.NpuProgram(tuple(instructions), vectors, matrices)
+
+
+def _cell_program(ops: Sequence[Op], in_order: bool) -> assembly.NpuProgram:
+    recurrent = next(op for op in ops if op.contraction and op.sequential)
+    hidden, width = round(recurrent.k.coef), round(ops[0].k.coef)
+    chains = (CELLS_IN_ORDER if in_order else CELLS)[cell_of(ops)]
+    made = {c.target for c in chains} | {v.tap for c in chains for v in c.ops}
+    operands = [c.source for c in chains] + [v.operand for c in chains for v in c.ops if v.operand]
+    vectors = {name: width if name == "x" else hidden for name in operands if name not in made}
+    matrices = {c.matrix: (hidden, width if c.matrix[0] == "W" else hidden) for c in chains if c.matrix}
+    return assembly.NpuProgram(chains, vectors, matrices)
+
+
+_STEPS = 4  # tokens, and places a side, of the programs that no scenario gives a size
+_PARTS = ("attention", "convolution", "mlp")
+
+
+def _built(machine: BoundMachine, part: str) -> assembly.NpuProgram:
+    """Attention of a few tokens, a 3 x 3 convolution or a perceptron, as wide as the instance's native vector."""
+    width, side = round(Engine.of(machine.device).native), _STEPS
+    x = {f"x{t}": width for t in range(side * side if part == "convolution" else side)}
+    if part == "attention":
+        return assembly.NpuProgram(
+            attention(side), x | {"scale": side}, dict.fromkeys(("Wq", "Wk", "Wv"), (width, width))
+        )
+    if part == "convolution":
+        vectors = x | {"zero": width, "b": width}
+        return assembly.NpuProgram(convolution((side, side), (3, 3)), vectors, {"W": (width, 9 * width)})
+    vectors = {"x": width} | {f"b{i}": width for i in (1, 2, 3)}
+    return assembly.NpuProgram(mlp(3), vectors, {f"W{i}": (width, width) for i in (1, 2, 3)})
+
+
+def _shipped(machine: BoundMachine, part: str) -> str:
+    return assembly.disassemble(_built(machine, part) if part in _PARTS else _program(machine))
+
+
+def _held(machine: BoundMachine, program: assembly.NpuProgram) -> dict[str, int]:
+    """Lengths of all registers, the instance's register files and queue checked. [elements]"""
+    npu = machine.device.npu
+    assert npu is not None
+    most, queue = (one.si if one else None for one in (npu.vector_elements, npu.queue))
+    limits = {"most": most, "queue": queue}
+    return assembly.checked(program, **{name: value for name, value in limits.items() if value is not None})
+
+
+def _told(one: Instruction) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """An instruction in a line, its unit, and what it reads and writes."""
+    if isinstance(one, HostOperator):
+        return f"{one.source} -> {one.op} on the host -> {one.target}", HOST, (one.source,), (one.target,)
+    if isinstance(one, MatrixWrite):
+        side = "columns" if one.transposed else "rows"
+        return f"{', '.join(one.rows)} -> {side} of {one.matrix}", MEMORY, one.rows, (one.matrix,)
+    reads = (*one.source.split("+"), *(v.operand for v in one.ops if v.operand), *((one.matrix,) if one.matrix else ()))
+    words = [one.matrix and f"mv_mul {one.matrix}", *(f"{v.op} {v.operand}".strip() for v in one.ops)]
+    said = f"{one.source} -> {' -> '.join(w for w in words if w)}{' -> ' if any(words) else ''}{one.target}"
+    return said, UNITS[0] if one.matrix else UNITS[1], reads, (*(v.tap for v in one.ops if v.tap), one.target)
+
+
+def _listing(machine: BoundMachine, text: str) -> Listing:
+    program, engine = assembly.assemble(text), Engine.of(machine.device, machine.scenario.precision)
+    _held(machine, program)
+    visit = machine.model["host_visit"] * engine.clock
+    timed = time_chains(program.instructions, engine, program.vectors, program.matrices, visit)
+    bars = tuple((bar.unit, bar.chain, bar.start, bar.duration) for bar in timed.bars)
+    rows = []
+    written: dict[str, int] = {}
+    for at, one in enumerate(program.instructions):
+        mine = [bar for bar in timed.bars if bar.chain == at]
+        said, unit, reads, writes = _told(one)
+        last = max((written[name] for name in reads if name in written), key=lambda n: timed.valid[n], default=None)
+        start, end = min(bar.start for bar in mine), max(bar.start + bar.duration for bar in mine)
+        hazard = "read after write" if last is not None else ""
+        rows.append(Row(at, program.lines[at], said, unit, start, end, timed.valid[at], reads, writes, last, hazard))
+        written.update(dict.fromkeys(writes, at))
+    return Listing(text, timed.cycles, engine.clock, tuple(rows), bars)
+
+
+def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
+    program = assembly.assemble(text)
+    _held(machine, program)
+    rng = np.random.default_rng(seed)
+    if sum(n * k for n, k in program.matrices.values()) > 50_000_000:
+        raise ScenarioError("the matrices have over 50,000,000 weights: a smaller network runs on numbers here")
+    matrices = {name: rng.normal(0, k**-0.5, (n, k)).astype(np.float32) for name, (n, k) in program.matrices.items()}
+    vectors = {name: rng.normal(0, 1, n).astype(np.float32) for name, n in program.vectors.items()}
+    npu = machine.device.npu
+    assert npu is not None
+    native = round((npu.block or npu.native_dim).si) if machine.scenario.precision.startswith("ms-fp") else 0
+    with np.errstate(all="ignore"):
+        processor = Processor(arithmetic(machine.scenario.precision, native), matrices, vectors)
+        got = processor.run(program.instructions[:most])
+        wanted = exact(program.instructions[:most], matrices, vectors)
+    return tuple(register(name, vectors.get(name), got[name], wanted[name]) for name in got)
+
+
+INSTRUCTIONS = InstructionSet(
+    assembly.MNEMONICS,
+    _shipped,
+    _listing,
+    _values,
+    _demand,
+    _uses,
+    _errors,
+    densities=densities,
+)

@@ -1,0 +1,386 @@
+"""Every tiling of a product of matrices under two memories: counted, searched with proof, or tried one by one.
+
+A product of M x K by K x N, counted in tiles of the multiplier array, is cut into blocks for an outer memory, each of
+those over cores in rows and columns, and a core's part into blocks for an inner memory. Three loops go over the blocks
+of each level, in any order. An operand passes into a memory again whenever its block changes; results that are not
+complete when theirs changes go out and come back. Blocks of a dimension are as even as they come, the last one is
+smaller; what changes is held twice, so that the next block arrives meanwhile.
+
+The search loses nothing, for two reasons. Bytes never fall when a dimension is cut further, so of one dimension only
+the fewest blocks that fit are worth trying. And of the orders of three loops only the innermost one that has several
+blocks matters: the one operand it does not index stays, the other two change at each of its steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+
+__all__ = [
+    "AIMS",
+    "FLOWS",
+    "MAPPING",
+    "ORDERS",
+    "count",
+    "every",
+    "fewest_k",
+    "figures",
+    "fills",
+    "fits",
+    "search",
+    "weigh",
+]
+
+M, N, K = range(3)
+_FREE = np.array([N, M, K])  # the dimension that does not index operand A, B and C
+ORDERS = np.array([(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])  # outermost first
+
+FLOWS = ("a_in", "b_in", "c_in", "c_out", "far_a", "far_b", "far_c_in", "far_c_out")
+"""Bytes into (of results: and out of) the inner memories, then the same between the outer one and what is behind."""
+AIMS = ("latency", "energy", "traffic")
+MAPPING = (
+    "seconds", "joules", "far_bytes", "near_bytes", "across", "down", "held", "outer_m", "outer_n", "outer_k",
+    "outer_last", "inner_m", "inner_n", "inner_k", "inner_last",
+)  # fmt: skip
+"""A row of what is found: figures, cores side by side in columns and rows, operands the outer memory holds (bits), and
+of each level the number of blocks along each dimension and the dimension of its innermost loop."""
+ROW, FLOW = len(MAPPING), len(FLOWS)
+
+
+@kernel
+def fills(o, outer, last_outer, inner, last_inner):
+    """How often operand o passes into the inner and into the outer memory, in whole volumes. [-], [-]
+
+    ``outer``, ``inner`` (3,): blocks along M, N, K; ``last_*``: the dimension of the innermost loop of several blocks,
+    -1 where no dimension has several.
+    """
+    x = _FREE[o]
+    far = 1.0 if x == last_outer else outer[x]
+    near = 1.0 if x == last_inner else inner[x]
+    changes = inner[(x + 1) % 3] > 1.0 or inner[(x + 2) % 3] > 1.0  # by inner loops that index it
+    return near * (outer[x] if changes else far), far
+
+
+@kernel
+def _next(size, blocks):
+    """The next larger number of blocks of ``size`` tiles that makes blocks smaller; 0 after the last. [-]"""
+    block = np.ceil(size / blocks)
+    return np.ceil(size / (block - 1.0)) if block > 1.0 else 0.0
+
+
+@kernel
+def _advance(sizes, blocks):
+    """Steps to the next numbers of blocks of three dimensions, the last dimension first; False after the last ones."""
+    for x in range(2, -1, -1):
+        blocks[x] = _next(sizes[x], blocks[x])
+        if blocks[x] > 0.0:
+            return True
+        blocks[x] = 1.0
+    return False
+
+
+@kernel
+def fits(block, blocks, open_k, held, where, room, copies):
+    """Whether blocks of a level fit its memories; ``open_k``: results come back to be added to."""
+    need = np.zeros(room.shape[0])
+    for o in range(3):
+        if where[o] < 0 or (o == 2 and not open_k):
+            continue
+        size, changes = held[o], False
+        for y in range(3):
+            if y != _FREE[o]:
+                size *= block[y]
+                changes = changes or blocks[y] > 1.0
+        need[where[o]] += size * (copies if changes and o < 2 else 1.0)
+    return np.all(need <= room)
+
+
+@kernel
+def fewest_k(part, blocks, before, held, where, room, copies):
+    """The fewest blocks along K that fit beside those along M and N; sets ``blocks[2]``, 0 where none does.
+
+    ``before`` is the number of blocks along each dimension outside this level.
+    """
+    wide, high = np.ceil(part[0] / blocks[0]), np.ceil(part[1] / blocks[1])
+    several_m, several_n = blocks[0] * before[0] > 1.0, blocks[1] * before[1] > 1.0
+    once = copies if before[2] > 1.0 else 1.0
+    most = part[2]
+    whole = True
+    for i in range(room.shape[0]):
+        each, fixed, alone = 0.0, 0.0, 0.0
+        if where[0] == i:
+            each += copies * wide * held[0]
+            alone += max(once, copies if several_m else 1.0) * wide * held[0]
+        if where[1] == i:
+            each += copies * high * held[1]
+            alone += max(once, copies if several_n else 1.0) * high * held[1]
+        if where[2] == i:
+            fixed = wide * high * held[2]
+        if alone * part[2] + (fixed if before[2] > 1.0 else 0.0) > room[i]:
+            whole = False
+        if fixed > room[i]:
+            most = 0.0
+        elif each > 0.0:
+            most = min(most, np.floor((room[i] - fixed) / each))
+    blocks[2] = 1.0 if whole else (max(2.0, np.ceil(part[2] / most)) if most >= 1.0 and part[2] > 1.0 else 0.0)
+
+
+@kernel
+def weigh(cut, mask, tiles, where, volume, base, work, joule, second, out):
+    """What a pass of each operand into the inner (3) and outer memory (3) adds to each figure, and what all start from.
+
+    Fills ``out`` (6, 7): seconds near, seconds far, joules, bytes far, bytes near; the last row holds ``work``.
+    """
+    out[:] = 0.0
+    for i in range(4):
+        out[5, i] = work[i]
+    out[2, 6] = work[3]
+    for o in range(3):
+        for way in range(2 if o == 2 else 1):  # results go out once more than they come in
+            flow, far = o + way, 4 + o + way
+            size = volume[0, 3] if o == 2 else volume[0, o] * cut[o]
+            less = size if o == 2 else 0.0  # of the first pass, which goes out complete and never comes in
+            fixed = (volume[0, 2] if way == 1 else 0.0) - less
+            if where[0, o] < 0:  # nothing keeps it near: every tile asks for it
+                fixed, size = fixed + size * tiles[_FREE[o]], 0.0
+            for row, rate in ((0, second[flow]), (2, joule[flow]), (4, 1.0)):
+                out[row, o] += size * rate
+                out[row, 6] += fixed * rate
+            again = volume[1, 3 if o == 2 else o]
+            start = base[o] if way == 1 or o < 2 else 0.0
+            for row, rate in ((1, second[far]), (2, joule[far]), (3, 1.0)):
+                if mask >> o & 1 == 0:  # it comes from behind whenever it passes near
+                    first = volume[0, 2] if way == 1 else 0.0 if o == 2 else volume[0, o]
+                    out[row, o] += size * rate
+                    out[row, 6] += (start + fixed - first) * rate
+                else:
+                    out[row, 3 + o] += again * rate
+                    out[row, 6] += (start - again) * rate
+
+
+@kernel
+def figures(weights, outer, last_outer, inner, last_inner, out):
+    """Seconds, joules, bytes far and near of one tiling: the first four of `MAPPING`."""
+    a, far_a = fills(0, outer, last_outer, inner, last_inner)
+    b, far_b = fills(1, outer, last_outer, inner, last_inner)
+    c, far_c = fills(2, outer, last_outer, inner, last_inner)
+    w = weights
+    near_s = w[0, 0] * a + w[0, 1] * b + w[0, 2] * c + w[0, 6]
+    near = w[4, 0] * a + w[4, 1] * b + w[4, 2] * c + w[4, 6]
+    far_s = w[1, 0] * a + w[1, 1] * b + w[1, 2] * c + w[1, 3] * far_a + w[1, 4] * far_b + w[1, 5] * far_c + w[1, 6]
+    far = w[3, 0] * a + w[3, 1] * b + w[3, 2] * c + w[3, 3] * far_a + w[3, 4] * far_b + w[3, 5] * far_c + w[3, 6]
+    joules = w[2, 0] * a + w[2, 1] * b + w[2, 2] * c + w[2, 3] * far_a + w[2, 4] * far_b + w[2, 5] * far_c + w[2, 6]
+    out[0], out[1] = max(w[5, 0], near_s, far_s, w[5, 1] + w[5, 2] * near), joules
+    out[2], out[3] = far, near
+
+
+@kernel
+def _noted(cut, mask, outer, last_outer, inner, last_inner, out):
+    """Writes down which tiling it is, behind its figures."""
+    out[4], out[5], out[6] = cut[0], cut[1], mask
+    for x in range(3):
+        out[7 + x], out[11 + x] = outer[x], inner[x]
+    out[10], out[14] = last_outer, last_inner
+
+
+@kernel
+def _better(row, best, aim):
+    """Whether a tiling is better: by the aim's figure, then by the others in turn."""
+    for i in range(4):
+        at = (aim + i) % 4
+        if row[at] != best[at]:
+            return row[at] < best[at]
+    return False
+
+
+@kernel
+def _in_vain(least, rows, seeds, aim):
+    """Whether nothing at or above the figures ``least`` is worth a look: no better than the best, or than a seed."""
+    if rows.shape[0] == 1:
+        return not _better(least, rows[0], aim)
+    beaten = False
+    for i in range(seeds):
+        beaten = beaten or np.all(rows[i, :3] <= least[:3])
+    return beaten
+
+
+@kernel
+def _several(blocks, x):
+    """Whether x may be the innermost loop of several blocks: -1 stands for none of them."""
+    if x < 0:
+        return blocks[0] * blocks[1] * blocks[2] == 1.0
+    return blocks[x] > 1.0
+
+
+@kernel
+def _tried(weights, outer, last_outer, inner, cut, mask, aim, rows, at):
+    """Tries each operand as the one that stays near; returns rows written and tilings tried."""
+    row, tried = np.empty(4), 0
+    for last in range(-1, 3):
+        if not _several(inner, last):
+            continue
+        figures(weights, outer, last_outer, inner, last, row)
+        tried += 1
+        here = at if rows.shape[0] > 1 else 0
+        if here < rows.shape[0] and (at == here or _better(row, rows[0], aim)):
+            rows[here, :4] = row
+            _noted(cut, mask, outer, last_outer, inner, last, rows[here])
+            at = here + 1
+    return at, tried
+
+
+@kernel
+def _inside(tiles, held, where, room, copies, outer, last_outer, cut, mask, weights, aim, rows, at):
+    """The inner blocks worth trying under given outer ones; returns rows written and tilings tried."""
+    part, inner, tried = _part(tiles, outer, cut), np.ones(3), 0
+    while inner[0] > 0.0:
+        inner[1] = 1.0
+        while inner[1] > 0.0:
+            fewest_k(part, inner, outer, held, where, room, copies)
+            if inner[2] > 0.0:
+                at, more = _tried(weights, outer, last_outer, inner, cut, mask, aim, rows, at)
+                tried += more
+            if inner[2] == 1.0:  # K is whole: cutting N further moves no byte less
+                break
+            inner[1] = _next(part[1], inner[1])
+        if inner[1] == 1.0 and inner[2] == 1.0:  # K and N are whole: nor does cutting M further
+            break
+        inner[0] = _next(part[0], inner[0])
+    return at, tried
+
+
+@kernel
+def _part(tiles, outer, cut):
+    """A core's part of an outer block. [tiles]"""
+    part = np.ceil(tiles / outer)
+    part[0], part[1] = np.ceil(part[0] / cut[1]), np.ceil(part[1] / cut[0])
+    return part
+
+
+@kernel
+def _kept(where, mask):
+    """Which memory of the outer level holds each operand under a mask. [-]"""
+    kept = where[1].copy()
+    for o in range(3):
+        if mask >> o & 1 == 0:
+            kept[o] = -1
+    return kept
+
+
+@kernel
+def search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, rows, at):
+    """The best tiling, or with several ``rows`` all that no other one beats for sure; returns rows and tilings tried.
+
+    Parameters
+    ----------
+    tiles : (3,) tiles along M, N, K.
+    held : (2, 3) bytes that a tile of A, B and of results still to be added to takes in the inner and outer memory.
+    where : (2, 3) which of a level's memories holds each operand, -1: none; room : (2, memories) their bytes.
+    copies : (2,) how often a level holds a block that another one follows: 2.0 where that one arrives meanwhile.
+    masks : operands the outer level may hold, as bits; cuts : (n, 2) columns and rows of cores to try.
+    volume : (2, 4) bytes of one pass of A, B, C and of C still to be added to, into the inner and the outer memory.
+    base : (3,) bytes of A, B, C that pass behind the outer memory whatever the tiling.
+    work : (4,) seconds of the arithmetic; seconds of what the inner memories feed to it, and of a byte that enters or
+        leaves them; joules that no tiling changes.
+    joule, second : (8,) of a byte of each of `FLOWS`; flows of a level take turns, levels work at once.
+    aim : index of `AIMS`; rows : (n, len(MAPPING)), where one row holds the best and more hold candidates of a front;
+        at : rows already there, which others need not be worse than.
+    """
+    one, row, seeds, tried = np.ones(3), np.empty(4), at, 0
+    weights, near = np.empty((cuts.shape[0], 6, 7)), where[0].copy()
+    for mask in masks[::-1]:  # the last one holds most
+        kept, outer, more = _kept(where, mask), np.ones(3), True
+        for c in range(cuts.shape[0]):
+            weigh(cuts[c], mask, tiles, where, volume, base, work, joule, second, weights[c])
+        while more:
+            held_all = fits(np.ceil(tiles / outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1])
+            for turn in range(4 * cuts.shape[0] if held_all else 0):
+                last, c = turn // cuts.shape[0] - 1, turn % cuts.shape[0]
+                if not _several(outer, last):
+                    continue
+                if at > 0:  # inside, nothing moves less than once
+                    figures(weights[c], outer, last, one, -1, row)
+                    tried += 1
+                    if _in_vain(row, rows, seeds, aim):
+                        continue
+                at, new = _inside(
+                    tiles, held[0], near, room[0], copies[0], outer, last, cuts[c], mask, weights[c], aim, rows, at
+                )
+                tried += new
+            if held_all and outer[0] * outer[1] * outer[2] == 1.0 and mask == masks[-1]:
+                return at, tried  # all in one block, and all of it held: no other outer level moves less
+            more = _advance(tiles, outer)
+    return at, tried
+
+
+@kernel
+def _last(blocks, order):
+    """The innermost dimension of an order of loops (a row of `ORDERS`) that has several blocks; -1: none."""
+    for i in range(2, -1, -1):
+        if blocks[ORDERS[order, i]] > 1.0:
+            return ORDERS[order, i]
+    return -1
+
+
+@kernel
+def _every_inside(part, held, where, room, copies, outer, cut, mask, weights, aim, best, tried):
+    """Tries every inner tiling under given outer blocks; returns the number tried so far."""
+    inner, row, more = np.ones(3), np.empty(4), True
+    while more:
+        if fits(np.ceil(part / inner), inner * outer, inner[2] * outer[2] > 1.0, held, where, room, copies):
+            for order in range(36):
+                high, low = _last(outer, order // 6), _last(inner, order % 6)
+                figures(weights, outer, high, inner, low, row)
+                if tried == 0 or _better(row, best, aim):
+                    best[:4] = row
+                    _noted(cut, mask, outer, high, inner, low, best)
+                tried += 1
+        more = _advance(part, inner)
+    return tried
+
+
+@kernel
+def every(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, aim, best):
+    """Tries every legal tiling, each order of loops by itself: fills ``best`` (len(MAPPING),), returns their number.
+
+    What `search` is held against; see there for the parameters.
+    """
+    weights, near, tried = np.empty((6, 7)), where[0].copy(), 0
+    for turn in range(masks.shape[0] * cuts.shape[0]):
+        mask, cut = masks[turn // cuts.shape[0]], cuts[turn % cuts.shape[0]]
+        kept, outer, more = _kept(where, mask), np.ones(3), True
+        weigh(cut, mask, tiles, where, volume, base, work, joule, second, weights)
+        while more:
+            if fits(np.ceil(tiles / outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1]):
+                part = _part(tiles, outer, cut)
+                tried = _every_inside(
+                    part, held[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
+                )
+            more = _advance(tiles, outer)
+    return tried
+
+
+@kernel
+def count(tiles, held, where, room, copies, masks, cuts, most):
+    """Legal tilings, every order of loops by itself, without trying them; stops beyond ``most``. [-]"""
+    near, found, inner = where[0].copy(), 0.0, np.ones(3)
+    outer, more = np.ones(3), True
+    while more:
+        ways = 0.0
+        for mask in masks:
+            block = np.ceil(tiles / outer)
+            ways += fits(block, outer, outer[2] > 1.0, held[1], _kept(where, mask), room[1], copies[1])
+        for c in range(cuts.shape[0] if ways > 0.0 else 0):
+            part = _part(tiles, outer, cuts[c])
+            inner[:] = 1.0
+            again = True
+            while again:
+                own = np.ceil(part / inner)
+                if fits(own, inner * outer, inner[2] * outer[2] > 1.0, held[0], near, room[0], copies[0]):
+                    found += 36.0 * ways
+                again = _advance(part, inner)
+            if found > most:
+                return found
+        more = _advance(tiles, outer)
+    return found

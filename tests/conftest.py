@@ -1,0 +1,38 @@
+"""Which tests share a process where several run them: what is trained, served or evaluated once is needed once."""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = {
+    "browser": ("app/test_accessible", "app/test_browser", "app/test_serving"),  # one server and one browser
+    "numerics": ("reference/numerics/", "app/test_numerics_page"),  # networks trained for all of them
+    "published": ("published/", "app/test_published_page"),  # every claim predicted
+}
+"""Groups that take minutes and so start first, with the paths of their files; any other file is a group of its own."""
+
+
+def group_of(test: str) -> str:
+    """The group of a test by its node id, e.g. `tests/app/test_x.py::test_y[z]`."""
+    file = test.split("::", maxsplit=1)[0].removeprefix("tests/")
+    return next((name for name, paths in TOGETHER.items() if file.startswith(paths)), file)
+
+
+class ByGroup(LoadScopeScheduling):
+    """Deals out whole groups. (The plugin's own groups, by a mark, hold no more with pytest 9.2: it lost `_nodeid`.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup:
+    config.option.loadscopereorder = False  # by length, as below, not by number of tests
+    return ByGroup(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    names = list(TOGETHER)
+    items.sort(key=lambda item: names.index(group) if (group := group_of(item.nodeid)) in names else len(names))

@@ -1,0 +1,121 @@
+"""Does the search of tilings find what trying every one finds, and does a tiling move what its loops move?"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
+from tests.architecture.map import ROOT
+from tests.bench.bench_zigzag import ANSWERS, ours, same, table
+
+INDEXES = ({0, 2}, {1, 2}, {0, 1})  # dimensions that index A, B and C
+
+
+def _drawn(rng: np.random.Generator) -> tuple:
+    """A product of a few tiles on two levels that do not hold all of it, at whole-number prices."""
+    shared = rng.random() < 0.7
+    where = np.zeros((2, 3), np.int64) if shared else np.array([[-1, 0, 1], [0, -1, 0]])
+    cuts = np.array([[1, 1], [2, 1], [1, 2], [3, 1]], dtype=np.float64)[: rng.integers(1, 5)]
+    return (
+        rng.integers(1, 7, 3).astype(float),
+        rng.integers(1, 9, (2, 3)).astype(float),
+        where,
+        np.stack([rng.integers(8, 200, 2), rng.integers(40, 900, 2)]).astype(float),
+        rng.integers(1, 3, 2).astype(float),
+        np.arange(8) if shared else np.array([5]),
+        cuts,
+        rng.integers(1, 100, (2, 4)).astype(float),
+        rng.integers(0, 50, 3).astype(float),
+        np.array([rng.integers(0, 300), rng.integers(0, 50), 0.5, 3.0]),
+        rng.integers(1, 9, 8).astype(float),
+        rng.integers(1, 4, 8).astype(float),
+    )
+
+
+@pytest.mark.parametrize("aim", range(3), ids=AIMS)
+def test_search_is_equal_to_trying_every_tiling(aim):
+    rng, legal, tried, none = np.random.default_rng(7 + aim), 0, 0, 0
+    for _ in range(60):
+        problem = _drawn(rng)
+        best, rows = np.zeros(len(MAPPING)), np.zeros((1, len(MAPPING)))
+        all_of_them = every(*problem, aim, best)
+        found, more = search(*problem, aim, rows, 0)
+        assert (all_of_them > 0) == (found > 0)
+        assert rows[0, :4].tolist() == best[:4].tolist()
+        assert count(*problem[:7], np.inf) == all_of_them
+        legal, tried, none = legal + all_of_them, tried + more, none + (found == 0)
+    assert tried < legal / 100
+    assert none < 20
+
+
+def test_no_tiling_beats_the_candidates_of_a_front():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        problem = _drawn(rng)
+        rows = np.zeros((20_000, len(MAPPING)))
+        found, _ = search(*problem, 0, rows, 0)
+        assert found < len(rows)
+        for aim in range(3):
+            best = np.zeros((1, len(MAPPING)))
+            if every(*problem, aim, best[0]):
+                assert rows[:found, aim].min() == best[0, aim]
+                seeded = np.concatenate([best, np.zeros_like(rows)])
+                again, _ = search(*problem, 0, seeded, 1)
+                for other in range(3):
+                    assert seeded[:again, other].min() == rows[:found, other].min()
+
+
+def _walked(loops: list[tuple[int, int]]) -> list[int]:
+    """How often the block of A, B and C changes in a nest of loops (dimension, blocks), outermost first: by walking."""
+    changes, now = [0, 0, 0], [None, None, None]
+    for step in range(int(np.prod([n for _, n in loops]))):
+        at, rest = [], step
+        for x, n in reversed(loops):
+            at.append((x, rest % n))
+            rest //= n
+        for o, indexes in enumerate(INDEXES):
+            block = tuple(one for one in at if one[0] in indexes)
+            changes[o] += block != now[o]
+            now[o] = block
+    return changes
+
+
+@pytest.mark.parametrize("outer", [(1, 1, 1), (2, 3, 1), (2, 2, 3), (1, 1, 4)])
+@pytest.mark.parametrize("inner", [(1, 1, 1), (3, 1, 2), (2, 3, 2), (1, 4, 1)])
+def test_passes_are_those_of_a_walk_through_the_loops(outer, inner):
+    whole = [outer[x] * inner[x] for x in range(3)]
+    for high in permutations(range(3)):
+        for low in permutations(range(3)):
+            last = [next((x for x in reversed(o) if n[x] > 1), -1) for o, n in ((high, outer), (low, inner))]
+            far = _walked([(x, outer[x]) for x in high])
+            near = _walked([(x, outer[x]) for x in high] + [(x, inner[x]) for x in low])
+            for o, indexes in enumerate(INDEXES):
+                passes = fills(o, np.array(outer, float), last[0], np.array(inner, float), last[1])
+                assert passes[1] == far[o] / np.prod([outer[x] for x in indexes])
+                assert passes[0] == near[o] / np.prod([whole[x] for x in indexes])
+
+
+def test_orders_are_all_six():
+    assert sorted(map(tuple, ORDERS.tolist())) == sorted(permutations(range(3)))
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: f"{one['layer']}, {one['aim']}, {one['boundaries']}")
+def test_tilings_beside_zigzags_on_its_own_accelerator(answer):
+    """Its mapping costs at our price what it costs at its own, and our best is no worse than its search's."""
+    best = ours(answer)
+    if answer["boundaries"] == "even":
+        kept = same(answer)
+        assert kept.picojoules == pytest.approx(answer["picojoules"], rel=0.01)
+        assert kept.cycles == pytest.approx(answer["cycles"], rel=0.01)
+    if answer["aim"] == "energy":
+        assert best.picojoules <= answer["picojoules"] * (1 + 1e-6)
+    else:
+        assert best.cycles <= answer["cycles"] * 1.05
+        assert best.picojoules <= answer["picojoules"] * (1 + 1e-6)
+
+
+def test_the_table_beside_zigzag_is_todays():
+    assert table() in (ROOT / "docs" / "zigzag.md").read_text()
