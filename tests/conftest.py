@@ -6,15 +6,15 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
-    "browser": ("app/test_accessible", "app/test_browser", "app/test_serving"),  # one server and one browser
-    "numerics": ("reference/numerics/", "app/test_numerics_page"),  # networks trained for all of them
-    "published": ("published/", "app/test_published_page"),  # every claim predicted
+    "browser": ("app/browser/", "app/serve/test_serving"),  # one server and one browser
+    "numerics": ("reference/numerics/", "app/numerics/"),  # networks trained for all of them
+    "published": ("published/", "app/published/"),  # every claim predicted
 }
 """Groups that take minutes and so start first, with the paths of their files; any other file is a group of its own."""
 
 
 def group_of(test: str) -> str:
-    """The group of a test by its node id, e.g. `tests/app/test_x.py::test_y[z]`."""
+    """The group of a test by its node id, e.g. `tests/app/sweep/test_x.py::test_y[z]`."""
     file = test.split("::", maxsplit=1)[0].removeprefix("tests/")
     return next((name for name, paths in TOGETHER.items() if file.startswith(paths)), file)
 

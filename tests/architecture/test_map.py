@@ -10,6 +10,7 @@ import pytest
 from tests.architecture.map import PACKAGES, ROOT, TARGET, WALK, rooms, said, written
 
 FOLDERS = sorted({f.parent for package in PACKAGES for f in (ROOT / package).rglob("*.py")})
+TESTS = sorted({f.parent for f in (ROOT / "tests").rglob("*.py")})
 MOST = 20  # Python files side by side
 LISTS = {"engine/kernels/operators"}  # one file an operator
 
@@ -38,6 +39,11 @@ def test_a_folder_is_small_and_its_siblings_share_no_prefix(folder: Path):
     assert name in LISTS or len(stems) < MOST, f"{name} holds {len(stems)} files"
     heads = Counter(stem.split("_")[0] for stem in stems if "_" in stem)
     assert name in LISTS or max(heads.values(), default=0) < 3, heads.most_common(1)
+
+
+@pytest.mark.parametrize("folder", TESTS, ids=lambda f: f.relative_to(ROOT).as_posix())
+def test_a_folder_of_tests_is_small(folder: Path):
+    assert len(list(folder.glob("*.py"))) <= MOST
 
 
 def test_few_files_lie_at_the_top():

@@ -15,7 +15,7 @@ from engine.scenario import TOKEN_LIMIT, decode, encode
 from tests.app.forged import bomb, forged
 from tests.app.keys import key_of
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 
@@ -337,7 +337,7 @@ def test_published_says_what_the_readme_says_and_opens_a_claim():
     assert [m.label.split(" ")[0] for m in at.metric][:2] == ["Independent", "Other"]
     said = sentence(validate())
     assert said in [m.value for m in at.markdown]
-    assert said in (Path(__file__).parents[2] / "README.md").read_text()
+    assert said in (Path(__file__).parents[3] / "README.md").read_text()
     at.selectbox(key="status").set_value("not predicted").run()
     alive(at)
     at.text_input(key="claim").set_value("nothing is called this").run()

@@ -14,8 +14,8 @@ from engine.numerics.formats import NumericsError, by_name
 from engine.numerics.study import LADDERS, TENSORS, network, plan, points, stored, tensor
 from engine.numerics.trained import Quality
 
-VIEW = str(Path(__file__).parents[2] / "app" / "views" / "numerics" / "page.py")
-MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
+VIEW = str(Path(__file__).parents[3] / "app" / "views" / "numerics" / "page.py")
+MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
 pytestmark = pytest.mark.timeout(1800)  # two trainings, behind whatever else the machine does
 
 

@@ -15,7 +15,7 @@ from engine.devices.common.contract import Span
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 NODE = PRESETS["node-dlrm"].scenario
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 

@@ -11,7 +11,7 @@ from app.shared import specs
 from app.shared.formats import linked
 from hardware_specs.catalog import default_catalog
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 CATALOG = default_catalog()
 SECTIONS = ("systems", "devices", "links", "nics", "workloads")
 _DIGIT = 6.6  # px of a digit in a table, 13 px Source Sans; capitals are a little wider

@@ -8,7 +8,7 @@ import pytest
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
-AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = (
     "",
     "choose",

@@ -9,7 +9,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 from tests.app.keys import key_of
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 pytestmark = pytest.mark.timeout(300)
 
 # page, preset, parameter of its address, value

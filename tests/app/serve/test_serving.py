@@ -23,7 +23,7 @@ from app.views.traffic.controls import _TRACE_MAX
 from tests.app.conftest import free_port
 from tests.app.loops import run
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OURS = frozenset({"localhost", "desk"})
 # Starts Streamlit with a hook on whatever asks for a name or opens a way out; each is a line of the file argv[1]
 WATCHED = """

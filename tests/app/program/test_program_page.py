@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from engine.resolve.presets import preset
 from engine.scenario import encode
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -10,10 +10,10 @@ from app.shared.formats import plain
 from engine.resolve.choices import default_scenario
 from engine.scenario import encode
 from model_zoo import default_zoo
-from tests.app.test_pages import MAIN, alive
+from tests.app.shared.test_pages import MAIN, alive
 from tests.catalog.onnx_files import conv
 
-CONFIGS = Path(__file__).parents[1] / "catalog" / "configs"
+CONFIGS = Path(__file__).parents[2] / "catalog" / "configs"
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 
 

@@ -9,7 +9,7 @@ from engine.choose import question_of
 from engine.resolve.choices import default_scenario
 from engine.scenario import encode
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 pytestmark = pytest.mark.timeout(300)
 
 

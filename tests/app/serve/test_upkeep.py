@@ -18,7 +18,7 @@ from tests.app.conftest import free_port
 from tests.app.loops import run
 from tests.bench.sessions import load, served
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 
 
 @contextmanager

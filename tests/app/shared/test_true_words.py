@@ -18,7 +18,7 @@ from engine.scenario import ScenarioError
 from engine.scenario.formats import BITS
 from hardware_specs.catalog import default_catalog
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 pytestmark = pytest.mark.timeout(300)
 
 

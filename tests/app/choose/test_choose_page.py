@@ -13,7 +13,7 @@ from engine.choose.presets import QUESTIONS
 from engine.scenario import encode
 from tests.app.keys import key_of
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 PAGE = str(APP / "views" / "choose" / "page.py")
 SEVEN = {
     "llama-70b": None,

@@ -18,7 +18,7 @@ from engine.kernels.jit import JIT_ENABLED
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError, encode
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 ALEXNET = PRESETS["alexnet-split"].scenario
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 

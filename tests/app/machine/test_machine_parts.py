@@ -14,7 +14,7 @@ from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 
 

@@ -16,7 +16,7 @@ from engine.scenario import Scenario, decode, encode
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 SYSTEMS = default_catalog().ids("systems")
 # one system a family of devices, by preset
 FAMILIES = {

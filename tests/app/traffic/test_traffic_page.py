@@ -24,7 +24,7 @@ from engine.traffic.closed_forms import md1
 from engine.traffic.scenario_load import node_facts
 from tests.app.keys import key_of
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 GRU = PRESETS["brainwave-gru"].scenario
 XLMR = encode(PRESETS["node-xlmr"].scenario)
 SITE = Site(100.0, 0.6, 0.2, "node", 20, 15_000.0, None, None)

@@ -17,8 +17,8 @@ from engine.host.measure.compare import Compared
 from engine.host.measure.queue import queued
 from engine.kernels.jit import JIT_ENABLED
 
-VIEW = str(Path(__file__).parents[2] / "app" / "views" / "kernels" / "page.py")
-MAIN = str(Path(__file__).parents[2] / "app" / "main.py")
+VIEW = str(Path(__file__).parents[3] / "app" / "views" / "kernels" / "page.py")
+MAIN = str(Path(__file__).parents[3] / "app" / "main.py")
 pytestmark = pytest.mark.timeout(1800)  # the first run probes the host and compiles the kernel
 
 

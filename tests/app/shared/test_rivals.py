@@ -22,7 +22,7 @@ from engine.scenario import ScenarioError, encode
 from engine.traffic import Sla
 from hardware_specs.catalog import default_catalog
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 SITE = Site(20.0, 0.6, 0.2, "node", 20, 15_000.0, None, None)
 H100 = default_scenario("h100-sxm", "llama3.1-70b", devices=8).with_(precision="fp8")
 FOUR = H100.with_(devices=4)

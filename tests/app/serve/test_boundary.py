@@ -10,7 +10,7 @@ from app.shared import link, parts
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 HOME = encode(PRESETS["dfx-1.5b"].scenario)
 OTHER = encode(PRESETS["node-dlrm"].scenario)
 pytestmark = pytest.mark.timeout(300)

@@ -10,7 +10,7 @@ from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, encode
 from tests.app.keys import key_of
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -12,7 +12,7 @@ from app.main import PAGES
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[3] / "app"
 PRESET = ("dfx-1.5b", "node-dlrm", "wide-deep-int8", "tonic-mnist", "v100-1.5b", "brainwave-gru", "edge-camera")
 RAW = re.compile(r"\de[+-]?\d|\bNone\b|\bnan\b|(?<![\\\w])\w*[a-z]_\w|\w_[a-z]")
 CODE = re.compile(r"```.*?```|`[^`]*`|:material/\w+:|\]\([^)]*\)|https?://\S+|\b[0-9a-f]{8,12}\b", re.DOTALL)

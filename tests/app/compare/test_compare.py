@@ -19,7 +19,7 @@ from engine.sweep import attribute
 from tests.app.forged import bomb, forged
 from tests.app.keys import key_of
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 EIGHT = tuple(Entry(PRESETS[id].scenario) for id in list(PRESETS)[:MOST])
 DFX, V100 = PRESETS["dfx-1.5b"].scenario, PRESETS["v100-1.5b"].scenario
 TIGHT = DFX.with_(devices=1, scheme="single", overrides={"devices.0.memory.hbm.capacity": "2 GB"})

@@ -28,7 +28,7 @@ from engine.sweep import FIGURES
 from hardware_specs.quantity import SpecError
 from tests.app.keys import key_of
 
-MAIN = Path(__file__).parents[2] / "app" / "main.py"
+MAIN = Path(__file__).parents[3] / "app" / "main.py"
 HOME = PRESETS["dfx-1.5b"].scenario
 GPU = PRESETS["v100-1.5b"].scenario
 SMALL = PageSpace(
