@@ -88,7 +88,7 @@ class Visitor:
             self.complaints.append(f"{status} {url}")
 
     def _logged(self, text: str) -> None:
-        if "Content Security Policy" in text:
+        if "Content Security Policy" in text or "Client Error" in text:
             self.complaints.append(text)
 
     def open(self, path: str) -> "Visitor":
@@ -104,6 +104,8 @@ class Visitor:
             self.page.evaluate("window.still = 0")
         self.page.wait_for_function(
             """() => {
+                const dialog = document.querySelector('[role=dialog]');
+                if (dialog && dialog.innerText.startsWith('Connection error')) return true;
                 const app = document.querySelector('[data-testid=stApp]');
                 const still = app && app.dataset.testScriptState === 'notRunning'
                     && !document.querySelector('[data-testid=stSkeleton]')
@@ -114,6 +116,7 @@ class Visitor:
             timeout=480_000,
             polling=100,
         )
+        assert self.complaints == []
         return self
 
     def turn_to(self, page: str) -> None:
