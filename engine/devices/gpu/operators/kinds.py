@@ -277,6 +277,10 @@ def _elementwise_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
     return 2.0 * _chosen("op", texts["op"], facts()["elementwise_passes"]) * numbers["tokens"] * numbers["width"]
 
 
+_ALONE = 0.25  # of a unit's share of heads that one head's chunks take at least: its values are blocks of 32 columns
+_WRITTEN = 7.0  # arrays as large as the values that chunks write and read: w, u, new values, results, states (twice)
+
+
 def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
     form = np.array(_triple("linear_attention", part, f"{texts['kernel']}.{texts['op']}", runtime_of(texts), given))
     keys, values = (numbers[f"num_{x}_heads"] * numbers[f"head_{x}_dim"] for x in "kv")
@@ -288,8 +292,10 @@ def _recurrence(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: M
     else:
         state = numbers["batch"] * values * numbers["head_k_dim"]
         moved = numbers["tokens"] * (keys + values) * 4.0 + state * 8.0
-        if "chunk" in texts["kernel"]:  # heads at once on the units, chunks one after another
-            state = np.ceil(numbers["batch"] * numbers["num_v_heads"] / part.units) * np.ceil(numbers["seq_len"] / 64.0)
+        if "chunk" in texts["kernel"]:  # heads share the units, chunks of a head come one after another
+            moved += (_WRITTEN - 1.0) * numbers["tokens"] * values * 4.0
+            shared = np.maximum(numbers["batch"] * numbers["num_v_heads"] / part.units, _ALONE)
+            state = shared * np.ceil(numbers["seq_len"] / 64.0)
     out, rig = np.zeros((moved.shape[0], ANSWER)), _machine(part, given)
     spread(moved.shape[0], lambda lo, hi: stream.recurrent_rows(lo, hi, moved, state, rig, form, out))
     return out
@@ -299,20 +305,18 @@ def _quantised_bytes(texts: Texts, numbers: Numbers) -> np.ndarray:
     return _chosen("op", texts["op"], facts()["quantise_bytes"]) * numbers["m"] * numbers["k"]
 
 
-_SIZES = frozenset(
-    {
-        "d_model",
-        "d_conv",
-        "num_k_heads",
-        "head_k_dim",
-        "num_v_heads",
-        "head_v_dim",
-        "d_state",
-        "nheads",
-        "head_dim",
-        "n_groups",
-        "chunk_size",
-    }
+_SIZES = (
+    "d_model",
+    "d_conv",
+    "num_k_heads",
+    "head_k_dim",
+    "num_v_heads",
+    "head_v_dim",
+    "d_state",
+    "nheads",
+    "head_dim",
+    "n_groups",
+    "chunk_size",
 )
 _KINDS = (
     Kind("gemm", "one linear layer, no bias", ("m", "n", "k"), _gemm, {"dtype": None}, "dtype", ("m", "n", "k")),
@@ -439,9 +443,9 @@ _KINDS = (
         {"kernel": None, "op": None, "phase": ""},
         "kernel",
         ("tokens",),
-        _SIZES,
+        frozenset(_SIZES),
         dict.fromkeys(_SIZES, 0.0),
-        _SIZES,
+        frozenset(_SIZES),
     ),
 )
 

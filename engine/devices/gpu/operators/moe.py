@@ -61,7 +61,7 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
     else:
         mean = (exponent - 1.0) / (exponent - 2.0) * (1.0 - reach * far) / (1.0 - far)
     scale = routed / (experts * mean)
-    top = min(tokens, reach * scale)
+    top = min(tokens, max(reach * scale, 1.0))  # what has all others wait has a token
     total = 0.0
     for c in range(CLASSES):
         u = (c + 0.5) / CLASSES
@@ -73,7 +73,7 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
             x = 1.0
         loads[c] = x
         total += counts[c] * x
-    if ranks > 1.0 and top >= 1.0:
+    if ranks > 1.0:
         # the largest of all joins the class it is nearest to: the last one, which quantiles leave below it
         both = counts[CLASSES - 1] + 1.0
         loads[CLASSES - 1] = (counts[CLASSES - 1] * loads[CLASSES - 1] + top) / both
@@ -139,7 +139,7 @@ def block_seconds(tokens, hidden, inter, topk, experts, tensor, ranks, gated, ex
     width = inter / tensor
     matrices = 2.0 + gated
     weights = active * matrices * hidden * width * form[WEIGHT_BYTES]
-    warm = not cold and exponent <= 0.0
+    warm = not cold
     kept = hit_share(weights, machine[L2_SHARE] * machine[L2]) if warm else 0.0
     first = grouped_seconds(counts, loads, width * (1.0 + gated), hidden, kept, machine, form, out)
     second = grouped_seconds(counts, loads, hidden, width, kept, machine, form, out)

@@ -9,6 +9,7 @@ from engine.devices.gpu.operators.slots import (
     BANDWIDTH,
     BOUND,
     BOUND_BY,
+    FEED,
     L2,
     L2_SHARE,
     MEMORY,
@@ -58,9 +59,13 @@ def stream_rows(lo, hi, moved, machine, form, out):
 
 @kernel
 def recurrent_seconds(moved, state, machine, form, out):
-    """Seconds of a recurrence that moves ``moved`` bytes once and touches ``state`` elements; fills ``out``."""
-    dram = moved / (machine[BANDWIDTH] * form[SHARE])
-    held = state * form[RATE]
+    """Seconds of a recurrence that moves ``moved`` bytes, the same in every replay, and touches ``state`` elements.
+
+    Fills ``out``. An estimate.
+    """
+    near = hit_share(moved, 2.0 * machine[L2_SHARE] * machine[L2])
+    dram = moved * (1.0 - near) / (machine[BANDWIDTH] * form[SHARE])
+    held = state * form[RATE] + moved * near / (machine[UNITS] * machine[FEED])
     out[BOUND] = max(moved - 2.0 * machine[L2], 0.0) / machine[BANDWIDTH]
     out[BOUND_BY] = MEMORY
     out[SECONDS] = max(dram + held + form[START], out[BOUND])
