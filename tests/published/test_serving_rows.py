@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.published.measured.compare import Measured, compared, groups, read_measured, spread
+from hardware_specs import default_catalog
+from model_zoo.catalog import default_zoo
 
 ROWS = Path(__file__).parents[2] / "engine" / "published" / "claims" / "serving.csv"
 AIMS = {  # by network: median and 90th percentile of |predicted / measured - 1|
@@ -35,3 +37,27 @@ def test_every_network_is_met(found: Measured):
             median, tail = AIMS[group["workload"]]
             assert group["median"] <= median, group
             assert group["p90"] <= tail, group
+
+
+def test_prompts_of_a_wave_take_as_long_as_the_part_needs(found: Measured):
+    """Whether requests came in waves shows in the first tokens: on average a wave's wait for half of its prompts, and
+    no part computes those faster than its peak."""
+    told: dict[tuple[str, bool], list[bool]] = {}
+    errors: dict[str, list[float]] = {}
+    for at, row in enumerate(found.rows):
+        if row.scenario is None or row.engine is None or not row.engine.prefill_first:
+            continue
+        name = " ".join(found.table.columns[column][at] for column in ("source", "framework", "version"))
+        errors.setdefault(name, []).extend(row.errors.values())
+        if not name.startswith("nvidia"):
+            continue  # lengths drawn from a range: no waves
+        s = row.scenario
+        ops = default_zoo().graph(s.workload).phases[0].ops
+        work = 2.0 * s.batch * s.inputs * sum(op.weights.coef * op.layers for op in ops if op.kind == "Gemm")
+        peak = default_catalog().device(default_catalog().system(s.system).devices[0].device).peak["fp8"].si
+        can_be = row.measured["ttft_s"] > 0.5 * work / (peak * s.devices)
+        told.setdefault((name, row.engine.waves), []).append(can_be)
+    shares = {name: (waves, sum(can_be) / len(can_be)) for (name, waves), can_be in told.items()}
+    assert len(shares) == 2
+    assert all((share == 1.0) == waves for waves, share in shares.values()), shares
+    assert spread(errors["nvidia sglang 0.5.6.post2"])["median"] <= 0.15

@@ -151,13 +151,14 @@ def _on(system: str, format: str, catalog: Catalog) -> str:
 def _engine(cells: Mapping[str, str]) -> Engine:
     """How a row's serving engine forms iterations; one that is not named, as most do."""
     names = known()
-    name, release = cells.get("framework", ""), ".".join(cells.get("version", "").split(".")[:2])
-    way = names["engines"].get(f"{name} {release}") or names["engines"].get(name, {})
+    name, release = cells.get("framework", ""), cells.get("version", "").split(".")
+    called = (f"{name} {'.'.join(release[:parts])}" for parts in (3, 2))
+    way = next((names["engines"][one] for one in called if one in names["engines"]), names["engines"].get(name, {}))
     equal = cells.get("source", "") not in names["mean_length"]
     return Engine(
         names["budget"],
         way.get("prefill_first", False),
-        equal,
+        way.get("waves", equal),
         names["host"]["iteration_s"],
         names["host"]["sequence_s"],
         way.get("hides", True),
