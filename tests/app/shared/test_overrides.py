@@ -71,9 +71,8 @@ def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
             assert math.isclose(tables.start_of(changed, row), row.si, rel_tol=6e-3), row.path
 
 
-@pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_a_page_takes_every_what_if_of_a_models_parameters(kind, page):
+def test_every_page_takes_every_what_if_of_a_models_parameters(kind):
     scenario = PRESETS[FAMILIES[kind]].scenario
     assert bind(scenario).device.kind == kind
     rows = [row for row in specs.overridable(scenario) if row.path.startswith("model.")]
@@ -81,7 +80,8 @@ def test_a_page_takes_every_what_if_of_a_models_parameters(kind, page):
     at = AppTest.from_file(str(APP / "main.py"), default_timeout=240)
     at.query_params["s"] = token
     at.run()
-    if page != "explore":
-        at.switch_page(str(APP / "views" / page / "page.py")).run()
-    assert not at.exception, [e.message for e in at.exception]
-    assert at.query_params["s"] in (token, [token])
+    for page in PAGES:
+        if page != "explore":
+            at.switch_page(str(APP / "views" / page / "page.py")).run()
+        assert not at.exception, (page, [e.message for e in at.exception])
+        assert at.query_params["s"] in (token, [token]), page
