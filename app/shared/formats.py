@@ -147,7 +147,8 @@ def cells(values: Iterable[float | None]) -> str:
         return "localized"
     largest, least = (math.floor(math.log10(_round3(size))) for size in (max(sizes), min(sizes)))
     decimals = min(6, max(0, 2 - largest, 1 - least if least < 0 else 0))
-    return f"%.{decimals}f" if decimals else "localized"
+    whole = max(sizes) >= 1e4 or all(size == round(size) for size in sizes)  # else "localized" prints 289.782
+    return f"%.{decimals}f" if decimals or not whole else "localized"
 
 
 def column(values: Iterable[float]) -> str:

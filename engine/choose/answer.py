@@ -206,25 +206,23 @@ def _ordered(rows: Sequence[Row], money: str) -> tuple[Row, ...]:
 
 
 def _loses(row: Row, first: Row | None, money: str) -> str:
-    """Why a priced system is not the first, from the two parts of its cost."""
+    """Why a priced system is not the first: price and throughput of one of its devices against one of the first's."""
     if first is None or row is first or row.best is None or first.best is None:
         return ""
     mine, theirs = row.best, first.best
-    ratio = getattr(mine, money) / max(getattr(theirs, money), 1e-300)
-    said = f"{_times(ratio)} the cost"
     demand = money == "total_usd_per_hour"
     if demand and mine.instances == 1 and mine.rate > 2.0 * theirs.rate * theirs.instances:
-        return f"{said}: one instance does far more than is asked"
+        return "one instance does far more than is asked"
     hour = (mine.usd_per_hour or 0.0) / mine.devices / max((theirs.usd_per_hour or 0.0) / theirs.devices, 1e-300)
     pace = mine.rate_per_device / theirs.rate_per_device
-    return f"{said}: {_times(pace)} throughput, {_times(hour)} price a device"
+    return f"{_times(hour)} price, {_times(pace)} throughput"
 
 
 def _no_price(row: Row) -> str:
     """Why a system that serves is not ranked."""
     if row.best is not None and row.best.capex_usd is not None:
-        return "not ranked: no power is published; rent it by the hour to rank it"
-    return "not ranked: a what-if has no price; give yours" if row.what_if else "not ranked: no price; give yours"
+        return "no published power: give its price an hour"
+    return "a what-if has no price: give yours" if row.what_if else "no published price: give yours"
 
 
 def _refused(row: Row) -> str:

@@ -20,14 +20,15 @@ _WIDTH = (500.0, 260.0)  # px of the plot area that labels are laid out for, at 
 
 
 def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, phone: bool = False) -> go.Figure:
-    """Curves of the systems that meet the limits; the picked one and the best ranked are named."""
+    """Curves of the systems that meet the limits; the picked one, the best ranked and the fastest are named."""
     drawn = [row for row in rows if row.front]
     xs = [one.speed for row in drawn for one in row.front]
     ys = [one.rate_per_device for row in drawn for one in row.front]
     x = log_axis(min(xs) / 1.3, max(xs) * 1.5, f"Speed a user ({user}/s)")
     y = log_axis(min(ys) / 1.5, max(ys) * 2.0, f"Throughput a device ({unit}/s)")
     plot = Plot((min(xs) / 1.3, max(xs) * 1.5), (min(ys) / 1.5, max(ys) * 2.0), _WIDTH[phone], _HEIGHT - 60.0)
-    named = {row.system for row in drawn if row.rank is not None and row.rank <= _NAMED}
+    fast = max(drawn, key=lambda row: max(one.speed for one in row.front), default=None)
+    named = {row.system for row in drawn if row is fast or (row.rank is not None and row.rank <= _NAMED)}
     data = []
     order = sorted(drawn, key=lambda row: (row.system == picked, row.system in named))
     for row in order:

@@ -72,7 +72,7 @@ def _request(ask: PageQuestion) -> None:
 
 
 def _limits(ask: PageQuestion) -> None:
-    """Limits that the workload can have, two in a row; an emptied one is none."""
+    """Limits that the workload can have, a row each: two in a row cut a value off; an emptied one is none."""
     decoder = default_zoo().graph(ask.question.workload).causal
     shown = [row for row in _LIMITS if decoder or row[0] not in ("ttft_s", "tpot_s")]
 
@@ -80,13 +80,12 @@ def _limits(ask: PageQuestion) -> None:
         ask.change(**{name: value / factor if value else None})
 
     st.markdown(":small[Limits]")
-    for at in range(0, len(shown), 2):
-        for column, (name, label, unit, said) in zip(st.columns(2), shown[at : at + 2]):
-            value = getattr(ask.question, name)
-            column.number_input(
-                f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=said,
-                **controlled(f"h.{name}", None if value is None else unit(value), partial(turned, name, unit.factor)),
-            )  # fmt: skip
+    for name, label, unit, said in shown:
+        value = getattr(ask.question, name)
+        st.number_input(
+            f"{label} ({unit.unit})", min_value=0.0, value=None, placeholder="none", help=said,
+            **controlled(f"h.{name}", None if value is None else unit(value), partial(turned, name, unit.factor)),
+        )  # fmt: skip
 
 
 def _demand(ask: PageQuestion) -> None:

@@ -32,11 +32,10 @@ def ranking(answer: Answer, able: list[Row]) -> None:
         frame = tables.meeting(answer, able)
         number = st.column_config.NumberColumn
         columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
-        columns["System"] = st.column_config.TextColumn(pinned=not parts.mobile(), width="medium")
-        columns["Range ($)"] = st.column_config.TextColumn(
-            help="Cost where the model is off by as much as its error band."
-        )
-        columns["Why it loses"] = st.column_config.TextColumn(width="large")
+        text = st.column_config.TextColumn
+        columns["System"] = text(pinned=not parts.mobile())
+        columns["Why it loses"] = text(help="Price and throughput of one device against one of the cheapest system.")
+        columns["Range ($)"] = text(help="Cost where the model is off by as much as its error band.")
 
         def selected() -> None:
             rows = st.session_state["h.table"]["selection"]["rows"]
@@ -70,14 +69,15 @@ def detail(answer: Answer, row: Row) -> None:
             facts.append(f"TTFT {fmt.seconds(best.ttft_s)}, TPOT {fmt.seconds(best.tpot_s)}, "
                          f"{fmt.seconds(best.latency_s)} end to end")  # fmt: skip
         else:
-            facts.append(f"Latency {fmt.seconds(best.latency_s)} ({fmt.band(row.band.relative)})")
+            facts.append(f"Latency {fmt.seconds(best.latency_s)}")
         each = fmt.si(best.rate_per_device, f"{unit}/s")
         facts.append(f"{fmt.si(best.rate, f'{unit}/s')} an instance, {each} a device")
         if best.power_w is not None:
             facts.append(f"{fmt.si(best.power_w * best.instances, 'W')} at full load")
         st.markdown("  \n".join(line.replace("$", "\\$") for line in facts))
         if row.reason:
-            st.caption(fmt.plain(f"{row.reason[:1].upper()}{row.reason[1:]}."))
+            st.caption(fmt.plain(f"Why it loses: {row.reason}."))
+        parts.evidence(row.band)
         with st.container(horizontal=True, gap="small"):
             if st.button("Open in Explore", type="primary", key="h.open"):
                 link.open_scenario(best.scenario)
@@ -106,10 +106,8 @@ def not_meeting(rows: list[Row]) -> None:
     if not rows:
         return
     with st.expander(f"{len(rows)} systems do not meet this", key="open.refused"):
-        st.dataframe(
+        st.table(
             tables.refused(rows), hide_index=True, height="content" if len(rows) <= 8 else 318,
-            column_config={"System": st.column_config.TextColumn(pinned=not parts.mobile(), width="medium"),
-                           "Why not": st.column_config.TextColumn(width="large")},
             alt="Systems that do not meet the limits, with the reason",
         )  # fmt: skip
 

@@ -23,13 +23,6 @@ def money_range(value: float | None, band: float | None) -> str:
     return f"{low} to {high}"
 
 
-def _evidence(row: Row) -> str:
-    """`±27%, validated`, or that there is none."""
-    if row.band.relative is None:
-        return "unvalidated"
-    return f"{fmt.band(row.band.relative)}, {row.band.label}"
-
-
 def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     """Systems that meet the limits."""
     bests = [row.best for row in rows if row.best is not None]
@@ -45,6 +38,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     if demand:
         columns["$ an hour"] = [one.total_usd_per_hour for one in bests]
         columns["Instances"] = [one.instances for one in bests]
+        columns["Error band"] = [fmt.band(row.band.relative) for row in rows]
     else:
         columns[f"$/M {unit}"] = [one.usd_per_million for one in bests]
         columns["Range ($)"] = [money_range(row.best.usd_per_million, row.band.relative) for row in rows if row.best]
@@ -52,17 +46,14 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     p99 = q.users is None and (q.latency_s is not None or q.qps is not None)
     name = "TPOT" if decoder else "p99" if p99 else "Latency"
     columns[f"{name} ({times.unit})"] = [times(one.latency_s if one.tpot_s is None else one.tpot_s) for one in bests]
-    columns[f"{pace.unit} a device"] = [pace(one.rate_per_device) for one in bests]
-    columns["Why it loses"] = [row.reason for row in rows]
     if decoder:
         first = fmt.scale([one.ttft_s for one in bests], "s")
         columns[f"TTFT ({first.unit})"] = [first(one.ttft_s or 0.0) for one in bests]
+    columns[f"{pace.unit} a device"] = [pace(one.rate_per_device) for one in bests]
     watts = [None if one.power_w is None else one.power_w * one.instances for one in bests]
     power = fmt.scale(watts, "W")
     columns[f"Power ({power.unit})"] = [None if w is None else power(w) for w in watts]
-    if demand:
-        columns[f"$/M {unit}"] = [one.usd_per_million for one in bests]
-    columns["Evidence"] = [_evidence(row) for row in rows]
+    columns["Why it loses"] = [row.reason for row in rows]
     frame = pd.DataFrame(columns)
     return frame.astype(dict.fromkeys((name for name in frame if name[0] == "$" or "Power" in name), float))
 

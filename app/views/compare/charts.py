@@ -76,7 +76,7 @@ def metric_bars(
         ends = {"x": [level, level], "y": [-0.5, len(rows) - 0.5]}
         data.append({"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip"} | ends)
     x = {"title": f"{label} ({shown_unit})", "range": [0, widest * 1.05 or 1]}
-    return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(rows)), dark)
+    return style(data, x, rows_axis(labels, 2), max(220, 56 + row_height(labels) * len(rows)), dark)
 
 
 def breakdowns(
@@ -118,7 +118,7 @@ def breakdowns(
     x = {"title": title, "range": [0, 100 if shares else scale(max(totals, default=1.0)) * 1.02]}
     legend_px = _LEGEND_ROW * math.ceil(len(data) / (1 if phone else 2)) + 8
     height = max(220, 56 + row_height(labels) * len(rows)) + (legend_px if phone else _EXTRA)
-    fig = style(data, x, rows_axis(labels), height, dark)
+    fig = style(data, x, rows_axis(labels, 2), height, dark)
     legend = {
         "orientation": "h",
         "x": 0,

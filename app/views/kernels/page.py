@@ -136,7 +136,7 @@ def _error(error: float | None) -> str:
         return fmt.UNKNOWN
     if error == 0:
         return "none"
-    return f"1/{fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
+    return f"1 in {fmt.count(round(1 / error))}" if error < 0.01 else f"{fmt.digits3(100 * error)}%"
 
 
 def beside(asked: KernelChoice, shown: KernelShown | None) -> None:
@@ -252,9 +252,14 @@ def probed(roofline: MeasuredRoofline) -> None:
         )
 
 
+def _shown() -> KernelShown | None:
+    """This reader's last run, else the last of this host."""
+    return st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
+
+
 def _exports() -> dict[str, tuple[str, str, Callable[[], str]]] | None:
     """The last run as a file."""
-    shown: KernelShown | None = st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
+    shown = _shown()
     if shown is None:
         return None
     data = shown.run.to_dict() | {"predicted_s": shown.predicted, "roofline": asdict(shown.roofline)}
@@ -267,16 +272,18 @@ def show() -> None:
     report = parts.report_now()  # none where the pair can't run: kernels don't need the scenario
     parts.bar(report, "kernels", _exports())
     wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut="Ctrl+Enter")
-    if wanted:
+    first = not st.session_state.get("kernels_seen")
+    st.session_state.kernels_seen = True
+    if wanted or (first and _shown() is None):  # no page opens as an empty frame
         run(asked)
     problem = st.session_state.get("kernel_problem")
     if problem:
         st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
-    shown: KernelShown | None = st.session_state.get("kernel_shown") or host_runs.last().get("kernel")
+    shown = _shown()
     if shown is None:
         st.info(
-            "Nothing was run yet. Run measures the kernel on the machine that serves this page, at most "
-            f"{fmt.seconds(_BOUNDS.seconds)} of it, one reader at a time.",
+            "Nothing is measured yet. Run times the kernel on the machine that serves this page, for at most "
+            f"{fmt.seconds(_BOUNDS.seconds)}, one reader at a time.",
             icon=":material/speed:",
         )
     else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.shared import formats as fmt
-from app.shared import glossary, specs
+from app.shared import glossary, parts, specs
 from app.shared.figures.style import level_name
 from engine.cost.report import MemoryRow, Report
 from engine.resolve.bind import Bound
@@ -145,6 +145,11 @@ def _printed(text: str) -> str:
     return fmt.prose(re.sub(r"(?<![\d.])\d{5,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
 
 
+def _told(where: str) -> str:
+    """Where a number is from, a document by its name: `section VI (DFX appliance)`."""
+    return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: parts.DOCUMENTS.get(m[1], m[0]), where))
+
+
 def groups(found: Machine) -> dict[str, pd.DataFrame]:
     """Numbers of the first device's spec by group, with what stands behind each; groups without any are left out."""
     rows: dict[str, list[specs.SpecNumber]] = {name: [] for name in GROUPS}
@@ -158,7 +163,7 @@ def groups(found: Machine) -> dict[str, pd.DataFrame]:
                 "Quantity": [_called(row) for row in listed],
                 "Value": [_printed(row.printed) for row in listed],
                 "Evidence": [row.basis for row in listed],
-                "Where": [fmt.prose(row.where) for row in listed],
+                "Where": [_told(row.where) for row in listed],
             }
         )
         for name, listed in rows.items()

@@ -51,14 +51,10 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
     sources = frame["Evidence"].value_counts()
     answer = ", ".join(f"{count} {basis}" for basis, count in sources.items())
     with parts.card(title, answer, stretch=False):
-        st.dataframe(
+        st.table(
             frame,
             hide_index=True,
-            height=parts.tall(frame),
-            column_config={
-                "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
-                "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
-            },
+            height="content" if len(frame) <= 10 else 420,
             alt=f"{title}: each number with what stands behind it",
         )
 

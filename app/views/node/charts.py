@@ -134,7 +134,7 @@ def topology(found: Topology, dark: bool, height: int = 330) -> go.Figure:
     notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(found.count)]
     notes.append({"x": at["device"], "y": top - 0.4, "text": found.memory, "yanchor": "bottom", "align": "center"})
     first = at[chain[0]] if chain else at["device"]
-    x = {"range": [first - 0.3, at["device"] + 0.3], "showgrid": False, "tickvals": []}
+    x = {"range": [first - 0.3, at["device"] + 0.4], "showgrid": False, "tickvals": []}
     y = {"range": [-0.6, top + 0.1], "showgrid": False, "tickvals": []}
     return style(data, x, y, height, dark, notes=notes)
 

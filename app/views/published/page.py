@@ -20,6 +20,8 @@ from engine.scenario import ScenarioError, decode, encode
 
 _ALL = "All"
 _STATUS = ("met", "missed", "not predicted")
+_COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
+"""Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
 _WORDS = 20  # characters of a value, above which it is a sentence
 
 
@@ -206,12 +208,12 @@ def table(rows: list[claims.Row], key: str) -> None:
             frame,
             hide_index=True,
             key=key,
+            column_order=_COLUMNS,
             on_select=picked,
             selection_mode="single-row",
             height="content" if len(frame) <= 8 else 318,
             column_config={
                 "Claim": text(pinned=True, width="small"),
-                "Metric": text(width=parts.wide_enough(frame["Metric"])),
                 "Published": value("Published"),
                 "Predicted": value("Predicted"),
                 "Error (%)": st.column_config.NumberColumn(format="%+.1f"),

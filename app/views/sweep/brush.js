@@ -371,7 +371,7 @@ class View {
       c.lineWidth = 1.5;
       c.strokeRect(l, t, r - l, b - t);
     }
-    const mark = (x, y, word, star) => {
+    const mark = ({ x, y }, word, star, below = false) => {
       c.strokeStyle = c.fillStyle = look.pick;
       c.lineWidth = 2.5;
       c.textAlign = "center";
@@ -385,11 +385,14 @@ class View {
         c.fill();
       } else { c.arc(x, y, 8, 0, 7); c.stroke(); }
       c.fillStyle = this.text;
-      if (word) c.fillText(word, clamp(x, EDGE.left + 24, this.wide - 34), y < 30 ? y + 26 : y - 10);
+      if (word) c.fillText(word, clamp(x, EDGE.left + 24, this.wide - 34), below || y < 30 ? y + 26 : y - 10);
     };
-    if (meta.current) mark(this.x(this.axes[0].to(meta.current[0])), this.y(this.axes[1].to(meta.current[1])), "current", true);
-    if (this.chosen >= 0) { const at = this.spot(this.chosen); mark(at.x, at.y, "selected", false); }
-    if (this.hovered >= 0 && this.hovered !== this.chosen) { const at = this.spot(this.hovered); mark(at.x, at.y, "", false); }
+    const here = meta.current && { x: this.x(this.axes[0].to(meta.current[0])), y: this.y(this.axes[1].to(meta.current[1])) };
+    const at = this.chosen >= 0 && this.spot(this.chosen);
+    const near = here && at && Math.abs(here.x - at.x) < 70 && Math.abs(here.y - at.y) < 28; // one word would hide the other
+    if (here) mark(here, "current", true, near && here.y >= at.y);
+    if (at) mark(at, "selected", false, near && at.y > here.y);
+    if (this.hovered >= 0 && this.hovered !== this.chosen) mark(this.spot(this.hovered), "", false);
   }
 
   stairs(c, look) { // the line beyond which nothing lies

@@ -124,7 +124,10 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
         scenario = outcome.space.scenario(design.number)
         rows = tables.pair(outcome, design, cached.report(encode(scenario)))
         lines = ["| | Current | Selected |", "|:--|--:|--:|"]
-        st.markdown("\n".join([*lines, *(f"| {' | '.join(map(fmt.plain, row))} |" for row in rows)]))
+        st.html("<style>.st-key-pair td, .st-key-pair th { padding: 4px 6px !important; }</style>")
+        st.container(key="pair").markdown(
+            "\n".join([*lines, *(f"| {' | '.join(map(fmt.plain, row))} |" for row in rows)])
+        )
         with st.container(horizontal=True, gap="small"):
             explore = st.button("Open in Explore", type="primary", key="sweep.open")
             beside = st.button("Compare", key="sweep.compare")

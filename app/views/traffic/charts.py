@@ -255,9 +255,7 @@ def use_height(shares: dict[str, float], least: int = 140) -> int:
     return max(least, 56 + row_height(labels) * max(len(labels), 2))
 
 
-def along(
-    points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300, *, narrow: bool = False, named: int = 4
-) -> go.Figure:
+def along(points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300, *, named: int = 4) -> go.Figure:
     """Share of time each resource is busy along the load; the ``named`` busiest are named, ``qps`` is now. [1/s]"""
     last = points[-1]
     names = sorted(last.use, key=lambda name: -last.use[name])
@@ -285,7 +283,7 @@ def along(
             }
         )
     for name in names[:named]:  # from the busiest down; a label keeps clear of the one above it
-        text = textwrap.wrap(name[:1].upper() + name[1:], 13 if narrow else 20)
+        text = textwrap.wrap(name[:1].upper() + name[1:], 13)
         middle = min(100 * last.use[name], floor - _LINE * len(text) / 2 / height)
         floor = middle - _LINE * len(text) / 2 / height
         at = {"x": x(last.qps), "y": middle, "xanchor": "left", "yanchor": "middle", "xshift": 4, "align": "left"}
@@ -306,7 +304,7 @@ def along(
     y = {"title": "Share of time busy", "range": [0, 108], "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
     return style(
         data,
-        {"title": f"Load ({x.unit})", "range": [0, (1.8 if narrow else 1.55) * x(last.qps)]},
+        {"title": f"Load ({x.unit})", "range": [0, 1.8 * x(last.qps)]},
         y,
         height,
         dark,

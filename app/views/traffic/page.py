@@ -132,7 +132,7 @@ def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> 
     said = f"first to saturate: {most}" + (f", mostly {limit}" if most == "server" != limit else "")
     with parts.card("Utilisation along the load", said):
         parts.figure(
-            charts.along(points, qps, parts.dark(), height, narrow=parts.mobile()),
+            charts.along(points, qps, parts.dark(), height),
             f"Use along the load: {said}.",
             "t.along",
         )

@@ -77,13 +77,13 @@ _PRECISE, _VAGUE = 0.02, 3.0  # of an interval: its half width that needs no end
 def _sure(low: float, value: float, high: float) -> str:
     """How far a simulated load is to be trusted, at 99% confidence: to within a share, two ends, or a lower end."""
     if low <= 0 or high > _VAGUE * low:
-        least = f"at least {fmt.si(low, 'QPS')} is sure" if low > 0 else "no load is sure yet"
-        return f"{least}; simulate more requests to say more"
+        least = f"at least {fmt.si(low, 'QPS')} at 99% confidence" if low > 0 else "nothing yet at 99% confidence"
+        return f"{least}; simulate more requests to narrow it"
     off = max(high - value, value - low) / value
     if off < _PRECISE:
         return f"simulated to within {'1%' if off < 0.01 else '2%'}"
     both = fmt.scale([low, high], "QPS")
-    return f"99% sure: {both.text(low)} to {both.text(high)} {both.unit}"
+    return f"99% confidence: {both.text(low)} to {both.text(high)} {both.unit}"
 
 
 def overload(qps: float, top: Capacity, spot: LoadDetail | None = None) -> str:
@@ -192,13 +192,13 @@ def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
         [
             ("Nodes", column("nodes")),
             ("Racks", column("racks")),
-            scaled(column("peak_w"), "W", "Peak power ({})"),
-            scaled(column("mean_w"), "W", "Mean power ({})"),
+            scaled(column("peak_w"), "W", "Peak ({})"),
+            scaled(column("mean_w"), "W", "Mean ({})"),
             scaled(column("capex_usd"), "", "Capex ($ {})"),
             ("$ / M inferences", column("usd_per_million")),
             scaled(column("energy_j_per_inference"), "J", "Energy ({}/inference)"),
             scaled(column("inferences_per_joule"), "", "Inferences/J ({})"),
-            ("Busy at peak (%)", [None if p is None else 100 * p.peak_use for p in plans]),
+            ("Busy (%)", [None if p is None else 100 * p.peak_use for p in plans]),
         ]
     )
 
