@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = (ROOT / "model_zoo" / "TEMPLATE.yaml").read_text()
 SYSTEMS = Catalog().ids("systems")
 ONLY = {
-    "dfx-u280": "runs GPT-2 decoders only",
+    "dfx-u280": "runs decoders made as GPT-2 or Llama is",
     "agilio-cx": "runs binary fully connected layers only",
 }
 

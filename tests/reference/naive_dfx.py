@@ -46,9 +46,34 @@ def norm(x, gamma, beta, lanes):
     return centred * HALF(1 / np.sqrt(np.float32(variance))) * gamma.astype(HALF) + beta.astype(HALF)
 
 
-def gelu(x):
-    samples = np.arange(2049) / 128 - 8
-    table = (0.5 * samples * (1 + np.tanh(np.sqrt(2 / np.pi) * (samples + 0.044715 * samples**3)))).astype(HALF)
+def rms_norm(x, gamma, lanes):
+    variance = HALF(HALF(beats(x * x, lanes) * HALF(1 / len(x))) + HALF(1e-5))
+    return x * HALF(1 / np.sqrt(np.float32(variance))) * gamma.astype(HALF)
+
+
+def turn(x, position, head):
+    """Every head of x at its position: pairs (i, i + head / 2) turned by an angle of their own."""
+    out, half = np.zeros(len(x), HALF), head // 2
+    for start in range(0, len(x), head):
+        for i in range(half):
+            angle = position * 10_000.0 ** (-i / half)
+            cosine, sine = HALF(np.cos(angle)), HALF(np.sin(angle))
+            a, b = x[start + i], x[start + half + i]
+            out[start + i] = HALF(HALF(a * cosine) + HALF(-b * sine))
+            out[start + half + i] = HALF(HALF(b * cosine) + HALF(a * sine))
+    return out
+
+
+def gelu(samples):
+    return 0.5 * samples * (1 + np.tanh(np.sqrt(2 / np.pi) * (samples + 0.044715 * samples**3)))
+
+
+def silu(samples):
+    return samples / (1 + np.exp(-samples))
+
+
+def by_table(x, function):
+    table = function(np.arange(2049) / 128 - 8).astype(HALF)
     out = np.zeros(len(x), HALF)
     for i, value in enumerate(x):
         if value >= 8 or value <= -8:
@@ -85,9 +110,34 @@ def logits(model, tokens, d=64, sums=1):
                 mixed.append(matvec(np.array(values)[:, cut], powers, d, sums))
             middle = matvec(half(layer.out)[0], np.concatenate(mixed), d, sums) + half(layer.out)[1] + x
             normed = norm(middle, layer.gamma2, layer.beta2, lanes)
-            wide = gelu(matvec(half(layer.fc1)[0], normed, d, sums) + half(layer.fc1)[1])
+            wide = by_table(matvec(half(layer.fc1)[0], normed, d, sums) + half(layer.fc1)[1], gelu)
             x = matvec(half(layer.fc2)[0], wide, d, sums) + half(layer.fc2)[1] + middle
     return matvec(model.tokens.T.astype(HALF), norm(x, model.gamma, model.beta, lanes), d, sums)
+
+
+def gated_logits(model, tokens, d=64, sums=1):
+    """The same of a decoder with RMS norms, rotary positions, shared key heads and a gated feed-forward, no biases."""
+    head, lanes, cache = model.width // model.heads, 64, [([], []) for _ in model.layers]
+    x = np.zeros(0, HALF)
+    for position, token in enumerate(tokens):
+        x = model.tokens[token].astype(HALF)
+        for layer, (keys, values) in zip(model.layers, cache, strict=True):
+            normed = rms_norm(x, layer.gamma1, lanes)
+            values.append(matvec(half(layer.value)[0], normed, d, sums))
+            keys.append(turn(matvec(half(layer.key)[0], normed, d, sums), position, head))
+            q, mixed = turn(matvec(half(layer.query)[0], normed, d, sums), position, head), []
+            for h in range(model.heads):
+                mine, its = (slice(at * head, (at + 1) * head) for at in (h, h // model.shared))
+                scores = matvec(np.array(keys)[:, its].T, q[mine], d, sums) * HALF(1 / np.sqrt(head))
+                powers = np.exp((scores - scores.max()).astype(np.float32)).astype(HALF)
+                powers = powers * HALF(1 / np.float32(beats(powers, lanes)))
+                mixed.append(matvec(np.array(values)[:, its], powers, d, sums))
+            middle = matvec(half(layer.out)[0], np.concatenate(mixed), d, sums) + x
+            normed = rms_norm(middle, layer.gamma2, lanes)
+            wide = by_table(matvec(half(layer.fc1)[0], normed, d, sums), silu)
+            wide = wide * matvec(half(layer.up)[0], normed, d, sums)
+            x = matvec(half(layer.fc2)[0], wide, d, sums) + middle
+    return matvec(model.tokens.T.astype(HALF), rms_norm(x, model.gamma, lanes), d, sums)
 
 
 def run(code, count, chaining):

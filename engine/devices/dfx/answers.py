@@ -28,7 +28,7 @@ from engine.devices.dfx.core import LayerSizes, core_record, program_of, run_cod
 from engine.devices.dfx.fabric import counted_share, fabric
 from engine.devices.dfx.family import supports
 from engine.devices.dfx.machine import DfxMachine
-from engine.devices.dfx.model import random_decoder
+from engine.devices.dfx.model import Decoder, random_decoder
 from engine.devices.dfx.oracle import Oracle
 from engine.devices.dfx.tiling import chosen, dsp_slices
 from engine.scenario import ScenarioError
@@ -86,6 +86,12 @@ def _cards(machine: BoundMachine) -> int:
     return machine.scenario.devices if machine.scenario.scheme == "tensor" else 1
 
 
+def _record(machine: BoundMachine) -> tuple[float, ...]:
+    s = machine.scenario
+    ahead = s.switches.get("prefetch", False)
+    return core_record(machine.device, machine.link, machine.hops, _cards(machine), s.tile, machine.model, ahead)
+
+
 def _shipped(machine: BoundMachine, part: str) -> str:
     if part not in PARTS:
         raise ScenarioError(f"part is {part!r}; allowed: {', '.join(PARTS)}")
@@ -93,15 +99,15 @@ def _shipped(machine: BoundMachine, part: str) -> str:
     if reason:
         raise Unsupported(reason)
     layer = LayerSizes.of(machine.graph.phases[0])
-    made = program_of(part, float(_cards(machine)), layer, float(machine.scenario.inputs))
+    made = program_of(part, _record(machine), layer, float(machine.scenario.inputs))
     return assembly.disassemble(assembly.DfxProgram(tuple(made)))
 
 
 def _listing(machine: BoundMachine, text: str) -> Listing:
     s = machine.scenario
     program = assembly.assemble(text)
-    assembly.checked(program)
-    record = core_record(machine.device, machine.link, machine.hops, _cards(machine), s.tile, machine.model)
+    assembly.checked(program, _own(machine))
+    record = _record(machine)
     timed = run_code(isa.encode(program.instructions, record), s.switches.get("chaining", True), record)
     rows, bars = [], []
     for i, one in enumerate(program.instructions):
@@ -136,20 +142,20 @@ def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int
 
 def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tuple[Values, ...]:
     program = assembly.assemble(text)
-    assembly.checked(program)
+    assembly.checked(program, _own(machine))
     s = machine.scenario
     cards = _cards(machine) if any(one.op == isa.SYNC for one in program.instructions) else 1
     width, context = _sizes(program)
-    heads = max(1, width // 64)
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
-    model = random_decoder(heads=heads, layers=1, vocab=512, positions=1, seed=seed)
+    model = _drawn(program, width, context, cards, seed)
     record = core_record(machine.device, None, 1, cards, s.tile, machine.model)
     core = DfxMachine(model, record)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
     stores = sum(one.op == isa.STORE_KEY for one in program.instructions)
-    keys, values = (rng.normal(0, 1, (max(0, context - stores), width)).astype(np.float16) for _ in range(2))
+    cached = (max(0, context - stores), width // model.shared)
+    keys, values = (rng.normal(0, 1, cached).astype(np.float16) for _ in range(2))
     registers = {isa.X: x}
     try:
         code = isa.encode(program.instructions, record)[:most]
@@ -164,13 +170,26 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     )
 
 
+def _drawn(program: assembly.DfxProgram, width: int, context: int, cards: int, seed: int) -> Decoder:
+    """A layer of the sizes that a program's products have, weights drawn."""
+    products = [one for one in program.instructions if one.op in isa.PROJECTIONS]
+    columns = {int(one.arg): int(one.columns) for one in products}
+    ffn = max((columns[r] * cards for r in (isa.FC1, isa.GATE) if r in columns), default=4 * width)
+    gated = any(one.arg in (isa.GATE, isa.UP, isa.DOWN) for one in products)
+    shared = max(1, round(columns.get(isa.QUERY, 1) / columns.get(isa.KEY, columns.get(isa.QUERY, 1))))
+    head = next((int(one.rows) for one in program.instructions if one.op in (isa.MASKED_MM, isa.ROTATE)), 64)
+    if width % (head * shared):
+        raise ScenarioError(f"the width is {width:,}: no whole number of {shared} heads of {head} elements")
+    return random_decoder(width // head, 1, 512, context + 1, head, seed, ffn, shared, gated)
+
+
 def _sizes(program: assembly.DfxProgram) -> tuple[int, int]:
     """Width and context a program is written for, read off its instructions."""
     attention = (isa.MASKED_MM, isa.EXP_OP, isa.SUB_MAXIMUM, isa.RECIPROCAL_OP)
     widths = [
         int(one.rows if one.op in isa.MATRIX else one.columns)
         for one in program.instructions
-        if isa.X in (one.src1, one.dst) or one.op in (isa.MUL_GAMMA, isa.ADD_BETA)
+        if isa.X in (one.src1, one.dst) or one.op in (isa.LOAD_GAMMA, isa.LOAD_BETA)
     ]
     contexts = [int(one.columns) for one in program.instructions if one.op in attention]
     return max(widths, default=64), max(contexts, default=1)

@@ -13,29 +13,31 @@ import numpy as np
 from engine.kernels.ir.microkernel import VL
 from engine.kernels.operators.halftree import WIDTHS, TreeWeights, tree_matvec
 
-__all__ = ["HALF", "accumulate", "gelu_table", "product", "tree_sum"]
+__all__ = ["HALF", "accumulate", "gelu_table", "product", "silu_table", "tree_sum"]
 
 HALF = np.float16
 SAMPLES = 2048
 LIMIT = 8.0
 
 
-def _table() -> np.ndarray:
-    x = np.linspace(-LIMIT, LIMIT, SAMPLES + 1)
-    return (0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))).astype(HALF)
+_X = np.linspace(-LIMIT, LIMIT, SAMPLES + 1)
+_GELU = (0.5 * _X * (1 + np.tanh(np.sqrt(2 / np.pi) * (_X + 0.044715 * _X**3)))).astype(HALF)
+_SILU = (_X / (1 + np.exp(-_X))).astype(HALF)
 
 
-_GELU = _table()
-
-
-def gelu_table(x: np.ndarray) -> np.ndarray:
+def gelu_table(x: np.ndarray, table: np.ndarray = _GELU) -> np.ndarray:
     """GELU of fp16 values: the samples around x, one multiplication and one addition in fp16."""
     place = (x.astype(np.float32) + np.float32(LIMIT)) * np.float32(SAMPLES / (2 * LIMIT))
     index = np.clip(np.floor(place), 0, SAMPLES - 1).astype(np.int64)
     share = (place - index).astype(HALF)
-    low = _GELU[index]
-    inside = low + share * (_GELU[index + 1] - low)
+    low = table[index]
+    inside = low + share * (table[index + 1] - low)
     return np.where(x >= HALF(LIMIT), x, np.where(x <= HALF(-LIMIT), HALF(0), inside))
+
+
+def silu_table(x: np.ndarray) -> np.ndarray:
+    """SiLU of fp16 values by the same table with other samples; nothing below -8, x itself above 8."""
+    return gelu_table(x, _SILU)
 
 
 def tree_sum(x: np.ndarray) -> np.float16:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from engine.devices.common.assembly import Line, ProgramError, Word, lines_of, unknown, whole
 from engine.devices.dfx import program as isa
@@ -17,12 +18,19 @@ from engine.devices.dfx.program import Instruction
 __all__ = ["MNEMONICS", "DfxProgram", "assemble", "checked", "disassemble"]
 
 MNEMONICS: tuple[str, ...] = (
-    "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "mul.gamma", "add.beta", "exp", "accum",
-    "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",
-    "store.value", "sync", "sync.argmax", "sub.max",
+    "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "load.gamma", "load.beta", "exp",
+    "accum", "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",
+    "store.value", "sync", "sync.argmax", "sub.max", "load.weights", "load.cos", "load.sin", "rotate", "mul.head",
+    "Conv1D.silu",
 )  # fmt: skip
-_TWO = frozenset((isa.ADD_OP, isa.SUB_SCALAR, isa.MUL_OP, isa.MUL_SCALAR, isa.MASKED_MM, isa.MM))
-_WEIGHTS = tuple(isa.ROLES[r] for r in (isa.VALUE, isa.KEY, isa.QUERY, isa.ATTENTION_OUT, isa.FC1, isa.FC2))
+_TWO = frozenset((isa.ADD_OP, isa.SUB_SCALAR, isa.MUL_OP, isa.MUL_SCALAR, isa.MUL_HEAD, isa.MASKED_MM, isa.MM))
+_WEIGHTS = tuple(
+    isa.ROLES[r]
+    for r in (isa.VALUE, isa.KEY, isa.QUERY, isa.ATTENTION_OUT, isa.FC1, isa.FC2, isa.GATE, isa.UP, isa.DOWN)
+)
+_WEIGHED = isa.PROJECTIONS | {isa.LOAD_WEIGHTS}
+_BUFFERS = (isa.TILE, isa.TILE1)
+_NORMS = tuple(isa.ROLES[r] for r in (isa.NORM1, isa.NORM2, isa.FINAL_NORM))
 _HEADED = frozenset((isa.MASKED_MM, isa.MM, isa.SUB_MAXIMUM))
 LONGEST = 262_144
 """Elements of a vector: the register file and its buffers lie in on-chip memory."""
@@ -57,7 +65,7 @@ def _keyed(words: Sequence[Word]) -> dict[str, tuple[Word, str]]:
 
 def _argument(op: int, role: int, head: Word, keyed: dict[str, tuple[Word, str]]) -> float:
     """Which weights a product takes, or which head."""
-    if op in (isa.CONV1D, isa.CONV1D_GELU):
+    if op in _WEIGHED:
         word, name = keyed.get("w", (head, isa.ROLES[role]))
         if name not in _WEIGHTS:
             raise word.wrong(f"weights {name[:40]!r} are not known; allowed: w={', w='.join(_WEIGHTS)}")
@@ -74,7 +82,8 @@ def _instruction(line: Line) -> Instruction:
     op = MNEMONICS.index(head.text)
     rest = line.take(3, 8, "two sources and a target, '-' for none")
     src1, src2, dst = (_register(word) for word in rest[:3])
-    if (src2 == isa.NONE) == (op in _TWO):
+    streamed = op in isa.PROJECTIONS and src2 in _BUFFERS
+    if (src2 == isa.NONE) == (op in _TWO) and not streamed:
         raise rest[1].wrong(f"{head.text} {'needs' if op in _TWO else 'takes no'} second source")
     role, more = isa.SOFTMAX, list(rest[3:])
     if more and more[-1].text.startswith("@"):
@@ -82,9 +91,15 @@ def _instruction(line: Line) -> Instruction:
         if word.text[1:] not in isa.ROLES:
             raise unknown(word, "part", (f"@{name}" for name in isa.ROLES))
         role = isa.ROLES.index(word.text[1:])
+    if (op == isa.LOAD_WEIGHTS) != (dst in _BUFFERS):
+        where = ", ".join(isa.REGISTERS[r] for r in _BUFFERS)
+        raise rest[2].wrong(f"{head.text} cannot write {rest[2].text!r}; load.weights, and nothing else, fills {where}")
+    if op in (isa.LOAD_GAMMA, isa.LOAD_BETA) and isa.ROLES[role] not in _NORMS:
+        raise head.wrong(f"{head.text} does not say of which norm; allowed: @{', @'.join(_NORMS)}")
+    if src1 != isa.NONE and head.text.startswith("load."):
+        raise rest[0].wrong(f"{head.text} reads memory, so it takes no register: '-' is allowed")
     keyed = _keyed(more)
-    matrix = op in isa.MATRIX
-    for key in (*(("n",) if op != isa.STORE_TOKEN else ()), *(("rows",) if matrix else ())):
+    for key in (*(("n",) if op != isa.STORE_TOKEN else ()), *(("rows",) if op in isa.SIZED else ())):
         if key not in keyed:
             raise head.wrong(f"{head.text} needs {key}=, {'rows' if key == 'rows' else 'elements'} of what it works on")
     sizes = {key: float(whole(*keyed[key], f"{key}=", 1, LONGEST)) for key in ("n", "rows") if key in keyed}
@@ -102,9 +117,9 @@ def assemble(text: str) -> DfxProgram:
 
 def _line(one: Instruction) -> str:
     names = ", ".join(isa.REGISTERS[r] for r in (one.src1, one.src2, one.dst))
-    sizes = [f"rows={one.rows:.0f}"] if one.op in isa.MATRIX else []
+    sizes = [f"rows={one.rows:.0f}"] if one.op in isa.SIZED else []
     sizes += [f"n={one.columns:.0f}"] if one.op != isa.STORE_TOKEN else []
-    if one.op in (isa.CONV1D, isa.CONV1D_GELU):
+    if one.op in _WEIGHED:
         sizes.append(f"w={isa.ROLES[int(one.arg)]}")
     if one.op in _HEADED and one.arg:
         sizes.append(f"head={one.arg:.0f}")
@@ -131,13 +146,30 @@ def _result(one: Instruction, held: float) -> float | None:
 _ANY_LENGTH = isa.SCALAR | isa.SYNC_OPS | {isa.MASKED_MM, isa.STORE_TOKEN}
 
 
-def checked(program: DfxProgram) -> dict[str, float]:
+def _buffered(one: Instruction, line: int, loaded: dict[int, Instruction], tile: tuple[float, float]) -> None:
+    """Refuses a load that its buffer does not hold and a product of weights that are not in its buffer."""
+    if one.op == isa.LOAD_WEIGHTS:
+        beats = ceil(one.rows / tile[0]) * ceil(one.columns / tile[1])
+        if beats > isa.BUFFER:
+            said = f"load.weights takes {beats:,} beats of {tile[0]:.0f} x {tile[1]:.0f} weights"
+            raise ProgramError(line, 1, f"{said}; half of the DMA's buffer holds {isa.BUFFER:,.0f}")
+        loaded[one.dst] = one
+    there = loaded.get(one.src2)
+    if there is not None and (there.arg, there.rows) != (one.arg, one.rows):
+        said = f"{isa.REGISTERS[one.src2]!r} holds {there.rows:,.0f} rows of {isa.ROLES[int(there.arg)]}"
+        wanted = f"{MNEMONICS[one.op]} works on {one.rows:,.0f} rows of {isa.ROLES[int(one.arg)]}"
+        raise ProgramError(line, 1, f"{wanted}; {said}")
+
+
+def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> dict[str, float]:
     """Elements of all registers after the program; ProgramError where one is read unwritten or sizes do not fit.
 
-    [elements] A bound: what its sizes say.
+    [elements] A bound: what its sizes say, on a core of that tile.
     """
     sizes: dict[int, float | None] = dict.fromkeys(_GIVEN)
+    loaded: dict[int, Instruction] = {}
     for line, one in zip(program.lines or range(1, len(program.instructions) + 1), program.instructions, strict=True):
+        _buffered(one, line, loaded, tile)
         for source in (one.src1, one.src2):
             if source not in sizes:
                 name = isa.REGISTERS[source]

@@ -17,9 +17,9 @@ import numpy as np
 from engine.devices.common.column import Column, columns_as, columns_of, larger, smaller
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
+from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
 from hardware_specs.schema import Device, Dfx, Link
-from model_zoo.ops import Phase
 
 __all__ = [
     "BYTES",
@@ -52,31 +52,6 @@ _TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.WAIT)  # what of an instructi
 
 
 @dataclass(frozen=True)
-class LayerSizes:
-    """Sizes of the decoder a core runs."""
-
-    width: float
-    heads: float
-    head: float
-    ffn: float
-    layers: int
-    vocab: float
-
-    @classmethod
-    def of(cls, phase: Phase) -> LayerSizes:
-        """Sizes read off the ops of a phase."""
-        ops = {op.name: op for op in phase.ops}
-        return cls(
-            ops["qkv"].k.coef,
-            ops["scores"].g.coef,
-            ops["scores"].k.coef,
-            ops["fc1"].n.coef,
-            ops["qkv"].layers,
-            ops["lm-head"].n.coef,
-        )
-
-
-@dataclass(frozen=True)
 class Timed:
     """A program that was run: cycles by role and unit, and what it moved. Cycles and bytes of one core."""
 
@@ -106,7 +81,13 @@ def _row_gap(beat: float, clock: float, model: Mapping[str, float]) -> float:
 
 
 def core_record(
-    device: Device, link: Link | None, hops: float, cards: int, tile: tuple[int, ...], model: Mapping[str, float]
+    device: Device,
+    link: Link | None,
+    hops: float,
+    cards: int,
+    tile: tuple[int, ...],
+    model: Mapping[str, float],
+    prefetch: bool = False,
 ) -> tuple[float, ...]:
     """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle.
 
@@ -149,6 +130,7 @@ def core_record(
         isa.CARDS: float(cards),
         isa.BYTES: BYTES,
         isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * word)),
+        isa.PREFETCH: float(prefetch),
     }
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
 
@@ -169,18 +151,17 @@ def _summarise(code: np.ndarray, chaining: bool, fill: float) -> Timed:
 
 def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> np.ndarray:
     """Code of one layer, of the LM head or of the embedding of one token."""
-    return isa.encode(program_of(part, record[isa.CARDS], layer, context), record)
+    return isa.encode(program_of(part, record, layer, context), record)
 
 
-def program_of(part: str, cards: float, layer: LayerSizes, context: Any) -> list[isa.Instruction]:
-    """Instructions of one `layer`, of the LM `head` or of the embedding of one `token` on one of `cards` cores.
+def program_of(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> list[isa.Instruction]:
+    """Instructions of one `layer`, of the LM `head` or of the embedding of one `token` on one core of a record.
 
     The context in [tokens].
     """
     if part == "layer":
-        heads = math.ceil(layer.heads / cards)
-        return isa.layer_program(cards, layer.width, heads, layer.head, layer.ffn, context)
-    return isa.head_program(cards, layer.width, layer.vocab) if part == "head" else isa.token_program(layer.width)
+        return isa.layer_program(record, layer, context)
+    return isa.head_program(record[isa.CARDS], layer) if part == "head" else isa.token_program(layer)
 
 
 @lru_cache(maxsize=4096)

@@ -54,11 +54,14 @@ _LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
 # op of the graph that each role of the program belongs to; synchronisations belong to none
 _OP_OF = {
     "embedding": "token-embedding", "value": "qkv", "key": "qkv", "query": "qkv", "argmax": "argmax",
+    "gate": "gate-up", "up": "gate-up", "gated": "gate",
 } | {name: name for name in (
-    "norm1", "kv-append", "scores", "softmax", "context", "attention-out", "residual1", "norm2", "fc1", "fc2",
-    "residual2", "final-norm", "lm-head",
+    "norm1", "rotary", "kv-append", "scores", "softmax", "context", "attention-out", "residual1", "norm2", "fc1", "fc2",
+    "down", "residual2", "final-norm", "lm-head",
 )}  # fmt: skip
-_KNOWN = frozenset(_OP_OF.values()) | {"position-embedding", "add-embedding", "gelu"}
+_GATED = frozenset(("rotary", "gate-up", "silu", "gate", "down"))
+_GPT2 = frozenset(("position-embedding", "add-embedding", "fc1", "gelu", "fc2"))
+_BOTH = frozenset(_OP_OF.values()) - _GATED - _GPT2
 
 
 def formats(device: Device) -> tuple[str, ...]:
@@ -78,15 +81,17 @@ def supports(device: Device, graph: Graph, format: str) -> str | None:
     if device.dfx.cores.si != 1:
         return f"dfx.cores is {device.dfx.cores.si:g}: a card's memory channels feed one core, so 1 is allowed."
     for phase in graph.phases:
+        names = {op.name for op in phase.ops}
+        known = _BOTH | (_GATED if names & _GATED else _GPT2)
+        runs = f"{device.name} runs decoders made as GPT-2 or Llama is"
         for op in phase.ops:
-            if op.name not in _KNOWN:
-                return f"{device.name} runs GPT-2 decoders only; its instruction set has no {op.name} ({op.kind})."
-        missing = _KNOWN - {op.name for op in phase.ops}
-        if missing:
-            return f"{device.name} runs GPT-2 decoders only; this network has no {sorted(missing)[0]}."
-        scores = next(op for op in phase.ops if op.name == "scores")
-        if scores.m.coef != 1:
-            return f"{device.name} keeps one key head for each query head; this network shares them."
+            if op.name not in known:
+                return f"{runs}; its instruction set has no {op.name} ({op.kind}) beside the rest."
+        if known - names:
+            return f"{runs}; this network has no {min(known - names)}."
+        norms = {op.kind for op in phase.ops if "norm" in op.name}
+        if norms != {"RMSNormalization" if names & _GATED else "LayerNormalization"}:
+            return f"{runs}; this network's norms are {' and '.join(sorted(norms))}."
     if not graph.causal:
         return f"{device.name} generates text token by token; this network is not a decoder."
     return None
@@ -102,11 +107,12 @@ def place(job: Job) -> tuple[Fit, ...]:
     layer = LayerSizes.of(job.phase)
     hbm = _weight_memory(job.device)
     ways = job.ways
-    heads, part = math.ceil(layer.heads / ways), math.ceil(layer.width / ways)
-    matrices = layer.width * (3 * heads * layer.head + part + math.ceil(layer.ffn / ways)) + layer.ffn * part
+    (heads, keys), part = layer.on(ways), math.ceil(layer.width / ways)
+    wide = math.ceil(layer.ffn / ways) * (2.0 if layer.gated else 1.0)
+    matrices = layer.width * ((heads + 2 * keys) * layer.head + wide) + (layer.heads * layer.head + layer.ffn) * part
     head = layer.width * math.ceil(layer.vocab / ways)  # the tied embedding, kept again as a matrix
     weights = (matrices * layer.layers + head) * BYTES
-    cache = 2 * layer.layers * heads * layer.head * job.max_context * BYTES * job.batch
+    cache = 2 * layer.layers * keys * layer.head * job.max_context * BYTES * job.batch
     fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache", state_bytes=cache)]
     ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
     total = job.graph.parameters * BYTES
@@ -144,7 +150,8 @@ class _Pass:
                 f"and {job.device.name} reads one for every token."
             )
         layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]
-        record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model)
+        prefetch = job.switches["prefetch"]
+        record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model, prefetch)
         tokens = job.batch * job.length
         heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0))
         mean = larger(1.0, job.context - (job.length - 1.0) / 2.0)
@@ -354,6 +361,8 @@ FAMILY = DeviceFamily(
         Switch("chaining", "Instruction chaining", "Dependent vector instructions follow element by element."),
         Switch("skip_head", "No LM head for input tokens",
                "Leaves the LM head out for tokens of the input, whose next word is known.", default=False),
+        Switch("prefetch", "Weights ahead",
+               "Loads of weights into the DMA's buffers while a norm or other cards are waited for.", default=False),
     ),
     assumptions=(
         "Input tokens are processed one by one, as output tokens are, each with all instructions of a pass.",

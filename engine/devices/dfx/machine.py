@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.arithmetic import HALF, accumulate, gelu_table, product
-from engine.devices.dfx.model import EPSILON, Gpt2, columns
+from engine.devices.dfx.arithmetic import HALF, accumulate, gelu_table, product, silu_table
+from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
 from engine.kernels.operators.halftree import TreeWeights, pack_tree
 
 __all__ = ["DfxMachine"]
@@ -37,6 +37,7 @@ class _Core:
     first_token: int  # of its share of the vocabulary
     head_weights: TreeWeights
     vector: dict[int, np.ndarray] = field(default_factory=dict)
+    buffer: dict[int, tuple[int, TreeWeights]] = field(default_factory=dict)  # weights loaded ahead
     keys: list[list[np.ndarray]] = field(default_factory=list)
     values: list[list[np.ndarray]] = field(default_factory=list)
 
@@ -48,12 +49,12 @@ class DfxMachine:
     decides how the model is split.
     """
 
-    def __init__(self, model: Gpt2, record: tuple[float, ...]) -> None:
+    def __init__(self, model: Decoder, record: tuple[float, ...]) -> None:
         self.model, self.record = model, record
         self.cards = int(self.record[isa.CARDS])
         self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
         self.sums = int(isa.partial_sums(*(self.record[at] for at in (isa.D, isa.L, isa.ADD))))
-        self.head = model.width // model.heads
+        self.head = model.head
         self.tokens, self.positions = _half(model.tokens), _half(model.positions)
         self.norms = [
             {isa.NORM1: (_half(w.gamma1), _half(w.beta1)), isa.NORM2: (_half(w.gamma2), _half(w.beta2))}
@@ -65,26 +66,16 @@ class DfxMachine:
         self._layer = self._token = self._position = 0
 
     def _core(self, card: int) -> _Core:
-        heads = columns(self.model.heads, self.cards, card)
-        mine = slice(heads.start * self.head, heads.stop * self.head)
-        shares = []
-        for layer in self.model.layers:
-            held = {}
-            for role, (matrix, bias), cut in (
-                (isa.VALUE, layer.value, mine),
-                (isa.KEY, layer.key, mine),
-                (isa.QUERY, layer.query, mine),
-                (isa.ATTENTION_OUT, layer.out, columns(layer.out[0].shape[1], self.cards, card)),
-                (isa.FC1, layer.fc1, columns(layer.fc1[0].shape[1], self.cards, card)),
-                (isa.FC2, layer.fc2, columns(layer.fc2[0].shape[1], self.cards, card)),
-            ):
-                held[role] = (_pack(matrix[:, cut]), _half(bias[cut]))
-            shares.append(held)
+        keys = columns(self.model.heads // self.model.shared, self.cards, card)
+        shares = [
+            {role: (_pack(w), _half(bias)) for role, (w, bias) in held(self.model, layer, self.cards, card).items()}
+            for layer in self.model.layers
+        ]
         vocabulary = columns(len(self.model.tokens), self.cards, card)
         empty: list[list[np.ndarray]] = [[] for _ in self.model.layers]
         return _Core(
             shares,
-            heads.stop - heads.start,
+            (keys.stop - keys.start) * self.model.shared,
             vocabulary.start,
             _pack(self.model.tokens[vocabulary].T),
             keys=empty,
@@ -107,16 +98,13 @@ class DfxMachine:
     def step(self, token: int, position: int) -> int:
         """One token through embedding, layers and LM head; returns the likeliest next one."""
         self._token, self._position = token, position
-        width = float(self.model.width)
-        self._run(isa.encode(isa.token_program(width), self.record))
-        heads = np.ceil(self.model.heads / self.cards)
-        ffn = float(self.model.layers[0].fc1[0].shape[1])
-        layer_code = isa.layer_program(self.cards, width, heads, float(self.head), ffn, float(position + 1))
-        code = isa.encode(layer_code, self.record)
+        sizes = self.model.sizes
+        self._run(isa.encode(isa.token_program(sizes), self.record))
+        code = isa.encode(isa.layer_program(self.record, sizes, float(position + 1)), self.record)
         for layer in range(len(self.model.layers)):
             self._layer = layer
             self._run(code)
-        self._run(isa.encode(isa.head_program(self.cards, width, float(len(self.model.tokens))), self.record))
+        self._run(isa.encode(isa.head_program(self.cards, sizes), self.record))
         self.logits = np.concatenate([core.vector[isa.NEXT][2:] for core in self.cores]).astype(HALF)
         best = self.cores[0].vector
         return int(best[isa.BEST][0] if self.cards > 1 else best[isa.NEXT][1])
@@ -133,11 +121,11 @@ class DfxMachine:
         [elements]
         """
         for card, core in enumerate(self.cores):
-            held = columns(self.model.heads, self.cards, card)
-            mine = slice(held.start * self.head, held.stop * self.head)
+            mine = columns(self.model.heads // self.model.shared, self.cards, card)
+            mine = slice(mine.start * self.head, mine.stop * self.head)
             core.vector = {r: np.asarray(v, HALF) for r, v in registers.items()}
             core.keys[0], core.values[0] = [k[mine] for k in keys], [v[mine] for v in values]
-        self._layer = self._token = self._position = 0
+        self._layer, self._token, self._position = 0, 0, len(keys)
         self._run(code)
         return self.cores[0].vector
 
@@ -201,12 +189,30 @@ def _mul(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, _a(core, row) * _b(core, row))
 
 
-def _mul_gamma(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
-    _set(core, row, _a(core, row) * _scale_of(machine, row)[0])
+def _load_gamma(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _scale_of(machine, row)[0])
 
 
-def _add_beta(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
-    _set(core, row, _a(core, row) + _scale_of(machine, row)[1])
+def _load_beta(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, _scale_of(machine, row)[1])
+
+
+def _load_cosine(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, rotary(machine._position, machine.head)[0])
+
+
+def _load_sine(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    _set(core, row, rotary(machine._position, machine.head)[1])
+
+
+def _rotate(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    halves = _a(core, row).reshape(-1, 2, int(row[isa.SIZE]) // 2)
+    _set(core, row, np.stack([-halves[:, 1], halves[:, 0]], 1).ravel())
+
+
+def _mul_head(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    by = _b(core, row)
+    _set(core, row, (_a(core, row).reshape(-1, len(by)) * by).ravel())
 
 
 def _exp(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
@@ -230,14 +236,29 @@ def _reciprocal(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _set(core, row, 1 / _a(core, row).astype(np.float32))
 
 
+def _load_weights(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    """The first columns of a matrix: they fill whole panels of the packed one, or part of the last."""
+    packed, _ = core.weights[machine._layer][int(row[isa.ARG])]
+    core.buffer[int(row[isa.DST])] = min(int(row[isa.SIZE]), packed.n), packed
+
+
 def _conv1d(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
-    _set(core, row, product(packed, _a(core, row), machine.d, machine.sums) + bias)
+    found = product(packed, _a(core, row), machine.d, machine.sums)
+    columns, ahead = core.buffer.get(int(row[isa.SRC2]), (0, packed))
+    if ahead is not packed:  # what was loaded is what is multiplied
+        found[:columns] = product(ahead, _a(core, row), machine.d, machine.sums)[:columns]
+    _set(core, row, found + bias)
 
 
 def _conv1d_gelu(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     _conv1d(machine, core, row)
     _set(core, row, gelu_table(core.vector[int(row[isa.DST])]))
+
+
+def _conv1d_silu(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
+    _conv1d(machine, core, row)
+    _set(core, row, silu_table(core.vector[int(row[isa.DST])]))
 
 
 def _head(machine: DfxMachine, vectors: list[np.ndarray], head: int) -> np.ndarray:
@@ -249,7 +270,7 @@ def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     head = int(row[isa.ARG])
     if head >= core.heads:  # another core holds more heads than this one
         return
-    keys = pack_tree(_head(machine, core.keys[machine._layer], head).view(np.uint16))
+    keys = pack_tree(_head(machine, core.keys[machine._layer], head // machine.model.shared).view(np.uint16))
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
     found = product(keys, query, machine.d, machine.sums)
     _set(core, row, found * HALF(1 / np.sqrt(machine.head)))
@@ -267,7 +288,7 @@ def _mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     if head >= core.heads:
         core.vector[isa.MIXED] = before
         return
-    values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head).T)
+    values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head // machine.model.shared).T)
     mixed = product(pack_tree(values.view(np.uint16)), _a(core, row), machine.d, machine.sums)
     _set(core, row, np.concatenate([before, mixed]))
 
@@ -295,8 +316,13 @@ _EXECUTE: dict[int, Callable[[DfxMachine, _Core, np.ndarray], None]] = {
     isa.SUB_SCALAR: _sub_scalar,
     isa.MUL_OP: _mul,
     isa.MUL_SCALAR: _mul,
-    isa.MUL_GAMMA: _mul_gamma,
-    isa.ADD_BETA: _add_beta,
+    isa.LOAD_GAMMA: _load_gamma,
+    isa.LOAD_BETA: _load_beta,
+    isa.LOAD_COSINE: _load_cosine,
+    isa.LOAD_SINE: _load_sine,
+    isa.LOAD_WEIGHTS: _load_weights,
+    isa.ROTATE: _rotate,
+    isa.MUL_HEAD: _mul_head,
     isa.EXP_OP: _exp,
     isa.ACCUMULATE: _accumulate,
     isa.DIVIDE_BY_WIDTH: _divide_by_width,
@@ -304,6 +330,7 @@ _EXECUTE: dict[int, Callable[[DfxMachine, _Core, np.ndarray], None]] = {
     isa.RECIPROCAL_OP: _reciprocal,
     isa.CONV1D: _conv1d,
     isa.CONV1D_GELU: _conv1d_gelu,
+    isa.CONV1D_SILU: _conv1d_silu,
     isa.MASKED_MM: _masked_mm,
     isa.SUB_MAXIMUM: _sub_maximum,
     isa.MM: _mm,

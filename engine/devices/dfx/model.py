@@ -1,4 +1,4 @@
-"""A small GPT-2 to run on the functional machine, and the float32 reference it is compared with."""
+"""A small decoder to run on the functional machine, and the float32 reference it is compared with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DecoderLayer", "Gpt2", "columns", "generate", "random_decoder", "reference_logits"]
+from engine.devices.dfx import program as isa
+
+__all__ = ["Decoder", "DecoderLayer", "columns", "generate", "held", "random_decoder", "reference_logits", "rotary"]
 
 EPSILON = 1e-5
+ROTARY_BASE = 10_000.0
+"""Of the angles' geometric series, as Llama 2 has it. [-]"""
 
 
 @dataclass(frozen=True)
 class DecoderLayer:
-    """Parameters of one layer, float32; matrices are [inputs, outputs]."""
+    """Parameters of one layer, float32; matrices are [inputs, outputs].
+
+    Of a gated one `fc1` is the gate's matrix and `up` the one its result is multiplied with.
+    """
 
     gamma1: np.ndarray
     beta1: np.ndarray
@@ -25,11 +32,12 @@ class DecoderLayer:
     beta2: np.ndarray
     fc1: tuple[np.ndarray, np.ndarray]
     fc2: tuple[np.ndarray, np.ndarray]
+    up: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
-class Gpt2:
-    """GPT-2 with tied embeddings, float32."""
+class Decoder:
+    """GPT-2 with tied embeddings, float32; a `gated` one has Llama's norms, positions and feed-forward."""
 
     heads: int
     tokens: np.ndarray  # [vocab, width]
@@ -37,11 +45,25 @@ class Gpt2:
     layers: tuple[DecoderLayer, ...]
     gamma: np.ndarray
     beta: np.ndarray
+    shared: int = 1  # query heads to a key head
+    gated: bool = False
 
     @property
     def width(self) -> int:
         """Width of the embedding. [-]"""
         return self.tokens.shape[1]
+
+    @property
+    def head(self) -> int:
+        """Elements of a head. [-]"""
+        return self.width // self.heads
+
+    @property
+    def sizes(self) -> isa.LayerSizes:
+        """What its programs are written for."""
+        width, ffn = float(self.width), float(self.layers[0].fc1[0].shape[1])
+        layers, vocab, shared = len(self.layers), float(len(self.tokens)), float(self.shared)
+        return isa.LayerSizes(width, float(self.heads), float(self.head), ffn, layers, vocab, shared, self.gated)
 
 
 def columns(total: int, cards: int, card: int) -> slice:
@@ -50,16 +72,43 @@ def columns(total: int, cards: int, card: int) -> slice:
     return slice(min(total, card * part), min(total, (card + 1) * part))
 
 
+def held(model: Decoder, layer: DecoderLayer, cards: int, card: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Weights and biases of a layer that a card holds, by role: whole key heads with theirs, columns of the others."""
+    keys = columns(model.heads // model.shared, cards, card)
+    cut = slice(keys.start * model.head, keys.stop * model.head)
+    query = slice(cut.start * model.shared, cut.stop * model.shared)
+    of = {isa.VALUE: (layer.value, cut), isa.KEY: (layer.key, cut), isa.QUERY: (layer.query, query)}
+    rest = {isa.ATTENTION_OUT: layer.out, isa.FC1: layer.fc1, isa.FC2: layer.fc2}
+    if layer.up is not None:
+        rest = {isa.ATTENTION_OUT: layer.out, isa.GATE: layer.fc1, isa.UP: layer.up, isa.DOWN: layer.fc2}
+    of |= {role: (pair, columns(pair[0].shape[1], cards, card)) for role, pair in rest.items()}
+    return {role: (matrix[:, at], bias[at]) for role, ((matrix, bias), at) in of.items()}
+
+
+def rotary(position: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines [head] of a position, those of the first half again for the second. [-]"""
+    angles = np.tile(position * ROTARY_BASE ** (-np.arange(head // 2) / (head // 2)), 2)
+    return np.cos(angles), np.sin(angles)
+
+
 def random_decoder(
-    heads: int = 4, layers: int = 2, vocab: int = 512, positions: int = 64, head: int = 64, seed: int = 0
-) -> Gpt2:
+    heads: int = 4,
+    layers: int = 2,
+    vocab: int = 512,
+    positions: int = 64,
+    head: int = 64,
+    seed: int = 0,
+    ffn: int = 0,
+    shared: int = 1,
+    gated: bool = False,
+) -> Decoder:
     """A decoder with drawn weights, scaled so that the layers and not the tied embedding decide the next token."""
     rng = np.random.default_rng(seed)
-    width = heads * head
+    width, ffn = heads * head, ffn or 4 * heads * head
 
     def matrix(rows: int, cols: int, gain: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         weights = rng.normal(0, gain / np.sqrt(rows), (rows, cols))
-        return weights.astype(np.float32), rng.normal(0, 0.02, cols).astype(np.float32)
+        return weights.astype(np.float32), (rng.normal(0, 0.02, cols) * (not gated)).astype(np.float32)
 
     def scale() -> tuple[np.ndarray, np.ndarray]:
         return rng.normal(1, 0.05, width).astype(np.float32), rng.normal(0, 0.05, width).astype(np.float32)
@@ -67,17 +116,20 @@ def random_decoder(
     blocks = []
     for _ in range(layers):
         (g1, b1), (g2, b2) = scale(), scale()
-        query, key = matrix(width, width, 2.0), matrix(width, width, 2.0)
-        value, out = matrix(width, width), matrix(width, width)
-        fc1, fc2 = matrix(width, 4 * width, 2.0), matrix(4 * width, width, 2.0)
-        blocks.append(DecoderLayer(g1, b1, query, key, value, out, g2, b2, fc1, fc2))
+        query, key = matrix(width, width, 2.0), matrix(width, width // shared, 2.0)
+        value, out = matrix(width, width // shared), matrix(width, width)
+        fc1, fc2 = matrix(width, ffn, 2.0), matrix(ffn, width, 2.0)
+        up = matrix(width, ffn) if gated else None
+        blocks.append(DecoderLayer(g1, b1, query, key, value, out, g2, b2, fc1, fc2, up))
     gamma, beta = scale()
     tokens = rng.normal(0, 0.125, (vocab, width)).astype(np.float32)
     places = rng.normal(0, 0.25, (positions, width)).astype(np.float32)
-    return Gpt2(heads, tokens, places, tuple(blocks), gamma, beta)
+    return Decoder(heads, tokens, places, tuple(blocks), gamma, beta, shared, gated)
 
 
-def _norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+def _norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, rms: bool) -> np.ndarray:
+    if rms:
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + EPSILON) * gamma
     centred = x - x.mean(-1, keepdims=True)
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * gamma + beta
 
@@ -86,26 +138,38 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def reference_logits(model: Gpt2, tokens: list[int]) -> np.ndarray:
+def _turned(x: np.ndarray) -> np.ndarray:
+    """Heads [heads, tokens, head] at their positions."""
+    half, turns = x.shape[-1] // 2, [rotary(at, x.shape[-1]) for at in range(x.shape[1])]
+    cosine, sine = (np.array([t[i] for t in turns], np.float32) for i in (0, 1))
+    return x * cosine + np.concatenate([-x[..., half:], x[..., :half]], -1) * sine
+
+
+def reference_logits(model: Decoder, tokens: list[int]) -> np.ndarray:
     """Logits [tokens, vocab] of every position, in float32 with its own summation order."""
     n, heads = len(tokens), model.heads
-    x = model.tokens[tokens] + model.positions[:n]
+    x = model.tokens[tokens] + (0 if model.gated else model.positions[:n])
     mask = np.triu(np.full((n, n), -np.inf, np.float32), 1)
     for layer in model.layers:
-        normed = _norm(x, layer.gamma1, layer.beta1)
+        normed = _norm(x, layer.gamma1, layer.beta1, model.gated)
         q, k, v = (
-            (normed @ w + b).reshape(n, heads, -1).transpose(1, 0, 2) for w, b in (layer.query, layer.key, layer.value)
+            (normed @ w + b).reshape(n, -1, model.head).transpose(1, 0, 2)
+            for w, b in (layer.query, layer.key, layer.value)
         )
+        q, k = (_turned(q), _turned(k)) if model.gated else (q, k)
+        k, v = (one.repeat(heads // len(one), axis=0) for one in (k, v))
         scores = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1]) + mask
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         mixed = powers / powers.sum(-1, keepdims=True) @ v
         x = x + mixed.transpose(1, 0, 2).reshape(n, -1) @ layer.out[0] + layer.out[1]
-        normed = _norm(x, layer.gamma2, layer.beta2)
-        x = x + _gelu(normed @ layer.fc1[0] + layer.fc1[1]) @ layer.fc2[0] + layer.fc2[1]
-    return _norm(x, model.gamma, model.beta) @ model.tokens.T
+        normed = _norm(x, layer.gamma2, layer.beta2, model.gated)
+        wide = normed @ layer.fc1[0] + layer.fc1[1]
+        wide = wide / (1 + np.exp(-wide)) * (normed @ layer.up[0] + layer.up[1]) if layer.up else _gelu(wide)
+        x = x + wide @ layer.fc2[0] + layer.fc2[1]
+    return _norm(x, model.gamma, model.beta, model.gated) @ model.tokens.T
 
 
-def generate(model: Gpt2, prompt: list[int], count: int) -> list[int]:
+def generate(model: Decoder, prompt: list[int], count: int) -> list[int]:
     """The `count` likeliest tokens after a prompt, in float32."""
     tokens = list(prompt)
     for _ in range(count):

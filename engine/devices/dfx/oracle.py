@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.model import EPSILON, Gpt2, columns
+from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
 
 __all__ = ["Oracle"]
 
@@ -16,7 +16,7 @@ class Oracle:
     """Registers of `cards` cores with a one-layer model and a cache of `keys` and `values`, all float64."""
 
     def __init__(
-        self, model: Gpt2, registers: dict[int, np.ndarray], keys: np.ndarray, values: np.ndarray, cards: int = 1
+        self, model: Decoder, registers: dict[int, np.ndarray], keys: np.ndarray, values: np.ndarray, cards: int = 1
     ) -> None:
         self.cores = [_Core(model, registers, keys, values, cards, card) for card in range(cards)]
 
@@ -40,30 +40,21 @@ class _Core:
 
     def __init__(
         self,
-        model: Gpt2,
+        model: Decoder,
         registers: dict[int, np.ndarray],
         keys: np.ndarray,
         values: np.ndarray,
         cards: int,
         card: int,
     ) -> None:
-        self.model, self.layer, self.head = model, model.layers[0], model.width // model.heads
+        self.model, self.layer, self.head, self.position = model, model.layers[0], model.head, len(keys)
         self.registers = {r: np.asarray(v, np.float64) for r, v in registers.items()}
-        held = columns(model.heads, cards, card)
-        mine = slice(held.start * self.head, held.stop * self.head)
-        self.heads = held.stop - held.start
+        mine = columns(model.heads // model.shared, cards, card)
+        mine = slice(mine.start * self.head, mine.stop * self.head)
         self.keys, self.values = keys[:, mine].astype(np.float64), values[:, mine].astype(np.float64)
-        layer = self.layer
         self.weights = {
-            role: (matrix[:, cut].astype(np.float64), bias[cut].astype(np.float64))
-            for role, (matrix, bias), cut in (
-                (isa.VALUE, layer.value, mine),
-                (isa.KEY, layer.key, mine),
-                (isa.QUERY, layer.query, mine),
-                (isa.ATTENTION_OUT, layer.out, columns(layer.out[0].shape[1], cards, card)),
-                (isa.FC1, layer.fc1, columns(layer.fc1[0].shape[1], cards, card)),
-                (isa.FC2, layer.fc2, columns(layer.fc2[0].shape[1], cards, card)),
-            )
+            role: (matrix.astype(np.float64), bias.astype(np.float64))
+            for role, (matrix, bias) in held(model, self.layer, cards, card).items()
         }
 
     def work(self, one: isa.Instruction) -> np.ndarray | None:
@@ -74,13 +65,18 @@ class _Core:
             isa.NORM1: (self.layer.gamma1, self.layer.beta1),
             isa.NORM2: (self.layer.gamma2, self.layer.beta2),
         }.get(one.role, (self.model.gamma, self.model.beta))
+        half = int(one.rows) // 2
         simple = {
             isa.ADD_OP: lambda: a + b,
             isa.SUB_SCALAR: lambda: a - b,
             isa.MUL_OP: lambda: a * b,
             isa.MUL_SCALAR: lambda: a * b,
-            isa.MUL_GAMMA: lambda: a * gamma,
-            isa.ADD_BETA: lambda: a + beta,
+            isa.LOAD_GAMMA: lambda: gamma,
+            isa.LOAD_BETA: lambda: beta,
+            isa.LOAD_COSINE: lambda: rotary(self.position, self.head)[0],
+            isa.LOAD_SINE: lambda: rotary(self.position, self.head)[1],
+            isa.ROTATE: lambda: np.stack([-a.reshape(-1, 2, half)[:, 1], a.reshape(-1, 2, half)[:, 0]], 1).ravel(),
+            isa.MUL_HEAD: lambda: np.ravel(a.reshape(-1, len(b)) * b),
             isa.EXP_OP: lambda: np.exp(a),
             isa.ACCUMULATE: a.sum,
             isa.DIVIDE_BY_WIDTH: lambda: a / self.model.width,
@@ -88,23 +84,27 @@ class _Core:
             isa.RECIPROCAL_OP: lambda: 1 / a,
             isa.SUB_MAXIMUM: lambda: a - a.max(),
             isa.LOAD_TOKEN: lambda: self.model.tokens[0].astype(np.float64),
-            isa.LOAD_POSITION: lambda: self.model.positions[0].astype(np.float64),
+            isa.LOAD_POSITION: lambda: self.model.positions[self.position].astype(np.float64),
         }
         return simple[one.op]() if one.op in simple else self._matrix(one, a)
 
     def _matrix(self, one: isa.Instruction, a: np.ndarray) -> np.ndarray | None:
-        mine = slice(int(one.arg) * self.head, (int(one.arg) + 1) * self.head)
-        if one.op in (isa.CONV1D, isa.CONV1D_GELU):
+        mine, at = (
+            slice(h * self.head, (h + 1) * self.head) for h in (int(one.arg), int(one.arg) // self.model.shared)
+        )
+        if one.op in isa.PROJECTIONS:
             matrix, bias = self.weights[int(one.arg)]
             x = a @ matrix + bias
             if one.op == isa.CONV1D:
                 return x
+            if one.op == isa.CONV1D_SILU:
+                return x / (1 + np.exp(-x))
             return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
         if one.op == isa.MASKED_MM:
-            return self.keys[:, mine] @ a[mine] / np.sqrt(self.head)
+            return self.keys[:, at] @ a[mine] / np.sqrt(self.head)
         if one.op == isa.MM:
             before = self.registers.get(isa.MIXED, np.zeros(0)) if one.arg else np.zeros(0)
-            return np.concatenate([before, a @ self.values[:, mine]])
+            return np.concatenate([before, a @ self.values[:, at]])
         if one.op == isa.STORE_KEY:
             self.keys = np.vstack([self.keys, a])
         elif one.op == isa.STORE_VALUE:

@@ -1,9 +1,12 @@
-"""GPT-2 as DFX instructions: one decoder layer, the embedding and the LM head of one token on one of N cores.
+"""A decoder as DFX instructions: one layer, the embedding and the LM head of one token on one of N cores.
 
 Source: Hong et al., MICRO 2022, algorithm 1 and sections IV to V. A program is a list of `Instruction`: what is done to
 which registers, over how many rows and columns. `encode` makes rows of a flat array of it for one core: the functional
 machine executes their operations, the scoreboard times them and finds what waits for what from their registers.
-Matrix instructions are priced by the beats their tiles take from HBM; d x l weights are one beat.
+Matrix instructions are priced by the beats their tiles take from HBM; d x l weights are one beat. A load of weights
+fills a buffer of the DMA while the core waits for something else; the product that names it streams only the rest.
+GPT-2 is the document's network; RMS norm, rotary positions, shared key heads and a gated feed-forward are the same
+vector instructions in another order, with a table of SiLU where GELU's is, and a bypass that turns halves of heads.
 """
 
 from __future__ import annotations
@@ -16,13 +19,16 @@ from typing import Any
 import numpy as np
 
 from engine.devices.common.column import exceeds, larger, one_by_one, smaller
+from model_zoo.ops import Phase
 
 __all__ = [
+    "BUFFER",
     "COLUMNS",
     "REGISTERS",
     "ROLES",
     "UNITS",
     "Instruction",
+    "LayerSizes",
     "encode",
     "head_program",
     "layer_program",
@@ -34,49 +40,60 @@ UNITS: tuple[str, ...] = ("MPU + DMA read", "VPU", "router", "DMA write", "DDR")
 MPU, VPU, ROUTER, WRITE, DDR = range(len(UNITS))
 
 # columns of an instruction: timing, then meaning
-UNIT, OCCUPY, LATENCY, WAIT, CHAIN, ROLE, HBM, BEATS, SENT, OP, DST, SRC1, SRC2, ARG = range(14)
-COLUMNS = ARG + 1
+UNIT, OCCUPY, LATENCY, WAIT, CHAIN, ROLE, HBM, BEATS, SENT, OP, DST, SRC1, SRC2, ARG, SIZE = range(15)
+COLUMNS = SIZE + 1
 
 ROLES: tuple[str, ...] = (
     "embedding", "norm1", "value", "key", "query", "kv-append", "scores", "softmax", "context", "sync-attention",
     "attention-out", "sync-projection", "residual1", "norm2", "fc1", "sync-fc1", "fc2", "sync-fc2", "residual2",
-    "final-norm", "lm-head", "argmax",
+    "final-norm", "lm-head", "argmax", "rotary", "gate", "up", "gated", "down",
 )  # fmt: skip
 (
     EMBEDDING, NORM1, VALUE, KEY, QUERY, KV_APPEND, SCORES, SOFTMAX, CONTEXT, SYNC_ATTENTION, ATTENTION_OUT,
     SYNC_PROJECTION, RESIDUAL1, NORM2, FC1, SYNC_FC1, FC2, SYNC_FC2, RESIDUAL2, FINAL_NORM, LM_HEAD, ARGMAX,
+    ROTARY, GATE, UP, GATED, DOWN,
 ) = range(len(ROLES))  # fmt: skip
 
 OPS: tuple[str, ...] = (
-    "load-token", "load-position", "store-token", "add", "sub-scalar", "mul", "mul-scalar", "mul-gamma", "add-beta",
+    "load-token", "load-position", "store-token", "add", "sub-scalar", "mul", "mul-scalar", "load-gamma", "load-beta",
     "exp", "accum", "divide-by-width", "recip-sqrt", "recip", "conv1d", "conv1d-gelu", "masked-mm",
     "mm", "mm-argmax", "store-key", "store-value", "sync", "sync-argmax", "sub-maximum",
+    "load-weights", "load-cosine", "load-sine", "rotate", "mul-head", "conv1d-silu",
 )  # fmt: skip
 (
-    LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, MUL_GAMMA, ADD_BETA,
+    LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, LOAD_GAMMA, LOAD_BETA,
     EXP_OP, ACCUMULATE, DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP, CONV1D, CONV1D_GELU, MASKED_MM,
     MM, MM_ARGMAX, STORE_KEY, STORE_VALUE, SYNC, SYNC_ARGMAX, SUB_MAXIMUM,
+    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU,
 ) = range(len(OPS))  # fmt: skip
 
 REGISTERS: tuple[str, ...] = (
     "-", "x", "position", "sum", "mean", "centred", "squares", "deviation", "scaled", "normed", "v", "k", "q",
     "score0", "score1", "power0", "power1", "share", "mixed", "gathered", "projected", "middle", "wide", "next", "best",
-    "keys", "values",
+    "keys", "values", "gamma", "beta", "tile0", "tile1", "cosine", "sine", "turned", "up",
 )  # fmt: skip
 (
     NONE, X, POSITION, SUM, MEAN, CENTRED, SQUARES, DEVIATION, SCALED, NORMED, V, K, Q, SCORE, SCORE1, POWERS, POWERS1,
     SHARE, MIXED, GATHERED, PROJECTED, MIDDLE, WIDE, NEXT, BEST, KEYS, VALUES,
+    GAMMA, BETA, TILE, TILE1, COSINE, SINE, TURNED, UPPER,
 ) = range(len(REGISTERS))  # fmt: skip
-"""Vectors and scalars of one token; `keys` and `values` are the cache in HBM. Scores of heads take turns in two."""
+"""Vectors and scalars of one token; `keys` and `values` are the cache in HBM; scores of heads take turns in two.
+`tile0` and `tile1` are the double buffer of weights in the DMA.
+"""
+
+BUFFER = 512.0
+"""Beats that each half of the DMA's double buffer holds: blocks of BRAM, 72 bits wide, are 512 words deep. [-]"""
 
 # record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
-    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL = range(23)  # fmt: skip
-RECORD = FILL + 1
+    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH = range(24)  # fmt: skip
+RECORD = PREFETCH + 1
 
-MATRIX = frozenset((CONV1D, CONV1D_GELU, MASKED_MM, MM, MM_ARGMAX))
+PROJECTIONS = frozenset((CONV1D, CONV1D_GELU, CONV1D_SILU))
+MATRIX = PROJECTIONS | {MASKED_MM, MM, MM_ARGMAX}
+SIZED = MATRIX | {LOAD_WEIGHTS, ROTATE}  # those that have rows beside their columns
 SCALAR = frozenset((DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP))
-_DDR = frozenset((LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN))
+_DDR = frozenset((LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, LOAD_GAMMA, LOAD_BETA, LOAD_COSINE, LOAD_SINE))
 _STORE = frozenset((STORE_KEY, STORE_VALUE))
 SYNC_OPS = frozenset((SYNC, SYNC_ARGMAX))
 
@@ -87,7 +104,8 @@ class Instruction:
 
     Attributes
     ----------
-    rows, columns : of a matrix operand; a vector instruction has columns only. [elements]
+    rows, columns : of a matrix operand; a vector instruction has columns only, a turn of heads their size as rows.
+        [elements]
     arg : head of an attention product, or role of the weights of another one.
     """
 
@@ -99,6 +117,38 @@ class Instruction:
     src2: int = NONE
     rows: Any = 1.0
     arg: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """Sizes of the decoder a core runs. [elements]
+
+    `shared` query heads read one key head. A `gated` one has RMS norms, rotary positions and two matrices before
+    the feed-forward's product; else it is GPT-2.
+    """
+
+    width: float
+    heads: float
+    head: float
+    ffn: float
+    layers: int
+    vocab: float
+    shared: float = 1.0
+    gated: bool = False
+
+    @classmethod
+    def of(cls, phase: Phase) -> LayerSizes:
+        """Sizes read off the ops of a phase."""
+        ops = {op.name: op for op in phase.ops}
+        scores, gated = ops["scores"], "gate-up" in ops
+        ffn = ops["gate-up"].n.coef / 2 if gated else ops["fc1"].n.coef
+        width, layers, vocab = ops["qkv"].k.coef, ops["qkv"].layers, ops["lm-head"].n.coef
+        return cls(width, scores.g.coef * scores.m.coef, scores.k.coef, ffn, layers, vocab, scores.m.coef, gated)
+
+    def on(self, cards: float) -> tuple[float, float]:
+        """Query heads and key heads of the fullest of so many cards: key heads are never cut. [-]"""
+        keys = ceil(self.heads / self.shared / cards)
+        return keys * self.shared, keys
 
 
 def _levels(count: float) -> int:
@@ -134,6 +184,7 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
         behind = {
             CONV1D: rec[ADD],
             CONV1D_GELU: rec[ADD] + rec[TABLE],
+            CONV1D_SILU: rec[ADD] + rec[TABLE],
             MASKED_MM: rec[MUL] + 1.0 + maximum,  # scale by 1 / sqrt(head), masking, tree of comparators
             MM: 0.0,
             MM_ARGMAX: maximum,
@@ -142,7 +193,7 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     if i.op in SYNC_OPS:
         hops, beats = rec[CARDS] - 1.0, ceil(i.columns / rec[VECTOR])
         return ceil(hops * rec[HOP] + hops * i.columns * rec[BYTES] / rec[LINK_RATE]) + beats
-    if i.op in (ADD_OP, ADD_BETA, SUB_SCALAR, SUB_MAXIMUM):
+    if i.op in (ADD_OP, SUB_SCALAR, SUB_MAXIMUM):
         return rec[ADD]
     if i.op == ACCUMULATE:
         return _running_sum(rec, i.columns)
@@ -150,20 +201,41 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
         EXP_OP: rec[EXP],
         RECIPROCAL_OP: rec[RECIPROCAL],
         INVERSE_DEVIATION: rec[MUL] + rec[ADD] + rec[ROOT],  # times 1 / width, plus epsilon, reciprocal root
+        ROTATE: ceil(i.rows / rec[VECTOR]),  # past the operators; the other half of a head must have come in
+        LOAD_WEIGHTS: rec[ACCESS],
         STORE_KEY: rec[WRITE_LATENCY],
         STORE_VALUE: rec[WRITE_LATENCY] + rec[D],  # transposed on the way
     }.get(i.op, rec[DDR_LATENCY] if i.op in _DDR else rec[MUL])
 
 
+def tile_beats(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
+    """Beats of d x l weights that a matrix is. [-]"""
+    return ceil(rows / rec[D]) * ceil(columns / rec[L])
+
+
+def _streamed(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
+    """Cycles in which a matrix comes from HBM. [cycle]"""
+    return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[BEAT] + rec[GAP]))
+
+
 def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
     """Rows of numbers of a program on the core of a record, (n, COLUMNS); of columns where the record holds some."""
-    rows = []
+    rows, held = [], {NONE: 0.0}
     for i in program:
         unit, wait, beats, hbm, sent = VPU, rec[ISSUE], 0.0, 0.0, 0.0
-        if i.op in MATRIX:
-            beats = ceil(i.rows / rec[D]) * ceil(i.columns / rec[L])
-            occupy = ceil(beats * larger(1.0, rec[BEAT] + rec[GAP]))
-            unit, wait, hbm = MPU, rec[ISSUE] + rec[ACCESS], i.rows * i.columns * rec[BYTES]
+        if i.op == LOAD_WEIGHTS:
+            unit, wait, hbm = MPU, 0.0, i.rows * i.columns * rec[BYTES]
+            occupy, held[i.dst] = _streamed(rec, i.rows, i.columns), i.columns
+        elif i.op in MATRIX:
+            ready = smaller(held.get(i.src2, 0.0), i.columns) if i.op in PROJECTIONS else 0.0
+            beats, left = tile_beats(rec, i.rows, i.columns), i.columns - ready
+            unit, hbm, wait = MPU, i.rows * left * rec[BYTES], rec[ISSUE] + rec[ACCESS]
+            occupy = _streamed(rec, i.rows, left)
+            if i.src2 in (TILE, TILE1):  # what is there is multiplied while the rest is on its way
+                occupy, wait = (
+                    occupy + larger(tile_beats(rec, i.rows, ready), rec[ACCESS] * exceeds(left, 0.0)),
+                    rec[ISSUE],
+                )
         elif i.op in _DDR:
             unit, occupy = DDR, ceil(i.columns * rec[BYTES] / rec[DDR_RATE])
         else:
@@ -173,23 +245,43 @@ def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
         elif i.op in SYNC_OPS:
             unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], (rec[CARDS] - 1.0) * i.columns * rec[BYTES]
         chain = unit == VPU and i.op not in SCALAR
-        word = (i.op, i.dst, i.src1, i.src2, i.arg)
+        word = (i.op, i.dst, i.src1, i.src2, i.arg, i.rows if i.op == ROTATE else i.columns)
         rows.append([unit, occupy, _latency(rec, i), wait, chain, i.role, hbm, beats, sent, *word])
     return np.array(rows)
 
 
-def _norm(width: float, role: int, source: int) -> list[Instruction]:
-    """LayerNorm: mean, deviation, reciprocal root, scale and shift as vector instructions."""
-    return [
+def _norm(layer: LayerSizes, role: int, source: int) -> list[Instruction]:
+    """LayerNorm as vector instructions: mean, deviation, reciprocal root, scale and shift; RMS norm has no mean."""
+    width = layer.width
+    gamma, beta = (Instruction(op, dst, NONE, role, width) for op, dst in ((LOAD_GAMMA, GAMMA), (LOAD_BETA, BETA)))
+    mean = [
         Instruction(ACCUMULATE, SUM, source, role, width),
+        gamma,
+        beta,
         Instruction(DIVIDE_BY_WIDTH, MEAN, SUM, role, 1.0),
         Instruction(SUB_SCALAR, CENTRED, source, role, width, MEAN),
-        Instruction(MUL_OP, SQUARES, CENTRED, role, width, CENTRED),
+    ]
+    middle = source if layer.gated else CENTRED
+    deviation = [
+        Instruction(MUL_OP, SQUARES, middle, role, width, middle),
         Instruction(ACCUMULATE, SUM, SQUARES, role, width),
+        *([gamma] if layer.gated else []),
         Instruction(INVERSE_DEVIATION, DEVIATION, SUM, role, 1.0),
-        Instruction(MUL_SCALAR, SCALED, CENTRED, role, width, DEVIATION),
-        Instruction(MUL_GAMMA, SCALED, SCALED, role, width),
-        Instruction(ADD_BETA, NORMED, SCALED, role, width),
+        Instruction(MUL_SCALAR, SCALED, middle, role, width, DEVIATION),
+    ]
+    if layer.gated:
+        return [*deviation, Instruction(MUL_OP, NORMED, SCALED, role, width, GAMMA)]
+    scale = Instruction(MUL_OP, SCALED, SCALED, role, width, GAMMA)
+    return [*mean, *deviation, scale, Instruction(ADD_OP, NORMED, SCALED, role, width, BETA)]
+
+
+def _rotary(layer: LayerSizes, source: int, elements: float) -> list[Instruction]:
+    """Every head times the cosines of its position, plus itself with halves swapped and one negated times the sines."""
+    return [
+        Instruction(ROTATE, TURNED, source, ROTARY, elements, rows=layer.head),
+        Instruction(MUL_HEAD, source, source, ROTARY, elements, COSINE),
+        Instruction(MUL_HEAD, TURNED, TURNED, ROTARY, elements, SINE),
+        Instruction(ADD_OP, source, source, ROTARY, elements, TURNED),
     ]
 
 
@@ -205,62 +297,101 @@ def _softmax(context: Any, head: int) -> list[Instruction]:
     ]
 
 
-def layer_program(cards: float, width: float, heads: float, head: float, ffn: float, context: Any) -> list[Instruction]:
-    """One decoder layer of one token on one card that holds `heads` heads; a lone card has nobody to wait for.
+def _ahead(
+    rec: Sequence[Any], buffer: int, role: int, rows: float, columns: float, waited: list[Instruction]
+) -> list[Instruction]:
+    """A load of as many first columns of those weights as come in while others are waited for, where the core does so.
+
+    Half the DMA's buffer holds no more; a load that takes longer than the wait would hold up its product.
+    """
+    if not rec[PREFETCH] or not waited:
+        return []
+    code = encode(waited, rec)
+    cycles = sum(row[LATENCY] + (row[WAIT] if row[UNIT] == ROUTER else 0.0) for row in code if row[UNIT] != DDR)
+    fit = one_by_one(
+        lambda d, lanes, beat, gap, wait: min(
+            columns, min(BUFFER, wait / max(1.0, beat + gap)) // ceil(rows / d) * lanes
+        ),
+        *(rec[at] for at in (D, L, BEAT, GAP)),
+        cycles,
+    )
+    return [Instruction(LOAD_WEIGHTS, buffer, NONE, role, fit, rows=rows, arg=float(role))] if fit else []
+
+
+def layer_program(rec: Sequence[Any], layer: LayerSizes, context: Any) -> list[Instruction]:
+    """One decoder layer of one token on the fullest card of a record; a lone card has nobody to wait for.
 
     Value comes first so that its transposition hides behind Key and Query. Heads run one after the other, as algorithm
-    1 has them. The context in [tokens].
+    1 has them. With prefetch, weights come in while a synchronisation or a norm is waited for. The context in [tokens].
     """
-    local, part, part_ffn = heads * head, ceil(width / cards), ceil(ffn / cards)
+    cards, width, head, ffn = rec[CARDS], layer.width, layer.head, layer.ffn
+    heads, key_heads = layer.on(cards)
+    local, key, part, part_ffn = heads * head, key_heads * head, ceil(width / cards), ceil(ffn / cards)
+    first, last, nonlinear = (GATE, DOWN, CONV1D_SILU) if layer.gated else (FC1, FC2, CONV1D_GELU)
 
-    def product(op: int, dst: int, src: int, role: int, rows: Any, columns: Any) -> Instruction:
-        return Instruction(op, dst, src, role, columns, rows=rows, arg=float(role))
+    def product(op: int, dst: int, src: int, role: int, rows: float, columns: float, tile: int = NONE) -> Instruction:
+        ready = tile if rec[PREFETCH] and any(i.dst == tile and i.arg == role for i in program) else NONE
+        return Instruction(op, dst, src, role, columns, ready, rows, float(role))
 
-    def whole(source: int, role: int, columns: float) -> tuple[list[Instruction], int]:
-        """What joins the cards' shares of a vector, and the register it is whole in."""
-        return ([Instruction(SYNC, GATHERED, source, role, columns)], GATHERED) if cards > 1 else ([], source)
+    def whole(src: int, role: int, columns: float) -> tuple[list[Instruction], int]:
+        """Where all of the vector is: gathered from the other cards, if there are any."""
+        if cards <= 1:
+            return [], src
+        return [Instruction(SYNC, GATHERED, src, role, columns)], GATHERED
 
-    program = [
-        *_norm(width, NORM1, X),
-        product(CONV1D, V, NORMED, VALUE, width, local),
-        Instruction(STORE_VALUE, VALUES, V, KV_APPEND, local),
-        product(CONV1D, K, NORMED, KEY, width, local),
-        Instruction(STORE_KEY, KEYS, K, KV_APPEND, local),
+    program = _norm(layer, NORM1, X)
+    program = _ahead(rec, TILE, VALUE, width, key, program) + program
+    turns = [Instruction(op, to, NONE, ROTARY, head) for op, to in ((LOAD_COSINE, COSINE), (LOAD_SINE, SINE))]
+    program += turns if layer.gated else []
+    program += [
+        product(CONV1D, V, NORMED, VALUE, width, key, TILE),
+        Instruction(STORE_VALUE, VALUES, V, KV_APPEND, key),
+        product(CONV1D, K, NORMED, KEY, width, key),
+        *(_rotary(layer, K, key) if layer.gated else []),
+        Instruction(STORE_KEY, KEYS, K, KV_APPEND, key),
         product(CONV1D, Q, NORMED, QUERY, width, local),
+        *(_rotary(layer, Q, local) if layer.gated else []),
     ]
     for h in range(int(heads)):
         program.append(Instruction(MASKED_MM, SCORE + h % 2, Q, SCORES, context, KEYS, head, float(h)))
         program += _softmax(context, h)
         program.append(Instruction(MM, MIXED, POWERS + h % 2, CONTEXT, head, VALUES, context, float(h)))
     joined, at = whole(MIXED, SYNC_ATTENTION, local)
-    program += [*joined, product(CONV1D, PROJECTED, at, ATTENTION_OUT, width, part)]
+    program += [*_ahead(rec, TILE1, ATTENTION_OUT, layer.heads * head, part, joined), *joined]
+    program.append(product(CONV1D, PROJECTED, at, ATTENTION_OUT, layer.heads * head, part, TILE1))
     joined, at = whole(PROJECTED, SYNC_PROJECTION, part)
-    program += [*joined, Instruction(ADD_OP, MIDDLE, at, RESIDUAL1, width, X), *_norm(width, NORM2, MIDDLE)]
-    program.append(product(CONV1D_GELU, WIDE, NORMED, FC1, width, part_ffn))
+    joined += [Instruction(ADD_OP, MIDDLE, at, RESIDUAL1, width, X), *_norm(layer, NORM2, MIDDLE)]
+    program += [*_ahead(rec, TILE, first, width, part_ffn, joined), *joined]
+    program.append(product(nonlinear, WIDE, NORMED, first, width, part_ffn, TILE))
+    if layer.gated:
+        program.append(product(CONV1D, UPPER, NORMED, UP, width, part_ffn))
+        program.append(Instruction(MUL_OP, WIDE, WIDE, GATED, part_ffn, UPPER))
     joined, at = whole(WIDE, SYNC_FC1, part_ffn)
-    program += [*joined, product(CONV1D, PROJECTED, at, FC2, ffn, part)]
+    program += [*_ahead(rec, TILE1, last, ffn, part, joined), *joined]
+    program.append(product(CONV1D, PROJECTED, at, last, ffn, part, TILE1))
     joined, at = whole(PROJECTED, SYNC_FC2, part)
     return [*program, *joined, Instruction(ADD_OP, X, at, RESIDUAL2, width, MIDDLE)]
 
 
-def token_program(width: float) -> list[Instruction]:
-    """Embedding of one token: a row of WTE and one of WPE from DDR, added. The width in [elements]."""
+def token_program(layer: LayerSizes) -> list[Instruction]:
+    """Embedding of one token: a row of WTE and, of learned positions, one of WPE from DDR, added."""
+    token = Instruction(LOAD_TOKEN, X, NONE, EMBEDDING, layer.width)
+    if layer.gated:
+        return [token]
     return [
-        Instruction(LOAD_TOKEN, X, NONE, EMBEDDING, width),
-        Instruction(LOAD_POSITION, POSITION, NONE, EMBEDDING, width),
-        Instruction(ADD_OP, X, X, EMBEDDING, width, POSITION),
+        token,
+        Instruction(LOAD_POSITION, POSITION, NONE, EMBEDDING, layer.width),
+        Instruction(ADD_OP, X, X, EMBEDDING, layer.width, POSITION),
     ]
 
 
-def head_program(cards: float, width: float, vocab: float) -> list[Instruction]:
-    """Final norm, logits of this card's share of the vocabulary, their maximum, and the token back to DDR.
-
-    Width and vocabulary in [elements].
-    """
+def head_program(cards: float, layer: LayerSizes) -> list[Instruction]:
+    """Final norm, logits of this card's share of the vocabulary, their maximum, and the token back to DDR."""
     best = [Instruction(SYNC_ARGMAX, BEST, NEXT, ARGMAX, 1.0)] if cards > 1 else []
+    share = ceil(layer.vocab / cards)
     return [
-        *_norm(width, FINAL_NORM, X),
-        Instruction(MM_ARGMAX, NEXT, NORMED, LM_HEAD, ceil(vocab / cards), rows=width, arg=float(LM_HEAD)),
+        *_norm(layer, FINAL_NORM, X),
+        Instruction(MM_ARGMAX, NEXT, NORMED, LM_HEAD, share, rows=layer.width, arg=float(LM_HEAD)),
         *best,
         Instruction(STORE_TOKEN, NONE, BEST if best else NEXT, ARGMAX, 0.5),
     ]

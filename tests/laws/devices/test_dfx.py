@@ -26,18 +26,19 @@ LINK = default_catalog().link("qsfp-100g-aurora")
 MODEL = family("dfx").model(DEVICE)
 
 LAYERS = st.builds(
-    lambda heads, ffn, layers: LayerSizes(64.0 * heads, heads, 64, 64.0 * ffn, layers, 50257),
+    lambda heads, ffn, layers, of: LayerSizes(64.0 * heads * of[0], heads * of[0], 64, 64.0 * ffn, layers, 50257, *of),
     st.integers(2, 24),
     st.integers(4, 96),
     st.integers(1, 48),
+    st.sampled_from([(1.0, False), (1.0, True), (4.0, True)]),  # GPT-2, Llama, Llama with shared key heads
 )
 CARDS = st.sampled_from([1, 2, 4])
 TILES = st.sampled_from(CANDIDATES)
 
 
-def timed(part="layer", layer=None, cards=4, tile=(64, 16), context=64.0, chaining=True, **model):
+def timed(part="layer", layer=None, cards=4, tile=(64, 16), context=64.0, chaining=True, prefetch=False, **model):
     layer = layer or LayerSizes(1536, 24, 64, 6144, 48, 50257)
-    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | model)
+    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | model, prefetch)
     return time_program(part, record, layer, context, chaining)
 
 
@@ -103,11 +104,12 @@ def test_more_channels_are_never_slower_and_a_second_core_is_refused():
 @given(LAYERS, CARDS, st.integers(1, 1024))
 def test_hbm_bytes_are_weights_and_cache_exactly(layer, cards, context):
     t = timed("layer", layer, cards, context=float(context))
-    heads = np.ceil(layer.heads / cards)
-    local, part, ffn = heads * layer.head, np.ceil(layer.width / cards), np.ceil(layer.ffn / cards)
-    weights = layer.width * (3 * local + part + ffn) + layer.ffn * part
-    cache = 2 * context * local + 2 * local  # read, and the new key and value written
+    keys = np.ceil(layer.heads / layer.shared / cards) * layer.head
+    local, part, ffn = keys * layer.shared, np.ceil(layer.width / cards), np.ceil(layer.ffn / cards)
+    weights = layer.width * (local + 2 * keys + part + ffn * (1 + layer.gated)) + layer.ffn * part
+    cache = 2 * context * local + 2 * keys  # every query head reads its key head's, and the new ones are written
     assert t.hbm.sum() == 2 * (weights + cache)
+    assert timed("layer", layer, cards, context=float(context), prefetch=True).hbm.sum() == t.hbm.sum()
 
 
 @settings(max_examples=40, deadline=None)
@@ -116,6 +118,9 @@ def test_longer_context_fewer_cards_and_no_chaining_are_never_faster(layer, cont
     base = timed("layer", layer, 4, context=float(context)).cycles
     assert timed("layer", layer, 4, context=float(context + 64)).cycles >= base
     assert timed("layer", layer, 4, context=float(context), chaining=False).cycles >= base
+    for cards in (1, 2, 4):
+        ahead, streamed = (timed("layer", layer, cards, context=float(context), prefetch=p) for p in (True, False))
+        assert ahead.cycles <= streamed.cycles
     for slower in (
         {"issue": 60.0},
         {"row_cycle": 60e-9},
@@ -154,6 +159,39 @@ def test_other_networks_are_refused_in_one_sentence(workload):
     assert reason is not None
     assert reason.endswith(".")
     assert "\n" not in reason
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("llama3.2-1b", None),
+        ("llama2-7b", None),
+        ("gpt2-774m", None),
+        ("qwen3-8b", "no qk-norm"),
+        ("mixtral-8x7b", "no router"),
+        ("gptj-6b", "no fc1"),
+    ],
+)
+def test_decoders_made_as_gpt2_or_llama_is_are_run_and_others_told_what_is_missing(workload, said):
+    reason = family("dfx").supports(DEVICE, default_zoo().graph(workload), "fp16")
+    assert (reason is None) if said is None else said in str(reason)
+
+
+@pytest.mark.parametrize("cards", [1, 4, 8])
+def test_a_llama_takes_the_time_of_its_programs_and_moves_its_weights_and_cache_once(cards):
+    scenario = default_scenario("dfx-u280", "llama3.2-1b", devices=cards, inputs=1, outputs=1)
+    report, layer = evaluate(scenario), LayerSizes(2048, 32, 64, 8192, 16, 128256, 4.0, True)
+    assert LayerSizes.of(default_zoo().graph("llama3.2-1b").phases[0]) == layer
+    cycles = sum(
+        timed(part, layer, cards, (), 1.0).cycles * n for part, n in (("layer", 16), ("head", 1), ("token", 1))
+    )
+    wires = sum(row.time_s for row in report.other if row.name in ("input", "output"))
+    assert report.latency_s - wires == pytest.approx(cycles / 200e6, rel=1e-9)
+    weights = 16 * (2048 * (2 * 2048 + 1024) + 3 * 2048 * 8192) + 128256 * 2048
+    cache = 16 * 64 * (2 * 32 + 2 * 8)  # each query head reads its key head's token; each key head writes one
+    moved = sum(op.offchip_bytes for op in report.ops) * cards
+    assert moved == pytest.approx(2 * (weights + cache), rel=1e-12)
+    assert {"rotary", "gate-up", "gate", "down"} <= {op.name for op in report.ops if op.time_s > 0}
 
 
 def test_skipping_the_head_of_input_tokens_saves_time():

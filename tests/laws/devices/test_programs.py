@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 
 import numpy as np
@@ -57,10 +58,14 @@ def test_a_shipped_program_of_the_vector_processor_survives_its_text(name):
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("cards", [1, 2, 4])
 def test_a_shipped_program_of_the_transformer_core_survives_its_text(part, cards):
-    program = program_of(part, float(cards), LayerSizes(1536.0, 24.0, 64.0, 6144.0, 48, 50257.0), 77.0)
-    again = dfx_text.assemble(dfx_text.disassemble(dfx_text.DfxProgram(tuple(program))))
-    assert list(again.instructions) == program
-    dfx_text.checked(again)
+    device = default_catalog().device("alveo-u280-dfx")
+    gpt2, llama = (LayerSizes(1536.0, 24.0, 64.0, 6144.0, 48, 50257.0, *more) for more in ((), (4.0, True)))
+    for layer, prefetch in itertools.product((gpt2, llama), (False, True)):
+        record = core_record(device, None, 1, cards, (), family("dfx").model(device), prefetch)
+        program = program_of(part, record, layer, 77.0)
+        again = dfx_text.assemble(dfx_text.disassemble(dfx_text.DfxProgram(tuple(program))))
+        assert list(again.instructions) == program
+        dfx_text.checked(again)
 
 
 @pytest.mark.parametrize(("scenario", "steps"), [(RTL, 1), (NPU, 1)])
@@ -79,6 +84,43 @@ def test_the_layer_listed_is_the_layer_priced():
     groups = ("self-attention", "feed-forward", "layer-norm+residual")
     layers = sum(op.time_s for op in report.ops if op.group in groups and op.name != "final-norm")
     assert 24 * found.seconds == pytest.approx(layers, rel=1e-9)
+
+
+def test_weights_loaded_while_the_cards_are_waited_for_are_there_when_they_answer():
+    """The same layer with its weights fetched behind norms and synchronisations: the same numbers, in less time."""
+    for cards in (1, 4):
+        layer = RING.with_(devices=cards, inputs=64)
+        ahead = layer.with_(switches={**layer.switches, "prefetch": True})
+        text = shipped(ahead)
+        fetched, streamed = listing(ahead, text), listing(layer, shipped(layer))
+        assert text.count("load.weights") == (2 if cards == 1 else 4)  # behind norms, and the cards' synchronisations
+        assert fetched.cycles < (0.99 if cards == 1 else 0.88) * streamed.cycles
+        assert evaluate(ahead).latency_s < evaluate(layer).latency_s
+        for load in (row for row in fetched.rows if row.text.startswith("load.weights")):
+            follows = fetched.rows[load.number + 1]  # a norm's first instruction, or a synchronisation
+            assert load.start <= follows.start
+            assert load.end <= follows.valid or not follows.text.startswith("sync")
+    layer = RING.with_(devices=2)
+    ahead = layer.with_(switches={**layer.switches, "prefetch": True})
+    for one, other in zip(execute(layer, shipped(layer)), execute(ahead, shipped(ahead)), strict=True):
+        assert (one.register, one.after, one.error) == (other.register, other.after, other.error)
+
+
+def test_a_load_gives_its_product_the_columns_it_holds_and_the_rest_streams():
+    """Beats in the buffer cost the memory nothing; the access is hidden behind them; all bytes are read once."""
+    layer = [f"Conv1D x, {src}, v rows=1024 n=1024 w=value @value" for src in ("-", "tile0")]
+
+    def cycles(n):
+        text = f"load.weights -, -, tile0 rows=1024 n={n} w=value @value\n{layer[1]}\n"
+        rows = listing(DFX, text).rows
+        return rows[0].end - rows[0].start, rows[1].end - rows[1].start
+
+    alone = listing(DFX, layer[0] + "\n").rows[0]
+    for n in (16, 64, 256, 512):
+        load, rest = cycles(n)
+        assert load + rest >= alone.end - alone.start - 2  # whole cycles
+        assert rest < alone.end - alone.start + 50 * (n == 16)
+    assert cycles(512)[1] == pytest.approx(512 + (alone.end - alone.start) / 2, abs=2)
 
 
 def test_hazards_of_registers_are_named():
@@ -153,6 +195,17 @@ BAD_DFX = {
     "too few": ("add x, x", 1, 9, "add takes two sources and a target"),
     "sizes": ("mul x, x, v n=64\nexp v, -, v n=65", 2, 1, "exp works on 65 elements; 'v' has 64"),
     "weights": ("Conv1D x, -, v rows=8 n=8 w=fc9", 1, 27, "weights 'fc9' are not known"),
+    "buffer": ("\nload.weights -, -, tile0 rows=6144 n=96 w=fc2", 2, 1, "576 beats of 64 x 16 weights; half of"),
+    "not in it": (
+        "load.weights -, -, tile1 rows=64 n=16 w=key\nConv1D x, tile1, v rows=64 n=64 w=value",
+        2,
+        1,
+        "Conv1D works on 64 rows of value; 'tile1' holds 64 rows of key",
+    ),
+    "load to a register": ("load.weights -, -, v rows=64 n=16 w=key", 1, 20, "load.weights cannot write 'v'"),
+    "write to a buffer": ("add x, x, tile0 n=64", 1, 11, "add cannot write 'tile0'; load.weights, and nothing else"),
+    "load of a register": ("load.gamma x, -, gamma n=64 @norm1", 1, 12, "takes no register: '-' is allowed"),
+    "which norm": ("load.beta -, -, beta n=64", 1, 1, "of which norm; allowed: @norm1, @norm2, @final-norm"),
 }
 
 
@@ -223,6 +276,8 @@ def whole_numbers() -> DfxMachine:
     made = {}
     for field in dataclasses.fields(model.layers[0]):
         value = getattr(model.layers[0], field.name)
+        if value is None:
+            continue
         made[field.name] = tuple(map(drawn_as, value)) if isinstance(value, tuple) else drawn_as(value)
     model = dataclasses.replace(model, layers=(type(model.layers[0])(**made),))
     device = default_catalog().device("alveo-u280-dfx")
@@ -232,16 +287,21 @@ def whole_numbers() -> DfxMachine:
 def drawn_dfx(rng: random.Random) -> str:
     """A program of the transformer core over a few registers, some of it wrong."""
     names, lines, made = ["v", "k", "q", "wide", "middle"], ["add x, x, v n=64"], ["x", "v"]
-    simple = ("add", "sub", "mul", "sub.max", "mul.gamma", "add.beta", "mul.s", "accum")
+    simple = ("add", "sub", "mul", "sub.max", "load.gamma", "load.beta", "mul.s", "accum")
     for _ in range(rng.randint(1, 6)):
-        op, n = rng.choice([*simple, "Conv1D", "Conv1D"]), rng.choice([64] * 19 + [65])
+        op, n = rng.choice([*simple, "Conv1D", "Conv1D", "ahead"]), rng.choice([64] * 19 + [65])
         a, b = (rng.choice(made if rng.random() < 0.95 else names) for _ in range(2))
         to = rng.choice(names)
-        if op == "Conv1D":
+        if op == "ahead":  # some of its columns, or of other weights, are in the buffer
+            w, other = rng.choice(["value", "key", "query"]), rng.choice(["value"] + ["key"] * 9)
+            lines.append(f"load.weights -, -, tile0 rows=64 n={rng.choice([8, 16, 40, 64])} w={w}")
+            lines.append(f"Conv1D {a}, tile0, {to} rows={n} n=64 w={w if other == 'key' else other}")
+        elif op == "Conv1D":
             lines.append(
                 f"Conv1D {a}, -, {to} rows={n} n=64 w={rng.choice(['value', 'key', 'query', 'attention-out'])}"
             )
         else:
+            a = "-" if op.startswith("load") else a
             lines.append(f"{op} {a}, {b if op in ('add', 'sub', 'mul', 'mul.s') else '-'}, {to} n={n} @norm1")
         made = [name for name in {*made, to} if name != to or op != "accum"]  # a sum is no vector
         made.sort()

@@ -29,8 +29,8 @@ MODEL = family("dfx").model(DEVICE)
 PROMPT = [1, 5, 9, 200]
 
 
-def machine(model, cards=1, tile=(64, 16)):
-    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL))
+def machine(model, cards=1, tile=(64, 16), prefetch=False):
+    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL, prefetch))
 
 
 @cache
@@ -70,6 +70,27 @@ def test_bit_exact_against_the_slow_twin(tile):
     turns = {(64, 16): 3, (32, 32): 11, (8, 128): 11}[tile]  # an adder of 11 stages, back at a column every d / l beats
     slow = naive_dfx.logits(model, [3, 14, 40], tile[0], turns)
     assert (run.logits.view(np.uint16) == slow.view(np.uint16)).all()
+
+
+GATED = {"heads": 4, "layers": 1, "vocab": 48, "head": 16, "ffn": 88, "shared": 2, "gated": True}
+
+
+@pytest.mark.parametrize(("cards", "prefetch"), [(1, False), (1, True), (2, False), (2, True), (4, True)])
+def test_a_small_llama_equals_its_slow_twin_bit_for_bit_on_any_number_of_cores(cards, prefetch):
+    model = random_decoder(seed=6, **GATED)
+    run = machine(model, cards, prefetch=prefetch)
+    for position, token in enumerate((3, 14, 40)):
+        run.step(token, position)
+    slow = naive_dfx.gated_logits(model, [3, 14, 40], 64, 3)
+    assert (run.logits.view(np.uint16) == slow.view(np.uint16)).all()
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+def test_twelve_tokens_of_a_small_llama_equal_the_float32_reference(cards):
+    model = random_decoder(heads=4, head=64, layers=2, ffn=352, shared=2, gated=True, seed=2)
+    wanted = generate(model, PROMPT, 12)
+    assert len(set(wanted)) > 5
+    assert machine(model, cards).generate(PROMPT, 12) == wanted
 
 
 @settings(max_examples=60, deadline=None)
@@ -126,17 +147,20 @@ def test_a_pass_is_its_programs():
 
 
 def test_functional_and_timed_runs_share_one_program():
-    model = random_decoder(heads=2, layers=1, vocab=64)
-    seen = []
-    run = machine(model, 2)
-    whole = run._run
-    run._run = lambda code: (seen.append(code.copy()), whole(code))[1]
-    run.step(1, 0)
-    layer = LayerSizes(128.0, 2, 64.0, 512.0, 1, 64.0)
-    record = core_record(DEVICE, LINK, 1, 2, (64, 16), MODEL)
-    for part, code in zip(("token", "layer", "head"), seen, strict=True):
-        assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
-    assert {int(op) for code in seen for op in code[:, isa.OP]} == set(range(len(isa.OPS)))
+    used = set()
+    for gated in (False, True):
+        model = random_decoder(heads=2, layers=1, vocab=64, gated=gated)
+        seen = []
+        run = machine(model, 2, prefetch=gated)
+        whole = run._run
+        run._run = lambda code, seen=seen, whole=whole: (seen.append(code.copy()), whole(code))[1]
+        run.step(1, 0)
+        layer = LayerSizes(128.0, 2, 64.0, 512.0, 1, 64.0, gated=gated)
+        record = core_record(DEVICE, LINK, 1, 2, (64, 16), MODEL, gated)
+        for part, code in zip(("token", "layer", "head"), seen, strict=True):
+            assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
+        used |= {int(op) for code in seen for op in code[:, isa.OP]}
+    assert used == set(range(len(isa.OPS)))
 
 
 def test_accuracy_reports_tokens_and_deviation():
