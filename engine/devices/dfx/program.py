@@ -146,7 +146,7 @@ class LayerSizes:
         return cls(width, scores.g.coef * scores.m.coef, scores.k.coef, ffn, layers, vocab, scores.m.coef, gated)
 
     def on(self, cards: float) -> tuple[float, float]:
-        """Query heads and key heads of the fullest of so many cards: key heads are never cut. [-]"""
+        """Query heads and key heads of the fullest of so many cards: key heads are never cut. [-] A bound."""
         keys = ceil(self.heads / self.shared / cards)
         return keys * self.shared, keys
 
@@ -209,7 +209,7 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
 
 
 def tile_beats(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
-    """Beats of d x l weights that a matrix is. [-]"""
+    """Beats of d x l weights that a matrix is. [-] A derivation."""
     return ceil(rows / rec[D]) * ceil(columns / rec[L])
 
 
@@ -386,7 +386,7 @@ def token_program(layer: LayerSizes) -> list[Instruction]:
 
 
 def head_program(cards: float, layer: LayerSizes) -> list[Instruction]:
-    """Final norm, logits of this card's share of the vocabulary, their maximum, and the token back to DDR."""
+    """Final norm, logits of this card's share of the vocabulary, their maximum, the token back to DDR. [elements]"""
     best = [Instruction(SYNC_ARGMAX, BEST, NEXT, ARGMAX, 1.0)] if cards > 1 else []
     share = ceil(layer.vocab / cards)
     return [
