@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# Before numpy is loaded, here and in what tests start: several threads of BLAS wait for each other by spinning, and two
+# processes of tests on two cores then take ten times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 TOGETHER = {
     "browser": ("app/browser/", "app/serve/test_serving"),  # one server and one browser
     "numerics": ("reference/numerics/", "app/numerics/"),  # networks trained for all of them
+    "choose": ("laws/choose/", "app/choose/"),  # the questions that the page offers answered
     "published": ("published/", "app/published/"),  # every claim predicted
 }
 """Groups that take minutes and so start first, with the paths of their files; any other file is a group of its own."""

@@ -12,6 +12,7 @@ from engine.choose import choose, question_of
 from engine.choose.presets import QUESTIONS
 from engine.scenario import encode
 from tests.app.keys import key_of
+from tests.laws.choose.test_choose import answer
 
 APP = Path(__file__).parents[3] / "app"
 PAGE = str(APP / "views" / "choose" / "page.py")
@@ -70,7 +71,7 @@ def test_the_seven_questions_take_six_interactions_or_fewer(id):
         me.pick("h.more", SEVEN[id])
     assert not me.at.exception
     assert me.question == QUESTIONS[id].question
-    expected = choose(QUESTIONS[id].question)
+    expected = answer(id)
     assert plain(me.sentence) == expected.sentence
     assert me.steps <= 6
     print(
@@ -101,7 +102,7 @@ def test_a_bad_link_is_one_sentence_and_the_first_question(token):
     assert not me.at.exception
     assert not me.at.error
     assert len(me.at.warning) == 1
-    assert plain(me.sentence) == choose(QUESTIONS["llama-70b"].question).sentence
+    assert plain(me.sentence) == answer("llama-70b").sentence
 
 
 def test_a_demand_that_nobody_meets_says_what_is_nearest():
@@ -113,7 +114,7 @@ def test_a_demand_that_nobody_meets_says_what_is_nearest():
 
 def test_a_row_opens_pins_and_joins_compare():
     me = Walker().open()
-    best = choose(QUESTIONS["llama-70b"].question).rows[0].best
+    best = answer("llama-70b").rows[0].best
     me.at.button(key="h.compare").click().run()
     assert comparison.Entry(best.scenario) in me.at.session_state["comparison"].entries
     me.at.button(key="h.pin").click().run()
