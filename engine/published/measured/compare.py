@@ -162,6 +162,7 @@ def _engine(cells: Mapping[str, str]) -> Engine:
         names["host"]["iteration_s"],
         names["host"]["sequence_s"],
         way.get("hides", True),
+        max(1, int(ranks)) if (ranks := cells.get("attn_dp", "")).isdecimal() else 1,
     )
 
 
@@ -193,12 +194,14 @@ def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
         return "prefill and decode ran on workers apart, which is not modelled"
     if asked.get("spec", "") not in names["plain_spec"]:
         return f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is not modelled"
-    for name, what in (("pp", "a pipeline of layers"), ("attn_dp", "attention by data")):
-        if asked.get(name, "1") != "1":
-            return f"{name} is {asked[name][:40]}: {what} on a serving engine is not modelled"
+    if asked.get("pp", "1") != "1":
+        return f"pp is {asked['pp'][:40]}: a pipeline of layers on a serving engine is not modelled"
+    ranks = asked.get("attn_dp", "1")
+    if ranks not in ("1", devices):
+        return f"attn_dp is {ranks[:40]} of {devices[:40]} devices: all or one is modelled"
     if asked.get("moe_ep", "1") not in ("1", devices):  # experts apart read the same bytes and add up the same sums
         return f"moe_ep is {asked['moe_ep'][:40]} of {devices[:40]} devices: all or one is modelled"
-    if asked.get("tp", devices) != devices:
+    if asked.get("tp", devices) != (devices if ranks == "1" else "1"):
         return f"tp is {asked['tp'][:40]} of {devices[:40]} devices: all or one is modelled"
     return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,12 +39,31 @@ def _of_request(op: Op) -> bool:
     return not op.writes.s and not _of_context(op)
 
 
-def _seconds(run: PhaseRun) -> tuple[float, float, float]:
-    """Seconds of a pass: all of it, its attention, its head. [s]"""
+def _of_experts(op: Op) -> bool:
+    """Whether an operator is shared by all ranks that attend to sequences of their own each."""
+    return op.group == "feed-forward"
+
+
+def _sum(run: PhaseRun, mine: Callable[[Op], bool]) -> float:
+    """Seconds of some operators of a pass. [s]"""
     each = run.cost.seconds.sum(axis=1)
-    attention = sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if _of_context(op))
-    head = sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if _of_request(op))
-    return run.cost.total_s, attention, head
+    return sum(float(t) for op, t in zip(run.job.ops, each, strict=True) if mine(op))
+
+
+def _seconds(scenario: Scenario, phase: str, ranks: int, catalog: Catalog) -> tuple[float, float, float]:
+    """Seconds of a pass of ``ranks`` with a batch each: all of it, its attention, its head. [s] An estimate.
+
+    A rank is a device of its own but for the experts, which all of them share: before and after these the tokens of
+    all are gathered and scattered, which takes as long as one of the two sums that sharing attention too would take.
+    """
+    run = _passes(scenario.model_dump_json(), catalog)[phase]
+    total = run.cost.total_s
+    if ranks > 1:
+        every = _passes(scenario.with_(batch=scenario.batch * ranks).model_dump_json(), catalog)[phase]
+        run = _passes(scenario.with_(devices=1, scheme="single").model_dump_json(), catalog)[phase]
+        exchanged = (every.cost.total_s - _sum(every, lambda op: True)) / 2.0
+        total = run.cost.total_s - _sum(run, _of_experts) + _sum(every, _of_experts) + exchanged
+    return total, _sum(run, _of_context), _sum(run, _of_request)
 
 
 @dataclass(frozen=True)
@@ -57,6 +77,7 @@ class Engine:
     waves : whether requests are of equal lengths, so that such an engine starts and ends them together.
     host_s, sequence_s : what the host takes an iteration, and for each sequence in it. [s]
     hides : whether it works on the next iteration while the device works on this one.
+    ranks : devices that attend to a share of the requests each and share the experts; 1: all share all. [-]
     """
 
     budget: int
@@ -65,6 +86,7 @@ class Engine:
     host_s: float = 0.0
     sequence_s: float = 0.0
     hides: bool = True
+    ranks: int = 1
 
     def lasts(self, busy: float, sequences: int) -> float:
         """Time of an iteration that keeps the device busy so long. [s] An estimate."""
@@ -92,25 +114,28 @@ def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     those of equal lengths come and go together, and of that one pass after another the first waits for all, the last
     for none: w = 1/2. Every iteration lasts what `Engine.lasts` says.
 
+    Where ``engine.ranks`` attend to their own requests, all of this holds of a rank, b is its share of them and passes
+    take what `_seconds` says; the ranks' iterations keep step, and each carries a piece where the others do.
+
     Assumes: all b sequences at their mean context, no cache of prefixes, no guessed tokens, room for every sequence's
     cache.
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
-    at, alone = scenario.with_(batch=concurrency), scenario.with_(batch=1)
-    decode = _seconds(_passes(at.model_dump_json(), catalog)["decode"])
-    owed = concurrency / (scenario.outputs - 1)
+    requests, alone, ranks = math.ceil(concurrency / engine.ranks), scenario.with_(batch=1), engine.ranks
+    decode = _seconds(scenario.with_(batch=requests), "decode", ranks, catalog)
+    owed = requests / (scenario.outputs - 1)
     if engine.prefill_first:
-        together = min(concurrency, max(1, engine.budget // scenario.inputs))
-        prompts = _passes(scenario.with_(batch=together).model_dump_json(), catalog)["prefill"].cost.total_s
+        together = min(requests, max(1, engine.budget // scenario.inputs))
+        prompts = _seconds(scenario.with_(batch=together), "prefill", ranks, catalog)[0]
         waited = (0.5 if engine.waves else 1.0) * owed * prompts / together
         return engine.lasts(decode[0], concurrency) + waited
-    room = max(1, engine.budget - concurrency)
+    room = max(1, engine.budget - requests)
     pieces = math.ceil(scenario.inputs / room)
     share = min(1.0, owed * pieces)
     piece = scenario.inputs / pieces if share < 1.0 else min(owed * scenario.inputs, float(room))
-    prompt = _seconds(_passes(alone.model_dump_json(), catalog)["prefill"])
-    tokens = max(1, round(piece + concurrency))
-    both = _seconds(_passes(alone.with_(inputs=tokens).model_dump_json(), catalog)["prefill"])
+    prompt = _seconds(alone, "prefill", ranks, catalog)
+    tokens = max(1, round(piece + requests))
+    both = _seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
     mixed = both[0] - both[1] - both[2] + prompt[1] * piece / scenario.inputs + decode[1] + decode[2]
     return (1.0 - share) * engine.lasts(decode[0], concurrency) + share * engine.lasts(mixed, concurrency)

@@ -88,7 +88,7 @@ def test_serving_rows_go_in_as_published_and_each_comes_back(tmp_path: Path, cap
             f"{LLAMA},,,4,4,1,1,4,1,none,300,22,concurrency_unrecorded",
             f"{LLAMA},64,64,4,4,1,1,4,1,mtp?,300,22,",
             f"{LLAMA},64,64,4,4,1,1,4,1,none,300,22,label_fixed;suspect_fast",
-            f"{LLAMA},64,8,8,1,1,8,1,8,none,300,22,",
+            f"{LLAMA},64,16,8,2,1,4,1,8,none,300,22,",
             "openai/gpt-of-nobody,h100_sxm,fp4,1024,1024,64,64,4,4,1,1,4,1,none,300,22,",
             "meta-llama/Llama-3.1-70B,part_of_nobody,fp8,1024,1024,64,64,4,4,1,1,4,1,none,300,22,",
         ),
@@ -136,6 +136,22 @@ def test_a_mixed_iteration_costs_less_than_its_two_passes_and_no_less_than_one(w
         found = mixed_tpot(at, concurrency, Engine(known()["budget"]), catalog)
         assert decode <= found * (1 + 1e-9)
         assert found <= (decode + concurrency / (outputs - 1) * prefill) * 1.02
+
+
+def test_ranks_that_attend_apart_read_no_latent_twice(tmp_path: Path):
+    """A latent is one for all heads, so devices that share the heads read it each: with much of it, ranks of their own
+    make tokens faster, with none they have only weights to read again. The published run of such ranks is met."""
+    catalog, base = default_catalog(), default_scenario("h200-sxm", "deepseek-r1", devices=8, precision="fp8")
+    together, apart = (Engine(known()["budget"], ranks=ranks) for ranks in (1, 8))
+    for concurrency, inputs, gains in ((8, 16, False), (512, 16000, True)):
+        at = base.with_(inputs=inputs, outputs=4096)
+        found = [mixed_tpot(at, concurrency, engine, catalog) for engine in (together, apart)]
+        assert (found[1] < found[0]) is gains
+    r1 = "deepseek-ai/DeepSeek-R1,h200_sxm,fp8,8192,1024,64,8,8,1,1,8,1,8,none,4734.2,47.7915,label_fixed"
+    (row,) = compared(
+        read_measured(table(tmp_path, SERVING, f"a,inferencex,2025-12-15,trtllm,1.1.0rc2.post2,{r1}"))
+    ).rows
+    assert abs(row.errors["tpot_s"]) < 0.1
 
 
 def test_prompts_vanish_from_long_answers_and_slow_short_ones():
