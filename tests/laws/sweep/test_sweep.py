@@ -161,8 +161,8 @@ def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("system", "workload"), PAIRS)
 def test_sweep_is_evaluate_at_length(system: str, workload: str) -> None:
-    """20,520 designs over all pairs."""
-    ran = sum(check_points(random_space(system, workload, seed), 60, seed) for seed in range(100, 138))
+    """20,460 designs over all pairs."""
+    ran = sum(check_points(random_space(system, workload, seed), 60, seed) for seed in range(100, 131))
     assert ran > 100
 
 
