@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 TOGETHER = {
-    "browser": ("app/browser/", "app/serve/test_serving"),  # one server and one browser
+    "browser": ("app/browser/",),  # one server and one browser
     "numerics": ("reference/numerics/", "app/numerics/"),  # networks trained for all of them
     "choose": ("laws/choose/", "app/choose/"),  # the questions that the page offers answered
     "published": ("published/", "app/published/"),  # every claim predicted
