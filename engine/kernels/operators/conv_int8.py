@@ -196,7 +196,8 @@ def conv_u8(
     require(out.shape == shape, f"out is {out.shape}; allowed: {shape}")
     if out.size == 0:
         return out
-    if taps.size == 1 and run == x.shape[-1] and pixels.size * run == x.size:  # every pixel once, whole: a product
+    alone = taps.size == 1 and run == x.shape[-1] and not any(packed.padding)
+    if alone and pixels.size * run == x.size:  # every pixel once, whole: a product
         flat = (x.reshape(-1, run), packed.groups[0], scale, zero, bias, zero_out, relu, out.reshape(-1, outs), threads)
         gemm_u8(*flat)
         return out

@@ -54,6 +54,7 @@ def test_conv_is_exact(data):
         ((3, 4, 3), 1, 3, (2, 3, 3), 1, 1, 1, 1),
         ((1, 1), 1, 1, (1, 1), 1, 0, 1, 1),
         ((6, 6), 30, 9, (3, 3), 1, 2, 2, 1),
+        ((2,), 1, 9, (1,), 2, 1, 1, 1),  # as many outputs as pixels, one of them of the border
     ],
 )
 def test_conv_fixed_shapes(shape):
