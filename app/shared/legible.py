@@ -33,7 +33,12 @@ STYLE = """<style>
 .st-key-front { min-height: 600px; }
 .st-key-cards [data-testid="stElementContainer"] { min-height: 86px; }
 .st-key-cards-against [data-testid="stElementContainer"] { min-height: 111px; }
-button:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px solid #C2185B; outline-offset: 2px; }
+button:focus-visible, .stApp a[href]:focus-visible, summary:focus-visible {
+  outline: 2px solid #C2185B; outline-offset: 2px;
+}
+.stApp [data-testid="stTopNav"] a[href]:focus-visible, .stApp [data-testid="stPageLink"] a[href]:focus-visible {
+  outline: 2px solid #C2185B; outline-offset: -2px;
+}
 </style>"""
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "wide_enough",
 ]
 
+_IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
 _ROW = 35  # of a table [px]
@@ -103,12 +104,17 @@ def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], No
             "zoom2d",
             "resetScale2d",
         ],
-        "toImageButtonOptions": {"format": "svg", "filename": f"inferscape_{key}"},
+        "toImageButtonOptions": {"format": _image(), "filename": f"inferscape_{key}", "scale": 2},
     }
     if select:
         called, modes = ("rerun", "points") if select is True else (select, ("points", "box"))
         return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=called, selection_mode=modes)
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
+
+
+def _image() -> str:
+    """Kind of file that the camera above a figure writes, as its reader chose it."""
+    return (st.session_state.get(_IMAGES) or _KINDS[0]).lower()
 
 
 def presets() -> None:
@@ -334,6 +340,16 @@ def exports(offered: dict[str, tuple[str, str, Callable[[], str]]], names: list[
                 mime=_MIME[kind],
                 key=f"export.{label}",
                 width="stretch",
+            )
+        if not mobile():  # no bar stands above a figure there
+            st.segmented_control(
+                "Figures, by the camera above each",
+                _KINDS,
+                default=None if _IMAGES in st.session_state else _KINDS[0],
+                required=True,
+                width="stretch",
+                key=_IMAGES,
+                persist_state="session",
             )
 
 

@@ -1,0 +1,100 @@
+"""Everything is reached, seen and used by keys alone, and a figure is saved as SVG or PNG (Chromium)."""
+
+import pytest
+
+from engine.choose import question_of
+from engine.resolve.presets import PRESETS
+from engine.scenario import decode, encode
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+CONTROLS = """() => [...document.querySelectorAll('a[href], button, input, textarea, summary, [role=slider], canvas')]
+    .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility({visibilityProperty: true})
+        && e.getBoundingClientRect().width > 1
+        && !e.closest('[data-testid=stElementToolbar], .modebar, [data-testid=stHeader] [data-testid=stMainMenu]'))
+    .map(e => e.closest('[role=radiogroup]') || e)
+    .map(e => (e.dataset.reach = e.dataset.reach || String(Math.random())))"""  # of a group of radios, the group
+FOCUS = """() => {
+    const e = document.activeElement, near = [e, e.parentElement, e.parentElement?.parentElement].filter(Boolean);
+    const seen = near.some(one => {
+        const at = getComputedStyle(one);
+        return (at.outlineStyle !== 'none' && parseFloat(at.outlineWidth) > 0) || at.boxShadow !== 'none'
+            || at.borderTopColor === 'rgb(31, 95, 191)';
+    });
+    const reach = (e.closest('[role=radiogroup]') || e).dataset.reach || '';
+    return [reach, seen, (e.ariaLabel || e.innerText || e.id || e.tagName).slice(0, 40)];
+}"""
+
+
+def walked(me, most: int = 160) -> tuple[set[str], list[str]]:
+    """Controls that Tab comes by, and the words of those whose focus nothing shows."""
+    wanted, met, unseen = set(me.page.evaluate(CONTROLS)), set(), []
+    me.page.evaluate("document.activeElement.blur()")
+    for _ in range(most):
+        me.page.keyboard.press("Tab")
+        reach, seen, words = me.page.evaluate(FOCUS)
+        met.add(reach)
+        if reach and not seen and words != "CANVAS":  # a table draws its own ring
+            unseen.append(words)
+        if wanted <= met:
+            break
+    return wanted - met, unseen
+
+
+def words(me, missed: set[str]) -> list[str]:
+    """What the controls are that nothing reached."""
+    found = "e => (e.ariaLabel || e.innerText || e.id || e.outerHTML).slice(0, 60)"
+    return [me.page.locator(f"[data-reach='{one}']").evaluate(found) for one in missed]
+
+
+def reached(visit, path: str):
+    """A visitor whose Tab reaches every control of a page, each with a focus that is seen."""
+    me = visit(path, bypass_csp=True)
+    me.page.add_style_tag(content="* { transition: none !important; }")  # else a focus fades in
+    missed, unseen = walked(me)
+    assert (words(me, missed), unseen) == ([], [])
+    return me
+
+
+def typed(me, label: str, value: str) -> None:
+    """Another value in a field, by keys."""
+    me.page.get_by_role("spinbutton", name=label).focus()
+    me.page.keyboard.press("ControlOrMeta+A")
+    me.page.keyboard.type(value)
+    me.page.keyboard.press("Enter")
+
+
+def test_explore_is_read_changed_and_left_by_keys(visit):
+    me = reached(visit, f"/?s={encode(PRESETS['dfx-1.5b'].scenario)}")
+    home = me.token()
+    typed(me, "Input tokens", "128")
+    me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {home!r}")
+    assert decode(me.settled().token()).inputs == 128
+    me.page.locator(".st-key-tabs").get_by_role("link", name="Machine").focus()
+    me.page.keyboard.press("Enter")
+    me.page.wait_for_url("**/machine?s=*")
+
+
+def test_a_question_is_asked_by_keys(visit):
+    me = reached(visit, "/choose")
+    typed(me, "TPOT (ms)", "50")
+    me.page.wait_for_url("**q=*")
+    asked = question_of(me.page.evaluate("new URLSearchParams(location.search).get('q')"))
+    assert asked.tpot_s == pytest.approx(0.05)
+
+
+def test_a_figure_is_saved_as_svg_or_png(visit):
+    me = visit(f"/?s={encode(PRESETS['tonic-fc'].scenario)}")
+
+    def saved() -> str:
+        plot = me.page.locator(".js-plotly-plot").first
+        plot.hover()
+        with me.page.expect_download() as found:
+            plot.locator(".modebar-btn").first.click()
+        return found.value.suggested_filename
+
+    assert saved().endswith(".svg")
+    me.page.get_by_role("button", name="Export", exact=True).click()
+    me.page.get_by_text("PNG", exact=True).click()
+    me.settled(anew=True)
+    me.page.keyboard.press("Escape")
+    assert saved().endswith(".png")
