@@ -242,6 +242,11 @@ class Graph:
     positions: int = 0  # tokens a table of learned positions covers; 0: no such table
 
     @property
+    def items(self) -> bool:
+        """Whether a request is so many items, computed in one batch or in several."""
+        return self.unit == "item"
+
+    @property
     def state_is_wide(self) -> bool:
         """Whether operators that stay wide keep the state: a checkpoint that is narrow in its weights alone."""
         writers = [op for phase in self.phases for op in phase.ops if op.state_writes.coef]

@@ -97,7 +97,9 @@ def rate_unit(unit: str, tiny: bool = False) -> str:
 
 def per(report: Report) -> str:
     """What one headline latency belongs to."""
-    batch = report.scenario.batch
+    batch, items = report.scenario.batch, report.scenario.inputs
+    if report.unit == "item" and items > batch:
+        return f"request of {items:,} items in batches of {batch}"
     if batch > 1:
         return f"batch of {batch}"
     return "request" if report.ttft_s is not None else report.unit

@@ -11,7 +11,7 @@ from engine.cost.best_plan import fewer_devices
 from engine.cost.error_bands import error_band
 from engine.cost.power_and_price import Account, token_costs
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
-from engine.cost.schedule import Schedule
+from engine.cost.schedule import Schedule, globals_of
 from engine.devices.common.cached import remembered
 from engine.devices.common.contract import RESOURCES, Parameter, Span
 from engine.plan.schemes import Plan
@@ -79,6 +79,9 @@ def _other(times: Schedule) -> tuple[Other, ...]:
             rows[name, resource] = rows.get((name, resource), 0.0) + seconds
     for hop, seconds in times.hops:
         rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
+    if times.batches > 1:
+        waited = (1.0 - 1.0 / times.batches) * times.interval_s / times.latency_s
+        rows |= {("batches that follow", name): waited * (times.figure(f"{name}_s") or 0.0) for name in RESOURCES}
     return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
 
 
@@ -307,7 +310,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     per_unit = times.figure("latency_per_unit_s") or 0.0
     ttft, tpot = times.figure("ttft_s"), times.figure("tpot_s")
     one = "request" if graph.causal else graph.unit
-    text = f"{amount(latency, 's')} per {f'batch of {s.batch}' if s.batch > 1 else one}"
+    whole = f"request of {s.inputs:,} items in {times.batches:.0f} batches" if times.batches > 1 else f"batch of {s.batch}"
+    text = f"{amount(latency, 's')} per {whole if s.batch > 1 or times.batches > 1 else one}"
     if ttft is not None and tpot is not None:
         text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"
     facts = {
@@ -341,7 +345,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         other=other,
         fits=all(row.fits for row in memory),
         memory=memory,
-        links=_links(plan, times, rate / (units * s.batch) if units else 0.0),
+        links=_links(plan, times, times.batches * rate / globals_of(bound)[1] if units else 0.0),
         timeline=timeline,
         timeline_of=timeline_of,
         rooflines=_rooflines(times),

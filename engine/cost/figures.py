@@ -32,8 +32,8 @@ N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
 LINKS_ROW = RESOURCES.index("links")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden")
-GLOBALS = ("units", "units_batch", "streams", "power", "idle", "price", "years", "utilisation", "pue", "kwh")
-UNITS, UNITS_BATCH, STREAMS, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(10)
+GLOBALS = ("units", "units_request", "streams", "batches", "power", "idle", "price", "years", "utilisation", "pue", "kwh")
+UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
 METRICS = (
     "latency_s",
     "interval_s",
@@ -300,9 +300,22 @@ def _busier(pace, wire_s, streams, n):
 
 
 @kernel
-def _rates(interval, units, units_batch, streams, latency, decode_s, replicas, causal, rate, ttft, per_unit, n):
+def _repeat(latency, interval, joules, breakdown, batches, n):
+    """A request of several batches: they start an interval apart, and what is waited for goes by the first's shares."""
     for p in range(n):
-        rate[p] = units_batch[p] * replicas * streams[p] / interval[p]
+        if batches[p] > 1.0:
+            whole = latency[p] + (batches[p] - 1.0) * interval[p]
+            for r in range(N):
+                breakdown[r, p] *= whole / latency[p]
+            latency[p] = whole
+            interval[p] *= batches[p]
+            joules[p] *= batches[p]
+
+
+@kernel
+def _rates(interval, units, units_request, streams, latency, decode_s, replicas, causal, rate, ttft, per_unit, n):
+    for p in range(n):
+        rate[p] = units_request[p] * replicas * streams[p] / interval[p]
         ttft[p] = latency[p] - decode_s[p] if causal else np.nan
         per_unit[p] = latency[p] / units[p] if causal else latency[p]
 
@@ -366,10 +379,12 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:
         _add(interval, latency, n)
+    breakdown = rows[metrics + BREAKDOWN : metrics + BREAKDOWN + N]
+    _repeat(latency, interval, rows[scratch - 1], breakdown, rows[glob + BATCHES], n)
     _rates(
         interval,
         rows[glob + UNITS],
-        rows[glob + UNITS_BATCH],
+        rows[glob + UNITS_REQUEST],
         rows[glob + STREAMS],
         latency,
         decode_s,

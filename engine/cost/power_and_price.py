@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.cost.figures import IDLE, J_PER_KWH, POWER, UNITS_BATCH, money_figures
+from engine.cost.figures import IDLE, J_PER_KWH, POWER, UNITS_REQUEST, money_figures
 from engine.cost.schedule import Schedule
 from engine.devices import family
 from engine.plan.schemes import Plan
@@ -166,7 +166,7 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
         spent[decode] += float(both[:-1].sum())
         joules[decode] += float(both[-1]) * layout.ways[i]
     spent[False] = times.latency_s - spent[True]  # with all that belongs to no pass
-    units, idle = rows[layout.globals + UNITS_BATCH], rows[layout.globals + IDLE]
+    units, idle = rows[layout.globals + UNITS_REQUEST], rows[layout.globals + IDLE]
     drawn = [j + float(idle) * t for j, t in zip(joules, spent, strict=True)]
     request_j = energy * float(units)
     found = {}

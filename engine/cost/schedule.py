@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.figures import (
+    BATCHES,
     INTERVAL,
     LATENCY,
     METRICS,
@@ -35,6 +36,7 @@ __all__ = [
     "PhaseRun",
     "Priced",
     "Schedule",
+    "batches_of",
     "by_resource",
     "collectives",
     "exchange",
@@ -95,6 +97,11 @@ class Schedule:
     def interval_s(self) -> float:
         """Time between two requests of one stream of one replica. [s]"""
         return float(self.rows[self.layout.metrics + INTERVAL, 0])
+
+    @property
+    def batches(self) -> float:
+        """Batches of a request. [-]"""
+        return float(self.rows[self.layout.globals + BATCHES, 0])
 
     @property
     def units_per_s(self) -> float:
@@ -331,18 +338,25 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
     )
 
 
-def globals_of(bound: Bound) -> tuple[float, float, float]:
-    """Units of a request, of a batch of them, and batches in flight. [-]"""
+def batches_of(bound: Bound) -> float:
+    """Batches that a request takes: several where it has more items than a batch of the network, else one. [-]"""
+    s = bound.scenario
+    return larger(1.0, 1.0 * math.ceil(s.inputs / s.batch)) if bound.graph.items else 1.0
+
+
+def globals_of(bound: Bound) -> tuple[float, float, float, float]:
+    """Units of one input, of what is answered at once (a batch, or a request of more items), streams, batches. [-]"""
     s = bound.scenario
     units = bound.graph.units_per_request.at(s.inputs, s.outputs)
-    return units, units * s.batch, 1.0 * s.streams
+    answered = larger(units * s.batch, 1.0 * s.inputs) if bound.graph.items else units * s.batch
+    return units, answered, 1.0 * s.streams, batches_of(bound)
 
 
 def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
     """Fills the rows of a plan's hops and the first globals."""
     for h, hop in enumerate(plan.hops):
         rows[layout.hop_of(h)] = np.array(hop_row(hop))[:, None]
-    rows[layout.globals : layout.globals + 3] = np.array(globals_of(bound))[:, None]
+    rows[layout.globals : layout.globals + 4] = np.array(globals_of(bound))[:, None]
 
 
 def schedule(bound: Bound, plan: Plan) -> Schedule:

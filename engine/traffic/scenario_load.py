@@ -14,7 +14,7 @@ import numpy as np
 from engine.cost.best_plan import make_plan
 from engine.cost.power_and_price import device_power
 from engine.cost.report import RESOURCE_NAMES, Report
-from engine.cost.schedule import Schedule, schedule
+from engine.cost.schedule import Schedule, batches_of, schedule
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
 from engine.resolve.bind import Bound, bind
@@ -114,7 +114,12 @@ def sizes_of(sizes_are: str, sizes: Sequence[int] | None) -> tuple[int | None, .
 
 def sized(scenario: Scenario, sizes_are: str, size: int | None, requests: int = 1) -> Scenario:
     """The scenario of so many requests of a size in one launch; None: the size it has."""
-    one = scenario if size is None else apply(scenario, SIZES[sizes_are], size)
+    one = scenario
+    if size is not None:
+        several = sizes_are == "items" and batches_of(bind(scenario)) > 1.0
+        one = apply(scenario, "inputs" if several else SIZES[sizes_are], size)
+    if batches_of(bind(one)) > 1.0:  # of a size of their own: more requests are more of them
+        return one.with_(inputs=requests * one.inputs)
     return one.with_(batch=requests * one.batch)
 
 

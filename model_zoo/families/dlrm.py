@@ -75,6 +75,7 @@ FAMILY = NetworkFamily(
     build=_build,
     required=("tables", "rows", "width", "lookups", "bottom", "top"),
     defaults={"interaction": "dot"},
+    input_label="Items a request",
     adjustable={
         "tables": ("Embedding tables", 1, 4096),
         "rows": ("Rows of a table", 1, 1e10),
