@@ -266,6 +266,8 @@ class Device(Record):
         extra = [k for k in KINDS if k != self.kind and getattr(self, k) is not None]
         if extra:
             raise SpecError(f"kind is {self.kind!r}, so the block `{extra[0]}:` is not allowed")
+        if self.kind == "card" and all(level.role != "offchip" for level in self.memory):
+            raise SpecError("memory has no level with role 'offchip': a card holds its networks in one")
         return self
 
 

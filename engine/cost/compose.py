@@ -310,7 +310,9 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     per_unit = times.figure("latency_per_unit_s") or 0.0
     ttft, tpot = times.figure("ttft_s"), times.figure("tpot_s")
     one = "request" if graph.causal else graph.unit
-    whole = f"request of {s.inputs:,} items in {times.batches:.0f} batches" if times.batches > 1 else f"batch of {s.batch}"
+    whole = (
+        f"request of {s.inputs:,} items in {times.batches:.0f} batches" if times.batches > 1 else f"batch of {s.batch}"
+    )
     text = f"{amount(latency, 's')} per {whole if s.batch > 1 or times.batches > 1 else one}"
     if ttft is not None and tpot is not None:
         text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"

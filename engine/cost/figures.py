@@ -32,7 +32,19 @@ N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
 LINKS_ROW = RESOURCES.index("links")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden")
-GLOBALS = ("units", "units_request", "streams", "batches", "power", "idle", "price", "years", "utilisation", "pue", "kwh")
+GLOBALS = (
+    "units",
+    "units_request",
+    "streams",
+    "batches",
+    "power",
+    "idle",
+    "price",
+    "years",
+    "utilisation",
+    "pue",
+    "kwh",
+)
 UNITS, UNITS_REQUEST, STREAMS, BATCHES, POWER, IDLE, PRICE, YEARS, UTILISATION, PUE, KWH = range(11)
 METRICS = (
     "latency_s",

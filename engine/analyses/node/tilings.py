@@ -146,8 +146,8 @@ def products(scenario: Scenario) -> tuple[tuple[Job, Op, np.ndarray], ...]:
     return tuple(found)
 
 
-def _unit(x: int) -> float:
-    return C.ARRAY_K if x == 2 else C.TILE
+def _unit(x: int, side: np.ndarray) -> float:
+    return float(side[C.DEEP]) if x == 2 else C.TILE
 
 
 def _told(row: np.ndarray, side: np.ndarray) -> Tiling:
@@ -158,10 +158,10 @@ def _told(row: np.ndarray, side: np.ndarray) -> Tiling:
     inner_blocks = tuple(int(at[f"inner_{x}"]) for x in _LETTERS)
     outer, inner = [], []
     for x, cut in enumerate((at["down"], at["across"], 1.0)):
-        block = math.ceil(math.ceil(whole[x] / _unit(x)) / outer_blocks[x])
+        block = math.ceil(math.ceil(whole[x] / _unit(x, side)) / outer_blocks[x])
         own = math.ceil(math.ceil(block / cut) / inner_blocks[x])
-        outer.append(int(min(whole[x], block * _unit(x))))
-        inner.append(int(min(whole[x], own * _unit(x))))
+        outer.append(int(min(whole[x], block * _unit(x, side))))
+        inner.append(int(min(whole[x], own * _unit(x, side))))
     return Tiling(
         at["seconds"], at["joules"], at["far_bytes"], at["near_bytes"], (int(at["across"]), int(at["down"])),
         tuple(bool(int(at["held"]) >> o & 1) for o in range(3)), tuple(outer), tuple(inner), outer_blocks, inner_blocks,
@@ -265,7 +265,7 @@ def pinned(side: np.ndarray, block: tuple[int, ...], cores: tuple[int, int], sta
         )
     inner, whole = np.ones(3), (side[C.ROWS], side[C.COLUMNS], side[C.DEPTH])
     for x, name in enumerate(_SIDES):
-        unit, most = _unit(x), min(part[x] * _unit(x), whole[x])
+        unit, most = _unit(x, side), min(part[x] * _unit(x, side), whole[x])
         if block[x] < 1 or (block[x] % unit and block[x] < most):
             raise ScenarioError(
                 f"{name} of a block are {block[x]}: multiples of {unit:.0f} up to {most:.0f} are allowed"
@@ -298,7 +298,7 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
             fewest_k(part, inner, np.ones(3), held[0], where[0].copy(), room[0], copies[0])
             if inner[2] > 0:
                 found[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
-    sizes = [[int(math.ceil(part[x] / n) * _unit(x)) for n in counts[x]] for x in (0, 1)]
+    sizes = [[int(math.ceil(part[x] / n) * _unit(x, side)) for n in counts[x]] for x in (0, 1)]
     return sizes[0], sizes[1], found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.devices.card import tiling
 from engine.devices.card.embedding_bags import busiest
-from engine.devices.card.tiling import ARRAY_K, ARRAY_N, TILE
+from engine.devices.card.tiling import TILE
 from engine.devices.common.counts import at as _at
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -68,6 +68,8 @@ FIELDS = (
     "search_core_j",
     "search_cache_j",
     "search_far_j",
+    "array_depth",
+    "array_filters",
 )
 LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "beyond_line")
 (
@@ -106,19 +108,20 @@ LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "be
     SEARCH_CORE_J,
     SEARCH_CACHE_J,
     SEARCH_FAR_J,
+    ARRAY_DEPTH,
+    ARRAY_FILTERS,
     LOOKUPS,
-) = range(36)
+) = range(38)
 ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
 
 
 @kernel
-def _fill(m, n, k, macs):
+def _fill(m, n, k, rows, filters, depth):
     """Share of the array's multipliers that a product of those sides keeps busy: partial tiles in each direction."""
-    rows = max(1.0, np.floor(macs / (ARRAY_K * ARRAY_N)))
-    deep = k / (np.ceil(k / ARRAY_K) * ARRAY_K)
-    wide = n / (np.ceil(n / ARRAY_N) * ARRAY_N)
+    deep = k / (np.ceil(k / depth) * depth)
+    wide = n / (np.ceil(n / filters) * filters)
     high = m / (np.ceil(m / rows) * rows)
     return deep * wide * high
 
@@ -219,11 +222,13 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out, side
             g_own = np.ceil(g / ways) if shard == 2.0 else g
             k_own = np.ceil(k / ways) if shard == 3.0 else k
             macs = rec[LOW_MACS] if low else rec[WIDE_MACS]
-            effort = (flops / 2.0) / (_fill(m, n_own, k_own, macs) * rec[MATRIX_FILL])
+            rows = max(1.0, np.floor(macs / (rec[ARRAY_DEPTH] * rec[ARRAY_FILTERS])))
+            fill = _fill(m, n_own, k_own, rows, rec[ARRAY_FILTERS], rec[ARRAY_DEPTH])
+            effort = (flops / 2.0) / (fill * rec[MATRIX_FILL])
             columns = g_own * np.ceil(n_own / TILE)
             tiles = columns * np.ceil(m / TILE)
             pieces = min(cores, tiles)
-            skew = _skew(m, columns, pieces, max(1.0, np.floor(macs / (ARRAY_K * ARRAY_N))))
+            skew = _skew(m, columns, pieces, rows)
             out[j, MACS_LOW if low else MACS_WIDE] = effort
             out[j, ROOF] = 0.0 if low else 1.0
             if rec[SPLIT] == 0.0:
@@ -233,12 +238,12 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out, side
                 b = min(a, g_own * k_own * n_own * size)
                 a -= b
             comes = 1.0 - stay[1, j] if weights > 0.0 else 1.0  # what does not lie in the cores themselves
-            feed = g_own * size * (m * k_own * np.ceil(n_own / ARRAY_N) + n_own * k_own * np.ceil(m / TILE))
+            feed = g_own * size * (m * k_own * np.ceil(n_own / rec[ARRAY_FILTERS]) + n_own * k_own * np.ceil(m / TILE))
             side = sides[j]
             side[tiling.ROWS], side[tiling.COLUMNS], side[tiling.DEPTH] = m / chosen, n_own, k_own
             side[tiling.GROUPS], side[tiling.A], side[tiling.B], side[tiling.C] = g_own * chosen, a, b, c
             side[tiling.COMES], side[tiling.FEED], side[tiling.PIECES] = comes, feed, pieces
-            side[tiling.SRAM], side[tiling.SPACE] = rec[SRAM_ROOM], rec[SPACE]
+            side[tiling.SRAM], side[tiling.SPACE], side[tiling.DEEP] = rec[SRAM_ROOM], rec[SPACE], rec[ARRAY_DEPTH]
             if rec[SEARCH] > 0.0:
                 _search(rec, low, near, weight_bytes * (1.0 - stay[0, j]), effort, skew, side)
                 known = _known(sides, j)  # networks repeat their layers

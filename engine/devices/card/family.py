@@ -238,6 +238,8 @@ def record(job: Job) -> list[float]:
         model["list_cycles"],
         float(on["placement"]),
         *(_search_fields(job) if on["search-tilings"] else [0.0] * 11),
+        model["array_depth"],
+        model["array_filters"],
         *(x for op in job.ops if _unit(op) == D.LOOKUP for x in _lookup_fields(job, op)),
         *supply(job),
     ]

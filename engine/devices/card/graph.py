@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from engine.devices.common.column import larger
+from engine.scenario import ScenarioError
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
 from model_zoo.families.blocks import elementwise, move
@@ -41,6 +43,7 @@ HOSTED = "hosted"  # runs on the host although the card could
 DECODED = "decoded"  # runs on a video decoder
 
 CONVERT_OPERATIONS = 3.0  # scale, round or offset, convert: of one element
+ASSUMED_ARRAY = 32.0 * 32.0  # multipliers that the assumed array has; fewer of them take turns
 SEARCH_OPERATIONS = 2.0  # smaller and larger: of one element
 
 
@@ -321,7 +324,14 @@ def as_run(
 
 
 def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool], model: Mapping[str, float]) -> Graph:
-    """`as_run` for a scenario's precision and switches."""
+    """`as_run` for a scenario's precision and switches; ScenarioError for an array of more multipliers than there are."""
+    assert device.card is not None, device.id
+    most, array = max(n.si for n in device.card.mac_per_cycle.values()), model["array_depth"] * model["array_filters"]
+    if array > larger(most, ASSUMED_ARRAY):
+        raise ScenarioError(
+            f"model.array_depth is {model['array_depth']:g} and model.array_filters {model['array_filters']:g}: a core of "
+            f"{device.name} has {most:g} multipliers at most, fewer than their product"
+        )
     broadcast = "host" if not switches["broadcast-on-card"] else "one" if switches["one-broadcast"] else "tables"
     ranges = "known"
     if switches["dynamic-ranges"] and BITS[format] < 16:

@@ -60,6 +60,10 @@ PARAMETERS = (
     Parameter("offchip_efficiency", 0.8, "1", "calibrated",
               "Share of the LPDDR peak that long streams reach; a usual value, kept because the gains of splitting and "
               "of INT8 come out with 0.76 to 0.88.", claims=("FB-073", "FB-086"), low=0.01, high=1.0),
+    Parameter("array_depth", 32.0, "element", "assumed", "Depth of the multiplier array's dot products.", low=1.0,
+              high=4096.0),
+    Parameter("array_filters", 32.0, "element", "assumed",
+              "Filters side by side in the array; its rows are what multipliers are left.", low=1.0, high=4096.0),
     Parameter("piece_elements", 1024.0, "element", "assumed", "Smallest piece an element-wise operator is cut into.",
               low=1.0),
     Parameter("table_bits", 6.0, "bit", "assumed",
@@ -224,6 +228,5 @@ ASSUMPTIONS = (
     "Products are cut over cores, and into blocks that fill half of a core's SRAM, so that the fewest bytes move.",
     "Weights that stay on chip fill the cores' memories first, then the cache.",
     "Lines of LPDDR are dealt to channels in turn, so each line that a looked-up row touches opens a row of a bank.",
-    "The multiplier array is 32 deep and 32 filters wide, whatever its number of multipliers.",
     "Operators a card lacks run on the host, one core of it.",
 )

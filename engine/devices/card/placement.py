@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.devices.card.graph import DECODED, HOSTED
-from engine.devices.card.tiling import ARRAY_K, TILE
+from engine.devices.card.tiling import TILE
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import Column, larger
 from engine.devices.common.contract import Fit, Job
@@ -157,7 +157,8 @@ def place(job: Job) -> tuple[Fit, ...]:
                 required=False,
             )
         )
-    block, own = 4.0 * TILE * ARRAY_K * BITS[wide_format(job.device, job.format)] / 8, core_bytes(job.device)
+    size, own = BITS[wide_format(job.device, job.format)] / 8, core_bytes(job.device)
+    block = 4.0 * TILE * job.model["array_depth"] * size
     if isinstance(own, Column) or 0.0 < own < block:
         fits.append(Fit("core memory", "onchip", block, own, "blocks of both operands of a product, each twice,"))
     return tuple(fits)

@@ -13,20 +13,17 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.search.tilings import MAPPING, search
 
-__all__ = ["ARRAY_K", "ARRAY_N", "SIDES", "TILE", "arranged", "by_size", "passes", "readers", "searched"]
+__all__ = ["SIDES", "TILE", "arranged", "by_size", "passes", "readers", "searched"]
 
 # a product on a card, a row of numbers: its sides in a group, bytes of its operands, shares that move, rates
 (
     ROWS, COLUMNS, DEPTH, GROUPS, A, B, C, COMES, FEED, PIECES, SRAM, SPACE, WEIGHTS, SPILLED, WORK_S, SRAM_S, CACHE_S,
-    FAR_S, NEAR_J, FAR_J, FIXED_J,
-) = range(21)  # fmt: skip
-SIDES = 21
+    FAR_S, NEAR_J, FAR_J, FIXED_J, DEEP,
+) = range(22)  # fmt: skip
+SIDES = 22
 PARTIAL = 4.0  # bytes of a result still to be added to
 
-# assumed, as nothing published says them; the first two are among the family's assumptions
-ARRAY_K = 32.0  # depth of the multiplier array's dot products [elements]
-ARRAY_N = 32.0  # filters side by side
-TILE = 32.0  # rows and filters that go to a core together, and whose sums its accumulators hold
+TILE = 32.0  # assumed: rows and filters that go to a core together, and whose sums its accumulators hold
 
 
 @kernel
@@ -86,7 +83,7 @@ def arranged(side):
     high, wide, deep = (
         np.ceil(side[ROWS] / TILE),
         np.ceil(side[COLUMNS] / TILE),
-        np.ceil(side[DEPTH] / ARRAY_K),
+        np.ceil(side[DEPTH] / side[DEEP]),
     )
     groups = side[GROUPS]
     tiles = np.array([high, wide, deep])

@@ -413,22 +413,30 @@ class DeviceFamily:
     def model(self, device: Device, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Model parameters for a device: the family's, its generation's, the part's own, then the scenario's.
 
-        SI, each in its parameter's [unit]. ScenarioError where the scenario names one that is not or is out of
-        range, ValueError where a part's file does.
+        SI, each in its parameter's [unit]. ScenarioError where the scenario or the part's file names one that is not,
+        is out of range, or (a file) in another unit.
         """
         values = {p.name: p.value for p in self.parameters} | dict(self.own(device) if self.own else {})
         for name, given in device.model.items():
-            if name not in values:
-                raise ValueError(f"device {device.id!r} sets model parameter {name!r}, which {self.kind} does not have")
+            unit = self._parameter(f"{device.id}: model.{name}", name, given.si).unit
+            needs = unit if unit in ("s", "J", "W", "B", "B/s") else "1"
+            if given.dimension != needs:
+                raise ScenarioError(
+                    f"{device.id}: model.{name} is '{given.value}': it needs {needs.replace('1', 'no unit')}"
+                )
             values[name] = given.si
         for name, value in (overrides or {}).items():
-            if name not in values:
-                raise ScenarioError(
-                    f"model.{name}: {self.kind} has no such parameter; it has {', '.join(sorted(values))}"
-                )
-            limits = next(p for p in self.parameters if p.name == name)
-            if not limits.low <= value <= limits.high:
-                most = "" if math.isinf(limits.high) else f" to {limits.high:g}"
-                raise ScenarioError(f"model.{name} is {value:g}: {limits.low:g}{most or ' or more'} is allowed")
+            self._parameter(f"model.{name}", name, value)
             values[name] = value
         return values
+
+    def _parameter(self, shown: str, name: str, value: float) -> Parameter:
+        """The parameter of that name, if it may have the value; ScenarioError otherwise."""
+        limits = next((p for p in self.parameters if p.name == name), None)
+        if limits is None:
+            names = ", ".join(sorted(p.name for p in self.parameters))
+            raise ScenarioError(f"{shown}: {self.kind} has no such parameter; it has {names}")
+        if not limits.low <= value <= limits.high:
+            most = "" if math.isinf(limits.high) else f" to {limits.high:g}"
+            raise ScenarioError(f"{shown} is {value:g}: {limits.low:g}{most or ' or more'} is allowed")
+        return limits
