@@ -350,9 +350,9 @@ PREDICTIONS: dict[str, Prediction] = {
         lambda: _latency_ms(_node()), _node, "card",
         "Table I's 0.1 GFLOP an item is 5 GFLOP a batch, an eighth of a millisecond at one card's INT8 peak; with "
         "lookups at LPDDR's rate of single lines, links and the starts of some forty operators it takes about one, and "
-        "a request of 165 items (four such batches: inputs=165) a quarter more. At 97% of the load that the node carries "
-        "its 99th percentile is 32 ms, by queueing alone; otherwise tens of milliseconds need over a thousand operators "
-        "a batch at 7.4 us each, or serving code. Neither load nor code is printed.",
+        "a request of 165 items (four such batches: inputs=165) a quarter more. At 97% of what the node carries its "
+        "99th percentile is 32 ms, by queueing alone; otherwise tens of milliseconds need over a thousand operators a "
+        "batch at 7.4 us each, or serving code. Neither load nor code is printed.",
     ),
     "FB-084": Prediction(
         lambda: max(_latency_ms(_card(w)) for w in (RESNEXT, REGNET, FBNET)), _regnet, None,

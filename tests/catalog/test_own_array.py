@@ -77,10 +77,9 @@ def test_its_energies_levels_and_array_are_what_is_priced(tmp_path: Path) -> Non
     dram = sum(op.levels["dram"] for op in report.ops)
     assert report.energy["LPDDR"] == pytest.approx(60e-12 * dram)
     # stage 2 of ResNet-50 has 64 filters and depths: 48 wide, its array leaves a third of two tiles idle
-    plain = dict(array_depth=16.0, array_filters=16.0)
     times = {}
     for filters in (16.0, 48.0):
-        what = {f"model.{k}": v for k, v in (plain | {"array_filters": filters}).items()}
+        what = {"model.array_filters": filters}
         one = evaluate(default_scenario("my-array", "resnet50", catalog, precision="int8", overrides=what), catalog)
         times[filters] = one.energy["arrays"]
     assert times[48.0] > 1.1 * times[16.0]
@@ -124,8 +123,8 @@ def test_a_sweep_of_the_array_is_evaluate() -> None:
 def test_what_no_array_can_be_gets_one_sentence(tmp_path: Path, old: str, new: str, told: str) -> None:
     """A file without memory off the chip ended in a traceback, wrong units and energies below nothing were taken."""
     assert old in ARRAY
+    catalog = _catalog(tmp_path, ARRAY.replace(old, new))
     with pytest.raises(ScenarioError) as caught:
-        catalog = _catalog(tmp_path, ARRAY.replace(old, new))
         evaluate(default_scenario("my-array", "resnet50", catalog, precision="int8"), catalog)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -324,13 +324,13 @@ def as_run(
 
 
 def lower(device: Device, graph: Graph, format: str, switches: Mapping[str, bool], model: Mapping[str, float]) -> Graph:
-    """`as_run` for a scenario's precision and switches; ScenarioError for an array of more multipliers than there are."""
+    """`as_run` for a scenario's precision and switches; ScenarioError for a larger array than its multipliers."""
     assert device.card is not None, device.id
     most, array = max(n.si for n in device.card.mac_per_cycle.values()), model["array_depth"] * model["array_filters"]
     if array > larger(most, ASSUMED_ARRAY):
         raise ScenarioError(
-            f"model.array_depth is {model['array_depth']:g} and model.array_filters {model['array_filters']:g}: a core of "
-            f"{device.name} has {most:g} multipliers at most, fewer than their product"
+            f"model.array_depth is {model['array_depth']:g} and model.array_filters {model['array_filters']:g}: "
+            f"a core of {device.name} has {most:g} multipliers at most, fewer than their product"
         )
     broadcast = "host" if not switches["broadcast-on-card"] else "one" if switches["one-broadcast"] else "tables"
     ranges = "known"
