@@ -105,6 +105,8 @@ def _design(draw: random.Random, system: str, workload: str) -> Scenario:
         },
     }
     inputs, outputs = draw.choice((1, 2, 5, 16, 31, 64, 200, 512)), draw.choice((1, 2, 9, 32))
+    if default_zoo().graph(workload).items:
+        inputs = random.Random(f"{flips} items").choice((1, inputs))
     fields |= {"inputs": inputs} if offered.input_label else {}
     fields |= {"outputs": outputs} if offered.output_label else {}
     cut = draw.randrange(len(offered.splits) + 1)
@@ -133,6 +135,8 @@ def _axes(draw: random.Random, base: Scenario) -> dict[str, list[Any]]:
         shown = {"inputs": offered.input_label, "outputs": offered.output_label}.get(path, "always")
         if path == "streams":
             later = min(later, offered.max_streams)
+        if default_zoo().graph(base.workload).items and path == ("inputs" if base.inputs == 1 else "batch"):
+            continue  # a request's items are its work, or where it has one, the batch is
         if shown and later > now:
             axes[path] = [now, later]
     counts = [count for count in offered.device_counts if count > base.devices]
@@ -167,8 +171,9 @@ def _units(space: Space) -> np.ndarray:
         for axis, i in zip(space.axes, np.indices(shape), strict=True)
         if axis.path in ("inputs", "outputs")
     }
-    base, units = space.base, default_zoo().graph(space.base.workload, dict(space.base.params)).units_per_request
-    return np.broadcast_to(units.at(at.get("inputs", base.inputs), at.get("outputs", base.outputs)), shape)
+    base, graph = space.base, default_zoo().graph(space.base.workload, dict(space.base.params))
+    inputs, outputs = at.get("inputs", base.inputs), at.get("outputs", base.outputs)
+    return np.broadcast_to(inputs if graph.items else graph.units_per_request.at(inputs, outputs), shape)
 
 
 def broken(family: str, space: Space) -> tuple[int, list[Broken]]:
