@@ -77,6 +77,11 @@ def stages(
     grid, counts = sizes_of(sizes_are, sizes), ladder(whole("max_batch", policy.max_batch))
     checked(sized(scenario, sizes_are, grid[-1], policy.max_batch))
     points = [[priced(sized(scenario, sizes_are, size, count))[1:] for size in grid] for count in counts]
+    if points[-1][-1][1].batches > 1:
+        raise TrafficError(
+            f"inputs is {scenario.inputs}: stages in a row take a batch at a time, so a request is at most its "
+            f"{scenario.batch} items; a request of several batches is simulated whole"
+        )
     rows_are = (1,) if sizes is None else tuple(sizes)
     plan = points[0][0][0]
     kinds = {stage.device.id for stage in plan.stages}

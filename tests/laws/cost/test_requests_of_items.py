@@ -8,6 +8,8 @@ import pytest
 
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
+from engine.traffic import TrafficError
+from engine.traffic.arrangements import stages
 from engine.traffic.scenario_load import priced, service_table, sized
 
 MORE = "dlrm-more-complex"
@@ -50,3 +52,9 @@ def test_more_requests_of_many_items_in_a_launch_are_more_items():
     table = service_table(request, 2)
     assert table.latency_s is not None
     assert table.latency_s[0, 0] == priced(request)[2].latency_s
+
+
+def test_stages_in_a_row_refuse_a_request_of_several_batches():
+    assert len(stages(NODE).stations) > 2
+    with pytest.raises(TrafficError, match=r"inputs is 165: .* at most its 48 items"):
+        stages(NODE.with_(inputs=165))
