@@ -71,7 +71,7 @@ def stages(
 
     ``policy`` is that of the first stage; later ones take together what waits. A wire is held for what it bears of a
     request, as in the scenario's pace; one whose messages hide behind others' is counted, not queued for. ``sizes`` as
-    in `scenario_load.service_table`.
+    in `scenario_load.service_table`. TrafficError for a request of several batches.
     """
     _require(scenario, "stages")
     grid, counts = sizes_of(sizes_are, sizes), ladder(whole("max_batch", policy.max_batch))
