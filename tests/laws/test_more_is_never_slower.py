@@ -14,7 +14,7 @@ import pytest
 
 from tests.laws.law_grids import Broken, broken, grids
 
-SEED, GRIDS = 1, 30
+SEED, GRIDS = 1, {"card": 24}  # the 25th of cards takes four minutes of a core
 LEAST = {"card": 40_000, "cpu": 25_000, "dfx": 40_000, "gpu": 20_000, "npu": 20_000, "smartnic": 5_000}
 
 
@@ -76,7 +76,7 @@ def _allowed(one: Broken) -> bool:
 @pytest.mark.parametrize("family", sorted(LEAST))
 def test_more_is_never_slower_and_more_work_never_faster(family: str) -> None:
     compared, found = 0, []
-    for space in grids(family, SEED, GRIDS):
+    for space in grids(family, SEED, GRIDS.get(family, 30)):
         count, some = broken(family, space)
         compared += count
         found += some
