@@ -46,7 +46,8 @@ def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hash
         for old in list(widget.holds)[:-_KEPT]:
             del widget.holds[old]
     widget.looks = looks
-    ss[key] = widget.holds[key]
+    if key not in ss or not _same(ss[key], widget.holds[key]):  # else what its reader's hand is at would be drawn over
+        ss[key] = widget.holds[key]
     return {"key": key, "on_change": _sent, "args": (name, key, turned)}
 
 

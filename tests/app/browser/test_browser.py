@@ -207,10 +207,11 @@ class Slow:
             known = len(self.held)
             self.page.wait_for_timeout(1500)
 
-    def let_go(self) -> None:
-        while self.held:
+    def let_go(self, first: int | None = None) -> None:
+        """So many messages, and go on holding; all, and hold no more."""
+        for _ in range(len(self.held) if first is None else first):
             self.socket.send(self.held.pop(0))
-        self.holding = False
+        self.holding = first is not None
 
 
 @pytest.mark.parametrize("pick", ["preset", "system"])
@@ -263,6 +264,26 @@ def test_a_slow_wire_may_bring_several_answers_at_once(visit):
     wire.let_go()
     assert me.shows(before)
     assert slider.get_attribute("aria-valuetext") == "1"
+
+
+def test_an_answer_does_not_take_a_slider_out_of_the_hand(visit):
+    me = visit()
+    wire = Slow(me.page)
+    me.open("/")
+    before = me.metrics()
+    slider = me.page.get_by_role("slider", name="Batch")
+    slider.focus()
+    wire.holding = True
+    me.page.keyboard.press("ArrowRight")
+    wire.quiet()
+    first = len(wire.held)
+    me.page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "4"
+    wire.let_go(first)
+    assert me.leaves(before)
+    assert slider.get_attribute("aria-valuetext") == "4"
+    wire.let_go()
+    assert agreed(me, slider).batch == 4
 
 
 def test_each_page_has_its_name_in_the_title(visit):
