@@ -156,23 +156,29 @@ def search(
 ) -> ChunkResult:
     """The chunk lo..hi of a block: its counts, its designs that nothing known dominates, its best, its picks.
 
-    It goes through in pieces that stay in the caches, and Python is asked for a few calls a piece.
+    It goes through in pieces that stay in the caches, and Python is asked for a few calls a piece. Where every design
+    is picked, each is priced once, in all figures.
     """
-    k = len(wish.objectives)
+    k, designs = len(wish.objectives), hi - lo
     if block.program is None:
         none = np.zeros(0, dtype=np.int64)
         return ChunkResult(
-            none, np.zeros((k, 0)), hi - lo, refused=hi - lo, missed=np.zeros(len(wish.limits), np.int64)
+            none, np.zeros((k, 0)), designs, refused=designs, missed=np.zeros(len(wish.limits), np.int64)
         )
-    sieve = _Sieve(wish, known)
-    drawn = block.program.fill_at(picks, FIGURES) if len(picks) else None
+    sieve, drawn = _Sieve(wish, known), None
+    if len(picks) == hi - lo <= PIECE:
+        drawn = block.program.fill(lo, hi, FIGURES)
+        sieve.take(lo, drawn[0][[FIGURES.index(figure) for figure in wish.figures]], *drawn[1:])
+        lo = hi
+    elif len(picks):
+        drawn = block.program.fill_at(picks, FIGURES)
     for start in range(lo, hi, PIECE):
         end = min(start + PIECE, hi)
         values, bad, unfit = block.program.fill(start, end, wish.figures)
         if drawn is not None:
             _alike(wish.figures, values, slice(*np.searchsorted(picks, (start, end))), picks - start, drawn[0])
         sieve.take(start, values, bad, unfit)
-    found = sieve.found(block, hi - lo)
+    found = sieve.found(block, designs)
     found.drawn = drawn
     return found
 
