@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.ir.doubles import above, alike, chosen, rounded_up, smaller
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
@@ -55,12 +56,12 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
 
 @kernel
 def at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * min(C, cap)^c, exponents 0 or 1."""
+    """A count of op j: coef * B^b * S^s * min(C, cap)^c, exponents 0 or 1; of `LANES` sizes where they are vectors."""
     return (
         table[j, col]
         * (1.0 + table[j, col + 1] * (batch - 1.0))
         * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (min(context, table[j, T.CAP]) - 1.0))
+        * (1.0 + table[j, col + 3] * (smaller(context, table[j, T.CAP]) - 1.0))
     )
 
 
@@ -82,8 +83,9 @@ def dealt(heads, rows, ways):
 def parts(table, j, n, ways):
     """Parts of op j's heads, rows, columns, depth and elements that the busiest of ``ways`` devices has. [-]"""
     shard = table[j, T.SHARD]
-    part_g, part_m = 1.0, 1.0
+    part_g, part_m, part_n = 1.0, 1.0, alike(n, 1.0)
     if shard == 2.0:
         part_g, part_m = dealt(table[j, T.G], table[j, T.M], ways)
-    part_n = (np.ceil(n / ways) / n if n > 0.0 else 1.0 / ways) if shard == 1.0 else 1.0
+    if shard == 1.0:
+        part_n = chosen(above(n, 0.0), rounded_up(n / ways) / n, 1.0 / ways)
     return part_g, part_m, part_n, 1.0 / ways if shard == 3.0 else 1.0, 1.0 / ways if shard == 4.0 else 1.0

@@ -18,7 +18,7 @@ from engine.devices.gpu import flags as R
 from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
 from engine.devices.gpu.operators.gemm import STRIDE
 from engine.devices.gpu.operators.terms import hit_share, left_share
-from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, spread, store
+from engine.kernels.ir.doubles import ALL, LANES, above, alike, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
@@ -57,10 +57,9 @@ _FREE = (
 STEADY = np.array([field not in _FREE for field in range(FIELDS)])
 """Fields that decide what is on the menu of tiles, what is counted and who is whose kernel."""
 
-# an operator's share of one device, as `_count` fills it: executions, FLOPs, elements by where they lie, of its state
+# an operator's share of one device, as `_count` has it: executions, FLOPs, elements by where they lie, of its state
 # those it writes, extents, bytes of an activation
 RUNS, FLOPS, READS, WRITES, WEIGHTS, STATE, KEPT, G, M, N, K, STEPS, ROWS, ACT = range(14)
-COUNTED = 14
 
 # columns of the result; of `LANES` designs side by side, rows
 COMPUTE, OFFCHIP, ONCHIP, LINKS, HOST, OVERHEAD, DRAWN, WORK, RATE, MOVED, NEAR = range(11)
@@ -68,34 +67,150 @@ WIDTH = 11
 LOW, WIDE, LANES_RATE = map(float, range(3))  # values of RATE: which peak the work is held against
 _THIN = 8.0  # filters of a group below which a grouped convolution is no product
 _FEW = 8.0  # tokens of a sequence up to which its queries share a pass over the cache
+_LATER, _SCORES, _PASSING = range(3)  # what is kept for later, an attention, what reads and writes once
 _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its DRAM bursts
 
 
 @kernel
-def _count(table, j, batch, length, context, ways, rec, q):
-    """What op j asks of one device of ``ways``, an execution; fills ``q`` (COUNTED)."""
+def _count(table, j, batch, length, context, ways, rec):
+    """What op j asks of one device of ``ways``, an execution: its numbers, or as many of `LANES` sizes."""
     n = _at(table, j, T.N, batch, length, context)
     part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
     weights = _at(table, j, T.WEIGHTS, batch, length, context)
     if table[j, T.STORED] > 0.0:  # what many items choose is read once
-        weights = min(weights, table[j, T.STORED])
-    state, kept = _at(table, j, T.STATE_READS, batch, length, context), 0.0
+        weights = smaller(weights, table[j, T.STORED])
+    state, kept = _at(table, j, T.STATE_READS, batch, length, context), alike(n, 0.0)
     if table[j, R.ROLE] != R.SCORES:
         kept = _at(table, j, T.STATE_WRITES, batch, length, context)
     owned = part_n * part_g * part_k * part_e
-    q[STEPS] = _at(table, j, T.STEPS, batch, length, context)
-    q[RUNS] = table[j, T.LAYERS] * q[STEPS]
-    q[FLOPS] = _at(table, j, T.FLOPS, batch, length, context) * owned * part_m
-    q[READS] = _at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e
-    q[WRITES] = _at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e
-    q[WEIGHTS] = weights * owned
-    q[STATE], q[KEPT] = (state + kept) * owned, kept * owned
-    q[G] = _at(table, j, T.G, batch, length, context) * part_g
-    q[M] = _at(table, j, T.M, batch, length, context) * part_m
-    q[N] = n * part_n
-    q[K] = _at(table, j, T.K, batch, length, context) * part_k
-    q[ROWS] = _at(table, j, T.GATHER_ROWS, batch, length, context) * part_n * part_e
-    q[ACT] = rec[ACT_BYTES] if table[j, T.QUANTISABLE] > 0.0 else rec[WIDE_BYTES]
+    steps = _at(table, j, T.STEPS, batch, length, context)
+    return (
+        table[j, T.LAYERS] * steps,
+        _at(table, j, T.FLOPS, batch, length, context) * owned * part_m,
+        _at(table, j, T.READS, batch, length, context) * part_g * part_m * part_k * part_e,
+        _at(table, j, T.WRITES, batch, length, context) * part_n * part_g * part_m * part_e,
+        weights * owned,
+        (state + kept) * owned,
+        kept * owned,
+        _at(table, j, T.G, batch, length, context) * part_g,
+        _at(table, j, T.M, batch, length, context) * part_m,
+        n * part_n,
+        _at(table, j, T.K, batch, length, context) * part_k,
+        steps,
+        _at(table, j, T.GATHER_ROWS, batch, length, context) * part_n * part_e,
+        alike(n, rec[ACT_BYTES] if table[j, T.QUANTISABLE] > 0.0 else rec[WIDE_BYTES]),
+    )
+
+
+@kernel
+def _spend(gain, runs, busy, which, start, launches, graph, issue):
+    """Books the seconds of `LANES` designs: ``busy`` to what bounds it, ``start`` to launching, the host's being late.
+
+    Fills the resources of ``gain`` (WIDTH * LANES).
+    """
+    took, chip = runs * busy, at_least(which, float(slots.AT_CHIP))
+    power = at_least(which, float(slots.AT_POWER))  # the largest of what is booked
+    arithmetic = power | at_least(float(slots.AT_COMPUTE), which)
+    store(gain, COMPUTE * LANES, chosen(arithmetic, took, 0.0))
+    store(gain, ONCHIP * LANES, chosen(chip & ~power, took, 0.0))
+    store(gain, OFFCHIP * LANES, chosen(ALL & ~(arithmetic | chip), took, 0.0))
+    store(gain, LINKS * LANES, alike(took, 0.0))
+    store(gain, OVERHEAD * LANES, runs * start)
+    late = alike(took, 0.0) if graph else larger(launches * issue - busy - start, 0.0)
+    store(gain, HOST * LANES, runs * late)
+
+
+@kernel
+def _passes(gain, far, near):
+    """Puts bytes off the chip and on it of `LANES` designs."""
+    store(gain, MOVED * LANES, alike(load(gain, 0), far))
+    store(gain, NEAR * LANES, alike(load(gain, 0), near))
+
+
+@kernel
+def _dozen(block, at, point):
+    """Twelve fields from ``at`` on, of `LANES` designs: a part's, or a format's."""
+    return (
+        load(block, at * STRIDE + point),
+        load(block, (at + 1) * STRIDE + point),
+        load(block, (at + 2) * STRIDE + point),
+        load(block, (at + 3) * STRIDE + point),
+        load(block, (at + 4) * STRIDE + point),
+        load(block, (at + 5) * STRIDE + point),
+        load(block, (at + 6) * STRIDE + point),
+        load(block, (at + 7) * STRIDE + point),
+        load(block, (at + 8) * STRIDE + point),
+        load(block, (at + 9) * STRIDE + point),
+        load(block, (at + 10) * STRIDE + point),
+        load(block, (at + 11) * STRIDE + point),
+    )
+
+
+@kernel
+def _kernel_of(mask, one, other):
+    """A format of attention: of ``one`` in the lanes of a mask, of the ``other`` elsewhere."""
+    return (
+        chosen(mask, one[0], other[0]),
+        chosen(mask, one[1], other[1]),
+        chosen(mask, one[2], other[2]),
+        chosen(mask, one[3], other[3]),
+        chosen(mask, one[4], other[4]),
+        chosen(mask, one[5], other[5]),
+        chosen(mask, one[6], other[6]),
+        chosen(mask, one[7], other[7]),
+        chosen(mask, one[8], other[8]),
+    )
+
+
+@kernel
+def _attended(table, j, batch, length, context, q, rec, block, point, gain):
+    """Books an attention as one kernel: its products, what is between them, its cache. Returns its FLOPs."""
+    machine, causal, keys, queries = _dozen(block, L.machine, point), rec[CAUSAL] > 0.0, q[N], q[M]
+    depth, values, like = q[K], table[j, R.VALUES], machine[0]
+    cached = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
+    if table[j, T.M + 2] == 0.0:  # as many queries however long the pass: an image's
+        length, causal = queries, False
+    kv_heads = q[G] / batch
+    heads = kv_heads * larger(queries / length, 1.0)
+    wide = at_least(cached, 1.5 * batch * keys * kv_heads * (depth + values))  # a kernel follows its cache's format
+    seconds, start, which = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
+    far, near, pairs = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
+    few = above(cached, 0.0) & at_least(_FEW, length)
+    if few:
+        form = _kernel_of(wide, _dozen(block, L.decode16, point), _dozen(block, L.decode, point))
+        row, pair = cached / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
+        seconds, start, which, _, _ = attention.decoded(batch, keys, heads, kv_heads, row, pair, True, machine, form)
+        far, pairs = alike(like, q[RUNS] * cached), alike(like, length * keys)
+    if few != ALL:
+        window, whole = alike(keys, 0.0), keys
+        if causal and table[j, T.N + 3] > 0.0:
+            whole = context
+            window = chosen(above(context, keys), keys, window)
+        wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
+        form = _kernel_of(wide, _dozen(block, L.prefill16, point), _dozen(block, L.prefill, point))
+        prompt = attention.prompted(batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form)
+        moved = batch * length * heads * (depth + values) * q[ACT]
+        more = batch * keys * kv_heads * (depth + values) * q[ACT]
+        moved = chosen(above(cached, 0.0), moved, moved + more)
+        hit = hit_share(moved, 2.0 * machine[slots.L2])
+        near = chosen(few, near, q[RUNS] * moved * hit)
+        far = chosen(few, far, q[RUNS] * (moved * (1.0 - hit) + cached))
+        pairs = chosen(few, pairs, attention.seen_by(length, whole, window, causal))
+        seconds = chosen(few, seconds, prompt[0])
+        start, which = chosen(few, start, prompt[1]), chosen(few, which, prompt[2])
+    _passes(gain, far, near)
+    start = smaller(start, seconds)
+    which = chosen(above(float(slots.AT_COMPUTE), which), float(slots.AT_MEMORY), which)
+    _spend(gain, q[RUNS], seconds - start, which, start, 1.0, rec[GRAPH] > 0.0, load(block, ISSUE * STRIDE + point))
+    return q[RUNS] * 2.0 * q[G] * queries / length * pairs * (depth + values)
+
+
+@kernel
+def _append(q, bus, issue, graph, gain):
+    """Books what is kept for later by an operator that another's kernel does, or its neighbours: written, at once."""
+    moved = q[STATE] * q[ACT]
+    _passes(gain, q[RUNS] * moved, 0.0)
+    _spend(gain, q[RUNS], moved / bus, spread(float(slots.AT_MEMORY)), spread(0.0), 0.0, graph, issue)
 
 
 @kernel
@@ -110,75 +225,6 @@ def _book(out, j, runs, busy, which, start, launches, rec):
     out[j, OVERHEAD] = runs * start
     if rec[GRAPH] == 0.0:
         out[j, HOST] = runs * max(launches * rec[ISSUE] - busy - start, 0.0)
-
-
-@kernel
-def _attended(table, j, batch, length, context, q, machine, rec, out, answer):
-    """Books an attention as one kernel: its products, what is between them, its cache."""
-    causal, keys, queries, depth, values = rec[CAUSAL] > 0.0, q[N], q[M], q[K], table[j, R.VALUES]
-    cached = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
-    if table[j, T.M + 2] == 0.0:  # as many queries however long the pass: an image's
-        length, causal = queries, False
-    kv_heads = q[G] / batch
-    heads = kv_heads * max(queries / length, 1.0)
-    wide = cached >= 1.5 * batch * keys * kv_heads * (depth + values)  # a kernel follows the format of its cache
-    if cached > 0.0 and length <= _FEW:
-        row = cached / (batch * keys * kv_heads * 2.0)
-        pair, pairs = 2.0 * (depth + values) * length, length * keys
-        form = rec[L.decode16 : L.prefill] if wide else rec[L.decode : L.decode16]
-        attention.decode_seconds(batch, keys, heads, kv_heads, row, pair, True, machine, form, answer)
-        out[j, MOVED] = q[RUNS] * cached
-    else:
-        window, whole = 0.0, keys
-        if causal and table[j, T.N + 3] > 0.0:
-            whole = context
-            window = keys if keys < context else 0.0
-        wide = wide or depth < rec[LEAST_HEAD] or depth > rec[MOST_HEAD]
-        form = rec[L.prefill16 : L.experts] if wide else rec[L.prefill : L.prefill16]
-        attention.prompt_seconds(
-            batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form, answer
-        )
-        pairs = attention.seen_by(length, whole, window, causal)
-        moved = batch * length * heads * (depth + values) * q[ACT]
-        if cached == 0.0:
-            moved += batch * keys * kv_heads * (depth + values) * q[ACT]
-        near = hit_share(moved, 2.0 * machine[slots.L2])
-        out[j, NEAR] = q[RUNS] * moved * near
-        out[j, MOVED] = q[RUNS] * (moved * (1.0 - near) + cached)
-    out[j, WORK] = q[RUNS] * 2.0 * q[G] * queries / length * pairs * (depth + values)
-    start = min(answer[slots.START_S], answer[slots.SECONDS])
-    _book(out, j, q[RUNS], answer[slots.SECONDS] - start, answer[slots.REGIME], start, 1.0, rec)
-
-
-@kernel
-def _spend(gain, runs, busy, which, start, launches, graph, issue):
-    """`_book` of `LANES` designs side by side: fills the resources of ``gain`` (WIDTH * LANES)."""
-    none, runs = spread(0.0), spread(runs)
-    took, chip = runs * busy, at_least(which, spread(float(slots.AT_CHIP)))
-    power = at_least(which, spread(float(slots.AT_POWER)))  # the largest of what is booked
-    arithmetic = power | at_least(spread(float(slots.AT_COMPUTE)), which)
-    store(gain, COMPUTE * LANES, chosen(arithmetic, took, none))
-    store(gain, ONCHIP * LANES, chosen(chip & ~power, took, none))
-    store(gain, OFFCHIP * LANES, chosen(ALL & ~(arithmetic | chip), took, none))
-    store(gain, LINKS * LANES, none)
-    store(gain, OVERHEAD * LANES, runs * start)
-    late = none if graph else larger(spread(launches) * issue - busy - start, none)
-    store(gain, HOST * LANES, runs * late)
-
-
-@kernel
-def _passes(gain, far, near):
-    """Puts bytes off the chip and on it of `LANES` designs."""
-    store(gain, MOVED * LANES, far)
-    store(gain, NEAR * LANES, near)
-
-
-@kernel
-def _append(q, bus, issue, graph, gain):
-    """Books what is kept for later by an operator that another's kernel does, or its neighbours: written, at once."""
-    moved = q[STATE] * q[ACT]
-    _passes(gain, spread(q[RUNS] * moved), spread(0.0))
-    _spend(gain, q[RUNS], spread(moved) / bus, spread(float(slots.AT_MEMORY)), spread(0.0), 0.0, graph, issue)
 
 
 @kernel
@@ -213,50 +259,50 @@ def _where(table, j, q, rec, menu):
     form, room = rec[at : at + L.wide - L.low], machine[slots.L2_SHARE] * machine[slots.L2]
     m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
-        m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, 1.0
+        m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, alike(again, 1.0)
     weights, state = q[WEIGHTS] * form[gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
     read = weights + state
     step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
-    kept = weights * max(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
-    kept = kept / read if read > 0.0 else 0.0
+    kept = weights * larger(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
+    kept = chosen(above(read, 0.0), kept / read, 0.0)
     stays = weights + made  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
-    missed += q[KEPT] * q[ACT]  # what it keeps for later streams out
+    missed = missed + q[KEPT] * q[ACT]  # what it keeps for later streams out
     count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, menu)
     return runs, inside + read + made + q[KEPT] * q[ACT], count, 2.0 * q[G] * m * q[N] * q[K], m
 
 
 @kernel
-def _products(table, j, q, launches, places, rec, room, out, kept):
+def _products(table, j, q, launches, first, upto, some, rec, room, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    block, menu, found, gain, sums = room
+    block, menu, found, gain, sums, kept, _ = room
     runs, every, count, flops, m = _where(table, j, q, rec, menu)
-    if places > LANES:
+    if upto - first > LANES:
         count = gemm.thinned(menu, count)
     at, way = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, min(int(kept[j]), count - 1)
-    for point in range(0, places, LANES):
+    for point in range(first, upto, LANES):
         way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, found)
         start = load(found, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
-        if q[WEIGHTS] > 0.0:
-            scaled = spread(2.0 * q[READS] * m / q[M]) * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
+        if above(q[WEIGHTS], 0.0):
+            scaled = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
             start = start + (load(block, (at + gemm.QUANTISE_S) * STRIDE + point) + scaled)
         far = load(found, gemm.MISSED * LANES)
-        _passes(gain, spread(runs) * far, spread(runs) * larger(spread(every) - far, spread(0.0)))
+        _passes(gain, runs * far, runs * larger(every - far, 0.0))
         busy, which = load(found, gemm.BUSY_S * LANES), load(found, gemm.LARGEST * LANES)
         issue = load(block, ISSUE * STRIDE + point)
         _spend(gain, runs, busy, which, start, launches, rec[GRAPH] > 0.0, issue)
-        _tally(gain, block, out, j, point, sums)
+        _tally(gain, some, q[RUNS] * q[FLOPS], block, out, j, point, sums)
     kept[j] = way
 
 
 @kernel
 def _riding(q, rec, bus, lanes_s, issue, gain):
     """Books what rides in a product's kernel: its own arithmetic, and what else it reads; results pass in any case."""
-    moved, room = max(q[READS] - q[WRITES], 0.0) * q[ACT], rec[slots.L2_SHARE] * rec[slots.L2]
+    moved, room = larger(q[READS] - q[WRITES], 0.0) * q[ACT], rec[slots.L2_SHARE] * rec[slots.L2]
     near = left_share(moved, q[WRITES] * q[ACT], room)
-    _passes(gain, spread(q[RUNS] * moved * (1.0 - near)), spread(q[RUNS] * moved * near))
-    far, lanes = spread(moved * (1.0 - near)) / bus, spread(q[FLOPS]) * lanes_s
-    which = chosen(above(lanes, far), spread(float(slots.AT_COMPUTE)), spread(float(slots.AT_MEMORY)))
+    _passes(gain, q[RUNS] * moved * (1.0 - near), q[RUNS] * moved * near)
+    far, lanes = moved * (1.0 - near) / bus, q[FLOPS] * lanes_s
+    which = chosen(above(lanes, far), spread(float(slots.AT_COMPUTE)), float(slots.AT_MEMORY))
     _spend(gain, q[RUNS], larger(far, lanes), which, spread(0.0), 0.0, rec[GRAPH] > 0.0, issue)
 
 
@@ -267,9 +313,9 @@ def _stream(table, j, q, launches, rec, block, point, gain):
     at = L.lookup if klass == T.LOOKUP else L.norm if klass == T.REDUCTION else L.point
     weight_bytes = rec[(L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide) + gemm.WEIGHT_BYTES]
     moved = (q[READS] + q[WRITES] + q[STATE]) * q[ACT] + q[WEIGHTS] * weight_bytes
-    near, wasted = hit_share(moved, 2.0 * rec[slots.L2_SHARE] * rec[slots.L2]), 0.0
+    near, wasted = hit_share(moved, 2.0 * rec[slots.L2_SHARE] * rec[slots.L2]), alike(moved, 0.0)
     if klass == T.LOOKUP:
-        near, wasted = 0.0, q[ROWS] * _ROW_SPAN
+        near, wasted = alike(moved, 0.0), q[ROWS] * _ROW_SPAN
         if rec[FUSE] > 0.0:  # alike tables are one call's
             many = table[j, R.TABLES]
     first = load(block, (at + stream.START) * STRIDE + point)
@@ -284,12 +330,12 @@ def _stream(table, j, q, launches, rec, block, point, gain):
         load(block, (at + stream.RATE) * STRIDE + point),
     )
     bus = load(block, FIELDS * STRIDE + point)
-    busy = larger(seconds - first, spread((moved * (1.0 - near) + wasted) * many) / bus)
-    which = chosen(chip, spread(float(slots.AT_CHIP)), spread(float(slots.AT_MEMORY)))
-    lanes = spread(q[FLOPS] * many) * load(block, LANES_S * STRIDE + point)
-    which = chosen(above(lanes, busy), spread(float(slots.AT_COMPUTE)), which)
-    _passes(gain, spread(runs * (moved * (1.0 - near) + wasted)), spread(runs * moved * near))
-    issue, start = load(block, ISSUE * STRIDE + point), first * spread(launches)
+    busy = larger(seconds - first, (moved * (1.0 - near) + wasted) * many / bus)
+    which = chosen(chip, spread(float(slots.AT_CHIP)), float(slots.AT_MEMORY))
+    lanes = q[FLOPS] * many * load(block, LANES_S * STRIDE + point)
+    which = chosen(above(lanes, busy), float(slots.AT_COMPUTE), which)
+    _passes(gain, runs * (moved * (1.0 - near) + wasted), runs * moved * near)
+    issue, start = load(block, ISSUE * STRIDE + point), first * launches
     _spend(gain, runs / many, larger(busy, lanes), which, start, launches, rec[GRAPH] > 0.0, issue)
 
 
@@ -300,48 +346,53 @@ def _energy(rate):
 
 
 @kernel
-def _tally(gain, block, out, j, point, sums):
-    """Adds what `LANES` designs spend on an operator to ``sums``, and keeps the first one's detail in ``out``."""
-    drawn = spread(out[j, WORK]) * load(block, _energy(out[j, RATE]) * STRIDE + point)
+def _tally(gain, some, work, block, out, j, point, sums):
+    """Adds what the designs ``some`` of `LANES` spend on an operator to ``sums``; keeps the first one's detail."""
+    work = alike(load(gain, 0), work)
+    store(gain, WORK * LANES, work)
+    drawn = work * load(block, _energy(out[j, RATE]) * STRIDE + point)
     drawn = drawn + load(gain, MOVED * LANES) * load(block, FAR_J * STRIDE + point)
     drawn = drawn + load(gain, NEAR * LANES) * load(block, NEAR_J * STRIDE + point)
     store(gain, DRAWN * LANES, drawn)
     for r in range(sums.shape[0] // STRIDE):
         at = r * STRIDE + point
-        store(sums, at, load(sums, at) + load(gain, r * LANES))
-    for r in range(DRAWN + 1):
-        out[j, r] = gain[r * LANES]
-    out[j, MOVED], out[j, NEAR] = gain[MOVED * LANES], gain[NEAR * LANES]
+        store(sums, at, load(sums, at) + chosen(some, load(gain, r * LANES), 0.0))
+    for r in range(WIDTH if some & 1 else 0):
+        if r != RATE:
+            out[j, r] = gain[r * LANES]
 
 
 @kernel
-def _together(table, j, q, launches, kept_for_later, places, rec, room, out):
-    """Books an operator that reads and writes once, alone or in a kernel of another."""
-    block, _, _, gain, sums = room
-    for point in range(0, places, LANES):
+def _together(table, j, q, size, launches, kind, first, upto, some, rec, room, out):
+    """Books what is kept for later, an attention, or what reads and writes once, alone or in a kernel of another."""
+    block, _, _, gain, sums, _, _ = room
+    for point in range(first, upto, LANES):
         bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
-        if kept_for_later:
+        work = alike(bus, q[RUNS] * q[FLOPS])
+        if kind == _LATER:
+            work = alike(bus, 0.0)
             _append(q, bus, issue, rec[GRAPH] > 0.0, gain)
+        elif kind == _SCORES:
+            work = _attended(table, j, size[0], size[1], size[2], q, rec, block, point, gain)
         elif rec[FUSE] > 0.0 and table[j, R.RIDES] > 0.0:
             _riding(q, rec, bus, load(block, LANES_S * STRIDE + point), issue, gain)
         else:
             _stream(table, j, q, launches, rec, block, point, gain)
-        _tally(gain, block, out, j, point, sums)
+        _tally(gain, some, work, block, out, j, point, sums)
 
 
 @kernel
-def _apart(table, j, size, q, points, varying, rec, room, out, answer):
-    """Books an attention or a part of a routed block, one design after the other."""
-    block, _, _, _, sums = room
-    for point in range(points):
+def _apart(table, j, ways, sizes, points, varying, rec, room, out):
+    """Books a part of a routed block, one design after the other."""
+    block, _, _, _, sums, _, answer = room
+    for point in points:
         for f in varying:
             rec[f] = block[f * STRIDE + point]
-        machine = rec[L.machine : L.low]
         out[j, : OVERHEAD + 1] = 0.0
-        if table[j, R.ROLE] == R.SCORES:
-            _attended(table, j, size[0], size[1], size[2], q, machine, rec, out, answer)
-        else:
-            _experts(table, j, q, machine, rec, out, answer)
+        size = sizes[:, point]
+        q = _count(table, j, size[0], size[1], size[2], ways, rec)
+        out[j, WORK] = q[RUNS] * q[FLOPS]
+        _experts(table, j, q, rec[L.machine : L.low], rec, out, answer)
         work_j, far_j, near_j = rec[_energy(out[j, RATE])], rec[FAR_J], rec[NEAR_J]
         out[j, DRAWN] = out[j, WORK] * work_j + out[j, MOVED] * far_j + out[j, NEAR] * near_j
         for r in range(sums.shape[0] // STRIDE):
@@ -349,28 +400,33 @@ def _apart(table, j, size, q, points, varying, rec, room, out, answer):
 
 
 @kernel
-def _priced(rows, table, ways, size, points, varying, rec, room, out, kept, q, answer):
-    """Adds up the times of the ops ``rows`` at designs that have sizes and `STEADY` in common."""
-    fused, places = rec[FUSE] > 0.0, -(-points // LANES) * LANES
+def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, out):
+    """Adds up the times of the ops ``rows`` at the ``places`` of ``block``, designs that have `STEADY` in common.
+
+    ``size`` are batch, pass length and context of them all, or of each of `LANES`; ``sizes`` those of every design.
+    """
+    fused, (first, upto) = rec[FUSE] > 0.0, places
     for j in rows:
         out[j, :] = 0.0
         role, product = table[j, R.ROLE], table[j, T.CLASS] == T.CONTRACTION
-        _count(table, j, size[0], size[1], size[2], ways, rec, q)
         attended = fused and role >= R.ATTENDED
-        launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
-        if not attended:
-            out[j, WORK] = q[RUNS] * q[FLOPS]
-            out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
         if attended and table[j, T.STATE_READS] != 0.0:  # what it reads is the kernel's
             continue
-        if attended:
-            _together(table, j, q, launches, True, places, rec, room, out)
-        elif (fused and role == R.SCORES) or R.EXPERT <= role < R.ATTENDED:
-            _apart(table, j, size, q, points, varying, rec, room, out, answer)
-        elif product and (q[G] <= 1.0 or q[N] >= _THIN or q[WEIGHTS] == 0.0):
-            _products(table, j, q, launches, places, rec, room, out, kept)
-        else:
-            _together(table, j, q, launches, False, places, rec, room, out)
+        if not attended:
+            out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
+        if R.EXPERT <= role < R.ATTENDED:
+            _apart(table, j, ways, sizes, points, varying, rec, room, out)
+            continue
+        q = _count(table, j, size[0], size[1], size[2], ways, rec)
+        launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
+        kind = _LATER if attended else _SCORES if fused and role == R.SCORES else _PASSING
+        dense = 0  # designs to which it is a product
+        if product and kind == _PASSING:
+            dense = at_least(1.0, q[G]) | at_least(q[N], _THIN) | at_least(0.0, q[WEIGHTS])
+        if dense:
+            _products(table, j, q, launches, first, upto, dense, rec, room, out)
+        if dense != ALL:
+            _together(table, j, q, size, launches, kind, first, upto, ALL & ~dense, rec, room, out)
 
 
 @kernel
@@ -395,16 +451,16 @@ def _varying(record, lo, hi):
 
 @kernel
 def _upto(start, hi, steady, record, sizes):
-    """Where designs end that have their sizes and those fields in common with the one at ``start``."""
-    end, alike = start, True
-    while alike:
+    """Where designs end that have those fields in common with the one at ``start``, and whether their sizes too."""
+    end, more, one = start, True, True
+    while more:
+        for r in range(3):
+            one &= sizes[r, start] == sizes[r, end]
         end += 1
-        alike = end < hi and end - start < STRIDE
-        for r in range(3 if alike else 0):
-            alike &= sizes[r, start] == sizes[r, end]
+        more = end < hi and end - start < STRIDE
         for f in steady:
-            alike = alike and record[f, start] == record[f, end]
-    return end
+            more = more and record[f, start] == record[f, end]
+    return end, one
 
 
 @kernel
@@ -423,28 +479,37 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out`` (n_ops, WIDTH) keeps detail of the last."""
     varying = _varying(record, lo, hi)
     steady = varying[STEADY[varying]]
-    rec, kept, q, answer = record[:, lo].copy(), np.zeros(table.shape[0]), np.empty(COUNTED), np.empty(slots.ANSWER)
-    room = (
-        np.empty((FIELDS + len(gemm.PER)) * STRIDE),
-        np.empty((gemm.MOST, len(gemm.MENU))),
-        np.empty(gemm.FOUND * LANES),
-        np.zeros(WIDTH * LANES),
-        np.empty(totals.shape[0] * STRIDE),
-    )
-    _put(record, np.arange(FIELDS), lo, lo + 1, min(-(-(hi - lo) // LANES) * LANES, STRIDE), room[0])
+    rec, block, here = record[:, lo].copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((3, STRIDE))
+    found, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
+    kept, answer = np.zeros(table.shape[0]), np.empty(slots.ANSWER)
+    menu, wide = np.empty((gemm.MOST, len(gemm.MENU))), np.empty((gemm.MOST, len(gemm.MENU) * LANES))
+    room, apart = (block, menu, found, gain, sums, kept, answer), (block, wide, found, gain, sums, kept, answer)
+    _put(record, np.arange(FIELDS), lo, lo + 1, min(-(-(hi - lo) // LANES) * LANES, STRIDE), block)
     start = lo
     while start < hi:
-        end = _upto(start, hi, steady, record, sizes)
+        end, one = _upto(start, hi, steady, record, sizes)
+        count, places = end - start, -(-(end - start) // LANES) * LANES
         if len(varying):
-            _put(record, varying, start, end, -(-(end - start) // LANES) * LANES, room[0])
+            _put(record, varying, start, end, places, block)
         for f in steady:
             rec[f] = record[f, start]
-        room[4][:] = 0.0
-        size = sizes[0, start], sizes[1, start], sizes[2, start]
-        _priced(rows, table, ways, size, end - start, varying, rec, room, out, kept, q, answer)
+        for at in range(places):
+            here[:, at] = sizes[:, start + min(at, count - 1)]
+        sums[:] = 0.0
+        if one:
+            size, points = (here[0, 0], here[1, 0], here[2, 0]), range(count)
+            _priced(rows, table, ways, size, here, (0, places), points, varying, rec, room, out)
+        else:
+            for at in range(0, places, LANES):
+                each, points = (
+                    (load(here[0], at), load(here[1], at), load(here[2], at)),
+                    range(at, min(at + LANES, count)),
+                )
+                span = at, at + LANES
+                _priced(rows, table, ways, each, here, span, points, varying, rec, apart, out)
         for r in range(totals.shape[0]):
             for point in range(start, end):
-                totals[r, point] += room[4][r * STRIDE + point - start]
+                totals[r, point] += sums[r * STRIDE + point - start]
         start = end
 
 

@@ -3,6 +3,9 @@
 For loops whose steps differ from point to point only in their numbers: eight points take each step together, with the
 same bits as one by one. An array holds them as stretches of `LANES` doubles, a step for all of them is one operation
 on the widest vector registers and a few on narrower ones. A comparison gives a mask, an integer with a bit a lane.
+
+Every function takes single doubles too, alone or beside vectors: so a formula is written once, and what calls it says
+by what it passes whether it is worked out for one point or for eight. Of single doubles a mask is `ALL` or 0.
 """
 
 from __future__ import annotations
@@ -16,7 +19,24 @@ from llvmlite import ir
 
 from engine.kernels.jit import JIT_ENABLED, cgutils, intrinsic, models, overload, register_model, types
 
-__all__ = ["ALL", "LANES", "above", "at_least", "chosen", "larger", "load", "root", "smaller", "spread", "store"]
+__all__ = [
+    "ALL",
+    "LANES",
+    "above",
+    "alike",
+    "at_least",
+    "chosen",
+    "larger",
+    "load",
+    "put",
+    "root",
+    "rounded_down",
+    "rounded_up",
+    "smaller",
+    "spread",
+    "store",
+    "taken",
+]
 
 LANES = 8
 """Doubles of a vector register of AVX-512; narrower targets split it."""
@@ -107,14 +127,19 @@ def _compared(sign: str) -> Any:
     return _of_two(emit, types.int64)
 
 
-@intrinsic
-def _root(typingctx: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_VECTOR, [_VECTOR])
-        of = cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{LANES}f64")
-        return builder.call(of, args)
+def _of_one(name: str) -> Any:
+    """An intrinsic function of LLVM on a vector."""
 
-    return _doubles(_doubles), codegen
+    @intrinsic
+    def found(typingctx: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = ir.FunctionType(_VECTOR, [_VECTOR])
+            of = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64")
+            return builder.call(of, args)
+
+        return _doubles(_doubles), codegen
+
+    return found
 
 
 @intrinsic
@@ -125,25 +150,32 @@ def _chosen(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
     return _doubles(types.int64, _doubles, _doubles), codegen
 
 
-def _operator(of: Callable[[Any, Any], Any], work: Any) -> None:
+def _offer(of: Any, of_vectors: Any, of_numbers: Any = None) -> None:
+    """Compiles a function of two for vectors, for a vector beside a number and, where one is given, for numbers."""
+
     @overload(of, strict=False)
     def found(a: Any, b: Any) -> Any:
+        if not all(isinstance(kind, _Doubles | types.Number) for kind in (a, b)):
+            return None
         if isinstance(a, _Doubles) and isinstance(b, _Doubles):
-            return lambda a, b: work(a, b)  # noqa: PLW0108 - an overload is a plain function
-        return None
+            return lambda a, b: of_vectors(a, b)  # noqa: PLW0108 - an overload is a plain function
+        if isinstance(a, _Doubles):
+            return lambda a, b: of_vectors(a, _spread(b))
+        if isinstance(b, _Doubles):
+            return lambda a, b: of_vectors(_spread(a), b)
+        return of_numbers
 
 
-for _of, _name in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
-):
-    _operator(_of, _arithmetic(_name))
+def _offer_one(of: Any, of_vector: Any, of_number: Any) -> None:
+    """The same of a function of one."""
+
+    @overload(of, strict=False)
+    def found(a: Any) -> Any:
+        return (lambda a: of_vector(a)) if isinstance(a, _Doubles) else of_number  # noqa: PLW0108
 
 
 def _mask_of(found: Any) -> int:
-    return sum(1 << lane for lane in range(LANES) if found[lane])
+    return sum(1 << lane for lane, on in enumerate(np.broadcast_to(found, LANES)) if on)
 
 
 def _put(array: Any, at: int, value: Any) -> None:
@@ -156,15 +188,116 @@ store: Any = _store if JIT_ENABLED else _put
 """``(array, at, values)``: puts them there."""
 spread: Any = _spread if JIT_ENABLED else lambda value: np.full(LANES, value)
 """``(value)``: one double in every lane."""
-larger: Any = _picked(">") if JIT_ENABLED else lambda a, b: np.where(b > a, b, a)
-"""``(a, b)``: ``max(a, b)`` lane by lane."""
-smaller: Any = _picked("<") if JIT_ENABLED else lambda a, b: np.where(b < a, b, a)
-"""``(a, b)``: ``min(a, b)`` lane by lane."""
-above: Any = _compared(">") if JIT_ENABLED else lambda a, b: _mask_of(a > b)
-"""``(a, b)``: mask of the lanes where a > b."""
-root: Any = _root if JIT_ENABLED else np.sqrt
-"""``(a)``: square roots."""
-at_least: Any = _compared(">=") if JIT_ENABLED else lambda a, b: _mask_of(a >= b)
-"""``(a, b)``: mask of the lanes where a >= b."""
-chosen: Any = _chosen if JIT_ENABLED else lambda mask, a, b: np.where([mask >> lane & 1 for lane in range(LANES)], a, b)
-"""``(mask, a, b)``: a in the lanes of the mask, b in the others."""
+
+
+def larger(a: Any, b: Any) -> Any:
+    """``max(a, b)`` lane by lane."""
+    return np.where(b > a, b, a)[()]
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """``min(a, b)`` lane by lane."""
+    return np.where(b < a, b, a)[()]
+
+
+def above(a: Any, b: Any) -> int:
+    """Mask of the lanes where a > b."""
+    return _mask_of(a > b)
+
+
+def at_least(a: Any, b: Any) -> int:
+    """Mask of the lanes where a >= b."""
+    return _mask_of(a >= b)
+
+
+def root(a: Any) -> Any:
+    """Square roots."""
+    return np.sqrt(a)
+
+
+def rounded_up(a: Any) -> Any:
+    """Whole numbers at or above."""
+    return np.ceil(a)
+
+
+def rounded_down(a: Any) -> Any:
+    """Whole numbers at or below."""
+    return np.floor(a)
+
+
+def alike(like: Any, value: Any) -> Any:
+    """A value in as many lanes as ``like`` has."""
+    return np.where(True, value, like)[()]
+
+
+def chosen(mask: int, a: Any, b: Any) -> Any:
+    """``a`` in the lanes of the mask, ``b`` in the others; of two single doubles one, as the first lane says."""
+    if np.ndim(a) == np.ndim(b) == 0:
+        return a if mask & 1 else b
+    return np.where([mask >> lane & 1 for lane in range(LANES)], a, b)
+
+
+def taken(like: Any, array: Any, at: int) -> Any:
+    """Entry ``at`` of an array whose entries have as many lanes as ``like``."""
+    return array[at] if np.ndim(like) == 0 else load(array, at * LANES)
+
+
+def put(array: Any, at: int, value: Any) -> None:
+    """Puts a value where `taken` finds it."""
+    if np.ndim(value) == 0:
+        array[at] = value
+    else:
+        store(array, at * LANES, value)
+
+
+for _of, _name in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    _offer(_of, _arithmetic(_name))
+    _offer(getattr(operator, f"i{_of.__name__}"), _arithmetic(_name))
+_offer(larger, _picked(">"), lambda a, b: b if b > a else a)
+_offer(smaller, _picked("<"), lambda a, b: b if b < a else a)
+_offer(above, _compared(">"), lambda a, b: ALL if a > b else 0)
+_offer(at_least, _compared(">="), lambda a, b: ALL if a >= b else 0)
+_offer_one(root, _of_one("sqrt"), lambda a: np.sqrt(a))  # noqa: PLW0108
+_offer_one(rounded_up, _of_one("ceil"), lambda a: np.ceil(a))  # noqa: PLW0108
+_offer_one(rounded_down, _of_one("floor"), lambda a: np.floor(a))  # noqa: PLW0108
+
+
+@overload(alike, strict=False)
+def _alike(like: Any, value: Any) -> Any:
+    if isinstance(like, _Doubles) and not isinstance(value, _Doubles):
+        return lambda like, value: _spread(value)
+    return lambda like, value: value
+
+
+@overload(chosen, strict=False)
+def _chosen_of(mask: Any, a: Any, b: Any) -> Any:
+    if isinstance(a, _Doubles) and isinstance(b, _Doubles):
+        return lambda mask, a, b: _chosen(mask, a, b)  # noqa: PLW0108
+    if isinstance(a, _Doubles):
+        return lambda mask, a, b: _chosen(mask, a, _spread(b))
+    if isinstance(b, _Doubles):
+        return lambda mask, a, b: _chosen(mask, _spread(a), b)
+    return lambda mask, a, b: a if mask & 1 else b
+
+
+@overload(taken, strict=False)
+def _taken(like: Any, array: Any, at: Any) -> Any:
+    if isinstance(like, _Doubles):
+        return lambda like, array, at: _load(array, at * LANES)
+    return lambda like, array, at: array[at]
+
+
+@overload(put, strict=False)
+def _put_of(array: Any, at: Any, value: Any) -> Any:
+    if isinstance(value, _Doubles):
+        return lambda array, at, value: _store(array, at * LANES, value)
+
+    def one(array: Any, at: Any, value: Any) -> None:
+        array[at] = value
+
+    return one

@@ -33,6 +33,7 @@ from engine.devices.gpu.operators.slots import (
 )
 from engine.devices.gpu.operators.slots import START as GAP
 from engine.devices.gpu.operators.terms import hit_share, overlapped
+from engine.kernels.ir.doubles import ALL, above, alike, at_least, chosen, larger, rounded_up, smaller
 from engine.kernels.jit import kernel
 
 PARTS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0])
@@ -51,51 +52,65 @@ FLOP_S, BYTES, START, SECOND, THIRD, MOST_GROUP, MOST_PARTS, MOST_ALONE, RESIDEN
 
 
 @kernel
-def decode_seconds(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form, out):
-    """Seconds of one new token's attention over ``tokens`` cached ones; fills ``out``. Estimate.
-
-    ``row`` [elements] is what a cached token holds a KV head, ``pair_flops`` what a query head computes with it.
-    """
-    units = machine[UNITS]
-    row_bytes = row * form[BYTES]
-    cached = batch * tokens * kv_heads * row_bytes
-    group = heads / kv_heads
-    kept = 0.0 if cold else hit_share(cached, machine[L2_SHARE] * machine[L2])
-    dram = cached * (1.0 - kept) / (machine[BANDWIDTH] * machine[STREAM])
-    again, lanes = 1.0, kv_heads * np.ceil(group / 64.0)
-    if group > form[MOST_GROUP]:  # one block a query head, each reading keys and values apart
-        again, lanes = 2.0 * group, heads
-    chip = cached * again / (units * machine[FEED])
-    rows = max(_ROWS / _THIN, group / _THICK)
-    arithmetic = batch * kv_heads * rows * tokens * pair_flops * form[FLOP_S]
-    most = min(form[MOST_PARTS if group > 1.0 else MOST_ALONE], max(1.0, tokens / _LEAST_PART))
-    best, which = np.inf, 0
-    for i in range(PARTS.shape[0]):
-        parts = min(PARTS[i], most)
-        if i > 0 and PARTS[i - 1] >= most:
-            break
-        blocks = batch * lanes * parts
-        turns = blocks / (units * form[RESIDENT])
-        turns = max(1.0, turns) if form[RESIDENT] > 1.0 else np.ceil(turns)
-        chain = turns * max(tokens / parts - _LEAST_PART, 0.0) * row_bytes / form[THIRD]
-        chain += max(0.0, blocks / units - 1.0) * form[SECOND]
-        rest = 0.0
-        if parts > 1.0:
-            rest += 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
-        found = overlapped(chain, dram, chip, arithmetic) + rest
-        if found < best:
-            best = found
-            top = max(chain, dram, chip, arithmetic)
-            which = AT_MEMORY if top == dram else AT_COMPUTE if top == arithmetic else AT_CHIP
-            if rest + form[START] > top:
-                which = AT_START
-    compute = batch * heads * tokens * pair_flops * form[FLOP_S]
-    memory = max(cached - (0.0 if cold else machine[L2]), 0.0) / machine[BANDWIDTH]
+def _answer(found, out):
+    """Fills ``out`` with what one design comes to."""
+    seconds, start, which, compute, memory = found
     out[BOUND] = max(compute, memory)
     out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
-    out[SECONDS] = max(best + form[START], out[BOUND])
-    out[START_S] = form[START]
-    out[REGIME] = which
+    out[SECONDS], out[START_S], out[REGIME] = seconds, start, which
+
+
+@kernel
+def decoded(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form):
+    """Attention of one new token over ``tokens`` cached ones: seconds, of it the start, regime, the two roofs. [s]
+
+    ``row`` [elements] is what a cached token holds a KV head, ``pair_flops`` what a query head computes with it. Sizes
+    and entries of ``machine`` and ``form`` are single doubles or `LANES` designs side by side. Estimate.
+    """
+    units, start = machine[UNITS], form[START]
+    row_bytes = row * form[BYTES]
+    cached = alike(units, batch * tokens * kv_heads * row_bytes)
+    kept = cached * 0.0 if cold else hit_share(cached, machine[L2_SHARE] * machine[L2])
+    dram = cached * (1.0 - kept) / (machine[BANDWIDTH] * machine[STREAM])
+    group = alike(dram, heads / kv_heads)
+    apart = above(group, form[MOST_GROUP])  # one block a query head, each reading keys and values apart
+    again = chosen(apart, 2.0 * group, 1.0)
+    lanes = chosen(apart, alike(dram, heads), kv_heads * rounded_up(group / 64.0))
+    chip = cached * again / (units * machine[FEED])
+    rows = larger(_ROWS / _THIN, group / _THICK)
+    arithmetic = batch * kv_heads * rows * tokens * pair_flops * form[FLOP_S]
+    most = chosen(above(group, 1.0), alike(dram, form[MOST_PARTS]), form[MOST_ALONE])
+    most = smaller(most, larger(1.0, tokens / _LEAST_PART))
+    best, which = alike(dram, np.inf), alike(dram, 0.0)
+    for i in range(PARTS.shape[0]):
+        if i > 0 and at_least(PARTS[i - 1], most) == ALL:
+            break
+        parts = smaller(PARTS[i], most)
+        blocks = batch * lanes * parts
+        turns = blocks / (units * form[RESIDENT])
+        turns = chosen(above(form[RESIDENT], 1.0), larger(1.0, turns), rounded_up(turns))
+        chain = turns * larger(tokens / parts - _LEAST_PART, 0.0) * row_bytes / form[THIRD]
+        chain = chain + larger(0.0, blocks / units - 1.0) * form[SECOND]
+        joined = 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
+        rest = chosen(above(parts, 1.0), joined, 0.0)
+        found = overlapped(chain, dram, chip, arithmetic) + rest
+        less = above(best, found)
+        if less == 0:
+            continue
+        best = smaller(best, found)
+        top = larger(larger(chain, dram), larger(chip, arithmetic))
+        term = chosen(at_least(arithmetic, top), alike(top, float(AT_COMPUTE)), float(AT_CHIP))
+        term = chosen(at_least(dram, top), float(AT_MEMORY), term)
+        which = chosen(less, chosen(above(rest + start, top), float(AT_START), term), which)
+    compute = batch * heads * tokens * pair_flops * form[FLOP_S]
+    memory = larger(cached if cold else cached - machine[L2], 0.0) / machine[BANDWIDTH]
+    return larger(best + start, larger(compute, memory)), start, which, compute, memory
+
+
+@kernel
+def decode_seconds(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form, out):
+    """`decoded` of one design; fills ``out``."""
+    _answer(decoded(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form), out)
 
 
 @kernel
@@ -103,9 +118,8 @@ def seen_pairs(length, window, causal):
     """Pairs of a query and a key it sees, of one head of one prompt; a window of 0 sees all before. [-]"""
     if not causal:
         return length * length
-    if window <= 0.0 or window >= length:
-        return length * (length + 1.0) / 2.0
-    return window * (window + 1.0) / 2.0 + (length - window) * window
+    whole, part = length * (length + 1.0) / 2.0, window * (window + 1.0) / 2.0 + (length - window) * window
+    return chosen(above(window, 0.0) & above(length, window), part, whole)
 
 
 @kernel
@@ -113,51 +127,46 @@ def seen_by(length, context, window, causal):
     """Pairs of the last ``length`` of ``context`` tokens and the keys they see, or of all keys where not causal. [-]"""
     if not causal:
         return length * context
-    before = max(context - length, 0.0)
-    if window > 0.0:
-        before = min(before, window)
+    before = larger(context - length, 0.0)
+    before = chosen(above(window, 0.0), smaller(before, window), before)
     return seen_pairs(length, window, causal) + length * before
 
 
 @kernel
-def prompt_seconds(batch, length, context, heads, kv_heads, qk, v, window, causal, machine, form, out):
-    """Seconds of attention of the last ``length`` of ``context`` tokens, where causal, or of all keys; fills ``out``.
+def prompted(batch, length, context, heads, kv_heads, qk, v, window, causal, machine, form):
+    """Attention of the last ``length`` of ``context`` tokens, where causal, or of all keys: what `decoded` gives.
 
     A window of 0 sees all before. Estimate.
     """
-    units = machine[UNITS]
+    units, start = machine[UNITS], form[START]
     exact = seen_by(length, context, window, causal)
-    tiled = (exact + length * _TILE / 2.0) if causal else length * np.ceil(context / _TILE) * _TILE
-    if length < _TILE:
-        tiled *= _TILE / length  # the tile is full all the same
+    tiled = (exact + length * _TILE / 2.0) if causal else length * rounded_up(context / _TILE) * _TILE
+    tiled = chosen(above(_TILE, length), tiled * (_TILE / length), tiled)  # the tile is full all the same
     pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[SECOND] + 1.0 / machine[SOFTMAX]
     work = batch * heads * tiled * pair
-    keys = min(context, window + _TILE) if window > 0.0 and causal else context
+    keys = chosen(above(window, 0.0), smaller(context, window + _TILE), context) if causal else context
     longest = _TILE * keys * pair
-    waves = batch * heads * np.ceil(length / _TILE) / units
-    if waves <= 1.0:
-        busy = max(work / units, longest)
-    else:  # long tiles first; a last wave is half full, causal, or as full as it comes
-        busy = work / units + longest * (0.5 if causal else np.ceil(waves) - waves)
-    rows = batch * (length * heads + max(length, keys) * kv_heads) * (qk + v)
+    waves = batch * heads * rounded_up(length / _TILE) / units
+    # long tiles first; a last wave is half full, causal, or as full as it comes
+    last = alike(waves, 0.5) if causal else rounded_up(waves) - waves
+    busy = chosen(at_least(1.0, waves), larger(work / units, longest), work / units + longest * last)
+    rows = batch * (length * heads + larger(length, keys) * kv_heads) * (qk + v)
     moved = rows * 2.0 * form[THIRD]
     near = hit_share(moved, 2.0 * machine[L2])
     passing = moved * ((1.0 - near) / (machine[BANDWIDTH] * machine[DRAM_SHARE]) + near / (units * machine[FEED]))
     compute = batch * heads * exact * 2.0 * (qk + v) * form[FLOP_S]
-    memory = max(rows * form[BYTES] - machine[L2], 0.0) / machine[BANDWIDTH]
-    out[BOUND] = max(compute, memory)
-    out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
-    filling = max(0.0, waves - 1.0) * machine[BLOCK]
-    out[SECONDS] = max(busy + filling + passing + form[START], out[BOUND])
-    out[START_S] = form[START]
-    most = max(busy, passing, form[START])
-    out[REGIME] = AT_START if most == form[START] else AT_COMPUTE if most == busy else AT_MEMORY
+    memory = larger(rows * form[BYTES] - machine[L2], 0.0) / machine[BANDWIDTH]
+    filling = larger(0.0, waves - 1.0) * machine[BLOCK]
+    seconds = larger(busy + filling + passing + start, larger(compute, memory))
+    most = larger(larger(busy, passing), start)
+    which = chosen(at_least(busy, most), alike(most, float(AT_COMPUTE)), float(AT_MEMORY))
+    return seconds, start, chosen(at_least(start, most), float(AT_START), which), compute, memory
 
 
 @kernel
 def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machine, form, out):
     """Seconds of attention over fresh prompts, queries and keys ``qk`` wide, values ``v``; fills ``out``. Estimate."""
-    prompt_seconds(batch, length, length, heads, kv_heads, qk, v, window, causal, machine, form, out)
+    _answer(prompted(batch, length, length, heads, kv_heads, qk, v, window, causal, machine, form), out)
 
 
 @kernel

@@ -31,8 +31,25 @@ from engine.devices.gpu.operators.slots import (
     STORE,
     UNITS,
 )
-from engine.devices.gpu.operators.terms import hit_share
-from engine.kernels.ir.doubles import LANES, above, at_least, chosen, larger, load, root, smaller, spread, store
+from engine.devices.gpu.operators.terms import hit_share, overlapped
+from engine.kernels.ir.doubles import (
+    ALL,
+    LANES,
+    above,
+    alike,
+    at_least,
+    chosen,
+    larger,
+    load,
+    put,
+    root,
+    rounded_down,
+    rounded_up,
+    smaller,
+    spread,
+    store,
+    taken,
+)
 from engine.kernels.jit import kernel
 
 TILES = np.array(
@@ -99,48 +116,54 @@ def menu_of(g, m, n, k, inputs, weights, missed, kept, machine, form, menu):
     """Ways to ``g`` products ``(m, k) x (k, n)`` of so many bytes: fills ``menu`` (MOST, MENU), returns how many.
 
     Tiles and splits: what of a part's data they depend on is its units and its L2. ``missed`` are bytes of inputs and
-    outputs that the L2 does not hold, ``kept`` is the share of the weights that it does.
+    outputs that the L2 does not hold, ``kept`` is the share of the weights that it does. Of `LANES` products side by
+    side every entry is as many; a way that one of them lacks takes it forever.
     """
     units, room = machine[UNITS], machine[L2_SHARE] * machine[L2]
-    missed += weights * (1.0 - kept)
-    most, count = min(form[MOST_SPLITS], k / _LEAST_K), 0
+    missed = missed + weights * (1.0 - kept)
+    most, count = smaller(form[MOST_SPLITS], k / _LEAST_K), 0
     for t in range(TILES.shape[0]):
-        rows, columns = TILES[t, 0], TILES[t, 1]
-        if (rows > 64.0 and rows >= 2.0 * m) or (columns > 64.0 and columns >= 2.0 * n):
+        rows, columns = alike(m, TILES[t, 0]), alike(n, TILES[t, 1])
+        barred = at_least(rows, 2.0 * m) if TILES[t, 0] > 64.0 else 0
+        barred |= at_least(columns, 2.0 * n) if TILES[t, 1] > 64.0 else 0
+        if barred == ALL:
             continue
         if form[SIDE] > 16.0:
-            rows, columns = max(rows, form[SIDE]), max(columns, form[SIDE])
+            rows, columns = larger(rows, form[SIDE]), larger(columns, form[SIDE])
         elif form[SIDE] == 1.0:
-            rows, columns = min(rows, m), min(columns, n)
-        down, across = np.ceil(m / rows), np.ceil(n / columns)
+            rows, columns = smaller(rows, m), smaller(columns, n)
+        down, across = rounded_up(m / rows), rounded_up(n / columns)
         # tiles at work at once form a rectangle: each of its sides is read once, the rest of an operand again
-        high = min(down, np.sqrt(units * columns / rows))
-        wide = min(across, max(1.0, units / max(high, 1.0)))
-        high = min(down, max(1.0, units / wide))
-        far = missed
-        if across > wide:
-            again = across / wide - 1.0
-            far += inputs * again * (1.0 - hit_share(inputs + wide * columns * k * form[WEIGHT_BYTES], room))
-        if down > high:
-            again = down / high - 1.0
-            far += weights * again * (1.0 - hit_share(weights + high * rows * k * form[IN_BYTES], room))
+        high = smaller(down, root(units * columns / rows))
+        wide = smaller(across, larger(1.0, units / larger(high, 1.0)))
+        high = smaller(down, larger(1.0, units / wide))
+        far, more, higher = missed, above(across, wide), above(down, high)
+        if more:
+            read = hit_share(inputs + wide * columns * k * form[WEIGHT_BYTES], room)
+            far = chosen(more, far + inputs * (across / wide - 1.0) * (1.0 - read), far)
+        if higher:
+            read = hit_share(weights + high * rows * k * form[IN_BYTES], room)
+            far = chosen(higher, far + weights * (down / high - 1.0) * (1.0 - read), far)
         tiles = g * down * across
-        split = 1.0
+        split = alike(tiles, 1.0)
         for turn in range(3):  # whole, then as many parts of k as fill the units once, or twice
+            lacking = barred
             if turn > 0:
-                split = min(np.floor(turn * units / tiles), most)
-                if split < 2.0:
+                split = larger(smaller(rounded_down(turn * units / tiles), most), 1.0)
+                lacking |= above(2.0, split)
+                if lacking == ALL:
                     continue
-            deep = np.ceil(k / split / _DEEP) * _DEEP
-            waves = np.ceil(tiles * split / units)
+            deep = rounded_up(k / split / _DEEP) * _DEEP
+            waves = rounded_up(tiles * split / units)
             one = menu[count]
-            one[_COMPUTE] = waves * 2.0 * rows * columns * deep
-            one[_FEEDS] = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep
-            one[_WIDENS], one[_DEEPS] = waves * columns * deep, deep
-            one[_STORES] = waves * rows * columns * form[OUT_BYTES]
-            one[_JOINS] = _JOIN if split > 1.0 else 0.0
-            one[_PARTS] = split * g * m * n * 8.0 if split > 1.0 else 0.0
-            one[_FAR] = far
+            put(one, _COMPUTE, chosen(lacking, alike(waves, np.inf), waves * 2.0 * rows * columns * deep))
+            put(one, _FEEDS, waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep)
+            put(one, _WIDENS, waves * columns * deep)
+            put(one, _DEEPS, deep)
+            put(one, _STORES, waves * rows * columns * form[OUT_BYTES])
+            put(one, _JOINS, alike(split, _JOIN if turn > 0 else 0.0))
+            put(one, _PARTS, split * g * m * n * 8.0 if turn > 0 else alike(split, 0.0))
+            put(one, _FAR, far)
             count += 1
     return count
 
@@ -177,27 +200,38 @@ def follow(block, machine, more, places):
 
 
 @kernel
-def _overlapped(a, b, c, d):
-    """`terms.overlapped` of `LANES` parts."""
-    a, b, c, d = a * a, b * b, c * c, d * d
-    return root(root(a * a + b * b + c * c + d * d))
+def _way(menu, c, flops):
+    """A way on a menu that has as many lanes as ``flops``."""
+    one = menu[c]
+    return (
+        taken(flops, one, _COMPUTE),
+        taken(flops, one, _FEEDS),
+        taken(flops, one, _WIDENS),
+        taken(flops, one, _DEEPS),
+        taken(flops, one, _STORES),
+        taken(flops, one, _JOINS),
+        taken(flops, one, _PARTS),
+        taken(flops, one, _FAR),
+    )
 
 
 @kernel
 def _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start):
     """Seconds of a way on the menu: computing, being fed, DRAM, and what does not overlap."""
-    compute = spread(one[_COMPUTE]) * flop_s * units
-    feed = spread(one[_FEEDS]) / fed + spread(one[_WIDENS]) * widen_s
-    dram = spread(one[_FAR]) / bus
-    rest = spread(one[_DEEPS]) * step + spread(one[_STORES]) / stored
-    if one[_JOINS] > 0.0:
-        rest = rest + (spread(one[_JOINS]) * start + spread(one[_PARTS]) / (units * fed))
+    compute = one[_COMPUTE] * flop_s * units
+    feed = one[_FEEDS] / fed + one[_WIDENS] * widen_s
+    dram = one[_FAR] / bus
+    rest = one[_DEEPS] * step + one[_STORES] / stored
+    if above(one[_JOINS], 0.0):
+        rest = rest + (one[_JOINS] * start + one[_PARTS] / (units * fed))
     return compute, feed, dram, rest
 
 
 @kernel
 def best_of(menu, count, flops, block, at, machine, form, more, guess, found):
     """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``found`` (FOUND * LANES).
+
+    The menu is one for all of them or has as many lanes, as ``flops`` has.
 
     Rows of a part, of a format and of `PER` begin at ``machine``, ``form`` and ``more``. Found: seconds that compute
     and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
@@ -210,23 +244,24 @@ def best_of(menu, count, flops, block, at, machine, form, more, guess, found):
     per_bus, per_fed = load(block, (more + _PER_BUS) * STRIDE + at), load(block, (more + _PER_FEED) * STRIDE + at)
     per_stored, draw = load(block, (more + _PER_STORE) * STRIDE + at), load(block, (form + DRAW_S) * STRIDE + at)
     per_joined = load(block, (more + _PER_JOIN) * STRIDE + at)
-    draw, sure, computes, none = spread(flops) * draw, spread(_SURE), flop_s * units, spread(0.0)
-    drawn, slack = draw * draw, spread(2.0 - _SURE)
+    draw, computes, slack = flops * draw, flop_s * units, 2.0 - _SURE
+    drawn = draw * draw
     drawn = drawn * drawn
-    compute, feed, dram, rest = _terms(menu[guess], units, flop_s, fed, widen_s, bus, step, stored, start)
-    best, limit, way = spread(np.inf), _overlapped(compute, feed, dram, draw) + rest, 0
+    one = _way(menu, guess, flops)
+    compute, feed, dram, rest = _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start)
+    best, limit, way = spread(np.inf), overlapped(compute, feed, dram, draw) + rest, 0
     for c in range(count):
-        one = menu[c]  # first whether it may be the best at all, without a division or a root
-        compute, dram = spread(one[_COMPUTE]) * computes, spread(one[_FAR]) * per_bus
-        feed = spread(one[_FEEDS]) * per_fed + spread(one[_WIDENS]) * widen_s
-        left = limit * slack - spread(one[_DEEPS]) * step - spread(one[_STORES]) * per_stored
-        left = left - spread(one[_JOINS]) * start - spread(one[_PARTS]) * per_joined
+        one = _way(menu, c, flops)  # first whether it may be the best at all, without a division or a root
+        compute, dram = one[_COMPUTE] * computes, one[_FAR] * per_bus
+        feed = one[_FEEDS] * per_fed + one[_WIDENS] * widen_s
+        left = limit * slack - one[_DEEPS] * step - one[_STORES] * per_stored
+        left = left - one[_JOINS] * start - one[_PARTS] * per_joined
         compute, feed, dram, room = compute * compute, feed * feed, dram * dram, left * left
         least = compute * compute + feed * feed + dram * dram + drawn
-        if at_least(left, none) & at_least(room * room, least * sure) == 0:
+        if at_least(left, 0.0) & at_least(room * room, least * _SURE) == 0:
             continue
         compute, feed, dram, rest = _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start)
-        busy = _overlapped(compute, feed, dram, draw)
+        busy = overlapped(compute, feed, dram, draw)
         total = busy + rest
         less = above(best, total)
         if less == 0:
@@ -235,12 +270,12 @@ def best_of(menu, count, flops, block, at, machine, form, more, guess, found):
             way = c
         best, limit = smaller(best, total), smaller(limit, total)
         most = larger(larger(compute, feed), larger(dram, draw))
-        which = chosen(at_least(draw, most), spread(float(AT_POWER)), spread(float(AT_CHIP)))
-        which = chosen(at_least(dram, most), spread(float(AT_MEMORY)), which)
-        which = chosen(at_least(compute, most), spread(float(AT_COMPUTE)), which)
+        which = chosen(at_least(draw, most), spread(float(AT_POWER)), float(AT_CHIP))
+        which = chosen(at_least(dram, most), float(AT_MEMORY), which)
+        which = chosen(at_least(compute, most), float(AT_COMPUTE), which)
         store(found, BUSY_S * LANES, chosen(less, busy, load(found, BUSY_S * LANES)))
         store(found, REST_S * LANES, chosen(less, rest, load(found, REST_S * LANES)))
-        store(found, MISSED * LANES, chosen(less, spread(one[_FAR]), load(found, MISSED * LANES)))
+        store(found, MISSED * LANES, chosen(less, one[_FAR], load(found, MISSED * LANES)))
         store(found, LARGEST * LANES, chosen(less, which, load(found, LARGEST * LANES)))
     return way
 

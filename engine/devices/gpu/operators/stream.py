@@ -18,7 +18,7 @@ from engine.devices.gpu.operators.slots import (
     UNITS,
 )
 from engine.devices.gpu.operators.terms import hit_share
-from engine.kernels.ir.doubles import above, larger, spread
+from engine.kernels.ir.doubles import above, larger
 from engine.kernels.jit import kernel
 
 # the kind's three constants: seconds of its start, share of the DRAM bandwidth, bytes a second one unit moves (of a
@@ -44,9 +44,9 @@ def stream_seconds(moved, machine, form, out):
 def seconds_of(moved, l2, l2_share, bandwidth, units, start, share, rate):
     """`stream_seconds` at `LANES` parts with an L2 alike, and in which of them it is bound by what a unit moves."""
     missed = 1.0 - hit_share(moved, 2.0 * l2_share * l2)
-    dram, chip = spread(moved * missed) / (bandwidth * share), spread(moved) / (units * rate)
+    dram, chip = moved * missed / (bandwidth * share), moved / (units * rate)
     busy = larger(dram, chip)
-    bound = spread(max(moved - 2.0 * l2, 0.0)) / bandwidth
+    bound = larger(moved - 2.0 * l2, 0.0) / bandwidth
     return larger(busy + start, bound), above(busy, start) & above(chip, dram)
 
 

@@ -1,10 +1,12 @@
-"""Terms that the operator models share: what stays in the L2, and how overlapped terms add up."""
+"""Terms that the operator models share: what stays in the L2, and how overlapped terms add up.
+
+Each takes single doubles and `LANES` of them side by side.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-
 from engine.devices.gpu.operators.slots import AT_CHIP, AT_COMPUTE, AT_MEMORY, AT_POWER, AT_START
+from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, root
 from engine.kernels.jit import kernel
 
 
@@ -29,16 +31,15 @@ def left_share(made, others, capacity):
     Between the writing of a byte and its reading lie the bytes written after it, those read before it, and its share of
     the others: all that was made, and more the later it is read. What a capacity below all of both holds is a part.
     """
-    if made + others <= capacity:
-        return 1.0
-    return max(0.0, (capacity - made) / others) if others > 0.0 else 0.0
+    part = chosen(above(others, 0.0), larger((capacity - made) / others, 0.0), 0.0)
+    return chosen(at_least(capacity, made + others), alike(part, 1.0), part)
 
 
 @kernel
 def overlapped(a, b, c, d):
     """Seconds of four streams of work that overlap: their fourth-power norm, 1.19 times two that are equal. [s]"""
     a, b, c, d = a * a, b * b, c * c, d * d
-    return np.sqrt(np.sqrt(a * a + b * b + c * c + d * d))
+    return root(root(a * a + b * b + c * c + d * d))
 
 
 @kernel
