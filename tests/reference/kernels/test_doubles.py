@@ -1,0 +1,78 @@
+"""A formula of single doubles and of eight side by side: one source, the same bits, with and without a compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.devices.gpu.operators.gemm import MENU, MOST, menu_of
+from engine.kernels.ir.doubles import (
+    ALL,
+    LANES,
+    above,
+    alike,
+    at_least,
+    chosen,
+    larger,
+    load,
+    put,
+    root,
+    rounded_down,
+    rounded_up,
+    smaller,
+    taken,
+)
+from engine.kernels.jit import kernel
+
+
+@kernel
+def _formula(x, y, out):
+    """Every function and operator, of vectors, of numbers and of one beside the other."""
+    a = larger(x * 2.0 - y, 1.5) + alike(x, 0.25) / (3.0 + y)
+    a += smaller(2.0, y)
+    mask = above(a, y) & ~at_least(1.0, x)
+    put(out, 0, chosen(mask, root(a), rounded_up(y)) - chosen(ALL & ~mask, rounded_down(a), 0.5))
+    put(out, 1, taken(x, out, 0) * a)
+
+
+@kernel
+def _by_eight(x, y, out):
+    _formula(load(x, 0), load(y, 0), out)
+
+
+@kernel
+def _by_one(x, y, out):
+    _formula(x[0], y[0], out)
+
+
+@kernel
+def _menu_by_eight(sizes, machine, form, menu):
+    m, n, k = load(sizes[0], 0), load(sizes[1], 0), load(sizes[2], 0)
+    return menu_of(alike(m, 1.0), m, n, k, m * k, n * k, m * n, alike(m, 0.5), machine, form, menu)
+
+
+def test_eight_side_by_side_have_the_bits_of_each_by_itself() -> None:
+    draw = np.random.default_rng(7)
+    for _ in range(40):
+        x, y = draw.lognormal(0, 1, (2, LANES))
+        many, one = np.zeros(2 * LANES), np.zeros(2)
+        _by_eight(x, y, many)
+        for lane in range(LANES):
+            _by_one(x[lane:], y[lane:], one)
+            assert one.tobytes() == many[lane::LANES].tobytes(), (x, y, lane)
+
+
+def test_a_menu_of_eight_products_holds_the_menu_of_each() -> None:
+    """A way that one lacks takes it forever; no entry is undefined, so that any may be a first guess."""
+    draw = np.random.default_rng(8)
+    machine = np.array([108, 2e12, 4e7, 1e-6, 1e11, 1e11, 0.6, 0.9, 1e-9, 0.9, 1e12, 1e-6])
+    form = np.array([1e-14, 1e-15, 2, 2, 2, 0, 0, 64, 0, 16], dtype=np.float64)
+    for _ in range(6):
+        sizes = np.ceil(draw.lognormal(5, 2.5, (3, LANES)))
+        wide, menu = np.empty((MOST, len(MENU) * LANES)), np.empty((MOST, len(MENU)))
+        count = _menu_by_eight(sizes, machine, form, wide)
+        for lane in range(LANES):
+            m, n, k = sizes[:, lane]
+            own = menu_of(1.0, m, n, k, m * k, n * k, m * n, 0.5, machine, form, menu)
+            of_lane = wide[:count, lane::LANES]
+            assert not np.isnan(of_lane).any(), (m, n, k)
+            assert menu[:own].tobytes() == of_lane[np.isfinite(of_lane[:, 0])].tobytes(), (m, n, k)
