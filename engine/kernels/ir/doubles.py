@@ -160,9 +160,9 @@ def _offer(of: Any, of_vectors: Any, of_numbers: Any = None) -> None:
         if isinstance(a, _Doubles) and isinstance(b, _Doubles):
             return lambda a, b: of_vectors(a, b)  # noqa: PLW0108 - an overload is a plain function
         if isinstance(a, _Doubles):
-            return lambda a, b: of_vectors(a, _spread(b))
+            return lambda a, b: of_vectors(a, spread(b))
         if isinstance(b, _Doubles):
-            return lambda a, b: of_vectors(_spread(a), b)
+            return lambda a, b: of_vectors(spread(a), b)
         return of_numbers
 
 
@@ -270,32 +270,35 @@ _offer_one(rounded_down, _of_one("floor"), lambda a: np.floor(a))  # noqa: PLW01
 @overload(alike, strict=False)
 def _alike(like: Any, value: Any) -> Any:
     if isinstance(like, _Doubles) and not isinstance(value, _Doubles):
-        return lambda like, value: _spread(value)
+        return lambda like, value: spread(value)
     return lambda like, value: value
+
+
+_pick: Any = _chosen
 
 
 @overload(chosen, strict=False)
 def _chosen_of(mask: Any, a: Any, b: Any) -> Any:
     if isinstance(a, _Doubles) and isinstance(b, _Doubles):
-        return lambda mask, a, b: _chosen(mask, a, b)  # noqa: PLW0108
+        return lambda mask, a, b: _pick(mask, a, b)  # noqa: PLW0108
     if isinstance(a, _Doubles):
-        return lambda mask, a, b: _chosen(mask, a, _spread(b))
+        return lambda mask, a, b: _pick(mask, a, spread(b))
     if isinstance(b, _Doubles):
-        return lambda mask, a, b: _chosen(mask, _spread(a), b)
+        return lambda mask, a, b: _pick(mask, spread(a), b)
     return lambda mask, a, b: a if mask & 1 else b
 
 
 @overload(taken, strict=False)
 def _taken(like: Any, array: Any, at: Any) -> Any:
     if isinstance(like, _Doubles):
-        return lambda like, array, at: _load(array, at * LANES)
+        return lambda like, array, at: load(array, at * LANES)
     return lambda like, array, at: array[at]
 
 
 @overload(put, strict=False)
 def _put_of(array: Any, at: Any, value: Any) -> Any:
     if isinstance(value, _Doubles):
-        return lambda array, at, value: _store(array, at * LANES, value)
+        return lambda array, at, value: store(array, at * LANES, value)
 
     def one(array: Any, at: Any, value: Any) -> None:
         array[at] = value
