@@ -420,7 +420,7 @@ class DeviceFamily:
         for name, given in device.model.items():
             unit = self._parameter(f"{device.id}: model.{name}", name, given.si).unit
             needs = unit if unit in ("s", "J", "W", "B", "B/s") else "1"
-            if given.dimension != needs:
+            if given.dimension not in (needs, unit):
                 raise ScenarioError(
                     f"{device.id}: model.{name} is '{given.value}': it needs {needs.replace('1', 'no unit')}"
                 )
