@@ -117,11 +117,13 @@ def _bounded(value: float, low: float, high: float) -> float:
 
 @contextmanager
 def _model(seed: str, spread: float) -> Iterator[None]:
-    """Every constant of every cost model grows by a factor of its own."""
+    """Every constant of every cost model grows by a factor of its own, but for shapes, which bound one another."""
     with ExitStack() as stack:
         for fam in _families():
             changed = tuple(
-                replace(p, value=_bounded(p.value * _factor(seed + p.name, spread), p.low, p.high))
+                p
+                if p.unit == "element"
+                else replace(p, value=_bounded(p.value * _factor(seed + p.name, spread), p.low, p.high))
                 for p in fam.parameters
             )
             stack.enter_context(_swapped(fam, "parameters", changed))
