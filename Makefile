@@ -28,7 +28,7 @@ run: $(VENV)/.runtime
 	$(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
-	test -d tests/app/node_modules || npm ci --silent --prefix tests/app # axe-core, for the scan of the pages
+	@test -d tests/app/node_modules || npm ci --silent --prefix tests/app || echo "no axe-core: the scan of the pages is skipped"
 	$(BIN)/python -m engine.cli.warm
 	$(BIN)/python -m pytest -n auto
 

@@ -110,3 +110,24 @@ def test_the_image_and_make_install_what_is_locked_and_nothing_else() -> None:
         lines = [line for line in (ROOT / name).read_text().splitlines() if "pip install" in line]
         bare = [line for line in lines if not re.search(r"--require-hashes -r requirements(-dev)?\.lock", line)]
         assert len(lines) > len(bare) <= most, bare
+
+
+@pytest.mark.parametrize("npm", [None, "exit 1", "mkdir -p tests/app/node_modules"])
+def test_the_tests_need_no_npm(tmp_path: Path, npm: str | None) -> None:
+    """Where npm is not there, or reaches no registry, the scan of the pages is skipped; all other tests are run."""
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    recipe = [line.strip() for line in lines[lines.index("test: $(VENV)/.dev") :] if "npm" in line]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "mkdir", "test"):
+        (programs / name).symlink_to(shutil.which(name) or pytest.fail(name))
+    if npm:
+        (programs / "npm").write_text(f"#!/bin/sh\n{npm}\n")
+        (programs / "npm").chmod(0o755)
+    assert len(recipe) == 1
+    command = ["sh", "-c", recipe[0].lstrip("@")]
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, env={"PATH": str(programs)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("skipped" in done.stdout) == (npm is None or "exit" in npm)
