@@ -1,4 +1,5 @@
 # The app as a non-root user on a read-only root: only /tmp is written, for compiled code.
+# BLAS has one thread: the app has a pool of its own, beside which those of BLAS spin.
 # A base of your own choice or by digest: `docker build --build-arg BASE=python@sha256:...`
 ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE}
@@ -13,7 +14,7 @@ COPY engine engine
 COPY app app
 COPY .streamlit .streamlit
 ENV PYTHONPATH=/srv PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
-    NUMBA_THREADING_LAYER=threadsafe INFERSCAPE_NUMBA_BAKED=/opt/numba
+    NUMBA_THREADING_LAYER=threadsafe OPENBLAS_NUM_THREADS=1 INFERSCAPE_NUMBA_BAKED=/opt/numba
 RUN NUMBA_CACHE_DIR=/opt/numba python -m engine.cli.warm && chmod -R a+rX /opt/numba
 USER 10001
 EXPOSE 8501

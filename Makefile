@@ -24,8 +24,9 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	@touch $@
 
+# one thread for BLAS: the app has its own pool, and two of BLAS's spin beside it (66 s of wall for 11 s of work)
 run: $(VENV)/.runtime
-	$(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m streamlit run app/serve.py --server.port $(PORT) --server.address $(HOST)
 
 test: $(VENV)/.dev
 	@test -d tests/app/node_modules || npm ci --silent --prefix tests/app || echo "no axe-core: the scan of the pages is skipped"

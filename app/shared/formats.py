@@ -31,6 +31,7 @@ __all__ = [
     "column",
     "compared",
     "count",
+    "counted",
     "csv_text",
     "decimal",
     "digits3",
@@ -138,23 +139,35 @@ def decimal(value: float) -> str:
 
 
 def cells(values: Iterable[float | None]) -> str:
-    """Format of a table's column of numbers: three digits of the largest, more where the smallest would be lost.
-
-    Never scientific, as `%.3g` is from 1,000 on; six decimals at most.
-    """
-    sizes = [abs(v) for v in values if v is not None and math.isfinite(v) and v]
-    if not sizes:
-        return "localized"
-    largest, least = (math.floor(math.log10(_round3(size))) for size in (max(sizes), min(sizes)))
-    decimals = min(6, max(0, 2 - largest, 1 - least if least < 0 else 0))
-    whole = max(sizes) >= 1e4 or all(size == round(size) for size in sizes)  # else "localized" prints 289.782
-    return f"%.{decimals}f" if decimals or not whole else "localized"
+    """Format of a table's column of numbers: three digits of the largest, more where the smallest would be lost."""
+    powers, whole = _powers(values)
+    least = powers[0] if powers else 0
+    return _decimals(max(2 - powers[-1], 1 - least if least < 0 else 0), powers, whole) if powers else "localized"
 
 
 def column(values: Iterable[float]) -> str:
     """Format of a column whose small values matter less: three digits of its median."""
-    known = sorted(abs(v) for v in values if math.isfinite(v) and v)
-    return cells(known[len(known) // 2 : len(known) // 2 + 1])
+    powers, whole = _powers(values)
+    return _decimals(2 - powers[len(powers) // 2], powers, whole) if powers else "localized"
+
+
+def _powers(values: Iterable[float | None]) -> tuple[list[int], bool]:
+    """Powers of ten of what is known and not zero, ascending; whether "localized" prints them well (289.782 it does
+    not round).
+    """
+    sizes = sorted(abs(v) for v in values if v is not None and math.isfinite(v) and v)
+    whole = bool(sizes) and (sizes[-1] >= 1e4 or all(size == round(size) for size in sizes))
+    return [math.floor(math.log10(_round3(size))) for size in sizes], whole
+
+
+def _decimals(wanted: int, powers: Sequence[int], whole: bool) -> str:
+    """So many decimals for all, or three digits of each number where the largest would have more than four.
+
+    A number below a millionth the browser would then write scientifically: it is rounded away.
+    """
+    if wanted > 0 and powers[-1] + wanted > 3:
+        return "%.3g" if powers[0] >= -6 else f"%.{max(0, 2 - powers[-1])}f"
+    return f"%.{max(0, wanted)}f" if wanted > 0 or not whole else "localized"
 
 
 def _exponent(value: float, unit: str) -> int:
@@ -166,13 +179,13 @@ def _exponent(value: float, unit: str) -> int:
     if size >= 10.0 ** (exponent + 3):  # log10 rounds down just below a power of ten
         exponent += 3
     low = 0 if unit.removesuffix("/s") in _WHOLE else min(_PREFIXES)
-    if exponent == -3 and _worded(unit):
+    if exponent == -3 and counted(unit):
         return 0  # 0.404 tok/J reads better than 404 m tok/J
     high = 0 if unit == "s" else max(_PREFIXES)
     return min(max(exponent, low), high)
 
 
-def _worded(unit: str) -> bool:
+def counted(unit: str) -> bool:
     """Whether a unit is a thing that is counted (tok, samples, nothing at all) rather than one of the SI."""
     head = unit.split("/", maxsplit=1)[0]
     return head not in ("s", "B", "b", "W", "J", "Hz", "FLOP")
@@ -181,7 +194,7 @@ def _worded(unit: str) -> bool:
 def _joined(exponent: int, unit: str) -> str:
     """Unit with its prefix; words (tok/s, samples/s) keep the prefix with the number: `1.21 M samples/s`."""
     prefix = _PREFIXES[exponent]
-    return f"{prefix} {unit}".strip() if _worded(unit) else f"{prefix}{unit}"
+    return f"{prefix} {unit}".strip() if counted(unit) else f"{prefix}{unit}"
 
 
 def scale(values: Iterable[float | None], unit: str) -> Scale:

@@ -19,6 +19,7 @@ from engine.scenario.formats import BITS, LABELS
 from model_zoo.catalog import default_zoo
 
 __all__ = [
+    "BETWEEN",
     "HELP",
     "SCHEMES",
     "answer_breakdown",
@@ -56,6 +57,13 @@ SCHEMES = {
     "split": "Split",
     "on-path": "On path",
 }
+BETWEEN = {
+    "peer": "devices",
+    "host": "host and devices",
+    "network": "network and host",
+    "switch": "ports of the switch",
+}
+"""What a link of a system joins, by its role."""
 _TINY = {"sample": "smpl"}  # on half of a phone
 _SHORT = {"token": "tok", "sentence": "sent", "image": "img", "inference": "inf", "sequence": "seq"}
 _WAITS = {

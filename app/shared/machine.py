@@ -75,7 +75,7 @@ def _fabric(machine: MachineReport) -> None:
     full = max(rows, key=lambda row: row.share)
     answer = f"{full.name} {fmt.percent(full.share)} used"
     hatched = " (hatched: printed)" if any(row.weak for row in rows) else ""
-    with parts.card("Fabric", answer + hatched):
+    with parts.card("Fabric in use", answer + hatched):
         fig = machine_charts.shares(rows, "Share of the part", parts.dark())
         parts.figure(fig, f"Fabric of {machine.device}: {answer}.", "inside.fabric")
 
@@ -119,6 +119,7 @@ def inside() -> None:
         machine = cached.machine(encode(link.current()))
     shown = [_units, _parts, _fabric] + ([_tiles] if machine.tiles else []) + [_arithmetic]
     for first in range(0, len(shown), 2):
-        for column, draw in zip(st.columns(2, gap="small"), shown[first : first + 2]):
+        pair = shown[first : first + 2]
+        for column, draw in zip(st.columns(len(pair), gap="small"), pair):
             with column:
                 draw(machine)

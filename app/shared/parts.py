@@ -39,6 +39,7 @@ __all__ = [
     "pair_names",
     "presets",
     "report_now",
+    "run_keys",
     "share",
     "short_name",
     "tall",
@@ -49,7 +50,7 @@ __all__ = [
 _IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]
-_ROW = 35  # of a table [px]
+_ROW = 33  # of a table: 2.1875 times the root's 15 px, as the browser rounds it [px]
 
 QUESTIONS = {
     "kernels": "How fast does this run on the host here, and did we predict it?",
@@ -164,6 +165,9 @@ def _system_name(scenario: Scenario) -> tuple[str, str]:
     system = catalog.system(scenario.system)
     device = catalog.device(system.devices[0].device).name
     many = f"{scenario.devices} × " if scenario.devices > 1 else ""
+    kind, _, maker = device.partition(" (")  # a card that is named for its node: the node is named beside it
+    if maker and maker.rstrip(")") in system.name:
+        device = kind
     return (f"{many}{system.name}", "") if device in system.name else (system.name, f"{many}{device}")
 
 
@@ -205,6 +209,11 @@ def evidence(band: ErrorBand, of: str = "Error band") -> None:
 def wide_enough(texts: Iterable[str]) -> int:
     """Width of a table's column that cuts none of its texts off: a right-aligned one loses its first digits. [px]"""
     return round(_CHARACTER * max(map(len, texts), default=0)) + _PADDING
+
+
+def run_keys() -> str | None:
+    """Keys that run what a page has to run; a phone has none."""
+    return None if mobile() else "Ctrl+Enter"
 
 
 def tall(frame: pd.DataFrame, most: int = 10) -> int:

@@ -102,4 +102,4 @@ def heat(
         "showgrid": False,
         "range": [-0.5, len(rows) - 0.5],
     }
-    return style(data, x, y, max(220, 70 + 30 * len(rows)), dark)
+    return style(data, x, y, max(220, 70 + 44 * len(rows)), dark)

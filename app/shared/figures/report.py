@@ -240,7 +240,7 @@ def predicted(
     dark: bool,
     named: Sequence[str] = (),
     width: float = 560.0,
-    title: str = "Published, as printed",
+    title: str = "Published (each in its own unit)",
 ) -> go.Figure:
     """Predicted against published, both as printed, on log axes: filled is validation, hollow is calibration, grey
     is neither.
@@ -292,4 +292,5 @@ def predicted(
         if row["id"] in named:
             plot.label(row["published"], row["predicted"], row["id"], BESIDE)
     x = log_axis(low, high, title) | {"showgrid": False}
-    return style(data, x, log_axis(low, high, "Predicted"), 380, dark, notes=plot.notes)
+    y = log_axis(low, high, f"Predicted ({title.partition('(')[2]}")
+    return style(data, x, y, 380, dark, notes=plot.notes)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.shared import cached, claims, link, machine, parts, specs
+from app.shared import cached, claims, glossary, link, machine, parts, specs
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
@@ -170,7 +170,11 @@ def members(system: Any) -> None:
     rows = [{"Part": catalog.device(g.device).name, "Count": g.count, "As": "device"} for g in system.devices]
     if system.host:
         rows.append({"Part": catalog.device(system.host.device).name, "Count": system.host.count, "As": "host"})
-    rows += [{"Part": catalog.link(u.link).name, "Count": u.hops, "As": f"{u.role} link (hops)"} for u in system.links]
+    for u in system.links:
+        way = f", {u.hops} hops" if u.hops > 1 else ""
+        rows.append(
+            {"Part": catalog.link(u.link).name, "Count": 1, "As": f"link between {glossary.BETWEEN[u.role]}{way}"}
+        )
     if system.nic:
         rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
     st.dataframe(pd.DataFrame(rows), hide_index=True, height="content", alt="Parts of the system")

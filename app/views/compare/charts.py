@@ -36,8 +36,8 @@ _NAME = 26  # characters of a line on a tick
 
 def _name(letter: str, name: str) -> str:
     """A scenario on a tick: its system, and its configuration beneath."""
-    system, _, rest = name.partition(", ")
-    return "<br>".join((*textwrap.wrap(f"{letter} · {system}", _NAME), *textwrap.wrap(rest, _NAME)))
+    system, comma, rest = name.partition(", ")
+    return "<br>".join((*textwrap.wrap(f"{letter} · {system}{comma.strip()}", _NAME), *textwrap.wrap(rest, _NAME)))
 
 
 def metric_bars(

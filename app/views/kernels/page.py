@@ -271,7 +271,7 @@ def show() -> None:
     asked = controls()
     report = parts.report_now()  # none where the pair can't run: kernels don't need the scenario
     parts.bar(report, "kernels", _exports())
-    wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut="Ctrl+Enter")
+    wanted = st.button("Run", type="primary", icon=":material/play_arrow:", key="k.run", shortcut=parts.run_keys())
     first = not st.session_state.get("kernels_seen")
     st.session_state.kernels_seen = True
     if wanted or (first and _shown() is None):  # no page opens as an empty frame

@@ -179,7 +179,7 @@ def links(found: Machine, report: Report | None) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Link": [wire.link.name for wire in wires],
-            "Between": [f"{wire.role}" for wire in wires],
+            "Between": [glossary.BETWEEN[wire.role] for wire in wires],
             "Bandwidth": [fmt.si(wire.link.bandwidth.si, "B/s") for wire in wires],
             "Latency": [fmt.seconds(wire.link.latency.si) for wire in wires],
             "A request": [fmt.si(row.bytes_per_request, "B") if row else fmt.UNKNOWN for row in mine],

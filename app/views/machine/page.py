@@ -88,12 +88,8 @@ def show() -> None:
     _levels(found, report)
     if found.bound.wires:
         _links(found, report)
-    listed = facts.groups(found)
-    for column, titles in zip(st.columns(2, gap="small"), (facts.GROUPS[::2], facts.GROUPS[1::2])):
-        with column:
-            for title in titles:
-                if title in listed:
-                    _listed(title, listed[title])
+    for title, frame in facts.groups(found).items():
+        _listed(title, frame)
     if report is not None and report.fits and found.bound.family.instructions is not None:
         inside.inside()
     parts.footer(report)

@@ -251,8 +251,8 @@ def power(points: Sequence[LoadPower], dark: bool, height: int = 300) -> go.Figu
     x_axis = {"title": "Share of the load carried without pause (%)", "range": [0, 100]}
     fig = style(data, x_axis, {"title": "Power (W)", "rangemode": "tozero"}, height, dark)
     second = {"title": f"Clock ({clock.unit})", "overlaying": "y", "side": "right", "rangemode": "tozero"}
-    legend = {"orientation": "h", "y": 1.15, "x": 0}
-    fig.update_layout(yaxis2=second | {"showgrid": False}, showlegend=True, legend=legend)
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    fig.update_layout(yaxis2=second | {"showgrid": False, "tickmode": "auto"}, showlegend=True, legend=legend)
     return fig
 
 

@@ -279,7 +279,7 @@ def show() -> None:
         under_load(scenario)
     with right:
         split(scenario)
-    drawn_power(scenario)
+        drawn_power(scenario)
     by_kind(scenario)
     tilings(scenario)
     parts.footer(report)

@@ -35,12 +35,18 @@ def ladder(name: str) -> str:
     return name.upper().replace(" BIT", "-bit")
 
 
+def _tensor(name: str) -> str:
+    """A tensor within a sentence; a name in it stays one: `Gaussian weights`."""
+    said = TENSORS[name]
+    return said if said.startswith("Gaussian") else said[:1].lower() + said[1:]
+
+
 def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
     """What a tensor takes at a signal-to-noise ratio."""
     if best is None:
-        return f"No format here reaches {wanted_db:g} dB SQNR on {TENSORS[tensor].lower()}"
+        return f"No format here reaches {wanted_db:g} dB SQNR on {_tensor(tensor)}"
     value = "a weight" if "weight" in TENSORS[tensor].lower() else "a value"
     return (
         f"**{called(best.format)}** reaches {wanted_db:g} dB SQNR at **{fmt.digits3(best.bits)} bits** {value} "
-        f"({TENSORS[tensor].lower()})"
+        f"({_tensor(tensor)})"
     )

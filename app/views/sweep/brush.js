@@ -23,18 +23,19 @@ void main() {
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 
-function scaleOf(values) {
-  const most = Math.max(...values.map(Math.abs).filter(Number.isFinite), 0);
-  const power = most ? clamp(3 * Math.floor(Math.log10(most) / 3 + 1e-9), -12, 15) : 0;
-  return { by: 10 ** power, prefix: PREFIX[power] };
+function scaleOf(value, column) { // what is counted keeps the prefix with the number: 1.21 M samples/s, 0.404 tok/J
+  const most = Number.isFinite(value) ? Math.abs(value) : 0;
+  let power = most ? clamp(3 * Math.floor(Math.log10(most) / 3 + 1e-9), -12, 15) : 0;
+  if (column.counted && power === -3) power = 0;
+  return { by: 10 ** power, unit: `${PREFIX[power]}${column.counted ? " " : ""}${column.unit}`.trim() };
 }
 
 function said(value, column) {
   if (column.names) return column.names[value] ?? "";
   if (!Number.isFinite(value)) return "n/a";
   if (column.unit === "$") return `$${value.toLocaleString("en", { maximumSignificantDigits: 4 })}`;
-  const { by, prefix } = scaleOf([value]);
-  return `${Number((value / by).toPrecision(3))} ${prefix}${column.unit}`.trim();
+  const { by, unit } = scaleOf(value, column);
+  return `${Number((value / by).toPrecision(3))} ${unit}`.trim();
 }
 
 function ticks(low, high, log) {
@@ -321,8 +322,7 @@ class View {
     c.clearRect(0, 0, this.wide, this.high);
     c.font = this.font;
     this.axes.forEach((axis, i) => {
-      const { by, prefix } = axis.column.unit === "$" ? { by: 1, prefix: "" } : scaleOf([Math.sqrt(axis.low * axis.high)]);
-      const unit = `${prefix}${axis.column.unit}`;
+      const { by, unit } = axis.column.unit === "$" ? { by: 1, unit: "$" } : scaleOf(Math.sqrt(axis.low * axis.high), axis.column);
       const title = `${axis.column.label}${unit ? ` (${unit})` : ""}, log; better is ${meta.less[i] ? (i ? "down" : "left") : i ? "up" : "right"}`;
       c.fillStyle = this.text;
       c.strokeStyle = look.neutral;
@@ -371,7 +371,8 @@ class View {
       c.lineWidth = 1.5;
       c.strokeRect(l, t, r - l, b - t);
     }
-    const mark = ({ x, y }, word, star, below = false) => {
+    const spots = Array.from({ length: meta.front }, (_, i) => this.spot(meta.n - meta.front + i));
+    const mark = ({ x, y }, word, star) => {
       c.strokeStyle = c.fillStyle = look.pick;
       c.lineWidth = 2.5;
       c.textAlign = "center";
@@ -384,14 +385,22 @@ class View {
         }
         c.fill();
       } else { c.arc(x, y, 8, 0, 7); c.stroke(); }
+      spots.push({ x, y });
+      if (!word) return;
       c.fillStyle = this.text;
-      if (word) c.fillText(word, clamp(x, EDGE.left + 24, this.wide - 34), below || y < 30 ? y + 26 : y - 10);
+      const half = c.measureText(word).width / 2; // the word stands where it covers the fewest marks
+      const covered = (at) => spots.filter((p) => Math.abs(p.x - at.x) < half + 6 && Math.abs(p.y - at.y + 7) < 13).length;
+      const places = [[0, -10], [0, 26], [half + 14, 7], [-half - 14, 7]].map(([dx, dy]) => ({ x: x + dx, y: y + dy }));
+      const inside = places.filter((at) => at.x - half > EDGE.left && at.x + half < this.wide && at.y > 14 && at.y < this.y(0));
+      const best = (inside.length ? inside : places).reduce((a, b) => (covered(b) < covered(a) ? b : a));
+      c.fillText(word, best.x, best.y);
+      for (const dx of [-half, 0, half]) spots.push({ x: best.x + dx, y: best.y - 7 });
     };
     const here = meta.current && { x: this.x(this.axes[0].to(meta.current[0])), y: this.y(this.axes[1].to(meta.current[1])) };
     const at = this.chosen >= 0 && this.spot(this.chosen);
-    const near = here && at && Math.abs(here.x - at.x) < 70 && Math.abs(here.y - at.y) < 28; // one word would hide the other
-    if (here) mark(here, "current", true, near && here.y >= at.y);
-    if (at) mark(at, "selected", false, near && at.y > here.y);
+    if (here && at) spots.push(at);
+    if (here) mark(here, "current", true);
+    if (at) mark(at, "selected", false);
     if (this.hovered >= 0 && this.hovered !== this.chosen) mark(this.spot(this.hovered), "", false);
   }
 
@@ -447,10 +456,13 @@ class View {
       const space = (this.wide - 108) / (meta.upright.length - 1) - 8;
       c.textAlign = edge;
       c.textBaseline = "top";
-      c.fillText(column.label, edge === "left" ? x - 48 : edge === "right" ? x + 48 : x, 4, edge === "center" ? space : space / 2 + 48);
+      const from = edge === "left" ? x - 48 : edge === "right" ? x + 48 : x, most = edge === "center" ? space : space / 2 + 48;
+      const middle = c.measureText(column.label).width > most ? column.label.indexOf(" ", column.label.length / 2 - 4) : -1;
+      const words = middle < 0 ? [column.label] : [column.label.slice(0, middle), column.label.slice(middle + 1)];
+      words.forEach((text, line) => c.fillText(text, from, 14 * (line + 2 - words.length), most));
       c.globalAlpha = 0.75;
-      c.fillText(said(column.high, column), edge === "left" ? x - 48 : edge === "right" ? x + 48 : x, 22, space);
-      c.fillText(said(column.low, column), edge === "left" ? x - 48 : edge === "right" ? x + 48 : x, 216, space);
+      c.fillText(said(column.high, column), from, 29, space);
+      c.fillText(said(column.low, column), from, 216, space);
       c.globalAlpha = 1;
       const range = this.ranges.get(at);
       if (range) {

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome
@@ -41,6 +42,11 @@ _COMPONENT = st.components.v2.component(
 )
 
 
+def _unit(unit: str) -> dict[str, Any]:
+    """A unit for the browser: `counted` ones keep a prefix with the number."""
+    return {"unit": unit, "counted": fmt.counted(unit)}
+
+
 def points(
     outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
 ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
@@ -55,13 +61,13 @@ def points(
     for name in dict.fromkeys((*outcome.objectives, *metrics)):
         row = figures[FIGURES.index(name)]
         if name in outcome.objectives or np.isfinite(row).any():
-            columns.append({"name": name, "label": metrics[name].label, "unit": metrics[name].unit})
+            columns.append({"name": name, "label": metrics[name].label} | _unit(metrics[name].unit))
             values.append(row)
     for axis, stride in zip(outcome.space.axes, outcome.space.strides, strict=True):
         candidate, digits = found[axis.path], numbers // stride % len(axis)
         column = {"name": axis.path, "label": candidate.label[:1].upper() + candidate.label[1:]}
         if candidate.row is not None:
-            columns.append(column | {"unit": candidate.row.unit})
+            columns.append(column | _unit(candidate.row.unit))
             values.append(np.array(axis.values, dtype=np.float64)[digits])
         else:
             columns.append(column | {"unit": "", "names": [candidate.shown(v) for v in axis.values]})

@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import formats as fmt
+from app.shared import parts
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.controlled import controlled
@@ -168,7 +169,7 @@ def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], 
             action(size),
             type="primary",
             key="x.run",
-            shortcut="Ctrl+Enter",
+            shortcut=parts.run_keys(),
             width="stretch",
         )
         if size >= axes.SEARCHED:

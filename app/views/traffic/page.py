@@ -192,7 +192,7 @@ def simulated(load: Load, sla: Sla, qps: float) -> Simulation | None:
             st.session_state["t.job"] = Simulation(load, sla, qps, requests)
 
         running = mine is not None and mine.running
-        st.button("Simulate", type="primary", on_click=run, disabled=running, key="t.run", shortcut="Ctrl+Enter")
+        st.button("Simulate", type="primary", on_click=run, disabled=running, key="t.run", shortcut=parts.run_keys())
         st.caption(tables.job_said(mine, qps))
     if mine is not None and mine.running:
         progress(mine)

@@ -1,4 +1,5 @@
-"""No page has a serious finding of axe-core light, dark, on a phone, moves as it loads, or is cut at 200% zoom."""
+"""No page has a serious finding of axe-core light, dark, on a phone, moves as it loads, is cut at 200% zoom, or has a
+column that ends far above its neighbour."""
 
 import os
 from pathlib import Path
@@ -48,6 +49,12 @@ CUT = """() => {
     }
     return found;
 }"""  # texts that an edge cuts, and what scrolls sideways
+ENDS = """() => [...document.querySelectorAll('[data-testid=stMain] [data-testid=stHorizontalBlock]')].map(block => {
+    const columns = [...block.children].filter(e => e.dataset.testid === 'stColumn');
+    const cards = '[data-testid=stVerticalBlock] > *', end = e => e.getBoundingClientRect().bottom;
+    const ends = columns.map(column => Math.max(...[...column.querySelectorAll(cards)].map(end)));
+    return [Math.max(...ends) - Math.min(...ends), block.innerText.slice(0, 60)];
+}).filter(([gap]) => gap > 160).map(([gap, text]) => `${Math.round(gap)} px are empty beside ${text}`)"""
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -66,15 +73,15 @@ def axe() -> str:
 )
 def test_no_page_has_a_serious_finding_moves_while_it_loads_or_is_cut_at_a_zoom_of_200_percent(visit, axe, look):
     me = visit("/choose", bypass_csp=True, **look)
-    found, moved, cut = {}, {}, {}
+    found, moved, cut, gaps = {}, {}, {}, {}
     for page in PAGES:
         me.open(f"/{page}?s={NODE}")
         moved[page] = me.page.evaluate(SHIFT)
         found[page] = serious(me, axe)
         if look == {"color_scheme": "light"}:
-            cut[page] = zoomed(me)
+            cut[page], gaps[page] = zoomed(me), me.page.evaluate(ENDS)
     assert {page: rows for page, rows in found.items() if rows} == {}
-    assert {page: rows for page, rows in cut.items() if rows} == {}
+    assert {page: rows for page, rows in (cut | {f"ends of {p}": r for p, r in gaps.items()}).items() if rows} == {}
     del moved["sweep"]  # its results take the place of its progress, seconds after it is there
     if look is not PHONE:
         assert {page: shift for page, shift in moved.items() if shift >= 0.1} == {}

@@ -38,6 +38,7 @@ MANY = PageSpace(
     NAMES[:2],
 )  # 453 million: nobody waits for the end of it
 CLICKED = """() => addEventListener('click', () => { window.clicked = performance.now(); }, true)"""
+PRIMARY = "rgb(31, 95, 191)"  # of every main button, light and dark: white on it is 6:1
 DRAWN = """() => {
     const host = [...document.querySelectorAll('*')].find(e => e.shadowRoot?.querySelector('.brush'));
     const view = (host?.shadowRoot ?? document).querySelector('.brush')?.view;
@@ -119,7 +120,7 @@ def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visi
 
 
 def test_a_clicked_design_opens_as_its_scenario(visit):
-    me = visit(sweep_page(FEW))
+    me = visit(sweep_page(FEW), color_scheme="dark")
     run(me.page)
     me.page.wait_for_function(DRAWN, polling="raf", timeout=120_000)
     designs = background.designs_of(GPU, FEW, objectives.metrics(evaluate(GPU)))
@@ -129,7 +130,11 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
         me.page.mouse.move(spot["x"], spot["y"])
         me.page.mouse.click(spot["x"], spot["y"])
         assert me.page.locator(".brush").get_attribute("data-picked") == str(int(spot["number"]))
-        me.page.get_by_role("button", name="Show this design").click()
+        opens = me.page.get_by_role("button", name="Show this design")
+        assert opens.evaluate("e => getComputedStyle(e).backgroundColor") == PRIMARY
+        told_of = me.page.locator(".picked span").inner_text()
+        assert re.search(r"Throughput [\d.]+ [kMG]? ?tok/s", told_of), told_of  # `k tok/s`, and never `ktok/s`
+        opens.click()
         expected = designs.scenario(int(spot["number"]))
         report = evaluate(expected)
         shown = objectives.metrics(report)["latency_per_unit_s"].text(report.latency_per_unit_s)
