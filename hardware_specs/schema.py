@@ -33,7 +33,7 @@ def _format(name: str) -> str:
 Format = Annotated[str, AfterValidator(_format)]
 Kind = Literal["cpu", "gpu", "card", "npu", "dfx", "smartnic"]
 KINDS: tuple[str, ...] = get_args(Kind)
-Scheme = Literal["single", "replicas", "tensor", "tables", "pinned", "split", "on-path"]
+Scheme = Literal["single", "replicas", "tensor", "clusters", "pipelined", "tables", "pinned", "split", "on-path"]
 SCHEMES: tuple[str, ...] = get_args(Scheme)
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
@@ -329,6 +329,7 @@ class System(Record):
     links: tuple[LinkUse, ...] = ()
     nic: Id | None = None
     schemes: tuple[Scheme, ...] = ("single",)
+    clusters: int = Field(default=1, ge=1, le=64)  # groups with peers of their own that its devices can make
     extra_power: Watts | None = None  # switch, fans, chassis: drawn at any load
     extra_price: Usd | None = None
     whole_price: bool = False  # its price counts the host and the links that have one, not the devices alone

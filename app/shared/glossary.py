@@ -52,6 +52,8 @@ SCHEMES = {
     "single": "Single",
     "replicas": "Replicas",
     "tensor": "Tensor",
+    "clusters": "Clusters",
+    "pipelined": "Pipelined",
     "tables": "Tables",
     "pinned": "Pinned",
     "split": "Split",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from engine.devices import instructions_of
 from engine.devices.common.assembly import ProgramError
 from engine.devices.common.instruction_set import PARTS, BoundMachine, InstructionSet, Listing, Row, Values
+from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError
 
@@ -25,7 +26,8 @@ def machine_of(scenario: Scenario) -> tuple[BoundMachine, InstructionSet]:
         )
     wire, model = bound.wire("peer"), bound.family.model(bound.device, bound.model)
     link, hops = (wire.link, wire.hops) if wire else (None, 1)
-    return BoundMachine(scenario, bound.device, bound.graph, link, hops, model), answers
+    cards = open_plan(bound).stages[0].ways
+    return BoundMachine(scenario, bound.device, bound.graph, link, hops, model, cards), answers
 
 
 def mnemonics(scenario: Scenario) -> tuple[str, ...]:

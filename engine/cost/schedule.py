@@ -204,6 +204,13 @@ def link_joules(job: Job, sent: float) -> float:
 
 
 @lru_cache(maxsize=512)
+def _dealt(phase: Phase, layers: int) -> Phase:
+    """A phase with so many of the layers that it repeats: always the same one."""
+    most = max(op.layers for op in phase.ops)
+    return replace(phase, ops=tuple(replace(op, layers=layers) if op.layers == most else op for op in phase.ops))
+
+
+@lru_cache(maxsize=512)
 def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
     """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
     found = tuple(op for op in phase.ops if op.name in names)
@@ -213,6 +220,7 @@ def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
 def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
     """What a stage's device is asked to run of a phase."""
     s = bound.scenario
+    phase = _dealt(phase, stage.layers) if stage.layers else phase
     model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
     switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
     for path, priced in fam.fields.items():

@@ -56,6 +56,7 @@ class Stage:
     wire: Wire | None = None  # to the peers that share its ops
     copies: int = 1  # stages like this that serve different batches at once
     tile: tuple[int, ...] = ()  # knobs of its device; empty: the scenario's
+    layers: int = 0  # it has of those its network repeats; 0: all
     turns: bool = False  # it and the others like it take turns on the same cores, a request after the other
 
 

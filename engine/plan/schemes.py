@@ -51,13 +51,65 @@ def _replicas(bound: Bound) -> Plan:
     return replace(plan, replicas=count, devices_used=(count,))
 
 
-def _tensor(bound: Bound) -> Plan:
-    count = bound.scenario.devices
+def _peers(bound: Bound, count: int) -> Wire | None:
+    """The wire between devices that work on one request."""
     wire = bound.wire("peer") or bound.wire("switch") or bound.wire("network")
     if count > 1 and wire is None:
-        raise ScenarioError(f"scheme is 'tensor': {bound.system.name} has no link between its devices")
-    stage = Stage("network", bound.device, count, every_op(bound.graph), bound.scenario.precision, wire)
-    return Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound))
+        raise ScenarioError(f"scheme is {bound.scenario.scheme!r}: {bound.system.name} has no link between its devices")
+    return wire
+
+
+def _tensor(bound: Bound, clusters: int = 1) -> Plan:
+    """Every operator cut over all devices, or over each of so many groups of them that serve requests of their own."""
+    count = bound.scenario.devices
+    ways = count // clusters
+    if ways * clusters != count:
+        raise ScenarioError(
+            f"devices is {count}: {bound.system.name} makes {clusters} clusters of them, so a multiple of {clusters} "
+            "is allowed"
+        )
+    stage = Stage("network", bound.device, ways, every_op(bound.graph), bound.scenario.precision, _peers(bound, ways))
+    return Plan((stage,), host_hops(bound), clusters, (count,), overlaps(bound))
+
+
+def _clusters(bound: Bound) -> Plan:
+    return _tensor(bound, bound.system.clusters)
+
+
+def _pipelined(bound: Bound) -> Plan:
+    """Layers dealt over the devices in order, by their work; a request is on one device at a time.
+
+    Families that offer it hand over by their own programs: no hop stands between the stages.
+    """
+    s, ops = bound.scenario, bound.graph.phases[0].ops
+    layers, wire = max(op.layers for op in ops), _peers(bound, s.devices)
+    if s.devices > layers:
+        raise ScenarioError(
+            f"devices is {s.devices}: scheme 'pipelined' gives each a layer at least, and {bound.workload.name} has "
+            f"{layers}, so 1 to {layers} are allowed"
+        )
+    repeated = [i for i, op in enumerate(ops) if op.layers == layers]
+    before, each, after = (
+        sum(op.flops.at(1, 1, 1) for op in part)
+        for part in (ops[: repeated[0]], ops[repeated[0] : repeated[-1] + 1], ops[repeated[-1] + 1 :])
+    )
+    whole, edges = before + layers * each + after, [0]
+    for i in range(1, s.devices):
+        full = round((i * whole / s.devices - before) / each)
+        edges.append(min(max(full, edges[-1] + 1), layers - s.devices + i))
+    held = [high - low for low, high in pairwise([*edges, layers])]
+    stages = []
+    for i, count in enumerate(held):
+        low = 0 if i == 0 else repeated[0]
+        high = len(ops) if i == s.devices - 1 else repeated[-1] + 1
+        names = frozenset(op.name for op in ops[low:high])
+        stages.append(Stage(f"part {i + 1}", bound.device, 1, names, s.precision, wire, layers=count))
+    told = (
+        f"Layers on the devices: {', '.join(map(str, held))}. A request is on one of them at a time, its input tokens "
+        f"too, so {s.devices} requests under way reach the throughput.",
+    )
+    hops = host_hops(bound, s.devices)
+    return Plan(tuple(stages), hops, 1, (s.devices,), s.devices > 1 or overlaps(bound), told)
 
 
 def _cut(bound: Bound, ops: list[Op], at: int, format: str) -> float:
@@ -226,6 +278,8 @@ _SCHEMES: dict[str, Callable[[Bound], Plan]] = {
     "single": _one,
     "replicas": _replicas,
     "tensor": _tensor,
+    "clusters": _clusters,
+    "pipelined": _pipelined,
     "tables": shard_tables,
     "pinned": _pinned,
     "split": _split,

@@ -175,8 +175,9 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
 
     Prefill of c tokens is the latency of a request with one output; a step at context c is what a second output adds.
     Both are tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests
-    may not be longer), steps at powers of two of the batch. An estimate, as good as the cost model. TrafficError
-    for a network that makes no tokens one by one.
+    may not be longer), steps at powers of two of the batch. Devices that a request visits one after the other are as
+    many servers, each as slow as the slowest of them would be alone. An estimate, as good as the cost model.
+    TrafficError for a network that makes no tokens one by one.
     """
     whole("max_batch", max_batch)
     if not is_decoder(scenario):
@@ -193,13 +194,14 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
             points[i, k] = two - one
     every = np.arange(1, max_batch + 1)
     step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
-    _, plan, _ = priced(base)
-    report = checked(scenario.with_(batch=1))
+    _, plan, times = priced(base)
+    report, visited = checked(scenario.with_(batch=1)), len(plan.stages) if plan.pipelined else 1
+    slowed = max(1.0, visited * times.interval_s / times.latency_s)
     return DecoderService(
         contexts,
-        prefill,
-        step,
-        replicas=plan.replicas * scenario.streams,
+        slowed * prefill,
+        slowed * step,
+        replicas=plan.replicas * scenario.streams * visited,
         cache_tokens=_cache_tokens(base, longest),
         bound=RESOURCE_NAMES[report.bound],
     )

@@ -32,8 +32,9 @@ __all__ = [
     "relative_error",
 ]
 
-PARTS = ("layer", "head", "token")
-"""Programs of a decoder that can be shown; other machines have one, of a step or of the whole network."""
+PARTS = ("layer", "head", "token", "layer-send", "head-send")
+"""Programs of a decoder that can be shown, as the last of a card of a pipeline too; other machines have one, of a step
+or of the whole network."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ class BoundMachine:
     link: Link | None
     hops: float
     model: Mapping[str, float]
+    cards: int = 1  # that share its operators
 
 
 @dataclass(frozen=True)

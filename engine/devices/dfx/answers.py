@@ -76,20 +76,16 @@ def _uses(machine: BoundMachine) -> tuple[Use, ...]:
 
 def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
-    record = core_record(machine.device, machine.link, 1, machine.scenario.devices, _own(machine), machine.model)
+    record = core_record(machine.device, machine.link, 1, machine.cards, _own(machine), machine.model)
     made = accuracy(record)
     said = f"{made.agreed} of {len(made.tokens)} tokens equal those of float32; the least lead is {made.lead:.1%}"
     return (Error("Logits of a 2-layer GPT-2", made.deviation, said),)
 
 
-def _cards(machine: BoundMachine) -> int:
-    return machine.scenario.devices if machine.scenario.scheme == "tensor" else 1
-
-
 def _record(machine: BoundMachine) -> tuple[float, ...]:
     s = machine.scenario
     ahead = s.switches.get("prefetch", False)
-    return core_record(machine.device, machine.link, machine.hops, _cards(machine), s.tile, machine.model, ahead)
+    return core_record(machine.device, machine.link, machine.hops, machine.cards, s.tile, machine.model, ahead)
 
 
 def _shipped(machine: BoundMachine, part: str) -> str:
@@ -144,7 +140,7 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     program = assembly.assemble(text)
     assembly.checked(program, _own(machine))
     s = machine.scenario
-    cards = _cards(machine) if any(one.op == isa.SYNC for one in program.instructions) else 1
+    cards = machine.cards if any(one.op == isa.SYNC for one in program.instructions) else 1
     width, context = _sizes(program)
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")

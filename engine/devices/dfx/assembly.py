@@ -21,7 +21,7 @@ MNEMONICS: tuple[str, ...] = (
     "load.token", "load.position", "store.token", "add", "sub", "mul", "mul.s", "load.gamma", "load.beta", "exp",
     "accum", "mul.width", "recip_sqrt", "recip", "Conv1D", "Conv1D.gelu", "MaskedMM", "MM", "MM.argmax", "store.key",
     "store.value", "sync", "sync.argmax", "sub.max", "load.weights", "load.cos", "load.sin", "rotate", "mul.head",
-    "Conv1D.silu",
+    "Conv1D.silu", "send",
 )  # fmt: skip
 _TWO = frozenset((isa.ADD_OP, isa.SUB_SCALAR, isa.MUL_OP, isa.MUL_SCALAR, isa.MUL_HEAD, isa.MASKED_MM, isa.MM))
 _WEIGHTS = tuple(
@@ -176,7 +176,8 @@ def checked(program: DfxProgram, tile: tuple[float, float] = (64.0, 16.0)) -> di
                 raise ProgramError(line, 1, f"register {name!r} is read before anything is written to it")
         wanted = one.rows if one.op in isa.MATRIX else one.columns
         held = sizes[one.src1]
-        if held not in (None, wanted) and one.op not in _ANY_LENGTH:
+        part = one.op == isa.SEND and held is not None and wanted <= held
+        if held not in (None, wanted) and one.op not in _ANY_LENGTH and not part:
             said = f"{MNEMONICS[one.op]} works on {wanted:,.0f} elements; {isa.REGISTERS[one.src1]!r} has {held:,.0f}"
             raise ProgramError(line, 1, said)
         if one.dst not in (isa.NONE, isa.KEYS, isa.VALUES):

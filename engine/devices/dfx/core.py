@@ -157,11 +157,17 @@ def _program(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) 
 def program_of(part: str, record: Sequence[Any], layer: LayerSizes, context: Any) -> list[isa.Instruction]:
     """Instructions of one `layer`, of the LM `head` or of the embedding of one `token` on one core of a record.
 
-    The context in [tokens].
+    `layer-send` hands its vector to the card with the next layers, `head-send` the token to the one with the first. The
+    context in [tokens].
     """
-    if part == "layer":
-        return isa.layer_program(record, layer, context)
-    return isa.head_program(record[isa.CARDS], layer) if part == "head" else isa.token_program(layer)
+    of, _, sends = part.partition("-")
+    if of == "layer":
+        made = isa.layer_program(record, layer, context)
+        return isa.sent(made, isa.X, layer.width) if sends else made
+    if of == "head":
+        made = isa.head_program(record[isa.CARDS], layer)
+        return isa.sent(made, isa.NEXT, 1.0) if sends else made
+    return isa.token_program(layer)
 
 
 @lru_cache(maxsize=4096)

@@ -110,14 +110,17 @@ def place(job: Job) -> tuple[Fit, ...]:
     (heads, keys), part = layer.on(ways), math.ceil(layer.width / ways)
     wide = math.ceil(layer.ffn / ways) * (2.0 if layer.gated else 1.0)
     matrices = layer.width * ((heads + 2 * keys) * layer.head + wide) + (layer.heads * layer.head + layer.ffn) * part
-    head = layer.width * math.ceil(layer.vocab / ways)  # the tied embedding, kept again as a matrix
+    last = any(op.name == "lm-head" for op in job.ops)
+    head = layer.width * math.ceil(layer.vocab / ways) * last  # the tied embedding, kept again as a matrix
     weights = (matrices * layer.layers + head) * BYTES
     cache = 2 * layer.layers * keys * layer.head * job.max_context * BYTES * job.batch
     fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache", state_bytes=cache)]
     ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
     total = job.graph.parameters * BYTES
     if ddr is not None:
-        rest = total - matrices * layer.layers * BYTES * ways
+        whole = max(op.layers for op in job.graph.phases[0].ops)  # of which other cards may have some
+        apart = sum(op.stored * op.layers for op in job.phase.ops if op.name not in {own.name for own in job.ops})
+        rest = total - (matrices * whole * ways + apart) * BYTES
         fits.append(Fit(ddr.name, ddr.role, larger(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
     vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
     onchip = [m for m in job.device.memory if m.role == "onchip"]
@@ -153,12 +156,15 @@ class _Pass:
         prefetch = job.switches["prefetch"]
         record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model, prefetch)
         tokens = job.batch * job.length
-        heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0))
+        names = {op.name for op in job.ops}
+        first, last = "token-embedding" in names, "lm-head" in names
+        heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0)) * last
         mean = larger(1.0, job.context - (job.length - 1.0) / 2.0)
+        back = "-send" if job.phase.repeat.o and not first else ""  # another card embeds the token
         parts = (
-            ("layer", mean, tokens * layer.layers),
-            ("head", 0.0, heads_run),
-            ("token", 0.0, tokens),
+            ("layer", mean, tokens * (layer.layers - (not last))),
+            ("head" + back, 0.0, heads_run) if last else ("layer-send", mean, tokens),
+            *((("token", 0.0, tokens),) if first else ()),
         )
         return cls(record, layer, mean, heads_run, parts, chaining)
 
@@ -170,7 +176,10 @@ class _Pass:
         """Seconds of the operators by resource, and of the ring. [s]"""
         assert job.device.dfx is not None
         cycles = [role_cycles(p, self.record, self.layer, at, self.chaining) * times for p, at, times in self.parts]
-        roles = (cycles[0] + cycles[1] + cycles[2]) / job.device.dfx.clock.si
+        clock = job.device.dfx.clock.si
+        roles = sum(cycles[1:], cycles[0]) / clock
+        synced = self.record[isa.SET_UP] * self.parts[0][2] / clock
+        sent = self.record[isa.SET_UP] * sum(times for part, _, times in self.parts if part.endswith("send")) / clock
         rows = {op.name: i for i, op in enumerate(job.ops)}
         seconds, other = numbers((len(job.ops), 6)), []
         for r, name in enumerate(isa.ROLES):
@@ -179,7 +188,7 @@ class _Pass:
                 seconds[rows[op]] += roles[r]
             elif roles[r, _LINKS]:
                 other.append((f"ring {name}", "links", roles[r, _LINKS]))
-                unknown = self.record[isa.SET_UP] * self.parts[0][2] / job.device.dfx.clock.si
+                unknown = sent if r == isa.HANDOVER else synced
                 other.append((f"ring {name}", "overhead", roles[r, _OVERHEAD] - unknown))
                 other.append(("ring sync, unexplained", "overhead", unknown))
         return as_doubles(seconds), tuple(other)

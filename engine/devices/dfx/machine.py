@@ -174,7 +174,7 @@ def _load_position(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
 
 
 def _nothing(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
-    """The token goes back to the host."""
+    """What leaves the core: the token to the host, a vector to the next card."""
 
 
 def _add(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
@@ -312,6 +312,7 @@ _EXECUTE: dict[int, Callable[[DfxMachine, _Core, np.ndarray], None]] = {
     isa.LOAD_TOKEN: _load_token,
     isa.LOAD_POSITION: _load_position,
     isa.STORE_TOKEN: _nothing,
+    isa.SEND: _nothing,
     isa.ADD_OP: _add,
     isa.SUB_SCALAR: _sub_scalar,
     isa.MUL_OP: _mul,

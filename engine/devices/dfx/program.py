@@ -33,6 +33,7 @@ __all__ = [
     "head_program",
     "layer_program",
     "partial_sums",
+    "sent",
     "token_program",
 ]
 
@@ -46,25 +47,25 @@ COLUMNS = SIZE + 1
 ROLES: tuple[str, ...] = (
     "embedding", "norm1", "value", "key", "query", "kv-append", "scores", "softmax", "context", "sync-attention",
     "attention-out", "sync-projection", "residual1", "norm2", "fc1", "sync-fc1", "fc2", "sync-fc2", "residual2",
-    "final-norm", "lm-head", "argmax", "rotary", "gate", "up", "gated", "down",
+    "final-norm", "lm-head", "argmax", "rotary", "gate", "up", "gated", "down", "handover",
 )  # fmt: skip
 (
     EMBEDDING, NORM1, VALUE, KEY, QUERY, KV_APPEND, SCORES, SOFTMAX, CONTEXT, SYNC_ATTENTION, ATTENTION_OUT,
     SYNC_PROJECTION, RESIDUAL1, NORM2, FC1, SYNC_FC1, FC2, SYNC_FC2, RESIDUAL2, FINAL_NORM, LM_HEAD, ARGMAX,
-    ROTARY, GATE, UP, GATED, DOWN,
+    ROTARY, GATE, UP, GATED, DOWN, HANDOVER,
 ) = range(len(ROLES))  # fmt: skip
 
 OPS: tuple[str, ...] = (
     "load-token", "load-position", "store-token", "add", "sub-scalar", "mul", "mul-scalar", "load-gamma", "load-beta",
     "exp", "accum", "divide-by-width", "recip-sqrt", "recip", "conv1d", "conv1d-gelu", "masked-mm",
     "mm", "mm-argmax", "store-key", "store-value", "sync", "sync-argmax", "sub-maximum",
-    "load-weights", "load-cosine", "load-sine", "rotate", "mul-head", "conv1d-silu",
+    "load-weights", "load-cosine", "load-sine", "rotate", "mul-head", "conv1d-silu", "send",
 )  # fmt: skip
 (
     LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, ADD_OP, SUB_SCALAR, MUL_OP, MUL_SCALAR, LOAD_GAMMA, LOAD_BETA,
     EXP_OP, ACCUMULATE, DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP, CONV1D, CONV1D_GELU, MASKED_MM,
     MM, MM_ARGMAX, STORE_KEY, STORE_VALUE, SYNC, SYNC_ARGMAX, SUB_MAXIMUM,
-    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU,
+    LOAD_WEIGHTS, LOAD_COSINE, LOAD_SINE, ROTATE, MUL_HEAD, CONV1D_SILU, SEND,
 ) = range(len(OPS))  # fmt: skip
 
 REGISTERS: tuple[str, ...] = (
@@ -96,6 +97,7 @@ SCALAR = frozenset((DIVIDE_BY_WIDTH, INVERSE_DEVIATION, RECIPROCAL_OP))
 _DDR = frozenset((LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, LOAD_GAMMA, LOAD_BETA, LOAD_COSINE, LOAD_SINE))
 _STORE = frozenset((STORE_KEY, STORE_VALUE))
 SYNC_OPS = frozenset((SYNC, SYNC_ARGMAX))
+_ROUTED = SYNC_OPS | {SEND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,11 @@ def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
     return add * (one_by_one(_levels, rec[VECTOR]) + exceeds(beats, 1.0) + one_by_one(_levels, smaller(beats, add)))
 
 
+def _hops(rec: Sequence[Any], i: Instruction) -> Any:
+    """How often a card passes something on: round the whole ring, or to the next card alone. [-]"""
+    return 1.0 if i.op == SEND else rec[CARDS] - 1.0
+
+
 def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles from the last beat that goes in to the last result. [cycle]"""
     if i.op in MATRIX:
@@ -190,8 +197,8 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
             MM_ARGMAX: maximum,
         }
         return tree + behind[i.op]
-    if i.op in SYNC_OPS:
-        hops, beats = rec[CARDS] - 1.0, ceil(i.columns / rec[VECTOR])
+    if i.op in _ROUTED:
+        hops, beats = _hops(rec, i), ceil(i.columns / rec[VECTOR])
         return ceil(hops * rec[HOP] + hops * i.columns * rec[BYTES] / rec[LINK_RATE]) + beats
     if i.op in (ADD_OP, SUB_SCALAR, SUB_MAXIMUM):
         return rec[ADD]
@@ -242,8 +249,8 @@ def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
             occupy = 1.0 if i.op in SCALAR else ceil(i.columns / rec[VECTOR])
         if i.op in _STORE:
             unit, hbm = WRITE, i.columns * rec[BYTES]
-        elif i.op in SYNC_OPS:
-            unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], (rec[CARDS] - 1.0) * i.columns * rec[BYTES]
+        elif i.op in _ROUTED:
+            unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
         chain = unit == VPU and i.op not in SCALAR
         word = (i.op, i.dst, i.src1, i.src2, i.arg, i.rows if i.op == ROTATE else i.columns)
         rows.append([unit, occupy, _latency(rec, i), wait, chain, i.role, hbm, beats, sent, *word])
@@ -383,6 +390,11 @@ def token_program(layer: LayerSizes) -> list[Instruction]:
         Instruction(LOAD_POSITION, POSITION, NONE, EMBEDDING, layer.width),
         Instruction(ADD_OP, X, X, EMBEDDING, layer.width, POSITION),
     ]
+
+
+def sent(program: list[Instruction], source: int, columns: float) -> list[Instruction]:
+    """A program after which a card of a pipeline sends what it made to the next one. [elements]"""
+    return [*program, Instruction(SEND, NONE, source, HANDOVER, columns)]
 
 
 def head_program(cards: float, layer: LayerSizes) -> list[Instruction]:

@@ -17,7 +17,9 @@ from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.tiling import CANDIDATES, dsp_slices
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
+from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply_all
+from engine.traffic.scenario_load import decoder_table
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -253,3 +255,58 @@ def test_a_port_slower_than_the_memory_is_named_as_the_limit_and_is_one():
     assert run() == run(f"{bandwidth}=900 GB/s") == (run()[0], True)
     assert run(f"{bandwidth}=400 GB/s")[1] is False
     assert run(f"{clock}=230 MHz")[1] is False
+
+
+def test_layers_dealt_over_cards_take_a_lone_cards_time_and_requests_start_as_often_as_the_fullest_can():
+    """What a pipeline adds is its messages; weights, cache and bytes are a lone card's, once."""
+    for model, cards in itertools.product(("345m", "1.5b"), (2, 3, 4, 8)):
+        lone = evaluate(default_scenario("dfx-u280", f"gpt2-{model}", devices=1, scheme="single"))
+        dealt = evaluate(default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, scheme="pipelined"))
+        sent = sum(row.time_s for row in dealt.other if row.name.startswith("ring"))
+        assert dealt.latency_s - sent == pytest.approx(lone.latency_s, rel=1e-9)
+        assert 0 < sent < 0.01 * lone.latency_s
+        assert 0.75 * cards < dealt.throughput_per_s / lone.throughput_per_s < cards
+        for of in ("offchip_bytes", "flops"):
+            once, shared = (sum(getattr(op, of) for op in report.ops) for report in (lone, dealt))
+            assert shared == pytest.approx(once, rel=1e-12)
+        once, shared = (sum(row.need_bytes for row in report.memory if row.level == "hbm") for report in (lone, dealt))
+        assert shared == pytest.approx(once, rel=1e-12)
+        (wire,) = {row.bytes_per_request for row in dealt.links if row.role == "peer"}
+        width, passes = {"345m": 1024, "1.5b": 1536}[model], 127
+        assert wire == 2 * (width * passes * (cards - 1) + 63)  # a vector a token and cut, a token made goes back
+        served = decoder_table(dealt.scenario)
+        at = served.contexts.index(dealt.scenario.inputs)
+        held = served.prefill_s[at] + 63 * served.step_s[0, at]  # under load requests start as often
+        assert 64 * served.replicas / held == pytest.approx(dealt.throughput_per_s, rel=5e-3)
+
+
+def test_cutting_layers_answers_sooner_than_dealing_them_and_by_the_same_more_with_every_layer():
+    """Section IV-B: pipelined, the difference in latency grows linearly with the layers."""
+    for cards in (2, 4, 8):
+        gaps = []
+        for layers in (12, 24, 36):
+            base = default_scenario("dfx-u280", "gpt2-345m", devices=cards, params={"layers": layers})
+            cut, dealt = (evaluate(base.with_(scheme=scheme)).latency_s for scheme in ("tensor", "pipelined"))
+            gaps.append(dealt - cut)
+        assert 0 < gaps[0] < gaps[1] < gaps[2]
+        assert gaps[2] - gaps[1] == pytest.approx(gaps[1] - gaps[0], rel=1e-9)
+
+
+def test_two_clusters_are_two_rings_of_half_the_cards():
+    base = default_scenario("dfx-u280", "gpt2-1.5b", devices=8)
+    half, one, two = (
+        evaluate(base.with_(devices=cards, scheme=scheme))
+        for cards, scheme in ((4, "tensor"), (8, "tensor"), (8, "clusters"))
+    )
+    assert two.latency_s == half.latency_s > one.latency_s
+    assert two.throughput_per_s == pytest.approx(2 * half.throughput_per_s, rel=1e-12)
+    assert two.throughput_per_s > one.throughput_per_s
+    assert (two.power_w, two.capex_usd, two.devices_used) == (2 * half.power_w, 2 * half.capex_usd, 8)
+    with pytest.raises(ScenarioError, match=r"^devices is 3: .* 2 clusters of them, so a multiple of 2 is allowed$"):
+        evaluate(base.with_(devices=3, scheme="clusters"))
+
+
+def test_a_card_without_a_layer_is_refused_in_one_sentence():
+    base = default_scenario("dfx-u280", "gpt2-345m", devices=8, scheme="pipelined", params={"layers": 4})
+    with pytest.raises(ScenarioError, match=r"^devices is 8: .* has 4, so 1 to 4 are allowed$"):
+        evaluate(base)

@@ -13,7 +13,7 @@ from engine.devices import family
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.accuracy import accuracy
 from engine.devices.dfx.arithmetic import accumulate, gelu_table
-from engine.devices.dfx.core import LayerSizes, core_record, time_program
+from engine.devices.dfx.core import LayerSizes, core_record, program_of, time_program
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import generate, random_decoder, reference_logits
 from engine.devices.dfx.tiling import CANDIDATES
@@ -160,6 +160,12 @@ def test_functional_and_timed_runs_share_one_program():
         for part, code in zip(("token", "layer", "head"), seen, strict=True):
             assert (time_program(part, record, layer, 1.0 if part == "layer" else 0.0, True).code == code).all()
         used |= {int(op) for code in seen for op in code[:, isa.OP]}
+        lone = core_record(DEVICE, LINK, 1, 1, (64, 16), MODEL)
+        for part, source in (("layer", isa.X), ("head", isa.NEXT)):  # a card of a pipeline sends what it made
+            *made, last = program_of(f"{part}-send", lone, layer, 1.0)
+            assert made == program_of(part, lone, layer, 1.0)
+            assert (last.op, last.src1) == (isa.SEND, source)
+            used.add(last.op)
     assert used == set(range(len(isa.OPS)))
 
 
