@@ -30,6 +30,7 @@ __all__ = [
     "AxisRange",
     "Candidate",
     "candidates",
+    "length",
     "room",
     "size",
     "told",
@@ -290,9 +291,14 @@ def _number(text: str) -> str | float:
         return text
 
 
+def length(values: Values) -> int:
+    """Values of an axis. [-]"""
+    return values.steps if isinstance(values, AxisRange) else len(values)
+
+
 def size(axes: Mapping[str, Values]) -> int:
-    """Designs of a space. [-]"""
-    return math.prod(v.steps if isinstance(v, AxisRange) else len(v) for v in axes.values())
+    """Designs of a space of free axes. [-]"""
+    return math.prod(map(length, axes.values()))
 
 
 def told(candidate: Candidate, values: Values) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,7 +31,7 @@ from engine.sweep import Space as Designs
 from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
 
-__all__ = ["Outcome", "RunningSweep", "SweptDesign", "designs_of", "limits_of"]
+__all__ = ["Outcome", "RunningSweep", "SweptDesign", "designs_of", "limits_of", "settings_along", "settings_of"]
 
 _POLL_S = 0.03
 _PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
@@ -67,16 +67,42 @@ def _with_tile(scenario: Scenario, turned: set[int]) -> Scenario:
     return min((scenario.with_(tile=t) for t in tiles), key=lambda s: cached.report(encode(s)).latency_s)
 
 
+def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[Any, ...]]) -> Axis:
+    """Settings of the page as one axis of the engine's; ScenarioError where they are tied and not equally many."""
+    if len(group) == 1:
+        return Axis(group[0], values[group[0]])
+    if len({len(values[path]) for path in group}) > 1:
+        found = axes.candidates(scenario)
+        told = ", ".join(f"{found[path].label} has {len(values[path])}" for path in group)
+        raise ScenarioError(f"Axes that are set together need equally many values: {told}")
+    rows = zip(*(values[path] for path in group), strict=True)
+    return Axis(" and ".join(group), tuple(dict(zip(group, row, strict=True)) for row in rows))
+
+
+def settings_along(designs: Designs) -> list[tuple[str, tuple[Any, ...], int]]:
+    """Every setting that a space turns, with its values along its axis and that axis's stride; tied ones share both."""
+    return [
+        (path, tuple(dict(axis.settings(at))[path] for at in range(len(axis))), stride)
+        for axis, stride in zip(designs.axes, designs.strides, strict=True)
+        for path, _ in axis.settings(0)
+    ]
+
+
+def settings_of(designs: Designs, number: int) -> dict[str, Any]:
+    """What a design sets, by path."""
+    return {path: values[number // stride % len(values)] for path, values, stride in settings_along(designs)}
+
+
 def designs_of(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]) -> Designs:
     """The engine's space of the page's; ScenarioError where a value is not allowed."""
-    turned = {int(path.removeprefix("tile.")) for path, _ in space.axes if path.startswith("tile.")}
+    tiles = {int(path.removeprefix("tile.")) for path, _ in space.axes if path.startswith("tile.")}
     try:
-        found = tuple(Axis(path, axes.values_of(values)) for path, values in space.axes)
+        values = {path: axes.values_of(values) for path, values in space.axes}
     except SpecError as error:
         raise ScenarioError(str(error)) from None
     return Designs(
-        _with_tile(scenario, turned),
-        found,
+        _with_tile(scenario, tiles),
+        tuple(_axis(scenario, group, values) for group in space.groups),
         tuple(Objective(name, 1.0 if metrics[name].less else -1.0) for name in space.objectives),
         tuple(Limit(name, True, value) for name, value in limits_of(scenario).items()),
     )

@@ -17,7 +17,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Outcome
+from app.views.sweep.background import Outcome, settings_along
 from app.views.sweep.objectives import Metric
 from engine.sweep import FIGURES
 
@@ -63,14 +63,14 @@ def points(
         if name in outcome.objectives or np.isfinite(row).any():
             columns.append({"name": name, "label": metrics[name].label} | _unit(metrics[name].unit))
             values.append(row)
-    for axis, stride in zip(outcome.space.axes, outcome.space.strides, strict=True):
-        candidate, digits = found[axis.path], numbers // stride % len(axis)
-        column = {"name": axis.path, "label": candidate.label[:1].upper() + candidate.label[1:]}
+    for path, taken, stride in settings_along(outcome.space):
+        candidate, digits = found[path], numbers // stride % len(taken)
+        column = {"name": path, "label": candidate.label[:1].upper() + candidate.label[1:]}
         if candidate.row is not None:
             columns.append(column | _unit(candidate.row.unit))
-            values.append(np.array(axis.values, dtype=np.float64)[digits])
+            values.append(np.array(taken, dtype=np.float64)[digits])
         else:
-            columns.append(column | {"unit": "", "names": [candidate.shown(v) for v in axis.values]})
+            columns.append(column | {"unit": "", "names": [candidate.shown(v) for v in taken]})
             values.append(digits.astype(np.float64))
     return columns, np.array(values), numbers
 

@@ -77,16 +77,35 @@ def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
     st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
 
 
+def _tie(path: str, other: str | None, others: list[str], found: Mapping[str, Candidate], names: list[str]) -> None:
+    st.selectbox(
+        "Set together with",
+        [_NONE, *others],
+        format_func=lambda p: found[p].label if p in found else p,
+        help="Values are taken side by side, first with first, not in every combination; each has equally many.",
+        disabled=not others,
+        **controlled(
+            f"x.tie.{path}",
+            other or _NONE,
+            lambda chosen: spaces.choose(spaces.shown(names).tied(path, None if chosen == _NONE else chosen), names),
+            tuple(others),
+        ),
+    )
+
+
 def _axes(space: PageSpace, found: Mapping[str, Candidate], names: list[str]) -> None:
-    st.markdown(f"**Axes** :gray[· {fmt.count(axes.size(dict(space.axes)))} designs]")
+    st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} designs]")
     for path, values in space.axes:
         candidate = found[path]
-        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values))}]"
+        others = [other for group in space.groups if path in group for other in group if other != path]
+        tied = f", with {' and '.join(found[other].label for other in others)}" if others else ""
+        title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values) + tied)}]"
         with st.expander(title, key=f"open.x.{path}"):
             if isinstance(values, AxisRange):
                 _range(candidate, values, names)
             else:
                 _list(candidate, values, names)
+            _tie(path, others[0] if others else None, [p for p, _ in space.axes if p != path], found, names)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
@@ -163,7 +182,7 @@ def action(size: int) -> str:
 def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> bool:
     """The sidebar; returns whether Run was pressed. `names` are the figures of the scenario itself."""
     candidates = axes.candidates(scenario)
-    size = axes.size(dict(space.axes))
+    size = space.size
     with st.sidebar:
         run = st.button(
             action(size),

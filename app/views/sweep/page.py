@@ -39,7 +39,7 @@ def _stop() -> None:
 def run(report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str) -> None:
     """Sweep with progress and a way to stop; what is done is kept however it ends."""
     try:
-        searched = space_controls.searching(axes.size(dict(space.axes)))
+        searched = space_controls.searching(space.size)
         running = sweep_run.RunningSweep(report, space, metrics, key, searched)
     except (ScenarioError, Unsupported) as error:
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was run."
@@ -225,7 +225,7 @@ def show() -> None:
     space = spaces.shown(names)
     known = objectives.priced(names, (*scenario.overrides, *dict(space.axes)))
     metrics = {name: metrics[name] for name in known}
-    asked = first and message is None and axes.size(dict(space.axes)) <= axes.room(scenario)
+    asked = first and message is None and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", asked)
     found = held()
@@ -271,7 +271,7 @@ def answer(found: Outcome, key: str) -> None:
 
 def empty(space: PageSpace) -> None:
     """What would be swept, and the button that does it."""
-    size = axes.size(dict(space.axes))
+    size = space.size
     found = axes.candidates(link.current())
     named = ", ".join(found[path].label for path, _ in space.axes)
     ready = f"**{fmt.count(size)} designs are ready to be tried**"

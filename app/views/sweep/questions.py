@@ -5,6 +5,7 @@ Each is an engine call turned into rows; the page draws them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from app.shared import glossary
 from app.views.sweep import axes
 from app.views.sweep import background as sweep_run
-from app.views.sweep.axes import AxisRange, Candidate
+from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
@@ -44,7 +45,11 @@ class TileGrid:
 
 def tile_map(outcome: Outcome, design: SweptDesign) -> TileGrid | None:
     """The first objective over the two tile axes around a design; None where fewer than two are swept."""
-    tiles = [axis for axis in outcome.space.axes if axis.path.startswith("tile.") and len(axis) > 1]
+    tiles = [
+        axis
+        for axis in outcome.space.axes
+        if axis.path.startswith("tile.") and axis.path in axis.paths and len(axis) > 1
+    ]
     if len(tiles) < 2:
         return None
     rows, columns = tiles[0], tiles[1]
@@ -111,25 +116,30 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
     """
     scenario = report.scenario
     found = axes.candidates(scenario)
-    size = 1
-    for _, values in space.axes:
-        size *= 1 + (values.steps if isinstance(values, AxisRange) else len(values))
+    designs = sweep_run.designs_of(scenario, space, metrics)
+    size = math.prod(1 + len(axis) for axis in designs.axes)
     if size > _MOST_DESIGNS:
         raise ScenarioError(
             f"{size:,} designs would be looked through; at most {_MOST_DESIGNS:,} are allowed here: "
             "take axes away or give them fewer steps"
         )
-    designs = sweep_run.designs_of(scenario, space, metrics)
+    before: dict[str, Any] = {}
     start: dict[str, Any] = {}
     grid = []
     for axis in designs.axes:
-        now = _now(designs.base, found[axis.path])
-        start[axis.path] = now
+        present = {path: _now(designs.base, found[path]) for path, _ in axis.settings(0)}
+        now = start[axis.path] = present.get(axis.path, present)  # of axes that are tied, all
+        before |= present
         values = axis.values if now in axis.values else (now, *axis.values)
-        grid.append(Axis(axis.path, tuple(sorted(values)) if found[axis.path].ranged else values))
-    answer = inverse(Designs(designs.base, tuple(grid), designs.objectives, designs.limits), start)
+        ranged = axis.path in found and found[axis.path].ranged
+        grid.append(Axis(axis.path, tuple(sorted(values)) if ranged else values))
+    looked = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
+    answer = inverse(looked, start)
+    after = sweep_run.settings_of(looked, answer.number)
     changes = [
-        (found[path].label, setting(found[path], a), setting(found[path], b)) for path, (a, b) in answer.changes.items()
+        (found[path].label, setting(found[path], before[path]), setting(found[path], value))
+        for path, value in after.items()
+        if before[path] != value
     ]
     missed = over(answer.figures, sweep_run.limits_of(scenario)) or "the nearest does not fit in memory"
     return SmallestChange(answer.met, answer.scenario, changes, f"No design on these axes keeps every limit: {missed}.")

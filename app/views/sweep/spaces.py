@@ -7,6 +7,7 @@ parameters, and a space opened beside another scenario keeps the axes that exist
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,10 +32,14 @@ _VALUES_MAX = axes.MOST_STEPS
 
 @dataclass(frozen=True)
 class PageSpace:
-    """Axes in order and up to three objectives, the first two of which are drawn against each other."""
+    """Axes in order and up to three objectives, the first two of which are drawn against each other.
+
+    Axes of a tie are set together, first value with first: they make as many designs as one of them.
+    """
 
     axes: tuple[tuple[str, Values], ...]
     objectives: tuple[str, ...]
+    ties: tuple[tuple[str, ...], ...] = ()
 
     def with_axis(self, path: str, values: Values) -> PageSpace:
         """A copy with one axis set, at its place or at the end."""
@@ -42,7 +47,25 @@ class PageSpace:
 
     def without(self, path: str) -> PageSpace:
         """A copy that leaves one axis at the scenario's own value."""
-        return replace(self, axes=tuple((p, v) for p, v in self.axes if p != path))
+        return replace(self.tied(path, None), axes=tuple((p, v) for p, v in self.axes if p != path))
+
+    def tied(self, path: str, other: str | None) -> PageSpace:
+        """A copy with one axis set together with another and what that is tied to, or by itself."""
+        rest = [tuple(p for p in tie if p != path) for tie in self.ties]
+        old = next((tie for tie in rest if other in tie), (other,))
+        rest = [tie for tie in rest if tie != old and len(tie) > 1]
+        return replace(self, ties=(*rest, (*old, path)) if other else tuple(rest))
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Paths that are set together, in the axes' order; most stand alone."""
+        return tuple(dict.fromkeys(next((tie for tie in self.ties if p in tie), (p,)) for p, _ in self.axes))
+
+    @property
+    def size(self) -> int:
+        """Designs of the space. [-]"""
+        values = dict(self.axes)
+        return math.prod(max(axes.length(values[path]) for path in group) for group in self.groups)
 
 
 def write(space: PageSpace) -> str:
@@ -51,7 +74,8 @@ def write(space: PageSpace) -> str:
         [path, {"from": v.low, "to": v.high, "steps": v.steps, "log": v.log} if isinstance(v, AxisRange) else list(v)]
         for path, v in space.axes
     ]
-    text = json.dumps({"axes": plain, "objectives": list(space.objectives)}, separators=(",", ":")).encode()
+    held = {"axes": plain, "objectives": list(space.objectives)} | ({"ties": space.ties} if space.ties else {})
+    text = json.dumps(held, separators=(",", ":")).encode()
     return f"{VERSION}z" + pack(text, deflated(text))
 
 
@@ -76,7 +100,11 @@ def _space(plain: Any) -> PageSpace:
     objectives = tuple(str(name) for name in plain["objectives"])
     if not 1 <= len(objectives) <= 3:
         raise ScenarioError(f"This space has {len(objectives)} objectives; 1 to 3 are allowed")
-    return PageSpace(tuple(rows), objectives)
+    ties = tuple(tuple(str(path) for path in tie) for tie in plain.get("ties", ()))
+    tied = [path for tie in ties for path in tie]
+    if len(set(tied)) < len(tied) or not set(tied) <= set(dict(rows)) or any(len(tie) < 2 for tie in ties):
+        raise ScenarioError("This space ties axes that it does not have, or one of them twice")
+    return PageSpace(tuple(rows), objectives, ties)
 
 
 def _values(plain: Any) -> Values:
@@ -114,7 +142,8 @@ def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[Pag
                 lost.append(path)
     known = objectives.priced(names, (*scenario.overrides, *dict(kept)))
     chosen = tuple(o for o in space.objectives if o in known)
-    return PageSpace(tuple(kept), chosen if len(chosen) >= 2 else _usual_objectives(known)), lost
+    ties = tuple(tie for tie in space.ties if not set(tie) & set(lost))
+    return PageSpace(tuple(kept), chosen if len(chosen) >= 2 else _usual_objectives(known), ties), lost
 
 
 def _usual_objectives(names: list[str]) -> tuple[str, ...]:

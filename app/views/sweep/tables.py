@@ -12,7 +12,7 @@ from app.shared import specs
 from app.shared.figures.style import RESOURCE_LABELS
 from app.views.sweep import objectives
 from app.views.sweep.axes import Candidate
-from app.views.sweep.background import Outcome, SweptDesign
+from app.views.sweep.background import Outcome, SweptDesign, settings_along, settings_of
 from app.views.sweep.objectives import Metric
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
@@ -49,9 +49,9 @@ def frame(
 
     for name in outcome.objectives:
         figure(name)
-    for at, axis in enumerate(outcome.space.axes):
-        candidate = found[axis.path]
-        values = [axis.values[outcome.space.digits(d.number)[at]] for d in shown]
+    for path, taken, stride in settings_along(outcome.space):
+        candidate = found[path]
+        values = [taken[d.number // stride % len(taken)] for d in shown]
         if candidate.row is not None:
             scale = fmt.scale([float(v) for v in values], candidate.row.unit)
             unit = f" ({scale.unit})" if scale.unit else ""
@@ -66,7 +66,7 @@ def frame(
 def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:
     """Current and selected design side by side, as (name, current, selected): settings, then figures."""
     report, found, rows = outcome.report, outcome.found, []
-    for path, value in outcome.space.values(design.number).items():
+    for path, value in settings_of(outcome.space, design.number).items():
         candidate = found[path]
         now = candidate.now
         if candidate.row is not None:
@@ -159,6 +159,6 @@ def csv(outcome: Outcome) -> str:
     for d in outcome.front:
         scenario = outcome.space.scenario(d.number)
         row: dict[str, Any] = {"id": f"{scenario.system}/{scenario.workload}", "token": encode(scenario)}
-        row |= {"design": d.number} | dict(outcome.space.values(d.number)) | dict(d.figures)
+        row |= {"design": d.number} | settings_of(outcome.space, d.number) | dict(d.figures)
         rows.append(row | origin.of(scenario, d.figures))
     return fmt.csv_text(rows)

@@ -5,6 +5,7 @@ import io
 import json
 import struct
 import sys
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -39,6 +40,8 @@ SMALL = PageSpace(
     ),
     ("latency_per_unit_s", "throughput_per_s"),
 )
+BANDWIDTH = "devices.0.memory.hbm.bandwidth"
+TIED = SMALL.with_axis(BANDWIDTH, AxisRange("1.8 TB/s", "450 GB/s", 4)).tied("batch", BANDWIDTH)
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the engine's kernels
 NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"]
 
@@ -125,9 +128,10 @@ def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     return running.outcome
 
 
-def test_what_is_on_the_front_is_what_evaluation_finds():
-    found = outcome()
-    assert found.done == found.space.size == 40
+@pytest.mark.parametrize(("space", "size"), [(SMALL, 40), (TIED, 8)])
+def test_what_is_on_the_front_is_what_evaluation_finds(space, size):
+    found = outcome(space=space)
+    assert found.done == found.space.size == space.size == size
     assert not found.stopped
     assert found.front
     for design in found.front:
@@ -143,16 +147,17 @@ def test_what_is_on_the_front_is_what_evaluation_finds():
     assert found.design(-1) is None
 
 
-def test_the_browser_is_given_every_point_with_all_that_it_may_be_coloured_by():
-    found = outcome()
+@pytest.mark.parametrize("space", [SMALL, TIED])
+def test_the_browser_is_given_every_point_with_all_that_it_may_be_coloured_by(space):
+    found = outcome(space=space)
     columns, values, numbers = brush.points(found, found.metrics, found.found)
     assert numbers.tolist()[-len(found.drawn) :] == [d.number for d in found.drawn]
     names = [column["name"] for column in columns]
     assert names[:2] == list(found.objectives)
-    assert {axis.path for axis in found.space.axes} < set(names)
+    assert {path for path, _ in space.axes} < set(names)
     for i in (0, len(numbers) // 2, len(numbers) - 1):
         report = cached.report(encode(found.space.scenario(int(numbers[i]))))
-        settings = found.space.values(int(numbers[i]))
+        settings = background.settings_of(found.space, int(numbers[i]))
         for column, row in zip(columns, values, strict=True):
             if column["name"] not in settings:
                 assert getattr(report, column["name"]) == row[i]
@@ -169,11 +174,41 @@ def test_the_browser_is_given_every_point_with_all_that_it_may_be_coloured_by():
     assert np.frombuffer(body, "<f4", offset=8 * len(numbers)).reshape(values.shape) == pytest.approx(values, rel=1e-6)
 
 
-def test_the_exported_front_reopens_to_its_numbers():
-    found = outcome()
+def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
+    assert spaces.read(spaces.write(TIED)) == TIED
+    assert TIED.without("batch").ties == TIED.tied("batch", None).ties == ()
+    three = TIED.tied("precision", "batch")
+    assert three.groups == ((BANDWIDTH, "batch", "precision"),)
+    assert three.tied("batch", None).groups == (("batch",), (BANDWIDTH, "precision"))
+    metrics = objectives.metrics(evaluate(GPU))
+    designs = background.designs_of(GPU, TIED, metrics)
+    pairs = list(zip((1, 2, 4, 8), axes.values_of(dict(TIED.axes)[BANDWIDTH]), strict=True))
+    for number in range(designs.size):
+        settings = background.settings_of(designs, number)
+        assert (settings["batch"], settings[BANDWIDTH]) in pairs
+        assert designs.scenario(number) == apply(
+            apply(apply(GPU, BANDWIDTH, settings[BANDWIDTH]), "batch", settings["batch"]),
+            "precision",
+            settings["precision"],
+        )
+    with pytest.raises(ScenarioError, match="equally many values: HBM bandwidth has 4, Batch has 4, Precision has 2"):
+        background.designs_of(GPU, three, metrics)
+    for ties in [["batch"]], [["batch", "tile.0"]], [["batch", "precision"], ["batch", BANDWIDTH]]:
+        with pytest.raises(ScenarioError, match="ties axes"):
+            spaces.read(spaces.write(replace(SMALL, ties=ties)))
+    limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
+    found = questions.smallest_change(cached.report(encode(limited)), TIED, metrics)
+    assert found.met == (not cached.report(encode(found.scenario)).problems)
+    assert {"Batch", "HBM bandwidth"} >= {name for name, *_ in found.changes} - {"Precision"}
+
+
+@pytest.mark.parametrize("space", [SMALL, TIED])
+def test_the_exported_front_reopens_to_its_numbers(space):
+    found = outcome(space=space)
     rows = list(csv.DictReader(io.StringIO(tables.csv(found))))
     assert len(rows) == len(found.front)
     for row, design in zip(rows, found.front):
+        assert {path for path, _ in space.axes} <= set(row)
         report = cached.report(encode(decode(row["token"])))
         assert float(row["latency_per_unit_s"]) == report.latency_per_unit_s == design.figures["latency_per_unit_s"]
         assert row["engine_version"]
@@ -269,8 +304,11 @@ def test_axes_constraints_and_objectives_react():
     assert alive(at).session_state["scenario"].limits.power_w == 500.0
     at.selectbox(key=key_of(at, "x.objective.2")).set_value("throughput_per_w").run()
     assert alive(at).session_state["space"].objectives[2] == "throughput_per_w"
+    at.selectbox(key=key_of(at, "x.tie.batch")).set_value("precision").run()
+    assert alive(at).session_state["space"].groups[0] == ("precision", "batch")
+    assert at.button(key="x.run").label == "Run 10 designs"
     alive(at.button(key="x.run").click().run())
-    assert "**20 designs in " in said(at)
+    assert "**10 designs in " in said(at)
 
 
 def test_former_results_say_so():
