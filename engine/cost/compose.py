@@ -30,7 +30,7 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
     for priced in times.priced:
         for run in priced.runs:
             job, cost = run.job, run.cost
-            seconds = cost.seconds * run.passes
+            seconds = cost.seconds * (run.passes * priced.charged)
             totals, winners = seconds.sum(axis=1).tolist(), seconds.argmax(axis=1).tolist()
             parts, peaks = seconds.tolist(), cost.peak.tolist()
             flops, far, near = ((one * run.passes).tolist() for one in (cost.flops, cost.offchip, cost.onchip))
@@ -74,9 +74,9 @@ def _other(times: Schedule) -> tuple[Other, ...]:
     for priced in times.priced:
         for run in priced.runs:
             for name, resource, seconds in run.cost.other:
-                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes
+                rows[name, resource] = rows.get((name, resource), 0.0) + seconds * run.passes * priced.charged
         for name, resource, seconds in priced.fixed:
-            rows[name, resource] = rows.get((name, resource), 0.0) + seconds
+            rows[name, resource] = rows.get((name, resource), 0.0) + seconds * priced.charged
     for hop, seconds in times.hops:
         rows[hop.name, "links"] = rows.get((hop.name, "links"), 0.0) + seconds
     if times.batches > 1:
@@ -301,7 +301,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     problems = _problems(bound, memory, latency, money)
     bound_by = max(breakdown, key=lambda name: breakdown[name])
     timeline, timeline_of = _timeline(times)
-    first = times.priced[0]
+    first = next((p for p in times.priced if p.stage.device is bound.device), times.priced[0])
     knobs = first.family.knobs(first.stage.device) if first.family.knobs else ()
     tile = first.stage.tile or s.tile
     if not tile and first.family.tile is not None and first.runs:

@@ -102,6 +102,7 @@ class Layout:
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
     ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
     turns: bool = False  # whether its stages take turns on the same devices
+    beside: tuple[bool, ...] = ()  # of each stage: whether it goes on with the one before it; empty: none
 
     @cached_property
     def runs(self) -> int:
@@ -195,7 +196,8 @@ class Layout:
         alike = self.alike or (1,) * len(self.wire_of)
         shares = self.shares or (False,) * len(self.wire_of)
         ways = self.ways or (1,) * self.runs
-        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, shares, ways)
+        beside = self.beside or (False,) * len(self.copies)
+        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, shares, ways, beside)
         return tuple(np.array(values, dtype=np.int64) for values in lists)
 
 
@@ -278,6 +280,19 @@ def _decode(pass_s, passes, tpot, decode_s, n):
 
 
 @kernel
+def _halved(own, other, n, out):
+    """What of a stage's time a request is charged where another goes on beside it: half of what they overlap less."""
+    for p in range(n):
+        out[p] = 1.0 - 0.5 * min(own[p], other[p]) / own[p] if own[p] > 0.0 else 0.0
+
+
+@kernel
+def _add_part(row, more, part, n):
+    for p in range(n):
+        row[p] += more[p] * part[p]
+
+
+@kernel
 def _hop(messages, size, pieces, start_s, rate, busy, out, n):
     for p in range(n):
         out[p] = _hop_s(messages[p], size[p], pieces[p], start_s[p], rate[p], busy[p])
@@ -333,13 +348,14 @@ def _rates(interval, units, units_request, streams, latency, decode_s, replicas,
 
 
 @kernel
-def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, shares, ways):
+def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike, shares, ways, beside):
     """Times and rate of ``n`` points: fills the figures that need no money. Arguments: see `Layout.facts`.
 
     A stage takes its passes and what it pays once a request; stages and hops follow each other, but a hidden hop only
     loads its wire. When pipelined, the
     slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
-    devices count together.
+    devices count together. Of two stages that go on beside each other a request waits for the slower one: each is
+    charged its time less half of what both take.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
@@ -373,9 +389,17 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     for s in range(stages):
         for r in range(N):
             _add(rows[spent + N * s + r], rows[fixed + N * s + r], n)
-            _add(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], n)
             _add(rows[stage_t + s], rows[spent + N * s + r], n)
         _add(busy, rows[stage_t + s], n)
+    for s in range(stages):
+        other = s - 1 if beside[s] != 0 else s + 1 if s + 1 < stages and beside[s + 1] != 0 else s
+        if other != s:
+            _halved(rows[stage_t + s], rows[stage_t + other], n, pass_s)
+        for r in range(N):
+            if other != s:
+                _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)
+            else:
+                _add(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], n)
     for h in range(hops):
         a = hop0 + 6 * h
         _hop(rows[a], rows[a + 1], rows[a + 2], rows[a + 3], rows[a + 4], busy, rows[hop_t + h], n)
@@ -386,7 +410,11 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         _add(latency, rows[metrics + BREAKDOWN + r], n)
     if pipelined:
         for s in range(stages):
-            _slower(interval, rows[stage_t + s], float(copies[s]), where[10] != 0, n)
+            if beside[s] == 0:
+                _slower(interval, rows[stage_t + s], float(copies[s]), where[10] != 0, n)
+        for s in range(stages):
+            if beside[s] != 0:
+                _slower(interval, rows[stage_t + s], float(copies[s]), False, n)
         for h in range(hops):
             _busier(interval, rows[wire_t + h], rows[glob + STREAMS], n)
     else:

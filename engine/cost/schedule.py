@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,14 @@ from engine.cost.figures import (
 )
 from engine.devices import family
 from engine.devices.common.collective import OPS, collective_time, link_form
-from engine.devices.common.column import larger, largest
+from engine.devices.common.column import larger
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
-from engine.plan.plan import compiled_length, terms
+from engine.plan.jobs import job_of
+from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import activation_bytes
-from model_zoo.ops import Op, Phase
+from model_zoo.ops import Op
 
 __all__ = [
     "Collective",
@@ -72,6 +72,7 @@ class Priced:
     fixed: tuple[tuple[str, str, float], ...]  # once a request
     fits: tuple[Fit, ...]
     time_s: float = 0.0  # within one request, set when the plan is settled
+    charged: float = 1.0  # share of it that a request is charged: less where another stage goes on beside it
 
 
 @dataclass(frozen=True)
@@ -203,57 +204,6 @@ def link_joules(job: Job, sent: float) -> float:
     return sent * job.model.get("wire_byte_j", 0.0)
 
 
-@lru_cache(maxsize=512)
-def _dealt(phase: Phase, layers: int) -> Phase:
-    """A phase with so many of the layers that it repeats: always the same one."""
-    most = max(op.layers for op in phase.ops)
-    return replace(phase, ops=tuple(replace(op, layers=layers) if op.layers == most else op for op in phase.ops))
-
-
-@lru_cache(maxsize=512)
-def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
-    """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
-    found = tuple(op for op in phase.ops if op.name in names)
-    return phase.ops if len(found) == len(phase.ops) else found
-
-
-def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
-    """What a stage's device is asked to run of a phase."""
-    s = bound.scenario
-    phase = _dealt(phase, stage.layers) if stage.layers else phase
-    model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
-    switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
-    for path, priced in fam.fields.items():
-        if priced.sets is not None and (value := getattr(s, path)) is not None:
-            setting = priced.sets(value)
-            setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
-            switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
-    inputs = compiled_length(bound)
-    longest = largest(
-        p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
-        for p in bound.graph.phases
-    )
-    return Job(
-        device=stage.device,
-        phase=phase,
-        ops=_part(phase, stage.ops),
-        graph=bound.graph,
-        batch=s.batch,
-        length=phase.length.at(inputs, s.outputs),
-        context=phase.context.at(inputs, s.outputs),
-        max_context=longest,
-        ways=stage.ways,
-        streams=s.streams,
-        format=stage.format,
-        tile=stage.tile or (s.tile if stage.device.kind == bound.device.kind else ()),  # knobs of the first family
-        switches=switches,
-        model=fam.model(stage.device, model),
-        link=stage.wire.link if stage.wire else None,
-        link_hops=stage.wire.hops if stage.wire else 1,
-        link_direct=stage.wire.direct if stage.wire else False,
-    )
-
-
 def exchanges(stage: Stage, fam: DeviceFamily) -> bool:
     """Whether devices that share a stage's operators exchange results over a wire that their family does not time."""
     return stage.wire is not None and stage.ways > 1 and fam.collectives
@@ -340,6 +290,7 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Lay
         causal=bound.graph.causal,
         replicas=plan.replicas,
         turns=any(stage.turns for stage in plan.stages),
+        beside=tuple(stage.beside for stage in plan.stages),
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].ways for stage, _ in runs),
@@ -367,6 +318,16 @@ def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
     rows[layout.globals : layout.globals + 4] = np.array(globals_of(bound))[:, None]
 
 
+def _charged(plan: Plan, stage_s: Sequence[float]) -> list[float]:
+    """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
+    found = [1.0] * len(stage_s)
+    for at, stage in enumerate(plan.stages):
+        for one, other in ((at - 1, at), (at, at - 1)) if stage.beside else ():
+            both = 0.5 * min(stage_s[one], stage_s[other])
+            found[one] = 1.0 - both / stage_s[one] if stage_s[one] > 0.0 else 0.0
+    return found
+
+
 def schedule(bound: Bound, plan: Plan) -> Schedule:
     """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
     priced = tuple(price_stage(bound, stage) for stage in plan.stages)
@@ -385,8 +346,9 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     _around(bound, plan, layout, rows)
     time_figures(rows, 1, *layout.facts)
     stage_s, hop_s = rows[layout.stage_times, 0], rows[layout.hop_times, 0]
+    charged = _charged(plan, stage_s.tolist())
     return Schedule(
-        tuple(replace(stage, time_s=float(t)) for stage, t in zip(priced, stage_s, strict=True)),
+        tuple(replace(p, time_s=float(t), charged=c) for p, t, c in zip(priced, stage_s, charged, strict=True)),
         tuple((hop, float(t)) for hop, t in zip(plan.hops, hop_s, strict=True)),
         layout,
         rows,

@@ -2,7 +2,9 @@
 
 A request's indices go to the cards that hold its tables; each looks up and pools its own; the results meet on the one
 card whose turn it is to compute the dense part. While it does, all cards look up for the next request on the cores set
-aside for that. Bytes are exact for the graph and the stated indices; which link hides which follows from their rates.
+aside for that. Tables that the cards leave to the host are looked up in and pooled there meanwhile, and their pooled
+rows cross to the same card. Bytes are exact for the graph and the stated indices; which link hides which follows from
+their rates.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.devices.common.contract import Unsupported
+from engine.plan.host_tables import TableSplit, divide, ops_of, staged
 from engine.plan.plan import (
     INDEX,
     Hop,
@@ -40,9 +43,11 @@ class Traffic:
     indices: float  # host to the cards that look up, of all cards
     features: float  # host to the card that computes
     pooled: float  # results of lookups, of all cards
+    from_host: float  # results of the host's lookups
     output: float
     commands: float  # transfers of indices
     returns: float  # transfers of results, one way
+    host_returns: float  # transfers of the host's
 
 
 def _sparse(ops: list[Op]) -> frozenset[str]:
@@ -52,37 +57,40 @@ def _sparse(ops: list[Op]) -> frozenset[str]:
     return frozenset(op.name for op in lookups) | feeds
 
 
-def traffic(bound: Bound) -> Traffic:
+def traffic(bound: Bound, split: TableSplit | None = None) -> Traffic:
     """Bytes and transfers of a request under the scenario's switches. Exact for the stated numbers of indices."""
     s, on, model = bound.scenario, switches_of(bound), model_of(bound)
-    ops = [op for phase in bound.graph.phases for op in phase.ops]
-    lookups = [op for op in ops if op.kind in LOOKUPS]
-    tables = sum(op.layers for op in lookups)
+    ops = ops_of(split.cards if split else bound.graph)
+    lookups, away = [op for op in ops if op.kind in LOOKUPS], ops_of(split.host) if split else []
+    tables, others = (sum(op.layers for op in some) for some in (lookups, away))
     user = model.get("user_share", 0.0)
-    rows = sum(op.gather_rows.at(s.batch) * op.layers for op in lookups)
+    rows, elsewhere = (sum(op.gather_rows.at(s.batch) * op.layers for op in some) for some in (lookups, away))
     lists = 1.0 * s.batch * tables
     once = (1 - user) + user / s.batch  # the user's lists are the same for every item
-    used = INDEX * (rows + lists) * once
+    used = INDEX * (rows + lists) * once + INDEX * (elsewhere + 1.0 * s.batch * others) * once
     sent = INDEX * (rows * (1.0 if on.get("partial-tensors", True) else model.get("most_indices", 1.0)) + lists)
     sent *= once if on.get("broadcast-on-card", True) else 1.0
     elements = sum(op.reads.at(s.batch) for op in ops if not op.inputs and op.kind not in (*LOOKUPS, "Tile"))
     features = elements * (2 if on.get("fp16-features", True) else 4)
-    pooled = sum(op.writes.at(s.batch) * op.layers for op in lookups) * max(BITS[s.precision], 16.0) / 8
-    output = bound.graph.output_elements.at(s.batch) * max(BITS[s.precision], 16.0) / 8
+    width = max(BITS[s.precision], 16.0) / 8
+    pooled, returned = (sum(op.writes.at(s.batch) * op.layers for op in some) * width for some in (lookups, away))
+    output = bound.graph.output_elements.at(s.batch) * width
     batched = on.get("command-batching", True)
     return Traffic(
         arriving=used + features,
         indices=sent,
         features=features,
         pooled=pooled,
+        from_host=returned,
         output=output,
         commands=float(s.devices) if batched else 2.0 * tables,
         returns=float(s.devices) if batched else float(tables),
+        host_returns=1.0 if batched else float(others),
     )
 
 
-def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
-    """Messages of a request over network, the host's memory, its x16, and the cards' x4 links."""
+def _hops(bound: Bound, moved: Traffic, command: float, done: int) -> tuple[Hop, ...]:
+    """Messages of a request over network, the host's memory and links, x16 and x4; lookups are ``done`` stages."""
     cards = bound.scenario.devices
     network, host, card, memory = bound.wire("network"), bound.wire("host"), bound.wire("peer"), host_memory(bound)
     assert host is not None, bound.system.id
@@ -95,9 +103,12 @@ def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
 
     if network is not None:
         hops += from_network("request from the network", network, memory, moved.arriving, "in", 0)
-    both("indices", moved.indices, moved.commands, cards, "in", 0)
+    if moved.pooled:
+        both("indices", moved.indices, moved.commands, cards, "in", 0)
     both("dense features", moved.features, 1.0, 1, "in", 0)
-    if cards > 1 and switches_of(bound).get("peer-to-peer", True):
+    if moved.from_host:
+        both("rows pooled on the host", moved.from_host, moved.host_returns, 1, "in", done)
+    if cards > 1 and moved.pooled and switches_of(bound).get("peer-to-peer", True):
         away = moved.pooled * (cards - 1) / cards
         count = max(1.0, moved.returns * (cards - 1) / cards)
         hops.append(
@@ -109,28 +120,28 @@ def _hops(bound: Bound, moved: Traffic, command: float) -> tuple[Hop, ...]:
                 alike=cards,
                 hidden=1.0,
                 way="out",
-                after=1,
+                after=done,
                 shares=True,
             )
         )
-        hops.append(Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=1))
-    elif cards > 1:
-        both("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", 1)
-        both("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", 1)
-    both("result", moved.output, 1.0, 1, "out", 2)
+        hops.append(Hop("pooled embeddings", card, away / count, count, alike=cards, command_s=command, after=done))
+    elif cards > 1 and moved.pooled:
+        both("pooled embeddings to the host", moved.pooled, moved.returns, cards, "out", done)
+        both("pooled embeddings from the host", moved.pooled, moved.returns, 1, "in", done)
+    both("result", moved.output, 1.0, 1, "out", done + 1)
     if network is not None:
-        hops += from_network("answer to the network", network, memory, moved.output, "out", 2)
+        hops += from_network("answer to the network", network, memory, moved.output, "out", done + 1)
     return tuple(hops)
 
 
-def _gathers(bound: Bound, dense: list[Op], wire: Wire) -> tuple[Hop, ...]:
+def _gathers(bound: Bound, dense: list[Op], wire: Wire, after: int) -> tuple[Hop, ...]:
     """Every card's share of a dense layer's output to all others, over links that work at once (FC sharding)."""
     s, found = bound.scenario, []
     size = activation_bytes(s.precision)
     for op in dense:
         if op.shard == "n" and op.contraction:
             share = op.writes.at(s.batch) * op.layers * size / s.devices
-            found.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0, after=1))
+            found.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0, after=after))
     return tuple(found)
 
 
@@ -154,13 +165,17 @@ def shard_tables(bound: Bound) -> Plan:
         copies=s.devices if on.get("data-parallel", True) and not sharded else 1,
         turns=turns,
     )
-    card = bound.wire("peer") or bound.wire("switch")
+    split = divide(bound, (first, second))
+    stages = (first, second) if split is None else staged(split, first, second)
+    card, done = bound.wire("peer") or bound.wire("switch"), len(stages) - 1
     if card is None or bound.wire("host") is None:
         hops = host_hops(bound, 2)
     else:
-        hops = _hops(bound, traffic(bound), model_of(bound).get("transfer_command", 0.0))
+        hops = _hops(bound, traffic(bound, split), model_of(bound).get("transfer_command", 0.0), done)
     if sharded and card is not None:
-        hops += _gathers(bound, [op for op in ops if op.name not in sparse], card)
+        hops += _gathers(bound, [op for op in ops if op.name not in sparse], card, done)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
-    tiles = [(v,) for v in knobs[0].values] if not turns and len(knobs) == 1 and not s.tile else []
-    return tiled(Plan((first, second), hops, 1, (s.devices,), on.get("in-flight", True)), tiles)
+    apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
+    tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []
+    notes = split.notes if split else ()
+    return tiled(Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes), tiles)

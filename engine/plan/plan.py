@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from engine.devices import family
 from engine.devices.common.column import exceeds, larger
 from engine.resolve.bind import Bound, Wire
 from engine.scenario.formats import BITS, activation_bytes
@@ -32,6 +33,7 @@ __all__ = [
     "model_of",
     "overlaps",
     "padding",
+    "second_format_of",
     "switches_of",
     "terms",
     "through_switch",
@@ -58,6 +60,8 @@ class Stage:
     tile: tuple[int, ...] = ()  # knobs of its device; empty: the scenario's
     layers: int = 0  # it has of those its network repeats; 0: all
     turns: bool = False  # it and the others like it take turns on the same cores, a request after the other
+    graph: Graph | None = None  # of operators that several stages divide, its own share; None: the whole network
+    beside: bool = False  # it goes on at the same time as the stage before it
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,12 @@ def leaving_bytes(bound: Bound) -> float:
 def switches_of(bound: Bound) -> dict[str, bool]:
     """Every switch of the first family as the scenario has it."""
     return {s.name: bound.scenario.switches.get(s.name, s.default) for s in bound.family.switches}
+
+
+def second_format_of(bound: Bound, second: Device) -> str:
+    """The scenario's precision where the second executor has it, else its own first one."""
+    offered = family(second.kind).formats(second)
+    return bound.scenario.precision if bound.scenario.precision in offered else offered[0]
 
 
 def overlaps(bound: Bound) -> bool:

@@ -10,7 +10,18 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.plan.data_parallel import data_parallel
 from engine.plan.embedding_shards import shard_tables
-from engine.plan.plan import Hop, Plan, Stage, crossing_bytes, entering_bytes, every_op, host_hops, overlaps, wire_bytes
+from engine.plan.plan import (
+    Hop,
+    Plan,
+    Stage,
+    crossing_bytes,
+    entering_bytes,
+    every_op,
+    host_hops,
+    overlaps,
+    second_format_of,
+    wire_bytes,
+)
 from engine.resolve.bind import Bound, Wire
 from engine.scenario import ScenarioError
 from hardware_specs.schema import Device
@@ -172,12 +183,6 @@ def second_executor(bound: Bound) -> Device:
     if bound.system.topology == "on-path" and bound.host is not None:
         return bound.host
     return bound.device
-
-
-def second_format_of(bound: Bound, second: Device) -> str:
-    """The scenario's precision where the second executor has it, else its own first one."""
-    offered = family(second.kind).formats(second)
-    return bound.scenario.precision if bound.scenario.precision in offered else offered[0]
 
 
 def split_wire(bound: Bound) -> Wire:

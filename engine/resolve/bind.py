@@ -364,9 +364,11 @@ def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> N
 
 
 def own_values(path: str, fam: DeviceFamily, graph: Graph, scenario: Scenario) -> tuple[str, ...]:
-    """Values of a field that a family prices for a network; none where another executor takes a part of the network."""
+    """Values of a field that a family prices for a network; none where the scheme does not go with it."""
     priced = fam.fields.get(path)
-    return priced.offers(graph) if priced is not None and scenario.scheme != "split" else ()
+    if priced is None or (scenario.scheme not in priced.schemes if priced.schemes else scenario.scheme == "split"):
+        return ()
+    return priced.offers(graph)
 
 
 def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Graph) -> None:
@@ -379,6 +381,8 @@ def _check_own(scenario: Scenario, fam: DeviceFamily, device: Device, graph: Gra
             raise ScenarioError(f"{of.path} is {value!r}: {', '.join(values)} and {of.none!r} are allowed")
         if of.path not in fam.fields:
             why = f"{device.name} has no price for another one"
+        elif fam.fields[of.path].schemes and scenario.scheme not in fam.fields[of.path].schemes:
+            why = f"the scheme is {scenario.scheme!r}, not {' or '.join(map(repr, fam.fields[of.path].schemes))}"
         elif scenario.scheme == "split":
             why = "the network is cut between two executors"
         else:

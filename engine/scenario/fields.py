@@ -87,6 +87,11 @@ FIELDS: tuple[Field, ...] = (
         "scheme", "Partition", "How the model lies on the devices: copies, shards, or layer ranges.", "choice",
         "partition", "schemes",
     ),
+    Field(
+        "host_tables", "Tables in host memory",
+        "Embedding tables that the host looks up in: those that the cards can't hold, or a share of all.", "choice",
+        "partition", "by_family", none="none",
+    ),
     Field("devices", "Devices", "Devices of the system in use.", "count", "partition", "device_counts", first=True),
     Field(
         "split", "Cut before operator", "Operators before the cut run on the first executor, the rest on the second.",

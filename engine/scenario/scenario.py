@@ -25,6 +25,7 @@ _JSON_LIMIT = 64 * 1024  # bytes after inflating
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 WorkloadId = Annotated[str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9.-]{0,62}|net\.[a-z2-7]{8,1596})$")]
 Path = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,80}$")]
+Share = Annotated[str, StringConstraints(pattern=r"^(by-capacity|[0-9]{1,3}%)$")]
 OpName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.-]{0,80}$")]
 Printed = Annotated[str, StringConstraints(pattern=r"^[\w .,+%/µ-]{1,40}$")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -87,6 +88,7 @@ class Scenario(_Frozen):
     layers: dict[OpName, Id] = Field(default={}, max_length=512)
     tile: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = Field(default=(), max_length=4)
     scheme: Id = "single"
+    host_tables: Share | None = None  # on the cards
     devices: int = Field(default=1, ge=1, le=100_000)
     split: int = Field(default=0, ge=0, le=100_000)
     switches: dict[Path, bool] = {}
@@ -133,6 +135,8 @@ def _allowed(kind: str, info: Any, message: str) -> str:
     if kind == "extra_forbidden":
         return f"no such field; fields are {', '.join(Scenario.model_fields)}"
     if kind == "string_pattern_mismatch":
+        if "by-capacity" in message:
+            return "by-capacity or a share of the tables such as 30% is allowed"
         if "A-Z" in message or "\\w" in message:
             return "letters, digits and . _ - are allowed, in a printed quantity also spaces and , + % /"
         return "lower-case letters, digits, dots, hyphens and underscores are allowed"

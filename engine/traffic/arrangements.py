@@ -32,7 +32,11 @@ def arrangements(scenario: Scenario) -> dict[str, str | None]:
     found: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
     together = not plan.pipelined or any(stage.turns for stage in plan.stages)
     one = together or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
-    if one or bound.graph.causal:
+    if any(stage.beside for stage in plan.stages):
+        found["stages"] = (
+            f"host_tables is {scenario.host_tables!r}: host and cards look up at once, which is no row of stations"
+        )
+    elif one or bound.graph.causal:
         found["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
     if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:
         found["pool"] = f"{bound.system.name}: a request of this scenario does not come over the network to one station"

@@ -83,6 +83,7 @@ def _host_busy(bound: Bound, times: Schedule, requests: float) -> float:
     """Share of the host's cores that stages on it and commands for transfers keep busy. [-]"""
     cores = bound.host.cpu.cores.si if bound.host is not None and bound.host.cpu is not None else 1.0
     on_host = sum(priced.time_s for priced in times.priced if priced.stage.name == "host")
+    on_host += cores * sum(priced.time_s for priced in times.priced if priced.stage.device is bound.host)
     inside = sum(
         float(run.cost.seconds[:, 4].sum()) * run.passes
         for priced in times.priced

@@ -115,6 +115,8 @@ class _Stage:
         self.priced, self.cards, self.streams = priced, cards, bound.scenario.streams
         stage, fam = priced.stage, priced.family
         self.where = stage.name if stage.name in ("host", "decoder") else "device"
+        if stage.device is bound.host:
+            self.where = "host"
         self.width = 0
         self.fine: list[Span] = []
         if self.where == "device" and fam.cores is not None and len(priced.runs) == 1 and priced.runs[0].passes == 1:
@@ -128,7 +130,7 @@ class _Stage:
         """Units a request holds: all cards that share the stage, or the one whose turn it is."""
         stage = self.priced.stage
         if self.where == "host":
-            return [f"host core {request % stage.copies + 1}"]
+            return [f"host core {request % stage.copies + 1}" if stage.name == "host" else "host cores"]
         stream = request // self.cards % self.streams
         on = range(self.cards) if stage.ways > 1 else (request % self.cards,)
         if self.where == "decoder":

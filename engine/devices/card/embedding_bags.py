@@ -9,6 +9,8 @@ longest-processing-time rule, twice). Estimates, deterministic.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -16,10 +18,12 @@ import numpy as np
 
 from engine.devices.card.placement import line_bytes
 from engine.devices.common.column import larger
+from engine.devices.common.contract import PricedField
 from engine.kernels.jit import kernel
 from hardware_specs.schema import MemoryLevel
+from model_zoo.ops import LOOKUPS, Graph, Op
 
-__all__ = ["busiest", "hot_share", "lines_of", "list_lengths", "overflow"]
+__all__ = ["HOST_TABLES", "busiest", "divided", "hot_share", "lines_of", "list_lengths", "lists_of", "overflow"]
 
 ALIGNED = 4.0  # bytes: rows of a table start at multiples
 
@@ -45,6 +49,55 @@ def list_lengths(tables: int, mean: float, spread: float, single: float) -> np.n
     lengths = lengths[(np.arange(tables) * stride) % tables]
     lengths.setflags(write=False)
     return lengths
+
+
+def _stays(lengths: np.ndarray, away: int, fewest: bool) -> np.ndarray:
+    """Which tables stay where so many go: of the ``fewest`` lookups, or the first, whose order says nothing."""
+    stays = np.ones(lengths.shape[0], dtype=bool)
+    stays[np.argsort(lengths, kind="stable")[:away] if fewest else slice(away)] = False
+    return stays
+
+
+def lists_of(op: Op, spread: float, single: float) -> np.ndarray:
+    """Expected lookups of an item in each table of an operator; of `divided` tables, of those that stay. [-]"""
+    away = int(op.attribute("away"))
+    lengths = list_lengths(op.layers + away, op.attribute("lookups"), spread, single)
+    return lengths[_stays(lengths, away, op.attribute("fewest") > 0)] if away else lengths
+
+
+def divided(op: Op, away: int, switches: Mapping[str, bool], model: Mapping[str, float]) -> tuple[Op | None, Op]:
+    """The operator with the tables that stay on the cards, and with the ``away`` that lie elsewhere.
+
+    Lookups are conserved: each gets the mean of its own tables' lists.
+    """
+    fewest, share, rest = switches["nvm-locality"], 1.0, 1.0
+    if op.kind == "EmbeddingBag":
+        lengths = list_lengths(op.layers, op.attribute("lookups"), model["list_spread"], model["single_share"])
+        stays, mean = _stays(lengths, away, fewest), float(lengths.mean())
+        share, rest = (float(lengths[some].mean()) / mean if some.any() else 0.0 for some in (~stays, stays))
+
+    def part(tables: int, longer: float, attributes: dict[str, float]) -> Op:
+        counts = {name: getattr(op, name) * longer for name in ("flops", "weights", "reads", "gather_rows")}
+        return replace(op, layers=tables, attributes=op.attributes + tuple(attributes.items()), **counts)
+
+    told = {"away": float(away), "fewest": float(fewest)}
+    return part(op.layers - away, rest, told) if away < op.layers else None, part(away, share, {})
+
+
+def _shares(graph: Graph) -> tuple[str, ...]:
+    many = any(op.kind in LOOKUPS and op.layers > 1 for phase in graph.phases for op in phase.ops)
+    return ("by-capacity", *(f"{percent}%" for percent in (5, *range(10, 101, 10)))) if many else ()
+
+
+HOST_TABLES = PricedField(
+    needs="two embedding tables or more",
+    offers=_shares,
+    lower=lambda device, graph, precision, value: graph,
+    schemes=("tables",),
+    assumption="Tables in host memory keep the cards' format; all cores of the host look up in them and pool while the "
+    "cards do in theirs, and pooled rows cross PCIe. What network and PCIe take of that memory does not slow them.",
+)
+"""How much of the embedding tables lies in host memory: what the cards can't hold, or a share of all tables."""
 
 
 @kernel

@@ -16,7 +16,14 @@ import numpy as np
 
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
-from engine.devices.card.embedding_bags import hot_share, lines_of, list_lengths, overflow
+from engine.devices.card.embedding_bags import (
+    HOST_TABLES,
+    divided,
+    hot_share,
+    lines_of,
+    lists_of,
+    overflow,
+)
 from engine.devices.card.energy import joules
 from engine.devices.card.graph import DECODED, HOSTED, LOW, LOW_IN, LOW_OUT, RANGE, RIDES, lower
 from engine.devices.card.levels import level_bytes, limits_of
@@ -45,7 +52,7 @@ from engine.devices.card.tiling import SIDES
 from engine.devices.card.timeline import bars_of, core_spans
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one, smaller
-from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span
+from engine.devices.common.contract import Compiled, DeviceFamily, Job, Knob, PhaseCost, Span, TableMemory
 from engine.devices.common.footprint import footprint
 from engine.scenario.formats import BITS
 from hardware_specs.schema import Device
@@ -159,7 +166,7 @@ def _tables(job: Job) -> tuple[np.ndarray, ...]:
 
 
 def _lengths(job: Job, op: Op) -> np.ndarray:
-    return list_lengths(op.layers, op.attribute("lookups"), job.model["list_spread"], job.model["single_share"])
+    return lists_of(op, job.model["list_spread"], job.model["single_share"])
 
 
 def resident(job: Job) -> float:
@@ -364,4 +371,6 @@ FAMILY = DeviceFamily(
     mixed=wide_format,
     exchanged=wide_format,
     rules=RULES,
+    fields={"host_tables": HOST_TABLES},
+    tables=TableMemory(table_bits, divided),
 )

@@ -37,6 +37,7 @@ __all__ = [
     "Setting",
     "Span",
     "Switch",
+    "TableMemory",
     "Unsupported",
 ]
 
@@ -126,6 +127,7 @@ class PricedField:
     needs : what a network must have for it, in words; offers : graph -> values it may take there, empty without that.
     lower : (device, graph, precision, value) -> the graph with it, from which everything is priced.
     assumption : what the price rests on while it is set.
+    schemes : partitions it can be set beside; empty: all that one executor runs.
     sets : value -> what it sets of the family's model; None: nothing.
     """
 
@@ -134,6 +136,22 @@ class PricedField:
     lower: Callable[[Device, Graph, str, str], Graph]
     assumption: str
     sets: Callable[[str], Setting] | None = None
+    schemes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableMemory:
+    """How devices keep embedding tables, for plans that leave some of them elsewhere.
+
+    Attributes
+    ----------
+    bits : job -> stored bits of an element, its part of a row's scale included. [-]
+    divided : (op, tables elsewhere, switches, model) -> the operator with the tables that stay (None: none does), and
+        the one with the others.
+    """
+
+    bits: Callable[[Job], float]
+    divided: Callable[[Op, int, Mapping[str, bool], Mapping[str, float]], tuple[Op | None, Op]]
 
 
 @dataclass(frozen=True)
@@ -351,6 +369,7 @@ class DeviceFamily:
         saved, over the share it is improved by. Found by trying; a verdict names the first.
     fields : fields of a scenario that not every family prices, by path: rows of the table offered ``by_family``.
     packets : the path of packets through its devices; None: they forward none.
+    tables : how its devices keep embedding tables; None: they leave none elsewhere.
     instructions : module that exports an `InstructionSet`, read when first asked for; None: its devices have none.
     """
 
@@ -392,6 +411,7 @@ class DeviceFamily:
     fields: Mapping[str, PricedField] = field(default_factory=dict)
     packets: PacketPath | None = None
     instructions: str | None = None
+    tables: TableMemory | None = None
 
     def switches_for(self, graph: Graph) -> tuple[Switch, ...]:
         """Switches that can matter for a network."""

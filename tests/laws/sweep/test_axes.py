@@ -31,6 +31,7 @@ AXES = {
     "layers": ("layers.qkv", ["fp32", "bf16"]),
     "tile": ["auto", "64x16"],
     "scheme": ["single", "tensor"],
+    "host_tables": ["none", "by-capacity"],
     "devices": [1, 2, 4],
     "split": [0, 3],
     "switches": ("switches.fuse", ["on", "off"]),

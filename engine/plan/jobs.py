@@ -1,0 +1,67 @@
+"""What a stage's device is asked to run of a phase: its operators, at the sizes and settings of the scenario."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from engine.devices.common.column import largest
+from engine.devices.common.contract import DeviceFamily, Job
+from engine.plan.plan import Stage, compiled_length
+from engine.resolve.bind import Bound
+from model_zoo.ops import Op, Phase
+
+__all__ = ["job_of"]
+
+
+@lru_cache(maxsize=512)
+def _dealt(phase: Phase, layers: int) -> Phase:
+    """A phase with so many of the layers that it repeats: always the same one."""
+    most = max(op.layers for op in phase.ops)
+    return replace(phase, ops=tuple(replace(op, layers=layers) if op.layers == most else op for op in phase.ops))
+
+
+@lru_cache(maxsize=512)
+def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
+    """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
+    found = tuple(op for op in phase.ops if op.name in names)
+    return phase.ops if len(found) == len(phase.ops) else found
+
+
+def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
+    """What a stage's device is asked to run of a phase."""
+    s, graph = bound.scenario, bound.graph
+    if stage.graph is not None:
+        phase, graph = stage.graph.phases[graph.phases.index(phase)], stage.graph
+    phase = _dealt(phase, stage.layers) if stage.layers else phase
+    model = {k: v for k, v in bound.model.items() if any(p.name == k for p in fam.parameters)}
+    switches = {sw.name: s.switches.get(sw.name, sw.default) for sw in fam.switches}
+    for path, priced in fam.fields.items():
+        if priced.sets is not None and (value := getattr(s, path)) is not None:
+            setting = priced.sets(value)
+            setting = setting if phase.repeat.o or setting.prompts is None else setting.prompts
+            switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
+    inputs = compiled_length(bound)
+    longest = largest(
+        p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
+        for p in bound.graph.phases
+    )
+    return Job(
+        device=stage.device,
+        phase=phase,
+        ops=_part(phase, stage.ops),
+        graph=graph,
+        batch=s.batch,
+        length=phase.length.at(inputs, s.outputs),
+        context=phase.context.at(inputs, s.outputs),
+        max_context=longest,
+        ways=stage.ways,
+        streams=s.streams,
+        format=stage.format,
+        tile=stage.tile or (s.tile if stage.device.kind == bound.device.kind else ()),  # knobs of the first family
+        switches=switches,
+        model=fam.model(stage.device, model),
+        link=stage.wire.link if stage.wire else None,
+        link_hops=stage.wire.hops if stage.wire else 1,
+        link_direct=stage.wire.direct if stage.wire else False,
+    )
