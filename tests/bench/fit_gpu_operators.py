@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from scipy.optimize import least_squares
 
-from engine.devices.gpu.operators.kinds import KINDS, Kind
+from engine.devices.gpu.operators.kinds import KINDS, Kind, has_own
 from engine.devices.gpu.operators.predict import named_part, variant_of
 from engine.devices.gpu.operators.record import NoModel, Part, facts
 from engine.devices.gpu.operators.rows import checked, read_rows
@@ -47,6 +47,11 @@ class Group:
     numbers: dict[str, np.ndarray]
     seconds: np.ndarray
     fit: np.ndarray  # rows the constants may see
+
+    @property
+    def has_own(self) -> bool:
+        """Whether some of the rows ran in a kernel with a block for every query head."""
+        return self.kind.name == "attention_decode" and has_own(self.part.generation, *self.name.split())
 
     def predicted(self, given: Mapping[str, Any] | None, rows: np.ndarray) -> np.ndarray:
         return self.kind.model(self.part, self.texts, {k: v[rows] for k, v in self.numbers.items()}, False, given)
@@ -118,7 +123,8 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
         named.setdefault(group.name, []).append(group)
     before = {f"{f} {r}": v for f, by in old.get(kind.name, {}).items() for r, v in by.items()}
     table = facts()["kinds"][kind.name]
-    knobs = {name: Knobs(table, before.get(name)) for name in named}
+    own = {f"{name}-own" for name, (first, *_) in named.items() if first.has_own}
+    knobs = {name: Knobs(table, before.get(name)) for name in (*named, *own)}
     rig = dict(old.get("machine", {}))
     sets = facts()["sets"][kind.name]
     thin = max(1, sum(g.fit.sum() for g in groups) // 6000)
@@ -129,31 +135,43 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
 
         def joint(vector: np.ndarray) -> np.ndarray:
             machine, parts = FIRST | rig | shared(vector[:size]), []
-            for i, (name, members) in enumerate(named.items()):
-                own = knobs[name](vector[size + i * len(table) : size + (i + 1) * len(table)])
+            each = vector[size:].reshape(len(knobs), len(table))
+            values = {name: knob(part) for (name, knob), part in zip(knobs.items(), each, strict=True)}
+            for name, members in named.items():
                 for g in members:
                     rows = np.flatnonzero(g.fit)[::thin]
-                    parts.append(weight(g) * g.residual({"machine": machine, "kind": own}, rows))
+                    parts.append(weight(g) * g.residual(given_of(name, machine, values), rows))
             return np.concatenate(parts)
 
         rig |= rounded(shared(solve(joint, start)[:size]))
     found: dict[str, Any] = {"machine": rig}
     for name, members in named.items():
+        mine = {each: knobs[each] for each in (name, f"{name}-own") if each in knobs}
 
-        def alone(vector: np.ndarray, name: str = name, members: list[Group] = members) -> np.ndarray:
-            given = {"machine": FIRST | rig, "kind": knobs[name](vector)}
+        def values(vector: np.ndarray, mine: dict[str, Knobs] = mine) -> dict[str, dict[str, float]]:
+            each = vector.reshape(len(mine), len(table))
+            return {name: knob(part) for (name, knob), part in zip(mine.items(), each, strict=True)}
+
+        def alone(vector: np.ndarray, name: str = name, members: list[Group] = members, values: Any = values) -> Any:
+            given = given_of(name, FIRST | rig, values(vector))
             return np.concatenate([g.residual(given, np.flatnonzero(g.fit)) for g in members])
 
-        format, runtime = name.split()
-        own = rounded(knobs[name](solve(alone, knobs[name].start)))
-        found.setdefault(kind.name, {}).setdefault(format, {})[runtime] = own
+        for each, fitted in values(solve(alone, np.concatenate([k.start for k in mine.values()]))).items():
+            format, runtime = each.split()
+            found.setdefault(kind.name, {}).setdefault(format, {})[runtime] = rounded(fitted)
     return found
+
+
+def given_of(name: str, machine: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants as a model takes them, of one format and runtime: its kernels' own ones where they have some."""
+    given = {"machine": machine, "kind": values[name]}
+    return given | {"own": values[f"{name}-own"]} if f"{name}-own" in values else given
 
 
 def judge(group: Group, found: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Measured over predicted, and the regime, of the rows the constants have not seen."""
-    format, runtime = group.name.split()
-    given = {"machine": FIRST | found["machine"], "kind": found[group.kind.name][format][runtime]}
+    values = {f"{f} {r}": v for f, by in found[group.kind.name].items() for r, v in by.items()}
+    given = given_of(group.name, FIRST | found["machine"], values)
     rows = np.flatnonzero(~group.fit)
     answer = group.predicted(given, rows)
     return group.seconds[rows] / answer[:, SECONDS], answer[:, REGIME].astype(int)

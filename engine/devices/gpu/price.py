@@ -30,14 +30,14 @@ class Layout(NamedTuple):
     low: int = 12  # a format as `gemm.FORMAT` has it: that of operators in the scenario's
     wide: int = 22  # and of those that stay wide
     decode: int = 32  # `attention.FORMAT`, of a cache in the scenario's format
-    decode16: int = 41  # and of one of 16 bits
-    prefill: int = 50  # its first five, of both again
-    prefill16: int = 55
-    experts: int = 60  # `moe.FORMAT`
-    norm: int = 66  # `stream.FORMAT`: of norms and other reductions
-    point: int = 69  # of element-wise operators
-    lookup: int = 72  # of rows of tables
-    rest: int = 75  # `REST`
+    decode16: int = 50  # and of one of 16 bits
+    prefill: int = 68  # its first five, of both again
+    prefill16: int = 73
+    experts: int = 78  # `moe.FORMAT`
+    norm: int = 84  # `stream.FORMAT`: of norms and other reductions
+    point: int = 87  # of element-wise operators
+    lookup: int = 90  # of rows of tables
+    rest: int = 93  # `REST`
 
 
 L = Layout()
@@ -46,6 +46,8 @@ REST = ("lanes_s", "act_bytes", "wide_bytes", "graph", "fuse", "issue", "split",
 LANES_S, ACT_BYTES, WIDE_BYTES, GRAPH, FUSE, ISSUE, SPLIT, CAUSAL, HELD = range(L.rest, L.rest + 9)
 LOW_J, WIDE_J, LANES_J, FAR_J, NEAR_J, LEAST_HEAD, MOST_HEAD = range(L.rest + 9, L.rest + len(REST))
 FIELDS = L.rest + len(REST)
+
+assert L.decode16 - L.decode == len(attention.FORMAT)
 
 _FREE = (
     *(L.machine + at for at in range(len(slots.MACHINE)) if at not in (slots.UNITS, slots.L2, slots.L2_SHARE)),
@@ -128,8 +130,9 @@ def _passes(gain, far, near):
 
 
 @kernel
-def _dozen(block, at, point):
-    """Twelve fields from ``at`` on, of `LANES` designs: a part's, or a format's."""
+def _machine(block, point):
+    """`slots.MACHINE` of `LANES` designs."""
+    at = L.machine
     return (
         load(block, at * STRIDE + point),
         load(block, (at + 1) * STRIDE + point),
@@ -147,25 +150,62 @@ def _dozen(block, at, point):
 
 
 @kernel
-def _kernel_of(mask, one, other):
-    """A format of attention: of ``one`` in the lanes of a mask, of the ``other`` elsewhere."""
+def _field(block, wide, at, point):
+    """A field of a format of attention: in the lanes of a mask of 16 bits, in others of the scenario's."""
+    one, other = at
+    return chosen(wide, load(block, other * STRIDE + point), load(block, one * STRIDE + point))
+
+
+@kernel
+def _prompt_form(block, wide, point):
+    """`attention.FORMAT`'s first five of a prompt."""
+    at, other = L.prefill, L.prefill16
     return (
-        chosen(mask, one[0], other[0]),
-        chosen(mask, one[1], other[1]),
-        chosen(mask, one[2], other[2]),
-        chosen(mask, one[3], other[3]),
-        chosen(mask, one[4], other[4]),
-        chosen(mask, one[5], other[5]),
-        chosen(mask, one[6], other[6]),
-        chosen(mask, one[7], other[7]),
-        chosen(mask, one[8], other[8]),
+        _field(block, wide, (at, other), point),
+        _field(block, wide, (at + 1, other + 1), point),
+        _field(block, wide, (at + 2, other + 2), point),
+        _field(block, wide, (at + 3, other + 3), point),
+        _field(block, wide, (at + 4, other + 4), point),
     )
+
+
+@kernel
+def _token_form(block, wide, point):
+    """`attention.FORMAT` of a token."""
+    at, other = L.decode, L.decode16
+    return (
+        _field(block, wide, (at, other), point),
+        _field(block, wide, (at + 1, other + 1), point),
+        _field(block, wide, (at + 2, other + 2), point),
+        _field(block, wide, (at + 3, other + 3), point),
+        _field(block, wide, (at + 4, other + 4), point),
+        _field(block, wide, (at + 5, other + 5), point),
+        _field(block, wide, (at + 6, other + 6), point),
+        _field(block, wide, (at + 7, other + 7), point),
+        _field(block, wide, (at + 8, other + 8), point),
+        _field(block, wide, (at + 9, other + 9), point),
+        _field(block, wide, (at + 10, other + 10), point),
+        _field(block, wide, (at + 11, other + 11), point),
+        _field(block, wide, (at + 12, other + 12), point),
+        _field(block, wide, (at + 13, other + 13), point),
+        _field(block, wide, (at + 14, other + 14), point),
+        _field(block, wide, (at + 15, other + 15), point),
+        _field(block, wide, (at + 16, other + 16), point),
+        _field(block, wide, (at + 17, other + 17), point),
+    )
+
+
+@kernel
+def _latent(form, many):
+    """`attention.FORMAT` of a token whose rows are latent: every query head reads the same ones, in one kernel."""
+    none, kept = 0.0 * many, form[attention.MOST_PARTS : attention.COPIED]
+    return (*form[: attention.MOST_GROUP], many, none, none, *kept, none, none)
 
 
 @kernel
 def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     """Books an attention as one kernel: its products, what is between them, its cache. Returns its FLOPs."""
-    machine, causal, keys, queries = _dozen(block, L.machine, point), rec[CAUSAL] > 0.0, q[N], q[M]
+    machine, causal, keys, queries = _machine(block, point), rec[CAUSAL] > 0.0, q[N], q[M]
     depth, values, like = q[K], table[j, R.VALUES], machine[0]
     cached = q[STATE] * (1.0 + table[j, R.CACHED]) * q[ACT]
     if table[j, T.M + 2] == 0.0:  # as many queries however long the pass: an image's
@@ -176,18 +216,23 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     seconds, start, which = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     far, near, pairs = alike(like, 0.0), alike(like, 0.0), alike(like, 0.0)
     few = above(cached, 0.0) & at_least(_FEW, length)
+    grows = causal and table[j, T.N + 3] > 0.0
     if few:
-        form = _kernel_of(wide, _dozen(block, L.decode16, point), _dozen(block, L.decode, point))
+        form, seen = _token_form(block, wide, point), larger(context, keys) if grows else keys
+        if table[j, R.CACHED] == 0.0:
+            form = _latent(form, alike(like, 1e9))
         row, pair = cached / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
-        seconds, start, which, _, _ = attention.decoded(batch, keys, heads, kv_heads, row, pair, True, machine, form)
+        seconds, start, which, _, _ = attention.decoded(
+            batch, keys, seen, heads, kv_heads, row, pair, True, machine, form
+        )
         far, pairs = alike(like, q[RUNS] * cached), alike(like, length * keys)
     if few != ALL:
         window, whole = alike(keys, 0.0), keys
-        if causal and table[j, T.N + 3] > 0.0:
+        if grows:
             whole = context
             window = chosen(above(context, keys), keys, window)
         wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
-        form = _kernel_of(wide, _dozen(block, L.prefill16, point), _dozen(block, L.prefill, point))
+        form = _prompt_form(block, wide, point)
         prompt = attention.prompted(batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form)
         moved = batch * length * heads * (depth + values) * q[ACT]
         more = batch * keys * kv_heads * (depth + values) * q[ACT]

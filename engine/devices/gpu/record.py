@@ -14,8 +14,9 @@ from typing import Any
 from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
+from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
-from engine.devices.gpu.operators.kinds import prefill_heads
+from engine.devices.gpu.operators.kinds import decode_way, prefill_heads
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
@@ -198,10 +199,28 @@ def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
         for table in (own or usual, usual, *fitted().values()):
             found = table.get(kind, {}).get(key)
             if found:
-                runtimes = (*facts()["captured"].get(kind, ("trtllm",)), *found)
-                values = next(found[runtime] for runtime in runtimes if runtime in found)
+                values = found[_captured(kind, found)]
                 return values if table is own else _scaled(job, values, table)
     raise KeyError(kind)
+
+
+def _captured(kind: str, found: Mapping[str, Any]) -> str:
+    """Runtime whose kernels of a kind a captured graph holds."""
+    return next(runtime for runtime in (*facts()["captured"].get(kind, ("trtllm",)), *found) if runtime in found)
+
+
+def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Constants of a token's kernel with a block for every query head, and how a part's kernels read a cache."""
+    name = _NAMED.get(_attention_format(job, wide), "bfloat16")
+    found, shared = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
+    if found is None:
+        return shared, decode_way("", "", "")
+    assert job.device.gpu is not None
+    runtime = _captured("attention_decode", found)
+    way = decode_way(str(job.device.gpu.generation), name, runtime) | {
+        "whole": 0.0
+    }  # engines keep no more than a window
+    return found.get(f"{runtime}-own", shared), way
 
 
 def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
@@ -323,9 +342,8 @@ def _attends(wide: bool) -> tuple[tuple[Callable[[Job], float], ...], tuple[Call
 
         return found
 
-    def start(kind: str) -> Callable[[Job], float]:
+    def start(alone: Callable[[Job], float]) -> Callable[[Job], float]:
         """Measured alone in its graph, it holds the gap between two replays; in a network there is none."""
-        alone = of(kind, "start")
         return lambda job: larger(alone(job) - facts()["replay_gap"] * _late(job), _launch(job))
 
     def flop_s(job: Job) -> float:
@@ -334,13 +352,17 @@ def _attends(wide: bool) -> tuple[tuple[Callable[[Job], float], ...], tuple[Call
     def width(job: Job) -> float:
         return BITS[_attention_format(job, wide)] / 8
 
-    def many(job: Job) -> float:
-        return 1e9
+    def own(name: str) -> Callable[[Job], float]:
+        return lambda job: _token_way(job, wide)[0][name]
+
+    def way(name: str) -> Callable[[Job], float]:
+        return lambda job: smaller(_token_way(job, wide)[1][name], 1e9)
 
     decode, prefill = "attention_decode", "attention_prefill"
-    token = (flop_s, lambda job: 2.0, start(decode), of(decode, "block"), of(decode, "flow"), many, many, many)
-    prompt = (flop_s, width, start(prefill), of(prefill, "share"), of(prefill, "passes"))
-    return (*token, lambda job: 4.0), prompt
+    token = (flop_s, lambda job: 2.0, start(of(decode, "start")), of(decode, "block"), of(decode, "flow"))
+    apart = (start(own("start")), own("block"), own("flow"), *map(way, TOKEN[len(token) + 3 :]))
+    prompt = (flop_s, width, start(of(prefill, "start")), of(prefill, "share"), of(prefill, "passes"))
+    return (*token, *apart), prompt
 
 
 def _moe(job: Job) -> Mapping[str, float]:

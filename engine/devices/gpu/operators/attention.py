@@ -33,7 +33,17 @@ from engine.devices.gpu.operators.slots import (
 )
 from engine.devices.gpu.operators.slots import START as GAP
 from engine.devices.gpu.operators.terms import hit_share, overlapped
-from engine.kernels.ir.doubles import ALL, above, alike, at_least, chosen, larger, rounded_up, smaller
+from engine.kernels.ir.doubles import (
+    ALL,
+    above,
+    alike,
+    at_least,
+    chosen,
+    larger,
+    root,
+    rounded_up,
+    smaller,
+)
 from engine.kernels.jit import kernel
 
 PARTS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0])
@@ -43,12 +53,37 @@ _ROWS = 16.0  # query heads a matrix instruction takes at once; fewer leave it i
 _THIN, _THICK = 0.12, 0.7  # shares of the tensor peak with one such instruction's rows, and with many
 _TILE = 128.0  # queries a tile of a prompt has
 _RESULT_BYTES = 4.0  # a partial result is kept in 32 bits
+_OWN_PART = 256.0  # what they keep where a query head has a block of its own, whose threads each take more of them
+_WHOLE = 4.0  # blocks a sequence where none of them ends at a window: the root of its tokens over this, as measured ...
+_MOST_WHOLE = 8.0  # ... and at most so many on a unit
 
-# a format on a part: seconds a tensor FLOP, bytes a cached or passed element, the kind's three constants, the group
-# of query heads above which a runtime's kernel reads the cache once a head, the parts it cuts a cache into at most
-# where several query heads share it and where one has it alone, and the blocks that run on a unit at once
-FORMAT = ("flop_s", "bytes", "start", "second", "third", "most_group", "most_parts", "most_alone", "resident")
-FLOP_S, BYTES, START, SECOND, THIRD, MOST_GROUP, MOST_PARTS, MOST_ALONE, RESIDENT = range(9)
+# a format on a part: seconds a tensor FLOP, bytes a cached or passed element, the kind's three constants and those of a
+# kernel with a block for every query head; where that one runs: with more query heads a KV head than `most_group` or
+# fewer than `least_group`, and where `apart` at a window; the parts a cache is cut into at most, by either; blocks that
+# run on a unit at once, by either; query heads an instruction takes; seconds of copying queries and results where KV
+# heads share a kernel; whether blocks are dealt over all of a cache whatever its window
+FORMAT = (
+    "flop_s",
+    "bytes",
+    "start",
+    "second",
+    "third",
+    "own_start",
+    "own_second",
+    "own_third",
+    "most_group",
+    "least_group",
+    "apart",
+    "most_parts",
+    "own_parts",
+    "resident",
+    "own_resident",
+    "queries",
+    "copied",
+    "whole",
+)
+FLOP_S, BYTES, START, SECOND, THIRD, OWN_START, OWN_SECOND, OWN_THIRD, MOST_GROUP, LEAST_GROUP = range(10)
+APART, MOST_PARTS, OWN_PARTS, RESIDENT, OWN_RESIDENT, QUERIES, COPIED, WHOLE = range(10, len(FORMAT))
 
 
 @kernel
@@ -61,36 +96,45 @@ def _answer(found, out):
 
 
 @kernel
-def decoded(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form):
-    """Attention of one new token over ``tokens`` cached ones: seconds, of it the start, regime, the two roofs. [s]
+def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form):
+    """Attention of one new token over ``tokens`` of a ``context``: seconds, of it the start, regime, the two roofs. [s]
 
     ``row`` [elements] is what a cached token holds a KV head, ``pair_flops`` what a query head computes with it. Sizes
     and entries of ``machine`` and ``form`` are single doubles or `LANES` designs side by side. Estimate.
     """
-    units, start = machine[UNITS], form[START]
+    units = machine[UNITS]
     row_bytes = row * form[BYTES]
     cached = alike(units, batch * tokens * kv_heads * row_bytes)
     kept = cached * 0.0 if cold else hit_share(cached, machine[L2_SHARE] * machine[L2])
     dram = cached * (1.0 - kept) / (machine[BANDWIDTH] * machine[STREAM])
-    group = alike(dram, heads / kv_heads)
-    apart = above(group, form[MOST_GROUP])  # one block a query head, each reading keys and values apart
-    again = chosen(apart, 2.0 * group, 1.0)
+    group, shared = alike(dram, heads / kv_heads), alike(dram, batch * kv_heads)
+    windowed = above(alike(dram, context), alike(dram, tokens))
+    apart = above(group, form[MOST_GROUP]) | above(form[LEAST_GROUP], group)
+    apart |= windowed & above(alike(dram, form[APART]), 0.0)
+    start = chosen(apart, alike(dram, form[OWN_START]), form[START])
+    filling = chosen(apart, alike(dram, form[OWN_SECOND]), form[SECOND])
+    flow = chosen(apart, alike(dram, form[OWN_THIRD]), form[THIRD] / larger(1.0, group / form[QUERIES]))
+    resident = chosen(apart, alike(dram, form[OWN_RESIDENT]), form[RESIDENT])
+    copied = ~apart & above(group, 1.0) & above(alike(dram, kv_heads), 1.0) & above(alike(dram, batch), 1.0)
+    start = start + chosen(copied, alike(dram, form[COPIED]), 0.0)
     lanes = chosen(apart, alike(dram, heads), kv_heads * rounded_up(group / 64.0))
-    chip = cached * again / (units * machine[FEED])
+    chip = cached * chosen(apart, group, 1.0) / (units * machine[FEED])
     rows = larger(_ROWS / _THIN, group / _THICK)
     arithmetic = batch * kv_heads * rows * tokens * pair_flops * form[FLOP_S]
-    most = chosen(above(group, 1.0), alike(dram, form[MOST_PARTS]), form[MOST_ALONE])
-    most = smaller(most, larger(1.0, tokens / _LEAST_PART))
+    most = chosen(apart, alike(dram, form[OWN_PARTS]), form[MOST_PARTS])
+    most = smaller(most, larger(1.0, tokens / chosen(apart, alike(dram, _OWN_PART), _LEAST_PART)))
+    whole = windowed & ~apart & above(alike(dram, form[WHOLE]), 0.0)
+    dealt = smaller(shared * root(alike(dram, context)) / _WHOLE, _MOST_WHOLE * units)
     best, which = alike(dram, np.inf), alike(dram, 0.0)
     for i in range(PARTS.shape[0]):
         if i > 0 and at_least(PARTS[i - 1], most) == ALL:
             break
         parts = smaller(PARTS[i], most)
         blocks = batch * lanes * parts
-        turns = blocks / (units * form[RESIDENT])
-        turns = chosen(above(form[RESIDENT], 1.0), larger(1.0, turns), rounded_up(turns))
-        chain = turns * larger(tokens / parts - _LEAST_PART, 0.0) * row_bytes / form[THIRD]
-        chain = chain + larger(0.0, blocks / units - 1.0) * form[SECOND]
+        turns = blocks / (units * resident)
+        turns = chosen(apart | above(resident, 1.0), larger(1.0, turns), rounded_up(turns))
+        chain = turns * larger(tokens / parts - _LEAST_PART, 0.0) * row_bytes / flow
+        chain = chain + larger(0.0, chosen(whole, larger(dealt, blocks), blocks) / units - 1.0) * filling
         joined = 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
         rest = chosen(above(parts, 1.0), joined, 0.0)
         found = overlapped(chain, dram, chip, arithmetic) + rest
@@ -108,9 +152,9 @@ def decoded(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form
 
 
 @kernel
-def decode_seconds(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form, out):
+def decode_seconds(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form, out):
     """`decoded` of one design; fills ``out``."""
-    _answer(decoded(batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form), out)
+    _answer(decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form), out)
 
 
 @kernel
@@ -170,10 +214,22 @@ def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machi
 
 
 @kernel
-def decode_rows(lo, hi, batch, tokens, heads, kv_heads, row, pair_flops, cold, machine, form, out):
+def decode_rows(lo, hi, batch, tokens, context, heads, kv_heads, row, pair_flops, cold, machine, form, out):
     """`decode_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     for i in range(lo, hi):
-        decode_seconds(batch[i], tokens[i], heads[i], kv_heads[i], row[i], pair_flops[i], cold, machine, form, out[i])
+        decode_seconds(
+            batch[i],
+            tokens[i],
+            context[i],
+            heads[i],
+            kv_heads[i],
+            row[i],
+            pair_flops[i],
+            cold,
+            machine,
+            form,
+            out[i],
+        )
 
 
 @kernel

@@ -58,7 +58,12 @@ def constants_of(part: Part, kind: str, format: str, runtime: str, given: Mappin
     table = fitted()[part.generation].get(kind, {}).get(format)
     if table is None:
         raise NoModel(f"no {kind} in {format} was measured on generation {part.generation}")
-    return table.get(runtime) or table.get("trtllm") or next(iter(table.values()))
+    return table[_nearest(table, runtime)]
+
+
+def _nearest(table: Mapping[str, Any], runtime: str) -> str:
+    """The runtime whose constants stand in for one that may not have been measured: itself, trtllm, or any."""
+    return next((name for name in (runtime, "trtllm") if name in table), next(iter(table)))
 
 
 def runtime_of(texts: Texts) -> str:
@@ -116,34 +121,61 @@ def _triple(kind: str, part: Part, format: str, runtime: str, given: Mapping[str
     return [found[name] for name in facts()["kinds"][kind]]
 
 
+_WAY = {
+    "most_group": np.inf,
+    "least_group": 0.0,
+    "apart": 0.0,
+    "most_parts": np.inf,
+    "own_parts": np.inf,
+    "resident": 4.0,
+    "own_resident": 4.0,
+    "queries": np.inf,
+    "copied": 0.0,
+    "whole": 0.0,
+}
+assert attention.FORMAT[8:] == tuple(_WAY)
+
+
+def has_own(generation: str, format: str, runtime: str) -> bool:
+    """Whether a runtime has a kernel with a block for every query head, with constants of its own."""
+    return facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}).get("own", False)
+
+
+def decode_way(generation: str, format: str, runtime: str) -> dict[str, float]:
+    """How a runtime's kernels read a cache: what of `attention.FORMAT` follows its constants. [SI]"""
+    given = dict(facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}))
+    found = {"own_resident": 1.0} if given.pop("own", False) else {}
+    found["copied"] = given.pop("copies", 0) * facts()["usual_launch"]
+    return _WAY | found | {name: float(value) for name, value in given.items()}
+
+
 def _decode(kind: str, row: float, pair_flops: float) -> Model:
     """Model of a kind that reads ``row`` elements and computes ``pair_flops`` a cached token; 0: by head width."""
 
     def model(part: Part, texts: Texts, numbers: Numbers, cold: bool, given: Mapping[str, Any] | None) -> np.ndarray:
         format, runtime = format_named(texts["kv_dtype"]), runtime_of(texts)
         constants = _triple(kind, part, format, runtime, given)
+        runtime = runtime if given else _nearest(fitted()[part.generation][kind][format], runtime)
         peak = _peak(part, format if facts()["formats"][format]["peak"] in part.peak else "bfloat16")
-        most = float(facts()["most_group"].get(runtime, np.inf)) if row == 0.0 else np.inf
-        whole = facts()["unsplit_decode"]
-        parts = 1.0 if f"{part.generation} {format} {runtime}" in whole else np.inf
-        alone = 1.0 if f"{part.generation} {runtime} alone" in whole else parts
-        resident = 4.0
+        own, way = constants, decode_way(part.generation, format, runtime)
         if row > 0.0:  # latent rows fill a unit's memory
-            resident, alone = 1.0, np.inf
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
-        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, most, parts, alone, resident])
+            way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
+        elif has_own(part.generation, format, runtime):
+            own = _triple(kind, part, format, f"{runtime}-own", given and given | {"kind": given["own"]})
+        form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *own, *way.values()])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
         window = numbers.get("window", np.zeros_like(heads))
-        tokens = numbers["past_len"] + 1.0
-        tokens = np.where(window > 0, np.minimum(tokens, window), tokens)
+        context = numbers["past_len"] + 1.0
+        tokens = np.where(window > 0, np.minimum(context, window), context)
         wide = 2.0 * numbers["head_dim"] if row == 0.0 else np.full_like(heads, row)
         flops = 2.0 * wide if row == 0.0 else np.full_like(heads, pair_flops)
         out, rig = np.zeros((batch.shape[0], ANSWER)), _machine(part, given)
         spread(
             batch.shape[0],
             lambda lo, hi: attention.decode_rows(
-                lo, hi, batch, tokens, heads, kv_heads, wide, flops, cold, rig, form, out
+                lo, hi, batch, tokens, context, heads, kv_heads, wide, flops, cold, rig, form, out
             ),
         )
         return out
