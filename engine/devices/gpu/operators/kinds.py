@@ -142,7 +142,10 @@ def has_own(generation: str, format: str, runtime: str) -> bool:
 
 
 def decode_way(generation: str, format: str, runtime: str) -> dict[str, float]:
-    """How a runtime's kernels read a cache: what of `attention.FORMAT` follows its constants. [SI]"""
+    """How a runtime's kernels read a cache: what of `attention.FORMAT` follows its constants. [SI]
+
+    Counts and switches; what copying queries takes is an estimate.
+    """
     given = dict(facts()["decode_kernels"].get(f"{generation} {format} {runtime}", {}))
     found = {"own_resident": 1.0} if given.pop("own", False) else {}
     found["copied"] = given.pop("copies", 0) * facts()["usual_launch"]
@@ -162,7 +165,7 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
             parts = 1.0 if texts.get("version") in facts()["unsplit_mla"] else np.inf
             way = decode_way("", "", "") | {"resident": 1.0, "most_parts": parts}
         elif has_own(part.generation, format, runtime):
-            own = _triple(kind, part, format, f"{runtime}-own", given and given | {"kind": given["own"]})
+            own = _triple(kind, part, format, f"{runtime}-own", {**given, "kind": given["own"]} if given else None)
         form = np.array([1.0 / peak, facts()["formats"][format]["in"], *constants, *own, *way.values()])
         batch, heads = numbers["batch"], numbers["heads"]
         kv_heads = numbers.get("kv_heads", np.ones_like(heads))
