@@ -6,6 +6,7 @@ functional machines beside a float64 run of the same instructions on drawn input
 
 from __future__ import annotations
 
+from engine.cost.schedule import job_of
 from engine.devices import instructions_of
 from engine.devices.common.assembly import ProgramError
 from engine.devices.common.instruction_set import PARTS, BoundMachine, InstructionSet, Listing, Row, Values
@@ -24,10 +25,10 @@ def machine_of(scenario: Scenario) -> tuple[BoundMachine, InstructionSet]:
         raise ScenarioError(
             f"{bound.device.name} is a {bound.family.title}: it runs no program of its own instructions"
         )
-    wire, model = bound.wire("peer"), bound.family.model(bound.device, bound.model)
+    job = job_of(bound, open_plan(bound).stages[0], bound.family, bound.graph.phases[0])
+    wire = bound.wire("peer")
     link, hops = (wire.link, wire.hops) if wire else (None, 1)
-    cards = open_plan(bound).stages[0].ways
-    return BoundMachine(scenario, bound.device, bound.graph, link, hops, model, cards), answers
+    return BoundMachine(scenario, bound.device, bound.graph, link, hops, job.model, job.ways), answers
 
 
 def mnemonics(scenario: Scenario) -> tuple[str, ...]:

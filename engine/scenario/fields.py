@@ -84,6 +84,11 @@ FIELDS: tuple[Field, ...] = (
         first=True,
     ),
     Field(
+        "load_direction", "Load direction",
+        "In which order tiles of a matrix come from memory: how long inputs stay, and how many sums are kept.",
+        "choice", "tiling", "by_family", none="zigzag",
+    ),
+    Field(
         "scheme", "Partition", "How the model lies on the devices: copies, shards, or layer ranges.", "choice",
         "partition", "schemes",
     ),

@@ -87,6 +87,7 @@ class Scenario(_Frozen):
     runtime: Id | None = None  # as the switches say
     layers: dict[OpName, Id] = Field(default={}, max_length=512)
     tile: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = Field(default=(), max_length=4)
+    load_direction: Id | None = None  # zigzag
     scheme: Id = "single"
     host_tables: Share | None = None  # on the cards
     devices: int = Field(default=1, ge=1, le=100_000)

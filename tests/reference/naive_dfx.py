@@ -17,6 +17,7 @@ def pairs(x):
 
 def matvec(matrix, x, d, sums=1):
     """[inputs, outputs] fp16 times x: d products, a tree, the running sums that tiles take turns in, each rounded."""
+    sums = sums(matrix.shape[1]) if callable(sums) else sums
     k, n = matrix.shape
     deep = -(-k // 128) * 128
     padded, vector = np.zeros((deep, n), HALF), np.zeros(deep, HALF)

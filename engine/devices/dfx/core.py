@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import Column, columns_as, columns_of, larger, smaller
+from engine.devices.common.column import Column, columns_as, columns_of, exceeds, larger, smaller
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
@@ -131,6 +131,8 @@ def core_record(
         isa.BYTES: BYTES,
         isa.FILL: d * lanes * BYTES / (words * larger(port, dfx.channels.si * word)),
         isa.PREFETCH: float(prefetch),
+        isa.KEPT: larger(1.0, larger(model["kept_beats"], d / lanes * (1.0 - exceeds(model["kept_beats"], 0.0)))),
+        isa.READ: model["register_read"],
     }
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
 

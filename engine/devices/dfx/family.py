@@ -35,9 +35,11 @@ from engine.devices.dfx.core import (
     LayerSizes,
     Timed,
     core_record,
+    program_of,
     role_cycles,
     time_program,
 )
+from engine.devices.dfx.direction import DIRECTION, blocks, costs
 from engine.devices.dfx.fabric import fabric
 from engine.devices.dfx.scoreboard import N_UNITS
 from engine.scenario.sentences import level_name
@@ -47,6 +49,7 @@ from model_zoo.ops import Graph, Op
 __all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
 
 FORMAT = "fp16"
+BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
 _RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)
 _LINKS, _OVERHEAD = (RESOURCES.index(name) for name in ("links", "overhead"))
@@ -127,7 +130,21 @@ def place(job: Job) -> tuple[Fit, ...]:
     if onchip:
         largest = max(onchip, key=lambda m: m.capacity.si)
         fits.append(Fit(largest.name, largest.role, vectors, largest.capacity.si, "vectors of one token"))
+    if job.model["kept_beats"]:
+        fits += _sums(job)
     return tuple(fits)
+
+
+def _sums(job: Job) -> list[Fit]:
+    """Partial sums of a load direction of one's own, in the blocks of BRAM that the core leaves."""
+    part = job.device.fpga
+    if part is None or part.bram36 is None:
+        return []
+    one = _Pass.of(job)
+    kept = max(costs(one.record, program)[1] for program in one.programs())
+    left = part.bram36.si * (1.0 - (part.used["bram36"].si if "bram36" in part.used else 0.0))
+    need = blocks(one.record, kept) * BLOCK
+    return [Fit("bram", "onchip", need, left * BLOCK, "partial sums of the widest product")]
 
 
 @dataclass(frozen=True)
@@ -167,6 +184,10 @@ class _Pass:
             *((("token", 0.0, tokens),) if first else ()),
         )
         return cls(record, layer, mean, heads_run, parts, chaining)
+
+    def programs(self) -> list[list[isa.Instruction]]:
+        """Each program that it runs."""
+        return [program_of(part, self.record, self.layer, at) for part, at, _ in self.parts]
 
     def timed(self) -> list[tuple[Timed, float]]:
         """Each program run, and how often it runs."""
@@ -291,6 +312,11 @@ def _notes(job: Job) -> tuple[str, ...]:
         )
     if job.length > 1 and not job.switches["skip_head"]:
         found.append("The LM head runs for input tokens too.")
+    one = _Pass.of(job)
+    reads, kept = costs(one.record, one.programs()[0])
+    found.append(
+        f"Products of a layer read {reads:,.0f} words of vector registers and keep {kept:,.0f} partial sums a lane."
+    )
     guessed = [name for name in DEPTHS if name not in job.device.dfx.depths]
     if guessed:
         found.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
@@ -345,6 +371,7 @@ FAMILY = DeviceFamily(
     helps=helps,
     knobs=knobs,
     collectives=False,
+    fields={"load_direction": DIRECTION},
     parameters=(
         Parameter("issue", 50.0, "cycle", "assumed",
                   "From a result to the first beat of an instruction that waited for it: vectorizer and write-back to "
@@ -362,6 +389,12 @@ FAMILY = DeviceFamily(
         Parameter("burst_beats", 4.0, "beat", "derived",
                   "Beats of a burst: one d x d tile at the published d = 64, l = 16 is four beats on 32 channels.",
                   low=0.01),
+        Parameter("register_read", 4.0, "cycle", "assumed",
+                  "Read of a word of vector registers by the matrix unit's operand collector: it holds a stream up "
+                  "where inputs change with every beat.", low=1.0, high=8.0),
+        Parameter("kept_beats", 0.0, "beat", "derived",
+                  "Beats for which inputs stay at the multipliers; 0: those of the zigzag, d / l. The load direction "
+                  "sets it.", high=1e6),
         Parameter("unexplained", 850.0, "cycle", "calibrated",
                   "Of a synchronisation on the ring, beside its issue, its hops and its words: no mechanism that the "
                   "document describes takes as long.", ("DFX-054", "DFX-055")),

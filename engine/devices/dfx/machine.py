@@ -53,7 +53,6 @@ class DfxMachine:
         self.model, self.record = model, record
         self.cards = int(self.record[isa.CARDS])
         self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
-        self.sums = int(isa.partial_sums(*(self.record[at] for at in (isa.D, isa.L, isa.ADD))))
         self.head = model.head
         self.tokens, self.positions = _half(model.tokens), _half(model.positions)
         self.norms = [
@@ -242,12 +241,17 @@ def _load_weights(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     core.buffer[int(row[isa.DST])] = min(int(row[isa.SIZE]), packed.n), packed
 
 
+def _product(machine: DfxMachine, packed: TreeWeights, x: np.ndarray) -> np.ndarray:
+    """Weights times a vector, as many sums of a column under way as the load direction leaves room for."""
+    return product(packed, x, machine.d, int(isa.partial_sums(machine.record, float(packed.n))))
+
+
 def _conv1d(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
-    found = product(packed, _a(core, row), machine.d, machine.sums)
+    found = _product(machine, packed, _a(core, row))
     columns, ahead = core.buffer.get(int(row[isa.SRC2]), (0, packed))
     if ahead is not packed:  # what was loaded is what is multiplied
-        found[:columns] = product(ahead, _a(core, row), machine.d, machine.sums)[:columns]
+        found[:columns] = _product(machine, ahead, _a(core, row))[:columns]
     _set(core, row, found + bias)
 
 
@@ -272,7 +276,7 @@ def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
         return
     keys = pack_tree(_head(machine, core.keys[machine._layer], head // machine.model.shared).view(np.uint16))
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
-    found = product(keys, query, machine.d, machine.sums)
+    found = _product(machine, keys, query)
     _set(core, row, found * HALF(1 / np.sqrt(machine.head)))
 
 
@@ -289,12 +293,12 @@ def _mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
         core.vector[isa.MIXED] = before
         return
     values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head // machine.model.shared).T)
-    mixed = product(pack_tree(values.view(np.uint16)), _a(core, row), machine.d, machine.sums)
+    mixed = _product(machine, pack_tree(values.view(np.uint16)), _a(core, row))
     _set(core, row, np.concatenate([before, mixed]))
 
 
 def _mm_argmax(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
-    logits = product(core.head_weights, _a(core, row), machine.d, machine.sums)
+    logits = _product(machine, core.head_weights, _a(core, row))
     best = int(logits.argmax())
     pair = (float(logits[best]), float(core.first_token + best))
     core.vector[int(row[isa.DST])] = np.array([*pair, *logits.astype(np.float64)])

@@ -87,8 +87,8 @@ BUFFER = 512.0
 
 # record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
-    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH = range(24)  # fmt: skip
-RECORD = PREFETCH + 1
+    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH, KEPT, READ = range(26)  # fmt: skip
+RECORD = READ + 1
 
 PROJECTIONS = frozenset((CONV1D, CONV1D_GELU, CONV1D_SILU))
 MATRIX = PROJECTIONS | {MASKED_MM, MM, MM_ARGMAX}
@@ -158,13 +158,21 @@ def _levels(count: float) -> int:
     return ceil(log2(count))
 
 
-def partial_sums(d: Any, lanes: Any, add: Any) -> Any:
+def kept_beats(rec: Sequence[Any], columns: Any) -> Any:
+    """Beats for which d inputs stay at the multipliers, as the load direction has it. [beat] A derivation.
+
+    The zigzag goes over d columns of a tile of d x d before the tile below, the horizontal direction over all columns,
+    the vertical one straight to the tile below. So many columns of each lane have partial sums, too.
+    """
+    return smaller(rec[KEPT], larger(rec[D] / rec[L], ceil(columns / rec[L])))
+
+
+def partial_sums(rec: Sequence[Any], columns: Any) -> Any:
     """Partial sums a column has under way in the adder of its lane. [-] A derivation.
 
-    The zigzag over a tile of d x d comes back to a column every d / l beats; an adder of `add` stages gives a sum back
-    that many cycles later.
+    An adder of so many stages gives a sum back that many cycles later; columns take turns in it.
     """
-    return ceil(add / larger(1.0, d / lanes))
+    return ceil(rec[ADD] / kept_beats(rec, columns))
 
 
 def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
@@ -185,7 +193,7 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     """Cycles from the last beat that goes in to the last result. [cycle]"""
     if i.op in MATRIX:
         down = ceil(i.rows / rec[D])  # tiles a column is summed over
-        left = one_by_one(_levels, smaller(down, partial_sums(rec[D], rec[L], rec[ADD])))
+        left = one_by_one(_levels, smaller(down, partial_sums(rec, i.columns)))
         tree = rec[MUL] + rec[ADD] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + left)
         maximum = one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
         behind = {
@@ -220,6 +228,12 @@ def tile_beats(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
     return ceil(rows / rec[D]) * ceil(columns / rec[L])
 
 
+def _multiplied(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
+    """Cycles in which the multipliers take a matrix that is there: inputs come by whole words of registers. [cycle]"""
+    words = rec[D] / rec[VECTOR] / kept_beats(rec, columns)
+    return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[READ] * words))
+
+
 def _streamed(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
     """Cycles in which a matrix comes from HBM. [cycle]"""
     return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[BEAT] + rec[GAP]))
@@ -237,10 +251,10 @@ def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
             ready = smaller(held.get(i.src2, 0.0), i.columns) if i.op in PROJECTIONS else 0.0
             beats, left = tile_beats(rec, i.rows, i.columns), i.columns - ready
             unit, hbm, wait = MPU, i.rows * left * rec[BYTES], rec[ISSUE] + rec[ACCESS]
-            occupy = _streamed(rec, i.rows, left)
+            occupy = larger(_streamed(rec, i.rows, left), _multiplied(rec, i.rows, left))
             if i.src2 in (TILE, TILE1):  # what is there is multiplied while the rest is on its way
                 occupy, wait = (
-                    occupy + larger(tile_beats(rec, i.rows, ready), rec[ACCESS] * exceeds(left, 0.0)),
+                    occupy + larger(_multiplied(rec, i.rows, ready), rec[ACCESS] * exceeds(left, 0.0)),
                     rec[ISSUE],
                 )
         elif i.op in _DDR:

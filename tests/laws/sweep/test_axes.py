@@ -30,6 +30,7 @@ AXES = {
     "kv_format": ["as activations", "fp8"],
     "layers": ("layers.qkv", ["fp32", "bf16"]),
     "tile": ["auto", "64x16"],
+    "load_direction": ["zigzag", "vertical"],
     "scheme": ["single", "tensor"],
     "host_tables": ["none", "by-capacity"],
     "devices": [1, 2, 4],

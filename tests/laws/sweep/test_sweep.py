@@ -132,6 +132,18 @@ def test_a_placement_over_switches_sweeps_as_it_is_evaluated() -> None:
     assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 12, 1) == 12
 
 
+def test_load_directions_and_schemes_of_a_core_sweep_as_they_are_evaluated() -> None:
+    axes = {
+        "scheme": ["tensor", "clusters", "pipelined"],
+        "devices": [2, 3, 8],
+        "load_direction": ["zigzag", "horizontal", "vertical"],
+        "model.register_read": [1.0, 4.0, 8.0],
+        "inputs": [16, 300],
+    }
+    base = {"system": "dfx-u280", "workload": "gpt2-345m", "scheme": "tensor", "devices": 2}
+    assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 40, 1) > 30
+
+
 @pytest.mark.parametrize("system", ["h100-sxm", "xeon-8480plus"])
 def test_a_kv_format_sweeps_as_it_is_evaluated(system: str) -> None:
     space = space_of(

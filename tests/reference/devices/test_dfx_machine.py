@@ -14,6 +14,7 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.accuracy import accuracy
 from engine.devices.dfx.arithmetic import accumulate, gelu_table
 from engine.devices.dfx.core import LayerSizes, core_record, program_of, time_program
+from engine.devices.dfx.direction import DIRECTION
 from engine.devices.dfx.machine import DfxMachine
 from engine.devices.dfx.model import generate, random_decoder, reference_logits
 from engine.devices.dfx.tiling import CANDIDATES
@@ -29,8 +30,8 @@ MODEL = family("dfx").model(DEVICE)
 PROMPT = [1, 5, 9, 200]
 
 
-def machine(model, cards=1, tile=(64, 16), prefetch=False):
-    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL, prefetch))
+def machine(model, cards=1, tile=(64, 16), prefetch=False, **changed):
+    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL | changed, prefetch))
 
 
 @cache
@@ -70,6 +71,21 @@ def test_bit_exact_against_the_slow_twin(tile):
     turns = {(64, 16): 3, (32, 32): 11, (8, 128): 11}[tile]  # an adder of 11 stages, back at a column every d / l beats
     slow = naive_dfx.logits(model, [3, 14, 40], tile[0], turns)
     assert (run.logits.view(np.uint16) == slow.view(np.uint16)).all()
+
+
+@pytest.mark.parametrize("direction", ["horizontal", "vertical"])
+def test_bit_exact_against_the_slow_twin_in_every_load_direction(direction):
+    """Sums of 40 columns of 16 lanes come back after three beats, those of a column alone after every one."""
+    model = random_decoder(heads=2, layers=1, vocab=40, head=64, seed=5)
+    turns = {"vertical": lambda columns: 11, "horizontal": lambda columns: -(-11 // max(4, -(-columns // 16)))}
+    run = machine(model, **DIRECTION.sets(direction).parameters)
+    bits = []
+    for sums, one in ((turns[direction], run), (3, machine(model))):
+        for position, token in enumerate((3, 14, 39)):
+            one.step(token, position)
+        assert (one.logits.view(np.uint16) == naive_dfx.logits(model, [3, 14, 39], 64, sums).view(np.uint16)).all()
+        bits.append(one.logits.view(np.uint16))
+    assert (bits[0] != bits[1]).any()  # another order of sums
 
 
 GATED = {"heads": 4, "layers": 1, "vocab": 48, "head": 16, "ffn": 88, "shared": 2, "gated": True}

@@ -1,0 +1,42 @@
+"""In which order a matrix's tiles come from memory (figure 9), and what that costs the core.
+
+Horizontally, inputs stay while all columns pass, whose sums wait in buffers; vertically a column is summed up before
+the next, and every beat reads other inputs; the zigzag over d x d lies between. Estimates.
+Source: Hong et al., MICRO 2022, section V-B, which prints no number for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from engine.devices.common.contract import PricedField, Setting
+from engine.devices.dfx import program as isa
+from engine.devices.dfx.program import Instruction
+
+__all__ = ["DIRECTION", "blocks", "costs"]
+
+_DEPTH = 2048.0  # words of 18 bit in a block of BRAM
+_KEPT = {"horizontal": 1e6, "vertical": 1.0}
+
+DIRECTION = PricedField(
+    needs="matrix products",
+    offers=lambda graph: tuple(_KEPT),
+    lower=lambda device, graph, precision, value: graph,
+    assumption="The load direction changes how often the matrix unit reads its inputs, how many partial sums it keeps "
+    "and in which order it adds; weights lie in memory in the order in which they are read, whatever it is.",
+    sets=lambda value: Setting(parameters={"kept_beats": _KEPT[value]}),
+)
+
+
+def costs(rec: Sequence[float], program: Sequence[Instruction]) -> tuple[float, float]:
+    """Words of vector registers that a program's products read, and the most partial sums a lane keeps. [-]"""
+    products = [i for i in program if i.op in isa.MATRIX]
+    word = rec[isa.D] / rec[isa.VECTOR]
+    reads = sum(isa.tile_beats(rec, i.rows, i.columns) / isa.kept_beats(rec, i.columns) for i in products)
+    return reads * word, max((isa.kept_beats(rec, i.columns) for i in products), default=0.0)
+
+
+def blocks(rec: Sequence[float], kept: float) -> float:
+    """Blocks of BRAM in which the lanes keep so many partial sums each. [-]"""
+    return rec[isa.L] * ceil(kept / _DEPTH)
