@@ -316,11 +316,12 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     text = f"{amount(latency, 's')} per {whole if s.batch > 1 or times.batches > 1 else one}"
     if ttft is not None and tpot is not None:
         text = f"TTFT {amount(ttft, 's')}, TPOT {amount(tpot, 's')}, {amount(latency, 's')} end to end"
+    helps = _helps(times)
     facts = {
         "headline": text,
         "share": breakdown[bound_by] / latency if latency else 0.0,
         "bound": bound_by,
-        "helps": _helps(times),
+        "helps": helps,
         "power": power,
         "unlisted": bool(unstated(bound.what_ifs, "price")),
     }
@@ -358,6 +359,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         problems=problems,
         verdict=_verdict(facts, memory, problems),
         energy=energy_of(times),
+        limited_by=helps[0] if helps is not None else RESOURCE_NAMES[bound_by],
         **token_costs(bound, times),
         versions={"engine": engine_version(), "catalog": bound.catalog_digest, "zoo": bound.zoo_digest},
     )

@@ -210,6 +210,7 @@ class Report:
     energy_per_output_token_j: float | None = None
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
+    limited_by: str = ""  # what the verdict names: what would help most where that was tried, else `bound` in words
 
     @property
     def roofline(self) -> Roofline:
@@ -293,6 +294,7 @@ class Report:
             "usd_per_million_input": self.usd_per_million_input,
             "usd_per_million_output": self.usd_per_million_output,
             "bound": self.bound,
+            "limited_by": self.limited_by,
             "fits": self.fits,
             "error_band": self.error_band.relative,
             **self.interval(),

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.cost.best_plan import make_plan
 from engine.cost.power_and_price import device_power
-from engine.cost.report import RESOURCE_NAMES, Report
+from engine.cost.report import Report
 from engine.cost.schedule import Schedule, batches_of, schedule
 from engine.evaluate import evaluate
 from engine.plan.schemes import Plan
@@ -167,7 +167,7 @@ def service_table(
         sizes=tuple(own if size is None else size for size in grid),
         resources={name: (busy, plan.replicas) for name, busy in wires.items()},
     )
-    return replace(table, bound=RESOURCE_NAMES[report.bound])
+    return replace(table, bound=report.limited_by)
 
 
 def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = None) -> DecoderService:
@@ -203,7 +203,7 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
         slowed * step,
         replicas=plan.replicas * scenario.streams * visited,
         cache_tokens=_cache_tokens(base, longest),
-        bound=RESOURCE_NAMES[report.bound],
+        bound=report.limited_by,
     )
 
 

@@ -10,7 +10,6 @@ import streamlit as st
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import LETTERS, MOST, Comparison, Entry
-from app.shared.figures.style import RESOURCE_LABELS
 from app.shared.widgets import pickers
 from app.shared.widgets.checked import checked
 from app.shared.widgets.controlled import controlled
@@ -202,7 +201,7 @@ def _limits(columns: list[ComparedScenario]) -> str:
     by: dict[str, list[str]] = {}
     for c in columns:
         if c.report is not None:
-            by.setdefault(RESOURCE_LABELS[c.report.bound].lower(), []).append(c.letter)
+            by.setdefault(c.report.limited_by, []).append(c.letter)
     return "; ".join(f"{', '.join(letters)} limited by {name}" for name, letters in by.items())
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.comparison import LETTERS
-from app.shared.figures.style import RESOURCE_LABELS
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
 
@@ -173,7 +172,7 @@ def frame(columns: Sequence[ComparedScenario], base: ComparedScenario) -> pd.Dat
             against = delta(column, base, metric)
             cells.append(f"{text}  \n:{against[1]}[{against[0]}]" if against else text)
         row(label, cells)
-    row("Limited by", [RESOURCE_LABELS[c.report.bound] if c.report else fmt.UNKNOWN for c in columns])
+    row("Limited by", [c.report.limited_by if c.report else fmt.UNKNOWN for c in columns])
     row("Error band", [fmt.band(c.report.error_band.relative) if c.report else fmt.UNKNOWN for c in columns])
     if len(columns) > 1:
         row("Differs in", [" · ".join(fmt.plain(k) for k in c.knobs if k not in same) or "nothing" for c in columns])

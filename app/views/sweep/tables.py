@@ -9,12 +9,11 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared import specs
-from app.shared.figures.style import RESOURCE_LABELS
 from app.views.sweep import objectives
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign, settings_along, settings_of
 from app.views.sweep.objectives import Metric
-from engine.cost.report import Report
+from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario, encode
 from engine.sweep.result import Origin
 
@@ -87,8 +86,10 @@ def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[st
 
 
 def _held(report: Report) -> str:
-    """What most of the time goes to: `off-chip memory 55%`."""
-    return f"{RESOURCE_LABELS[report.bound].lower()} {fmt.percent(report.breakdown[report.bound] / report.latency_s)}"
+    """What the verdict names, with its share where most of the time goes to it: `off-chip memory 55%`."""
+    largest = RESOURCE_NAMES[report.bound]
+    share = f" {fmt.percent(report.breakdown[report.bound] / report.latency_s)}" if report.limited_by == largest else ""
+    return report.limited_by + share
 
 
 def start_of(scenario: Scenario, row: specs.SpecNumber) -> float:

@@ -12,6 +12,7 @@ from engine import choices, default_scenario, evaluate
 from engine.devices.common.contract import RESOURCES, Unsupported
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
+from engine.traffic.scenario_load import service_table
 from hardware_specs import default_catalog
 from model_zoo.catalog import default_zoo
 
@@ -74,3 +75,13 @@ def test_breakdown_lanes_and_rows_agree_for_every_preset(id: str) -> None:
 def test_breakdown_lanes_and_rows_agree_at_random(part: int) -> None:
     for scenario in random_scenarios(50, part):
         agree(scenario)
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_what_limits_a_scenario_has_one_name(id):
+    """In the verdict, in plain data and in what Compare shows; a family that tries what would help names that."""
+    report = evaluate(PRESETS[id].scenario)
+    assert report.problems or f"limited by **{report.limited_by}**" in report.verdict
+    assert report.to_dict()["limited_by"] == report.limited_by
+    if id == "brainwave-gru":
+        assert (report.limited_by, service_table(report.scenario).bound) == ("the dependence of steps",) * 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.cost.schedule import schedule
 from engine.devices import family
 from engine.devices.common.contract import Unsupported
-from engine.devices.npu.chains import CELLS, Passes, cut, floor_cycles, pass_cycles
+from engine.devices.npu.chains import CELLS, CELLS_IN_ORDER, Passes, cut, floor_cycles, pass_cycles
 from engine.devices.npu.density import densities, fabric
 from engine.devices.npu.family import stored_bits
 from engine.devices.npu.instance import Engine
@@ -529,3 +529,37 @@ def test_a_microservice_spread_over_a_pod_or_the_datacenter_waits_for_its_switch
     assert crossings == pytest.approx(round(crossings), rel=1e-6)
     assert round(crossings) >= 2  # the request in, the answer out
     assert datacenter.throughput_per_s <= rack.throughput_per_s * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(CELLS)), st.integers(1, 2000), st.integers(1, 64))
+def test_a_step_in_order_grows_with_the_state_by_no_more_than_its_passes(cell, hidden, more):
+    """No cliff that native tiles and vectors do not make: what a wider state adds is product, and streamed vectors."""
+    engine = Engine.of(default_catalog().device("stratix-10-nx-npu-rtl"))
+
+    def step(n):
+        ten, eleven = (sequence_cycles(cell, engine, n, n, n, steps) for steps in (30, 31))
+        return eleven - ten
+
+    wide = hidden + more
+    products = sum(bool(chain.matrix) for chain in CELLS_IN_ORDER[cell])
+    passes = products * (engine.product(1, wide, wide) - engine.product(1, hidden, hidden))
+    vectors = (engine.vectors(wide) - engine.vectors(hidden)) * engine.vector_beats
+    streams = sum(len(chain.ops) + 2 for chain in CELLS_IN_ORDER[cell])
+    assert 0 <= step(wide) - step(hidden) <= passes + streams * vectors
+
+
+@pytest.mark.parametrize("hidden", [64, 512, 1152])
+@pytest.mark.parametrize("cell", sorted(CELLS))
+def test_any_length_and_any_batch_in_order_cost_whole_steps_and_whole_passes(cell, hidden):
+    """Time is linear in steps from the few that fill the units on, and in batches of all lanes of all cores."""
+    engine = Engine.of(default_catalog().device("stratix-10-nx-npu-rtl"))
+    found = [sequence_cycles(cell, engine, hidden, hidden, hidden, n) for n in (1, 2, 3, 17, 18, 100, 1500)]
+    each = found[4] - found[3]
+    assert found == sorted(found)
+    assert found[5:] == pytest.approx([found[4] + 82 * each, found[4] + 1482 * each], rel=1e-12)
+    assert each <= found[0] <= 2 * each
+    base = default_scenario("npu-rtl", "deepbench-gru-512", devices=1, scheme="single", precision="int8", inputs=20)
+    held = [evaluate(base.with_(batch=b)) for b in range(1, 20)]
+    inside = [r.latency_s - r.breakdown["links"] for r in held]
+    assert inside == pytest.approx([inside[0] * -(-b // 6) for b in range(1, 20)], rel=1e-9)
