@@ -88,7 +88,7 @@ def _clusters(bound: Bound) -> Plan:
 
 
 def _pipelined(bound: Bound) -> Plan:
-    """Layers dealt over the devices in order, by their work; a request is on one device at a time.
+    """Layers dealt over the devices in order, so that none has more work than it must; a request is on one at a time.
 
     Families that offer it hand over by their own programs: no hop stands between the stages.
     """
@@ -104,12 +104,12 @@ def _pipelined(bound: Bound) -> Plan:
         sum(op.flops.at(1, 1, 1) for op in part)
         for part in (ops[: repeated[0]], ops[repeated[0] : repeated[-1] + 1], ops[repeated[-1] + 1 :])
     )
-    whole, edges = before + layers * each + after, [0]
-    for i in range(1, s.devices):
-        full = round((i * whole / s.devices - before) / each)
-        edges.append(min(max(full, edges[-1] + 1), layers - s.devices + i))
-    held = [high - low for low, high in pairwise([*edges, layers])]
-    stages = []
+    held, stages = [1] * s.devices, []
+    load = [each] * s.devices
+    load[0], load[-1] = load[0] + before, load[-1] + after
+    for _ in range(layers - s.devices):
+        least = load.index(min(load))
+        held[least], load[least] = held[least] + 1, load[least] + each
     for i, count in enumerate(held):
         low = 0 if i == 0 else repeated[0]
         high = len(ops) if i == s.devices - 1 else repeated[-1] + 1

@@ -8,11 +8,12 @@ Source: Hong et al., MICRO 2022, section V-B, which prints no number for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil
 
 from engine.devices.common.contract import PricedField, Setting
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.program import Instruction
+from engine.devices.dfx.core import LayerSizes, program_of
 
 __all__ = ["DIRECTION", "blocks", "costs"]
 
@@ -29,9 +30,13 @@ DIRECTION = PricedField(
 )
 
 
-def costs(rec: Sequence[float], program: Sequence[Instruction]) -> tuple[float, float]:
-    """Words of vector registers that a program's products read, and the most partial sums a lane keeps. [-]"""
-    products = [i for i in program if i.op in isa.MATRIX]
+@lru_cache(maxsize=4096)
+def costs(part: str, rec: tuple[float, ...], layer: LayerSizes, context: float) -> tuple[float, float]:
+    """Words of vector registers that a program's products read, and the most partial sums a lane keeps. [-]
+
+    The context in [tokens].
+    """
+    products = [i for i in program_of(part, rec, layer, context) if i.op in isa.MATRIX]
     word = rec[isa.D] / rec[isa.VECTOR]
     reads = sum(isa.tile_beats(rec, i.rows, i.columns) / isa.kept_beats(rec, i.columns) for i in products)
     return reads * word, max((isa.kept_beats(rec, i.columns) for i in products), default=0.0)

@@ -9,7 +9,7 @@ Source: Hong et al., MICRO 2022. Estimates.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -35,7 +35,6 @@ from engine.devices.dfx.core import (
     LayerSizes,
     Timed,
     core_record,
-    program_of,
     role_cycles,
     time_program,
 )
@@ -141,7 +140,7 @@ def _sums(job: Job) -> list[Fit]:
     if part is None or part.bram36 is None:
         return []
     one = _Pass.of(job)
-    kept = max(costs(one.record, program)[1] for program in one.programs())
+    kept = max(kept for _, kept in one.directed())
     left = part.bram36.si * (1.0 - (part.used["bram36"].si if "bram36" in part.used else 0.0))
     need = blocks(one.record, kept) * BLOCK
     return [Fit("bram", "onchip", need, left * BLOCK, "partial sums of the widest product")]
@@ -185,18 +184,23 @@ class _Pass:
         )
         return cls(record, layer, mean, heads_run, parts, chaining)
 
-    def programs(self) -> list[list[isa.Instruction]]:
-        """Each program that it runs."""
-        return [program_of(part, self.record, self.layer, at) for part, at, _ in self.parts]
+    @property
+    def sizes(self) -> LayerSizes:
+        """What its programs are written for, however many layers it has."""
+        return replace(self.layer, layers=1)
+
+    def directed(self) -> list[tuple[float, float]]:
+        """Of each program the registers read and the partial sums kept. [-]"""
+        return [costs(part, self.record, self.sizes, at) for part, at, _ in self.parts]
 
     def timed(self) -> list[tuple[Timed, float]]:
         """Each program run, and how often it runs."""
-        return [(time_program(p, self.record, self.layer, at, self.chaining), times) for p, at, times in self.parts]
+        return [(time_program(p, self.record, self.sizes, at, self.chaining), times) for p, at, times in self.parts]
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:
         """Seconds of the operators by resource, and of the ring. [s]"""
         assert job.device.dfx is not None
-        cycles = [role_cycles(p, self.record, self.layer, at, self.chaining) * times for p, at, times in self.parts]
+        cycles = [role_cycles(p, self.record, self.sizes, at, self.chaining) * times for p, at, times in self.parts]
         clock = job.device.dfx.clock.si
         roles = sum(cycles[1:], cycles[0]) / clock
         synced = self.record[isa.SET_UP] * self.parts[0][2] / clock
@@ -229,7 +233,7 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     one = _Pass.of(job)
 
     def cycles(record: tuple[float, ...]) -> float:
-        return sum(time_program(p, record, one.layer, at, one.chaining).cycles * n for p, at, n in one.parts)
+        return sum(time_program(p, record, one.sizes, at, one.chaining).cycles * n for p, at, n in one.parts)
 
     now, found = cycles(one.record), []
     for name, places in _TRIED.items():
@@ -262,7 +266,7 @@ def price(job: Job) -> PhaseCost:
         np.zeros(n),
         other=other,
         link_bytes=sum(t.sent * times for t, times in timed),
-        timeline=_spans(one.record, one.layer, one.context, job.switches["chaining"], clock),
+        timeline=_spans(one.record, one.sizes, one.context, job.switches["chaining"], clock),
         timeline_of=f"one of {one.layer.layers} layers of one token, {job.phase.name}",
         notes=_notes(job),
     )
@@ -313,7 +317,7 @@ def _notes(job: Job) -> tuple[str, ...]:
     if job.length > 1 and not job.switches["skip_head"]:
         found.append("The LM head runs for input tokens too.")
     one = _Pass.of(job)
-    reads, kept = costs(one.record, one.programs()[0])
+    reads, kept = one.directed()[0]
     found.append(
         f"Products of a layer read {reads:,.0f} words of vector registers and keep {kept:,.0f} partial sums a lane."
     )
