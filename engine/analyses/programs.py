@@ -6,10 +6,10 @@ functional machines beside a float64 run of the same instructions on drawn input
 
 from __future__ import annotations
 
-from engine.cost.schedule import job_of
 from engine.devices import instructions_of
 from engine.devices.common.assembly import ProgramError
 from engine.devices.common.instruction_set import PARTS, BoundMachine, InstructionSet, Listing, Row, Values
+from engine.plan.jobs import job_of
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import bind
 from engine.scenario import Scenario, ScenarioError

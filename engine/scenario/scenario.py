@@ -115,7 +115,7 @@ def make(fields: Any) -> Scenario:
 def _one_sentence(kind: str, loc: tuple[str | int, ...], message: str, value: Any) -> str:
     """A complaint of pydantic as field, value and what is allowed."""
     parts = [str(p) for p in loc if p not in ("int", "float", "[key]") and not str(p).startswith("constrained-")]
-    field = ".".join(parts)[:80]
+    field = ".".join(parts)[:60]
     if kind == "value_error":
         return (
             message.removeprefix("Value error, ") if not field else f"{field}: {message.removeprefix('Value error, ')}"
