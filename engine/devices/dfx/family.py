@@ -221,6 +221,7 @@ class _Pass:
 
 _TRIED: dict[str, tuple[int, ...]] = {
     "off-chip memory": (isa.BEAT, isa.GAP),
+    "reads of registers": (isa.READ,),
     "waits for results": (isa.ISSUE, isa.ACCESS),
     "synchronisation of the cards": (isa.SET_UP, isa.HOP),
     "depth of the operators": (isa.ADD, isa.MUL, isa.EXP, isa.COMPARE, isa.ROOT, isa.RECIPROCAL, isa.TABLE),

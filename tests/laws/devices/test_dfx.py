@@ -355,6 +355,8 @@ def test_the_longer_inputs_stay_the_less_registers_are_read_and_the_more_sums_ar
         assert 1.3 * now < slow
         assert least < now < 1.005 * least
         assert many < 20 * kept
+        verdicts = [evaluate(base.with_(load_direction=d)).limited_by for d in ("vertical", "horizontal")]
+        assert verdicts == ["reads of registers", "off-chip memory"]
 
 
 def test_a_load_direction_is_listed_as_it_is_priced_and_its_sums_lie_in_blocks_the_core_leaves():
