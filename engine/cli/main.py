@@ -18,6 +18,7 @@ from engine.cli.imports import add_import
 from engine.cli.kinds import add_kinds
 from engine.cli.machine import add_machine
 from engine.cli.measure import add_measure
+from engine.cli.node import add_node
 from engine.cli.op import add_op
 from engine.cli.output import emit
 from engine.cli.plan import add_plan
@@ -257,6 +258,7 @@ def build_parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_evaluate)
     add_machine(commands, _add_scenario, _changed)
     add_kinds(commands, _add_scenario, _changed)
+    add_node(commands, scenario_of)
     add_tile(commands, _add_scenario, _changed)
     add_program(commands, _add_scenario, _changed)
     add_traffic(commands, _add_scenario, _changed)

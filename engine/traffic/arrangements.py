@@ -20,7 +20,7 @@ from engine.traffic.scenario_load import checked, ladder, priced, service_table,
 from engine.traffic.service import Resource, Service, TrafficError, whole
 from engine.traffic.sizes import Mixed
 
-__all__ = ["ARRANGEMENTS", "arrangements", "packets", "pool", "stages"]
+__all__ = ["ARRANGEMENTS", "arrangements", "packets", "pool", "stages", "wires"]
 
 ARRANGEMENTS = ("whole", "stages", "pool", "packets")
 """``whole``: one station (`scenario_load.load_of`); the others are this module's functions."""
@@ -51,8 +51,8 @@ def _require(scenario: Scenario, name: str) -> None:
         raise TrafficError(f"arrangement is {name!r}; {reason}")
 
 
-def _wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
-    """Wires of a plan as (link, way, seconds a request holds it, seconds it adds to the latency)."""
+def wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
+    """Wires of a plan as (link, way, time a request holds it, time it adds to the latency). [s]"""
     layout = times.layout
     held = times.rows[layout.hop_times.stop : layout.hop_times.stop + len(layout.wire_of), 0]
     found: dict[int, tuple[str, str, float, float]] = {}
@@ -97,11 +97,11 @@ def stages(
         name = stage.device.name if len(kinds) == len(plan.stages) else stage.name
         row.append(Station(service, _later(policy) if at else policy, name=name))
     before, behind = [], []
-    alone = [_wires(*point) for point in points[0]]  # requests travel one by one
+    alone = [wires(*point) for point in points[0]]  # requests travel one by one
     links = [link for link, *_ in alone[0]]
     for at, (link, way, *_) in enumerate(alone[0]):
         name = link if links.count(link) == 1 else f"{link}, {way}"
-        hold, adds = np.array([[wires[at][k] for wires in alone] for k in (2, 3)])[:, None, :]
+        hold, adds = np.array([[alone_wires[at][k] for alone_wires in alone] for k in (2, 3)])[:, None, :]
         if adds.all() and hold.all():
             wire = Station(Service(hold, adds, servers=copies, sizes=rows_are), name=name, wire=True)
             (before if way == "in" else behind).append(wire)

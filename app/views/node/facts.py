@@ -18,7 +18,6 @@ from engine.analyses.node.operator_kinds import KindColumn
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
-from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError, encode
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "cores",
     "gains",
     "kinds_table",
-    "load_scenario",
     "load_told",
     "not_a_node",
     "shared",
@@ -158,15 +156,6 @@ def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None
             found.append((value, report))
     own = dict(cached.report(encode(scenario)).tile).get("sparse-cores")
     return found, next((i for i, (value, _) in enumerate(found) if value == own), None)
-
-
-def load_scenario(scenario: Scenario, workload: str) -> Scenario:
-    """The scenario where that is its workload, else the usual one: tables sharded, or a copy a card."""
-    if workload == scenario.workload:
-        return scenario
-    usual = default_scenario(scenario.system, workload, devices=scenario.devices)
-    whole = usual.scheme != "tables" and "replicas" in cached.options(encode(usual)).schemes
-    return usual.with_(scheme="replicas") if whole else usual
 
 
 def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:

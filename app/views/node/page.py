@@ -16,6 +16,7 @@ from app.views.node import charts as node_charts
 from app.views.node import facts, pool
 from app.views.node.tilings import tilings
 from engine.analyses.node.load import limit_of, limited
+from engine.analyses.node.shared_load import usual
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
@@ -152,7 +153,7 @@ def under_load(scenario: Scenario) -> None:
         picked, args = choice("Model", {id: zoo.workload(id).name for id in loads}, "model")
         st.pills("Model", loads, required=True, label_visibility="collapsed", **args)
         limit = limit_of(picked)
-        one = facts.load_scenario(scenario, picked)
+        one = usual(scenario, picked)
         card, host = cached.node_curves(encode(one), limit)
         answer = facts.load_told(card, host, limit)
         title.markdown(f"**Latency against load** :gray[· {fmt.plain(answer)}]")
@@ -209,7 +210,7 @@ def all_models(scenario: Scenario) -> None:
     rows: list[dict[str, Any]] = []
     for id in limited():
         limit = limit_of(id)
-        card, host = cached.node_curves(encode(facts.load_scenario(scenario, id)), limit)
+        card, host = cached.node_curves(encode(usual(scenario, id)), limit)
         rows.append(
             {
                 "Model": zoo.workload(id).name,

@@ -98,7 +98,7 @@ def splits(scenario: Scenario) -> tuple[Split, ...]:
     bound = bind(scenario)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
     plan = make_plan(bound)
-    if scenario.scheme != "tables" or not knobs or plan.stages[0].turns:
+    if scenario.scheme != "tables" or not knobs or plan.stages[0].turns or plan.stages[0].name != "sparse":
         return ()
     found = []
     for cores in knobs[0].values:

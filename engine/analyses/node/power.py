@@ -18,7 +18,7 @@ from engine.plan.plan import Plan, model_of
 from engine.resolve.bind import Bound, bind
 from engine.scenario import Scenario
 
-__all__ = ["LoadPower", "Sustained", "against_load", "sustained"]
+__all__ = ["LoadPower", "Sustained", "against_load", "host_seconds", "sustained"]
 
 _CLOCK = "devices.0.card.clock.max"
 _STEPS = 12  # halvings of the clock's range
@@ -79,8 +79,8 @@ def _planned(scenario: Scenario) -> tuple[Bound, Plan, Schedule]:
     return bound, plan, schedule(bound, plan)
 
 
-def _host_busy(bound: Bound, times: Schedule, requests: float) -> float:
-    """Share of the host's cores that stages on it and commands for transfers keep busy. [-]"""
+def host_seconds(bound: Bound, times: Schedule) -> float:
+    """Time of host cores that stages on it and commands for transfers take of a request, added up. [s]"""
     cores = bound.host.cpu.cores.si if bound.host is not None and bound.host.cpu is not None else 1.0
     on_host = sum(priced.time_s for priced in times.priced if priced.stage.name == "host")
     on_host += cores * sum(priced.time_s for priced in times.priced if priced.stage.device is bound.host)
@@ -91,7 +91,7 @@ def _host_busy(bound: Bound, times: Schedule, requests: float) -> float:
         for run in priced.runs
     )
     commands = sum(hop.messages * hop.command_s for hop, _ in times.hops if hop.wire.role == "host")
-    return min(1.0, (on_host + inside + commands) * requests / cores)
+    return on_host + inside + commands
 
 
 def _at(scenario: Scenario, clock: float) -> _Point:
@@ -99,7 +99,8 @@ def _at(scenario: Scenario, clock: float) -> _Point:
     bound, plan, times = _planned(scenario.with_(overrides={**scenario.overrides, _CLOCK: clock}))
     requests = scenario.streams * max(1, plan.replicas) / times.interval_s
     parts = {name: spent * requests for name, spent in energy_of(times).items()}
-    return _Point(times.units_per_s, parts, _host_busy(bound, times, requests))
+    cores = bound.host.cpu.cores.si if bound.host is not None and bound.host.cpu is not None else 1.0
+    return _Point(times.units_per_s, parts, min(1.0, host_seconds(bound, times) * requests / cores))
 
 
 def sustained(scenario: Scenario) -> Sustained:
