@@ -10,7 +10,7 @@ from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
 
-__all__ = ["fewer_devices", "make_plan"]
+__all__ = ["alike", "fewer_devices", "make_plan"]
 
 
 def make_plan(bound: Bound) -> Plan:
@@ -19,14 +19,14 @@ def make_plan(bound: Bound) -> Plan:
     return _settled(bound, plan) if plan.options else plan
 
 
-def _alike(plan: Plan) -> tuple[int, ...]:
+def alike(plan: Plan) -> tuple[int, ...]:
     """What plans have in common that differ in their tiles alone, by the `id` of its parts."""
     return id(plan.hops), *(x for stage in plan.stages for x in (id(stage.ops), id(stage.device), stage.ways))
 
 
 def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
-    found = [one for _, some in groupby(plan.options, key=_alike) for one in paces(bound, list(some))]
+    found = [one for _, some in groupby(plan.options, key=alike) for one in paces(bound, list(some))]
     return plan.options[found.index(min(found))]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from engine.devices.card.graph import DECODED, HOSTED
 from engine.devices.card.tiling import TILE
 from engine.devices.common.cached import remembered
-from engine.devices.common.column import Column, larger
+from engine.devices.common.column import Column, larger, smaller
 from engine.devices.common.contract import Fit, Job
 from engine.devices.common.footprint import footprint
 from engine.scenario.formats import BITS
@@ -101,7 +101,7 @@ def partition_of(job: Job) -> int:
     split = job.switches["overlap"] and any(op.kind == "EmbeddingBag" for op in job.phase.ops)
     net = _net(job)
     if (split and len(job.ops) < len(job.phase.ops)) or net:
-        first = min(max(job.tile[0] if job.tile else cores // 3, 1), cores - 1)
+        first = smaller(larger(job.tile[0] if job.tile else cores // 3, 1), cores - 1)
         cores = first if bags or net == 1 else cores - first
     return cores
 

@@ -92,7 +92,7 @@ class Programs:
             )
         except (Refused, ScenarioError, Unsupported) as refusal:
             return DesignBlock(digits, first, (), size, None, (str(refusal),))
-        strides = tuple(space.strides[axis] for axis in program.order) or (0,)
+        strides = tuple(space.strides[axis] for axis in program.order)
         return DesignBlock(digits, first, strides, size, program, program.sentences)
 
 

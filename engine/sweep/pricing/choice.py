@@ -17,7 +17,7 @@ _PACE = ("interval_s", "latency_s")  # what the best option that fits has least 
 
 @dataclass(frozen=True)
 class Choice:
-    """Programs of the same designs, one an option in the order they are tried; offers what a `Program` does."""
+    """Programs of the same designs, with options in the order they are tried; offers what a `Program` does."""
 
     programs: tuple[Program, ...]
 
@@ -48,18 +48,21 @@ class Choice:
 
     def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
-        return self._best(figures, lambda program, wanted: program.fill(lo, hi, wanted))
+        return self._best(figures, lambda program, begin, wanted: program.fill(begin + lo, begin + hi, wanted))
 
     def fill_at(self, numbers: np.ndarray, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of designs here and there."""
-        return self._best(figures, lambda program, wanted: program.fill_at(numbers, wanted))
+        return self._best(figures, lambda program, begin, wanted: program.fill_at(numbers + begin, wanted))
 
-    def _best(self, figures: Sequence[str], fill: Callable[[Program, Sequence[str]], Any]) -> tuple[Any, Any, Any]:
+    def _best(self, figures: Sequence[str], fill: Callable[[Program, int, Sequence[str]], Any]) -> tuple[Any, Any, Any]:
         """The first option that fits with the shortest interval, then the least latency; refused where any is."""
         names = tuple(dict.fromkeys((*_PACE, *figures)))
-        values, bad, unfit = fill(self.programs[0], names)
-        for program in self.programs[1:]:
-            other, refused, misfit = fill(program, names)
+        (values, bad, unfit), *others = (
+            fill(program, option * program.size, names)
+            for program in self.programs
+            for option in range(program.options)
+        )
+        for other, refused, misfit in others:
             less = (other[0] < values[0]) | ((other[0] == values[0]) & (other[1] < values[1]))
             less = np.where(misfit == unfit, less, unfit)
             np.copyto(values, other, where=less)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,12 @@ from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
 
-__all__ = ["Beat", "Design", "DesignFamily", "Part", "Refused", "Structural"]
+__all__ = ["OPTIONS", "Beat", "Design", "DesignFamily", "Part", "Refused", "Structural"]
 
 Beat = Callable[[int, int], None]
 """Called with (pieces made, pieces in all) while a family is set up; what it raises ends that."""
+OPTIONS = -1
+"""The axis of the options of a plan that leaves something open: the last of a family's, of none of the space's."""
 Part = tuple[tuple[int, int], ...]
 """Some designs of a family: from which allowed value to which on each of its axes."""
 _REMEMBERED = 2048  # parts
@@ -107,26 +110,33 @@ class DesignFamily:
         known: dict[Any, Any],
         beat: Beat,
     ) -> None:
-        self.space, self.numeric, self.beat = space, tuple(numeric), beat
+        self.space, self.numeric, self.beat = space, (*numeric, OPTIONS), beat
         self.catalog, self.zoo = catalog, zoo
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
         self.scenario = apply_settings(space.base, settings, catalog, zoo)
         self.base: Bound = named(self.scenario, catalog, zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
-        self.option = 0  # of plans that leave something open
         self.refused: dict[tuple[int, int], str] = {}
         self._designs: dict[Part, Design] = {}
-        self.radix = tuple(len(space.axes[axis]) for axis in self.numeric)
-        self._set = [self._harvest(axis, known) for axis in self.numeric]
+        self._radix = tuple(len(space.axes[axis]) for axis in numeric)
+        self._set = [self._harvest(axis, known) for axis in numeric]
         self._joint()
-        self.allowed = [
+        self._allowed = [
             [d for d in range(size) if (axis, d) not in self.refused]
-            for axis, size in zip(self.numeric, self.radix, strict=True)
+            for axis, size in zip(numeric, self._radix, strict=True)
         ]
-        for axis, digits_ in zip(self.numeric, self.allowed, strict=True):
+        for axis, digits_ in zip(numeric, self._allowed, strict=True):
             if not digits_:
                 raise Refused(self.refused[axis, 0])
-        self._columns = [self._column(at) for at in range(len(self.numeric))]
+        self._columns = [*(self._column(at) for at in range(len(numeric))), []]
+        self.choose(0, 1)
+
+    def choose(self, first: int, upto: int) -> None:
+        """From now on, designs have those options of their plans, along the last axis."""
+        self.option = first
+        self.radix = *self._radix, upto - first
+        self.allowed = [*self._allowed, list(range(upto - first))]
+        self._designs.clear()
 
     def _harvest(self, axis: int, known: dict[Any, Any]) -> list[list[tuple[str, Any, Any]] | str]:
         """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
@@ -172,7 +182,7 @@ class DesignFamily:
 
     def _column(self, at: int) -> list[tuple[str, Any, Any, np.ndarray]]:
         """What an axis sets, as (kind, where, one value, all allowed ones as numbers)."""
-        every = [self._set[at][digit] for digit in self.allowed[at]]
+        every = [self._set[at][digit] for digit in self._allowed[at]]
         if every[0] and all(len(settings) == 1 and settings[0][0] == "field" for settings in every):
             kind, where, one = every[0][0]
             return [(kind, where, one, np.array([settings[0][2] for settings in every], dtype=np.float64))]
@@ -226,10 +236,10 @@ class Design:
     """Some designs of a family as one: pieces of the model are functions of it."""
 
     def __init__(self, family_: DesignFamily, of: Part) -> None:
-        self.family = family_
+        self.family, self._options = family_, of[-1]
         self.bound = self._bound(family_.settings(of))
         self._open: Plan | None = None
-        self._jobs: dict[tuple[int, int, int], Job] = {}
+        self._jobs: dict[tuple[int, int], Job] = {}
 
     def _bound(self, settings: Sequence[tuple[str, Any, Any]]) -> Bound:
         base = self.family.base
@@ -276,15 +286,22 @@ class Design:
             self._open = open_plan(self.bound)
         return self._open
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
-        """Its plan, with the option that is being worked out."""
-        plan = self.open_plan()
-        return plan.options[self.family.option] if plan.options else plan
+        """Its plan; of options that differ in their tiles alone one, whose tiles are columns."""
+        plan, first = self.open_plan(), self.family.option
+        some = plan.options[first + self._options[0] : first + self._options[1]] or (plan,)
+        if len(some) == 1:
+            return some[0]
+        tiles = (zip(*(one.stages[s].tile for one in some), strict=True) for s in range(len(plan.stages)))
+        shape = (*(1 for _ in self.family.numeric[1:]), -1)
+        columns = (tuple(Column(np.reshape(knob, shape)) for knob in tile) for tile in tiles)
+        stages = (replace(stage, tile=tile) for stage, tile in zip(some[0].stages, columns, strict=True))
+        return replace(some[0], stages=tuple(stages))
 
     def job(self, stage: int, phase: int) -> Job:
         """The job of a phase on a stage."""
-        key = (self.family.option, stage, phase)
+        key = (stage, phase)
         if key not in self._jobs:
             on = self.plan.stages[stage]
             self._jobs[key] = job_of(self.bound, on, family(on.device.kind), self.bound.graph.phases[phase])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.figures import METRICS, Layout, M
+from engine.sweep.pricing.design import OPTIONS
 from engine.sweep.pricing.points import fill_points
 from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, GroupTable, LiveRun, laid
 
@@ -21,11 +22,15 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Program:
-    """A family of designs, ready to be priced by number. `order` is its numeric axes, slowest first."""
+    """A family of designs, ready to be priced by number. `order` is its numeric axes, slowest first.
+
+    Options that are priced together, `options` of them, lie one after the other: all designs with the first one come
+    first.
+    """
 
     order: tuple[int, ...]  # axes of the space
-    radix: np.ndarray
-    size: int
+    steps: np.ndarray  # options, if there are several, then values of each of these axes
+    options: int
     layout: Layout
     arguments: tuple[Any, ...]  # of `fill_points`, between the numbers and what is given
     live: tuple[LiveRun, ...]
@@ -33,9 +38,19 @@ class Program:
     sentences: tuple[str, ...]
 
     @property
+    def radix(self) -> np.ndarray:
+        """Values of each axis."""
+        return self.steps[len(self.steps) - len(self.order) :]
+
+    @property
+    def size(self) -> int:
+        """Designs."""
+        return prod(self.radix.tolist())
+
+    @property
     def chunk(self) -> int:
         """Designs that are priced in a fraction of a second. [-]"""
-        return max(64, _WORK // max(sum(run.ops for run in self.live), 1))
+        return max(64, _WORK // max(sum(run.ops for run in self.live), 1) // self.options)
 
     def fill(self, lo: int, hi: int, figures: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Figures (k, n) of designs lo..hi, whether the model refuses each, and whether each does not fit."""
@@ -67,7 +82,7 @@ class Program:
             some = None if numbers is None else numbers[at - lo : upto - lo]
             for run in self.live:
                 below = top + M * len(run.groups)
-                run.seconds(at, some, self.radix, found[top:below, at - lo : upto - lo])
+                run.seconds(at, some, self.steps, found[top:below, at - lo : upto - lo])
                 top = below
         return found
 
@@ -155,10 +170,13 @@ class _Groups:
 
 
 def _order(radix: Sequence[int], live: Sequence[tuple[CompiledRun, list[int]]]) -> list[int]:
-    """Axes slowest first: what decides the sizes of operators that are priced design by design, then the shorter."""
+    """Axes slowest first: options, what decides the sizes of operators priced design by design, then the shorter."""
     sizes = [value for run, groups in live if groups for value in run.sizes]
     slow = {a for value in sizes for a, size in enumerate(value.shape) if size > 1}
-    return sorted(range(len(radix)), key=lambda a: (a not in slow, radix[a], a))
+    options = len(radix) - 1
+    return sorted(
+        range(options if radix[-1] == 1 else len(radix)), key=lambda a: (a != options, a not in slow, radix[a], a)
+    )
 
 
 def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: Callable[[int, int], None]) -> Program:
@@ -193,9 +211,9 @@ def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: 
         layout.facts,
     )
     return Program(
-        order=tuple(numeric[a] for a in order),
-        radix=steps,
-        size=prod(radix),
+        order=tuple(numeric[a] for a in order if numeric[a] != OPTIONS),
+        steps=steps,
+        options=radix[-1],
         layout=layout,
         arguments=arguments,
         live=tuple(LiveRun.of(run, left, order) for run, left in live if left),

@@ -8,13 +8,14 @@ an axis until each part is decided alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 
-from engine.cost.figures import GLOBALS, M, N
+from engine.cost.best_plan import alike
+from engine.cost.figures import GLOBALS, HOP, M, N
 from engine.cost.power_and_price import draw, purchase
 from engine.cost.schedule import by_resource, exchange, exchanges, globals_of, hop_row, layout_of, link_joules
 from engine.devices import family
@@ -23,7 +24,7 @@ from engine.devices.common.contract import DeviceFamily
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.sweep.pricing.choice import Choice
-from engine.sweep.pricing.design import Design, DesignFamily, Part, Refused, Structural
+from engine.sweep.pricing.design import OPTIONS, Design, DesignFamily, Part, Refused, Structural
 from engine.sweep.pricing.program import Assembly, Program, assemble
 from engine.sweep.pricing.runs import CompiledRun
 
@@ -240,15 +241,26 @@ def compile_family(fam: DesignFamily) -> Program | Choice:
     checked = tabulate(fam, _check)
     fam.part(fam.whole).lower()
     planned, passes = tabulate(fam, _planned), tabulate(fam, _passes)
-    options = planned.mark[-1]
-    programs, at = [], 0
-    for option in range(max(1, len(options))):
-        fam.option = option
-        hops = len(options[option][1] if options else planned.mark[1])
-        rows = Tabulated((planned.values or [])[6 * at : 6 * (at + hops)], planned.bad, None, planned.sentences)
-        at += hops
-        programs.append(_program(fam, checked, rows, passes))
-    return Choice(tuple(programs)) if options else programs[0]
+    options = fam.part(_some(fam, planned)).open_plan().options
+    starts = np.cumsum([0, *(len(HOP) * len(one.hops) for one in options)])
+
+    def program(first: int, upto: int) -> Program:
+        fam.choose(first, upto)
+        rows = planned.values[starts[first] : starts[first + 1]] if options else planned.values
+        return _program(fam, checked, replace(planned, values=rows), passes)
+
+    if not options:
+        return program(0, 1)
+    programs: list[Program] = []
+    for _, some in groupby(range(len(options)), key=lambda at: alike(options[at])):
+        several = list(some)
+        try:
+            programs.append(program(several[0], several[-1] + 1))
+        except Structural as found:
+            if OPTIONS not in found.axes:
+                raise
+            programs += [program(at, at + 1) for at in several]
+    return Choice(tuple(programs))
 
 
 def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tabulated) -> Program:
