@@ -338,7 +338,7 @@ def stay_ops(table, traits, length, rec, each, stay):
 
 
 @kernel
-def _bags(table, lookups, lengths, batch, length, context, rec, bags):
+def _bags(table, lookups, lists, batch, length, context, rec, bags):
     """Lookups of the busiest card and core: fills the rows of ``bags`` (n_ops, 4) that look up; see `demand_ops`."""
     for i in range(lookups.shape[0]):
         j, own = lookups[i, 0], rec[LOOKUPS + PER_LOOKUP * i : LOOKUPS + PER_LOOKUP * (i + 1)]
@@ -349,7 +349,7 @@ def _bags(table, lookups, lengths, batch, length, context, rec, bags):
             bags[j, 2], bags[j, 3] = read * own[LINE], 0.0
             continue
         busiest(
-            lengths[lookups[i, 2] : lookups[i, 3]],
+            lists[:, lookups[i, 2] : lookups[i, 3]],
             rec[AWARE] > 0.0,
             int(rec[WAYS]),
             int(rec[CORES]),
@@ -367,13 +367,14 @@ def _bags(table, lookups, lengths, batch, length, context, rec, bags):
 
 
 @kernel
-def ask(table, traits, lookups, lengths, batch, length, context, rec, out, sides):
+def ask(table, traits, lookups, lists, batch, length, context, rec, out, sides):
     """What each op asks of one card, see `demand_ops`: lookups dealt out, and weights kept on chip, first.
 
-    A row of ``lookups``: an op that looks up, whether it pools lists, and where their ``lengths`` begin and end.
+    A row of ``lookups``: an op that looks up, whether it pools lists, and where those begin and end in ``lists`` (2,
+    all of them), see `engine.devices.card.embedding_bags.busiest`.
     """
     n = table.shape[0]
     bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty((2, n))
-    _bags(table, lookups, lengths, batch, length, context, rec, bags)
+    _bags(table, lookups, lists, batch, length, context, rec, bags)
     stay_ops(table, traits, length, rec, each, stay)
     demand_ops(table, traits, bags, stay, batch, length, context, rec, out, sides)

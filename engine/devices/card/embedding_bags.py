@@ -101,20 +101,47 @@ HOST_TABLES = PricedField(
 
 
 @kernel
-def busiest(lengths, aware, cards, cores, most, row, bag, single_row, single_kernel, start, items, out):
+def _by_work(work, falling):
+    """Places of tables by their work, most first, of equal ones the first, from an order that is nearly right."""
+    order = np.empty(work.shape[0], np.int64)
+    for i in range(work.shape[0]):
+        one, at = int(falling[i]), i
+        while at > 0:
+            before = order[at - 1]
+            if work[before] > work[one] or (work[before] == work[one] and before < one):
+                break
+            order[at] = before
+            at -= 1
+        order[at] = one
+    return order
+
+
+@kernel
+def _least(load):
+    """The first place of the least of some loads."""
+    at = 0
+    for c in range(1, load.shape[0]):
+        if load[c] < load[at]:
+            at = c
+    return at
+
+
+@kernel
+def busiest(lists, aware, cards, cores, most, row, bag, single_row, single_kernel, start, items, out):
     """Load of the busiest card and core; fills ``out`` (3,): cycles of that core, its kernel starts, rows of the card.
 
-    `row` and `bag` are cycles of a looked-up row and of an item's list; a table of single lookups costs `single_row`
-    an item where `single_kernel` is set. `start` is the cycles of a kernel start, `most` tables fit a card.
+    ``lists`` (2, tables) holds lengths of lists, and which are the longest, the next and so on. `row` and `bag` are
+    cycles of a looked-up row and of an item's list; a table of single lookups costs `single_row` an item where
+    `single_kernel` is set. `start` is the cycles of a kernel start, `most` tables fit a card.
     """
-    n = lengths.shape[0]
+    lengths, n = lists[0], lists.shape[1]
     work = np.empty(n)
     for i in range(n):
         if lengths[i] <= 1.0 and single_kernel:
             work[i] = items * single_row
         else:
             work[i] = items * (lengths[i] * row + bag)
-    order = np.argsort(-work, kind="mergesort") if aware else np.arange(n)
+    order = _by_work(work, lists[1]) if aware else np.arange(n)
     load, whole = np.zeros((cards, cores)), np.zeros(cards)
     starts = np.zeros((cards, cores))
     rows = np.zeros(cards)
@@ -127,7 +154,7 @@ def busiest(lengths, aware, cards, cores, most, row, bag, single_row, single_ker
             for c in range(cards):
                 if held[c] < most and whole[c] < best:
                     best, card = whole[c], c
-            core = np.argmin(load[card])
+            core = _least(load[card])
         load[card, core] += work[i] + start
         whole[card] += work[i] + start
         starts[card, core] += 1.0

@@ -152,17 +152,19 @@ def _part(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return (table, _traits(ops), *needs(ops))
 
 
-@remembered(lambda job: job.key)
+@remembered(lambda job: (id(job.phase), id(job.ops), job.model["list_spread"], job.model["single_share"]))
 def _tables(job: Job) -> tuple[np.ndarray, ...]:
-    """Table, traits and dependencies of a job's ops, which of them look up, and lengths of the lists they pool."""
-    table, traits, first, waits = _lowered(job)
-    lookups, lengths = [], [np.zeros(0)]
-    for j in np.flatnonzero(traits[:, D.UNIT] == D.LOOKUP).tolist():
-        op, begin = job.ops[j], sum(map(len, lengths))
+    """Table, traits and dependencies of a job's ops, and what they look up, see `engine.devices.card.demand.ask`."""
+    lookups, lists, end = [], [np.zeros((2, 0))], 0
+    lowered = _lowered(job)
+    for j in np.flatnonzero(lowered[1][:, D.UNIT] == D.LOOKUP).tolist():
+        op, begin = job.ops[j], end
         if op.kind == "EmbeddingBag":
-            lengths.append(_lengths(job, op))
-        lookups.append((j, op.kind == "EmbeddingBag", begin, sum(map(len, lengths))))
-    return table, traits, first, waits, np.array(lookups, dtype=np.int64).reshape(-1, 4), np.concatenate(lengths)
+            own = _lengths(job, op)
+            lists.append(np.stack([own, np.argsort(-own, kind="stable")]))
+            end += len(own)
+        lookups.append((j, op.kind == "EmbeddingBag", begin, end))
+    return *lowered, np.array(lookups, dtype=np.int64).reshape(-1, 4), np.concatenate(lists, axis=1)
 
 
 def _lengths(job: Job, op: Op) -> np.ndarray:
@@ -264,10 +266,10 @@ def sides(job: Job) -> np.ndarray:
 
 
 def _asked(job: Job) -> tuple[np.ndarray, np.ndarray]:
-    table, traits, _, _, lookups, lengths = _tables(job)
+    table, traits, _, _, lookups, lists = _tables(job)
     out, found = np.zeros((table.shape[0], D.DEMANDS)), np.zeros((table.shape[0], SIDES))
     sizes = (float(job.batch), job.length, job.context)
-    D.ask(table, traits, lookups, lengths, *sizes, np.array(record(job)), out, found)
+    D.ask(table, traits, lookups, lists, *sizes, np.array(record(job)), out, found)
     return out, found
 
 

@@ -343,7 +343,7 @@ def _alike(matrix, rows, one, other):
 
 
 @kernel
-def price_points(lo, hi, rows, table, traits, first, needs, lookups, lengths, ways, sizes, record, totals):
+def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways, sizes, record, totals):
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`.
 
     Designs in a row that ask the same of the card are scheduled together.
@@ -358,7 +358,7 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lengths, wa
             end += 1
         for f in range(mapping):
             rec[f] = record[f, start]
-        D.ask(table, traits, lookups, lengths, sizes[0, start], sizes[1, start], sizes[2, start], rec, asked, sides)
+        D.ask(table, traits, lookups, lists, sizes[0, start], sizes[1, start], sizes[2, start], rec, asked, sides)
         cores, ranked = int(rec[D.CORES]), rec[D.RANKED] > 0.0
         supply_block(start, end, asked, first, needs, cores, ranked, record[mapping:], totals)
         start = end

@@ -204,7 +204,7 @@ def test_balance_conserves_lookups_and_gains_nothing_where_lists_are_alike():
     assert 1 - lookup_s(alike) / lookup_s(without(alike, "length-aware")) == pytest.approx(0, abs=0.02)
     out = np.zeros(3)
     lengths = list_lengths(160, 8.0, 0.8, 0.2)
-    busiest(lengths, True, 1, 1, 1e9, 10.0, 0.0, 10.0, False, 0.0, 48.0, out)
+    busiest(np.stack([lengths, np.argsort(-lengths)]), True, 1, 1, 1e9, 10.0, 0.0, 10.0, False, 0.0, 48.0, out)
     assert out[0] == pytest.approx(160 * 8 * 48 * 10)
     assert out[1] == 160
     assert out[2] == pytest.approx(160 * 8 * 48)
@@ -213,7 +213,7 @@ def test_balance_conserves_lookups_and_gains_nothing_where_lists_are_alike():
 def test_the_length_rule_is_near_the_bound():
     lengths = list_lengths(160, 8.0, 0.8, 0.2)
     out = np.zeros(3)
-    busiest(lengths, True, 6, 4, 40.0, 10.0, 0.0, 10.0, False, 0.0, 1.0, out)
+    busiest(np.stack([lengths, np.argsort(-lengths)]), True, 6, 4, 40.0, 10.0, 0.0, 10.0, False, 0.0, 1.0, out)
     least = max(lengths.sum() * 10 / 24, lengths.max() * 10)
     assert least <= out[0] <= 4 / 3 * least
 
