@@ -35,10 +35,12 @@ _WIDE = 2.0  # bytes of a value that leaves one unit for another
 
 def _parts(bound: Bound) -> list[tuple[str, list[Op]]]:
     """Runs of operators on one unit: ("device" | "host" | "decoder", operators), in order."""
-    on, unit = switches_of(bound), bound.family.unit_of
+    on, unit, ops = switches_of(bound), bound.family.unit_of, bound.graph.phases[0].ops
+    if unit is None:
+        return [("device", list(ops))]
     found: list[tuple[str, list[Op]]] = []
-    for op in bound.graph.phases[0].ops:
-        where = unit(op, on) if unit is not None else "device"
+    for op in ops:
+        where = unit(op, on)
         if not found or found[-1][0] != where:
             found.append((where, []))
         found[-1][1].append(op)

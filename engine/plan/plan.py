@@ -112,6 +112,7 @@ def tiled(plan: Plan, tiles: Iterable[tuple[int, ...]]) -> Plan:
     return replace(plan, options=tuple(map(at, tiles)))
 
 
+@lru_cache(maxsize=512)
 def every_op(graph: Graph) -> frozenset[str]:
     """Names of all operators."""
     return frozenset(op.name for phase in graph.phases for op in phase.ops)

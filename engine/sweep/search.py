@@ -18,14 +18,13 @@ from engine.devices.common.contract import Unsupported
 from engine.kernels.search.bins import BINS, count_bins
 from engine.kernels.search.pareto import front_mask
 from engine.scenario import ScenarioError
-from engine.scenario.fields import FIELDS
 from engine.sweep.goals import FIGURES
 from engine.sweep.pricing.blocks import DesignBlock, Programs, figures_of
 from engine.sweep.pricing.design import Structural
 from engine.sweep.pricing.setting import numeric_axes
 from engine.sweep.result import Counts, Front, SweepResult
 from engine.sweep.run import CLOUD, SweepCancelled, inside, sweep
-from engine.sweep.space import Space, space_of
+from engine.sweep.space import SIZES, Space, space_of
 from engine.sweep.top import Top
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
@@ -40,7 +39,6 @@ _BATCH = 4096  # draws at a time
 _MANY = 100  # designs of one structure, from which its tables are cheaper than one at a time
 _TABLED = 4096  # values of its axes, or batches and lengths together, beyond which they are not
 _SETUP_S = 3.0  # that tables of one structure may take
-_SIZES = frozenset(field.path for field in FIELDS if field.plain)
 
 
 class Optimiser(Protocol):
@@ -139,7 +137,7 @@ class Figures:
         self.space, self.programs, self._until = space, Programs(space, None, None, patient), inf
         numeric = set(numeric_axes(space))
         self._fixed = [i for i in range(len(space.axes)) if i not in numeric]
-        sizes = [i for i in numeric if space.axes[i].paths & _SIZES]
+        sizes = [i for i in numeric if space.axes[i].paths & SIZES]
         values = sum(len(space.axes[i]) for i in numeric)
         self._small = max(values, prod(len(space.axes[i]) for i in sizes)) <= _TABLED
         self._asked: Counter[tuple[int, ...]] = Counter()

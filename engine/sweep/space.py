@@ -22,7 +22,7 @@ from engine.devices.common.contract import Unsupported
 from engine.resolve.bind import bind
 from engine.resolve.choices import choices, default_scenario
 from engine.scenario import NotThereError, Scenario, ScenarioError, decode, encode, make, token_in
-from engine.scenario.fields import BY_FAMILY
+from engine.scenario.fields import BY_FAMILY, FIELDS
 from engine.scenario.overrides import apply, unstated
 from engine.scenario.token import boundary, brief, deflated, pack, unpack
 from engine.sweep.goals import Limit, Objective, limits_of, objectives_of
@@ -32,8 +32,10 @@ from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo
 from model_zoo.schema import WorkloadError
 
-__all__ = ["AXES_LIMIT", "Axis", "Space", "apply_settings", "space_of", "steps"]
+__all__ = ["AXES_LIMIT", "SIZES", "Axis", "Space", "apply_settings", "space_of", "steps"]
 
+SIZES = frozenset(field.path for field in FIELDS if field.plain)
+"""Sizes of the work: whole numbers of a scenario, which every system and network has."""
 AXES_LIMIT = 16
 VALUES_LIMIT = 100_000  # of one axis
 TOKEN_LIMIT = 16_384
@@ -220,8 +222,13 @@ class Space:
             raise SkippedError(f"{', '.join(sorted(self.axes[i].path for i in out))}: left out here, as it has none")
         axes = zip(self.without(out).axes, digits, strict=True)
         return apply_settings(
-            self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo
+            self.base, [s for axis, digit in axes for s in axis.settings(digit)], self.catalog, self.zoo, self.moved
         )
+
+    @cached_property
+    def moved(self) -> dict[tuple[str, str], Scenario]:
+        """The base on other pairs of a system and a workload, as far as it has been asked for."""
+        return {}
 
     @cached_property
     def _pair_axes(self) -> tuple[int, ...]:
@@ -247,11 +254,11 @@ class Space:
     def _lacking(self, key: tuple[int, ...]) -> frozenset[int]:
         settings = [s for i, digit in zip(self._pair_axes, key) for s in self.axes[i].settings(digit)]
         try:
-            here = apply_settings(self.base, settings, self.catalog, self.zoo)
+            here = apply_settings(self.base, settings, self.catalog, self.zoo, self.moved)
         except (ScenarioError, Unsupported):  # refused as a whole
             return frozenset()
         single = (i for i, axis in enumerate(self.axes) if i not in self._pair_axes and axis.paths == {axis.path})
-        return frozenset(i for i in single if self._lacks(here, self.axes[i]))
+        return frozenset(i for i in single if self.axes[i].path not in SIZES and self._lacks(here, self.axes[i]))
 
     def _lacks(self, here: Scenario, axis: Axis) -> bool:
         """Whether a scenario has none of what an axis sets."""
@@ -306,17 +313,25 @@ class Space:
 
 
 def apply_settings(
-    base: Scenario, settings: Sequence[tuple[str, Any]], catalog: Catalog | None = None, zoo: Zoo | None = None
+    base: Scenario,
+    settings: Sequence[tuple[str, Any]],
+    catalog: Catalog | None = None,
+    zoo: Zoo | None = None,
+    moved: dict[tuple[str, str], Scenario] | None = None,
 ) -> Scenario:
     """A scenario with settings applied; where the system or the workload changes, what it does not offer is re-chosen.
 
-    Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them.
+    Precision, scheme, devices, switches and parameters of the base stay where the new pair offers them. ``moved`` holds
+    the base on pairs that were asked for before.
     """
     pair = {path: value for path, value in settings if path in ("system", "workload")}
     scenario = base
     if pair and any(getattr(base, path) != value for path, value in pair.items()):
         system, workload = (str(pair.get(field, getattr(base, field))) for field in ("system", "workload"))
-        scenario = _moved(base, system, workload, catalog, zoo)
+        known = {} if moved is None else moved
+        if (system, workload) not in known:
+            known[system, workload] = _moved(base, system, workload, catalog, zoo)
+        scenario = known[system, workload]
     for path, value in settings:
         if path not in pair:
             scenario = apply(scenario, path, value)

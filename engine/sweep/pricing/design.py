@@ -22,8 +22,8 @@ from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
 from engine.scenario import Costs, Scenario
 from engine.scenario.overrides import HARDWARE
-from engine.sweep.pricing.setting import head_of, is_size, read_setting
-from engine.sweep.space import Space, apply_settings
+from engine.sweep.pricing.setting import head_of, read_setting
+from engine.sweep.space import SIZES, Space, apply_settings
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
@@ -113,7 +113,7 @@ class DesignFamily:
         self.space, self.numeric, self.beat = space, (*numeric, OPTIONS), beat
         self.catalog, self.zoo = catalog, zoo
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
-        self.scenario = apply_settings(space.base, settings, catalog, zoo)
+        self.scenario = apply_settings(space.base, settings, catalog, zoo, space.moved)
         self.base: Bound = named(self.scenario, catalog, zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         self.refused: dict[tuple[int, int], str] = {}
@@ -129,14 +129,14 @@ class DesignFamily:
             if not digits_:
                 raise Refused(self.refused[axis, 0])
         self._columns = [*(self._column(at) for at in range(len(numeric))), []]
-        self.choose(0, 1)
+        self.option, self.radix, self.allowed = 0, (*self._radix, 1), [*self._allowed, [0]]
 
     def choose(self, first: int, upto: int) -> None:
         """From now on, designs have those options of their plans, along the last axis."""
-        self.option = first
-        self.radix = *self._radix, upto - first
+        if (first, upto) != (self.option, self.option + self.radix[-1]):
+            self._designs.clear()
+        self.option, self.radix = first, (*self._radix, upto - first)
         self.allowed = [*self._allowed, list(range(upto - first))]
-        self._designs.clear()
 
     def _harvest(self, axis: int, known: dict[Any, Any]) -> list[list[tuple[str, Any, Any]] | str]:
         """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
@@ -157,7 +157,7 @@ class DesignFamily:
     def _between(self, axis: int) -> list[Any]:
         """What an axis of whole numbers sets, where the least and the most are allowed: so is every one between."""
         (path, *more), values = self.space.axes[axis].paths, self.space.axes[axis].values
-        if more or not is_size(path) or any(type(value) is not int for value in values):
+        if more or path not in SIZES or any(type(value) is not int for value in values):
             return []
         ends = [self._setting(axis, values.index(end)) for end in (min(values), max(values))]
         return [] if any(isinstance(end, str) for end in ends) else [[("field", path, value)] for value in values]

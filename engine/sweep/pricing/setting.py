@@ -10,15 +10,12 @@ from pydantic import BaseModel
 from engine.devices import family
 from engine.resolve.bind import Bound, named, set_path
 from engine.scenario import Scenario, ScenarioError
-from engine.scenario.fields import FIELDS
 from engine.scenario.overrides import HARDWARE, apply
-from engine.sweep.space import Space
+from engine.sweep.space import SIZES, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["head_of", "is_size", "numeric_axes", "read_setting"]
-
-_SIZES = tuple(field.path for field in FIELDS if field.plain)
+__all__ = ["head_of", "numeric_axes", "read_setting"]
 
 
 def head_of(path: str) -> tuple[str, str]:
@@ -27,14 +24,9 @@ def head_of(path: str) -> tuple[str, str]:
     return head, rest
 
 
-def is_size(path: str) -> bool:
-    """Whether a path is a size of the work: a whole number of a scenario."""
-    return path in _SIZES
-
-
 def _is_number(path: str) -> bool:
     head, rest = head_of(path)
-    return path in _SIZES or (bool(rest) and head in (*HARDWARE, "costs", "limits"))
+    return path in SIZES or (bool(rest) and head in (*HARDWARE, "costs", "limits"))
 
 
 def numeric_axes(space: Space) -> tuple[int, ...]:
@@ -67,7 +59,7 @@ def read_setting(
     """
     head, rest = head_of(path)
     changed = apply(scenario, path, value)
-    if path in _SIZES:
+    if path in SIZES:
         return "field", path, getattr(changed, path)
     if head in ("costs", "limits"):
         return head, rest, getattr(getattr(changed, head), rest)
