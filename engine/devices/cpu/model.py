@@ -1,4 +1,4 @@
-"""The CPU family's formulas: one compiled function over the flat table of a phase."""
+"""The CPU family's formulas: one compiled function over the flat table of a phase, eight designs side by side."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ from engine.devices.cpu.flags import (
     STORED_NARROW,
     WIDE_INPUT,
     WINDOW,
+)
+from engine.kernels.ir.doubles import (
+    ALL,
+    LANES,
+    above,
+    at_least,
+    chosen,
+    larger,
+    load,
+    root,
+    rounded_down,
+    rounded_up,
+    smaller,
+    spread,
+    store,
 )
 from engine.kernels.jit import kernel
 from model_zoo import table as T
@@ -113,9 +128,15 @@ STREAMED_ROWS = 4.0  # up to here a product streams its weights past each row in
 
 
 @kernel
+def _of(rec, field):
+    """A field of the designs' records."""
+    return load(rec, field * LANES)
+
+
+@kernel
 def _share(capacity, need):
     """Part of `need` bytes at random places that a cache of `capacity` holds. [-]"""
-    return 1.0 if need <= capacity else capacity / need
+    return chosen(at_least(capacity, need), 1.0, capacity / need)
 
 
 @kernel
@@ -125,22 +146,20 @@ def _cycle_share(capacity, need):
     All of it while it fits, none from twice the capacity on: a cache keeps what came last and a pass starts with
     what came first; real replacement policies are kinder than LRU, hence the ramp.
     """
-    if need <= capacity:
-        return 1.0
-    return max(0.0, 2.0 - need / capacity) if capacity > 0.0 else 0.0
+    ramp = chosen(above(capacity, 0.0), larger(0.0, 2.0 - need / capacity), 0.0)
+    return chosen(at_least(capacity, need), 1.0, ramp)
 
 
 @kernel
 def _conv_share(m, n, batch, window, channels, rec):
     """What a convolution loses against a plain product: short rows of output, few input channels, small groups. [-]"""
-    share = 1.0
+    share = spread(1.0)
     if window > 0.0:
-        row = np.sqrt(max(m / batch, 1.0))
-        share *= row / (row + rec[R.short_row])
-        if channels < 4.0 and n > 1.0:
-            share *= rec[R.thin_input]
-        if n < rec[R.lanes]:
-            share *= max(rec[R.narrow_group], n / rec[R.lanes])
+        row, lanes = root(larger(m / batch, 1.0)), _of(rec, R.lanes)
+        share = row / (row + _of(rec, R.short_row))
+        if channels < 4.0:
+            share = chosen(above(n, 1.0), share * _of(rec, R.thin_input), share)
+        share = chosen(above(lanes, n), share * larger(_of(rec, R.narrow_group), n / lanes), share)
     return share
 
 
@@ -152,16 +171,14 @@ def _tile_share(m, n, slides, rec):
     are rounded up to the packed panel, those of a convolution to whole vectors, where one left over shares its loads
     with no other.
     """
-    if slides == 0.0 and (m <= STREAMED_ROWS or n <= rec[R.lanes]):
-        return 1.0
-    rows = np.ceil(m / rec[R.tile_rows]) * rec[R.tile_rows]
+    lanes, high, panel = _of(rec, R.lanes), _of(rec, R.tile_rows), _of(rec, R.tile_columns)
+    rows = rounded_up(m / high) * high
     if slides == 0.0:
-        return m / rows * n / (np.ceil(n / rec[R.tile_columns]) * rec[R.tile_columns])
-    if n < rec[R.lanes]:  # groups: `_conv_share` has what they lose
-        return m / rows
-    vectors = np.ceil(n / rec[R.lanes])
-    vectors += (vectors - 2.0 * np.floor(vectors / 2.0)) * (1.0 / rec[R.lone_vector] - 1.0)
-    return m / rows * n / (rec[R.lanes] * vectors)
+        streamed = at_least(STREAMED_ROWS, m) | at_least(lanes, n)
+        return chosen(streamed, 1.0, m / rows * n / (rounded_up(n / panel) * panel))
+    vectors = rounded_up(n / lanes)
+    vectors += (vectors - 2.0 * rounded_down(vectors / 2.0)) * (1.0 / _of(rec, R.lone_vector) - 1.0)
+    return chosen(above(lanes, n), m / rows, m / rows * n / (lanes * vectors))  # `_conv_share` has what groups lose
 
 
 @kernel
@@ -173,14 +190,14 @@ def _thread_share(g, m, n, threads, rows):
     `_conv_share` says however short it is: tiles of several rows would make a longer row cheaper.
     """
     whole = g * m * n
-    tiles = g * np.ceil(m / rows) * np.ceil(n / THREAD_COLUMNS)
-    most = np.ceil(tiles / threads) * min(m, rows) * min(n, THREAD_COLUMNS)
-    return whole / (min(whole, most) * threads) if whole > 0.0 else 1.0 / threads
+    tiles = g * rounded_up(m / rows) * rounded_up(n / THREAD_COLUMNS)
+    most = rounded_up(tiles / threads) * smaller(m, rows) * smaller(n, THREAD_COLUMNS)
+    return chosen(above(whole, 0.0), whole / (smaller(whole, most) * threads), 1.0 / threads)
 
 
 @kernel
-def _cell_bytes(table, j, batch, length, context, ways, rec):
-    """Weights that one step of op j's recurrence reads, all ops of the cell together. [B]
+def _cell_bytes(table, j, size, ways, some, rec):
+    """Weights that one step of op j's recurrence reads, all ops of the cell together, at designs of a mask. [B]
 
     A cell begins with the product that needs no step before it, its input's, and its steps take turns over all of it:
     what the next step finds in a cache is decided by the whole, not by one op of it.
@@ -188,73 +205,95 @@ def _cell_bytes(table, j, batch, length, context, ways, rec):
     first = j
     while first > 0 and table[first, T.SEQUENTIAL] > 0.0:
         first -= 1
-    total, i = 0.0, first
-    while i < table.shape[0] and _at(table, i, T.STEPS, batch, length, context) > 1.0:
+    total, i, inside = spread(0.0), first, some
+    while i < table.shape[0] and inside != 0:
+        inside &= above(_at(table, i, T.STEPS, size[0], size[1], size[2]), 1.0)
         if i > first and table[i, T.STORED] > 0.0 and table[i, T.SEQUENTIAL] == 0.0:
             break
         narrow = table[i, T.CLASS] == T.CONTRACTION and table[i, T.QUANTISABLE] > 0.0
-        total += table[i, T.STORED] / ways * (rec[R.weight_bytes] if narrow else rec[R.wide_bytes])
+        own = table[i, T.STORED] / ways * (_of(rec, R.weight_bytes) if narrow else _of(rec, R.wide_bytes))
+        total = chosen(inside, total + own, total)
         i += 1
     return total
 
 
 @kernel
 def _on_threads(threads, rec, out):
-    """The record of a stream that uses so many of its threads; fills ``out``. Its memory stays where it lies."""
+    """The records of streams that use so many of their threads; fills ``out``. Their memory stays where it lies."""
     out[:] = rec
+    used = load(threads, 0)
     for field in BY_THREADS:
-        out[field] *= threads / rec[R.threads]
-    out[R.dram] = min(rec[R.dram], threads * rec[R.core_dram])
-    out[R.barrier] = rec[R.barrier] * np.ceil(np.log2(threads))
+        store(out, field * LANES, _of(out, field) * (used / _of(rec, R.threads)))
+    store(out, R.dram * LANES, smaller(_of(rec, R.dram), used * _of(rec, R.core_dram)))
+    for lane in range(LANES):
+        out[R.barrier * LANES + lane] = rec[R.barrier * LANES + lane] * np.ceil(np.log2(threads[lane]))
 
 
 @kernel
-def price_ops(rows, table, flags, batch, length, context, ways, rec, out):
-    """Price the ops ``rows`` of a pass for one stream; fills those of ``out`` (n_ops, WIDTH), layers and steps
-    multiplied in.
+def _summed(table, j, upto):
+    """Columns of a row before another one, added up."""
+    total = spread(0.0)
+    for r in range(upto):
+        total = total + load(table, (j * WIDTH + r) * LANES)
+    return total
+
+
+@kernel
+def _priced(rows, table, flags, size, ways, rec, room, out):
+    """Price the ops ``rows`` of a pass for one stream of each of `LANES` designs; fills those of ``out``, flat
+    (n_ops, WIDTH, LANES), layers and steps multiplied in.
 
     Where threads are fitted, each op runs on as many of the stream's as make it fastest: they are forked and joined
     along a tree, so a power of two or all of them is best. An op is done when the fewer threads of the next lower level
-    take longer even without their barrier.
+    take longer even without their barrier. ``done`` of an op is the mask of the designs that are done with it.
     """
-    n = table.shape[0]
-    part, found, done = np.empty(rec.shape[0]), np.empty((n, WIDTH)), np.zeros(n)
-    threads = rec[R.threads]
+    part, found, done, threads = room
+    threads[:] = rec[R.threads * LANES : (R.threads + 1) * LANES]
+    done[:] = 0
     _on_threads(threads, rec, part)
-    _price_ops(rows, table, flags, batch, length, context, ways, part, done, out)
-    left = n if part[R.barrier] * rec[R.fit_threads] > 0.0 else 0
-    while left > 0 and threads > 1.0:
-        threads = 2.0 ** (np.ceil(np.log2(threads)) - 1.0)
+    _price_ops(rows, table, flags, size, ways, part, done, out)
+    left = above(_of(part, R.barrier) * _of(rec, R.fit_threads), 0.0) & above(load(threads, 0), 1.0)
+    while left != 0:
+        for lane in range(LANES):
+            if left >> lane & 1:
+                threads[lane] = 2.0 ** (np.ceil(np.log2(threads[lane])) - 1.0)
+        for j in rows:
+            done[j] |= ALL & ~left
         _on_threads(threads, rec, part)
-        _price_ops(rows, table, flags, batch, length, context, ways, part, done, found)
+        _price_ops(rows, table, flags, size, ways, part, done, found)
         left = 0
         for j in rows:
-            if done[j] > 0.0:
+            if done[j] == ALL:
                 continue
-            best, time, work = 0.0, 0.0, 0.0
-            for r in range(OVERHEAD + 1):
-                best += out[j, r]
-                time += found[j, r]
-                work += found[j, r] if r < OVERHEAD else 0.0
-            if time < best:
-                out[j] = found[j]
-            if work >= best:
-                done[j] = 1.0
-            else:
-                left += 1
+            best, time = _summed(out, j, OVERHEAD + 1), _summed(found, j, OVERHEAD + 1)
+            less = above(best, time) & ~done[j]
+            for r in range(WIDTH):
+                at = (j * WIDTH + r) * LANES
+                store(out, at, chosen(less, load(found, at), load(out, at)))
+            done[j] |= at_least(_summed(found, j, OVERHEAD), best)
+            left |= ALL & ~done[j]
+        left &= above(load(threads, 0), 1.0)
 
 
 @kernel
-def _price_ops(rows, table, flags, batch, length, context, ways, rec, done, out):
-    """`price_ops` with all ops that are not ``done`` on the threads of a record."""
+def _price_ops(rows, table, flags, size, ways, rec, done, out):
+    """`_priced` of the ops that some design is not ``done`` with, on the threads of a record.
+
+    Formats and switches are those of the first design.
+    """
+    batch, length, context = size
+    quantised, requantised = rec[R.quantised * LANES] > 0.0, rec[R.fuse_requantise * LANES] > 0.0
+    private, shared_share = _of(rec, R.private), _of(rec, R.shared_share)
+    weight_size, wide_size, stores = _of(rec, R.weight_bytes), _of(rec, R.wide_bytes), _of(rec, R.write_allocate)
+    cycles = _of(rec, R.clock) * _of(rec, R.threads)
     # how much of what is read every pass stays in cache from one pass to the next
-    cached = rec[R.private] + rec[R.shared]
-    weight_near = _cycle_share(cached, rec[R.weights_total])
-    weight_private = _cycle_share(rec[R.private], rec[R.weights_total])
-    table_private = _share(rec[R.private], rec[R.tables_total])
-    table_near = _share(cached, rec[R.tables_total])
+    cached = private + _of(rec, R.shared)
+    weight_near = _cycle_share(cached, _of(rec, R.weights_total))
+    weight_private = _cycle_share(private, _of(rec, R.weights_total))
+    table_private = _share(private, _of(rec, R.tables_total))
+    table_near = _share(cached, _of(rec, R.tables_total))
     for j in rows:
-        if done[j] > 0.0:
+        if done[j] == ALL:
             continue
         g = _at(table, j, T.G, batch, length, context)
         m = _at(table, j, T.M, batch, length, context)
@@ -266,10 +305,10 @@ def _price_ops(rows, table, flags, batch, length, context, ways, rec, done, out)
         state = _at(table, j, T.STATE_READS, batch, length, context)
         state += _at(table, j, T.STATE_WRITES, batch, length, context)
         looked = _at(table, j, T.GATHER_ROWS, batch, length, context)
-        steps = max(_at(table, j, T.STEPS, batch, length, context), 1e-30)
+        steps = larger(_at(table, j, T.STEPS, batch, length, context), 1e-30)
         stored = table[j, T.STORED]
         if stored > 0.0:
-            weights = min(weights, stored)
+            weights = smaller(weights, stored)
         part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
         share = part_n * part_g * part_k * part_e
         flops *= share * part_m
@@ -282,62 +321,61 @@ def _price_ops(rows, table, flags, batch, length, context, ways, rec, done, out)
         n *= part_n
         klass = table[j, T.CLASS]
         binary = flags[j, BINARY] > 0.0
-        low = rec[R.quantised] > 0.0 and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
+        low = quantised and klass == T.CONTRACTION and table[j, T.QUANTISABLE] > 0.0 and stored > 0.0
         low = low and not binary
-        inline = rec[R.fuse] > 0.0 and flags[j, INLINE] > 0.0
-        narrow = rec[R.quantised] > 0.0 and rec[R.fuse_requantise] > 0.0 and flags[j, NARROW] > 0.0
-        element = rec[R.weight_bytes] if narrow else rec[R.wide_bytes]
-        extra_ops = 0.0
+        inline = rec[R.fuse * LANES] > 0.0 and flags[j, INLINE] > 0.0
+        narrow = quantised and requantised and flags[j, NARROW] > 0.0
+        element = weight_size if narrow else wide_size
+        extra_ops = spread(0.0)
 
         # bytes of activations: what lies in caches, and what crosses levels (a line is fetched before it is written)
-        stores = rec[R.write_allocate]
         if binary:
-            size = (reads + writes) / 8.0
+            held = (reads + writes) / 8.0
             moved = (reads + stores * writes) / 8.0
         elif low:
-            size = reads * rec[R.weight_bytes]
-            moved = size
-            stored_wide = flags[j, QUANTISE] == STORED_NARROW and rec[R.fuse_requantise] == 0.0
+            held, moved = reads * weight_size, reads * weight_size
+            stored_wide = flags[j, QUANTISE] == STORED_NARROW and not requantised
             if flags[j, QUANTISE] == WIDE_INPUT or stored_wide:  # measured, scaled, rounded in a pass of its own
-                size += reads * (rec[R.wide_bytes] + rec[R.weight_bytes])
-                moved += reads * (rec[R.wide_bytes] + stores * rec[R.weight_bytes])
+                held += reads * (wide_size + weight_size)
+                moved += reads * (wide_size + stores * weight_size)
                 extra_ops += 1.0
-            size += writes * rec[R.weight_bytes]
-            moved += stores * writes * rec[R.weight_bytes]
-            if rec[R.fuse_requantise] == 0.0:  # 32-bit sums stored, read for their range, read again to requantise
-                size += writes * 4.0
+            held += writes * weight_size
+            moved += stores * writes * weight_size
+            if not requantised:  # 32-bit sums stored, read for their range, read again to requantise
+                held += writes * 4.0
                 moved += writes * (stores * 4.0 + 4.0 + 4.0)
                 extra_ops += 2.0
         else:
-            size = (reads + writes) * element
+            held = (reads + writes) * element
             moved = (reads + stores * writes) * element
         if inline:
-            size = max(reads - writes, 0.0) * element
-            moved = size
+            held = larger(reads - writes, 0.0) * element
+            moved = held
         if flags[j, FREE] > 0.0:
-            moved = 0.0
-        state_bytes = state * rec[R.wide_bytes]
+            moved = spread(0.0)
+        state_bytes = state * wide_size
         if klass == T.LOOKUP:
-            size = writes * rec[R.wide_bytes]
-            moved = stores * size
-            weight_bytes = 0.0
+            held = writes * wide_size
+            moved = stores * held
+            weight_bytes = spread(0.0)
         elif binary:
             weight_bytes = weights / 8.0
-        elif low or (rec[R.quantised] == 0.0 and klass == T.CONTRACTION):
-            weight_bytes = weights * rec[R.weight_bytes]
+        elif low or (not quantised and klass == T.CONTRACTION):
+            weight_bytes = weights * weight_size
         else:
-            weight_bytes = weights * rec[R.wide_bytes]
+            weight_bytes = weights * wide_size
 
         # where they lie
-        act_private = _cycle_share(rec[R.private], size)
-        act_near = _cycle_share(rec[R.private] + rec[R.shared_share], size)
+        act_private = _cycle_share(private, held)
+        act_near = _cycle_share(private + shared_share, held)
         kept_w, kept_private = weight_near, weight_private
-        if steps > 1.0 and weight_bytes > 0.0:  # a step finds what the step before it read
+        some = above(steps, 1.0) & above(weight_bytes, 0.0)
+        if some != 0:  # a step finds what the step before it read
             again = (steps - 1.0) / steps
-            cell = _cell_bytes(table, j, batch, length, context, ways, rec)
-            kept_w = max(kept_w, again * _cycle_share(cached, cell))
-            kept_private = max(kept_private, again * _cycle_share(rec[R.private], cell))
-        state_near = _cycle_share(rec[R.shared_share] + rec[R.private], state_bytes * table[j, T.LAYERS])
+            cell = _cell_bytes(table, j, size, ways, some, rec)
+            kept_w = chosen(some, larger(kept_w, again * _cycle_share(cached, cell)), kept_w)
+            kept_private = chosen(some, larger(kept_private, again * _cycle_share(private, cell)), kept_private)
+        state_near = _cycle_share(shared_share + private, state_bytes * table[j, T.LAYERS])
         dram_w = weight_bytes * (1.0 - kept_w) + state_bytes * (1.0 - state_near)
         dram_a = moved * (1.0 - act_near)
         shared_w = weight_bytes * (kept_w - kept_private) + state_bytes * state_near
@@ -346,106 +384,147 @@ def _price_ops(rows, table, flags, batch, length, context, ways, rec, done, out)
         private_a = moved * act_private
 
         # arithmetic
-        lookup = 0.0
+        lookup = spread(0.0)
         if klass == T.CONTRACTION:
             if binary:
-                roof = rec[R.binary_peak]
-                busy = flops / (roof * rec[R.binary_efficiency])
+                roof = _of(rec, R.binary_peak)
+                busy = flops / (roof * _of(rec, R.binary_efficiency))
             else:
-                roof = rec[R.low_peak] if low or rec[R.quantised] == 0.0 else rec[R.wide_peak]
+                roof = _of(rec, R.low_peak) if low or not quantised else _of(rec, R.wide_peak)
                 useful = _conv_share(m, n, batch, flags[j, WINDOW], flags[j, CHANNELS], rec)
-                tile = np.sqrt(max(m / batch, 1.0)) if flags[j, WINDOW] > 0.0 else THREAD_ROWS
-                useful *= _thread_share(g, m, n, rec[R.threads], tile)
+                tile = root(larger(m / batch, 1.0)) if flags[j, WINDOW] > 0.0 else spread(THREAD_ROWS)
+                useful *= _thread_share(g, m, n, _of(rec, R.threads), tile)
                 useful *= _tile_share(m, n, flags[j, SLIDES], rec)
-                reached = rec[R.conv_efficiency] if flags[j, CONVOLVES] > 0.0 else rec[R.gemm_efficiency]
+                convolves = flags[j, CONVOLVES] > 0.0
+                reached = _of(rec, R.conv_efficiency) if convolves else _of(rec, R.gemm_efficiency)
                 busy = flops / (roof * reached * useful)
-                if low and rec[R.fuse_requantise] > 0.0:
-                    busy += writes / rec[R.lanes] * rec[R.requantise_cycles] / (rec[R.clock] * rec[R.threads])
+                if low and requantised:
+                    busy += writes / _of(rec, R.lanes) * _of(rec, R.requantise_cycles) / cycles
         else:
-            roof = rec[R.wide_peak]
-            busy = flops / rec[R.vector_rate] * (rec[R.pool_cycles] if flags[j, POOLS] > 0.0 else 1.0)
-            busy += flags[j, SPECIAL] * writes * rec[R.special_cycles] / rec[R.lanes_rate]
+            roof = _of(rec, R.wide_peak)
+            busy = flops / _of(rec, R.vector_rate)
+            if flags[j, POOLS] > 0.0:
+                busy *= _of(rec, R.pool_cycles)
+            busy += flags[j, SPECIAL] * writes * _of(rec, R.special_cycles) / _of(rec, R.lanes_rate)
             if table[j, T.KIND] == HASH:
-                busy += writes * rec[R.hash_cycles] / (rec[R.clock] * rec[R.threads])
-        if klass == T.LOOKUP and looked > 0.0:
-            lines = np.ceil(table[j, T.ROW_ELEMENTS] * rec[R.wide_bytes] / LINE)
+                busy += writes * _of(rec, R.hash_cycles) / cycles
+        if klass == T.LOOKUP:
+            lines = rounded_up(table[j, T.ROW_ELEMENTS] * wide_size / LINE)
             waiting = (
-                table_private * rec[R.private_latency]
-                + (table_near - table_private) * rec[R.shared_latency]
-                + (1.0 - table_near) * rec[R.dram_latency]
+                table_private * _of(rec, R.private_latency)
+                + (table_near - table_private) * _of(rec, R.shared_latency)
+                + (1.0 - table_near) * _of(rec, R.dram_latency)
             )
-            lookup = looked * lines * waiting / (rec[R.misses] * rec[R.threads])
-            busy += looked * rec[R.row_cycles] / (rec[R.clock] * rec[R.threads])
+            lookup = looked * lines * waiting / (_of(rec, R.misses) * _of(rec, R.threads))
+            busy += looked * _of(rec, R.row_cycles) / cycles
             far = looked * lines * LINE * (1.0 - table_near)
-            lookup = max(lookup, far / rec[R.dram])
+            lookup = larger(lookup, far / _of(rec, R.dram))
             dram_a += far
             shared_a += looked * lines * LINE * (table_near - table_private)
             private_a += looked * lines * LINE * table_private
         if flags[j, HASHED] > 0.0:
             columns = table[j, T.GATHER_ROWS]
-            if rec[R.fuse_gathers] == 0.0:
+            if rec[R.fuse_gathers * LANES] == 0.0:
                 extra_ops += columns - 1.0
-            if rec[R.prune] == 0.0:
-                extra_ops += columns * rec[R.dead_ops]
-                busy += columns * rec[R.dead_ops] * batch * rec[R.dead_cycles] / (rec[R.clock] * rec[R.threads])
+            if rec[R.prune * LANES] == 0.0:
+                extra_ops += columns * _of(rec, R.dead_ops)
+                busy += columns * _of(rec, R.dead_ops) * batch * _of(rec, R.dead_cycles) / cycles
 
         # overlap: weights stream while the first row is multiplied; activations stream under the other rows
-        far_w, far_a = dram_w / rec[R.dram], dram_a / rec[R.dram]
-        near_w = shared_w / (rec[R.shared_rate] * rec[R.weight_stream]) + private_w / rec[R.private_rate]
-        near_a = shared_a / rec[R.shared_rate] + private_a / rec[R.private_rate]
+        far_w, far_a = dram_w / _of(rec, R.dram), dram_a / _of(rec, R.dram)
+        shared_rate, private_rate = _of(rec, R.shared_rate), _of(rec, R.private_rate)
+        near_w = shared_w / (shared_rate * _of(rec, R.weight_stream)) + private_w / private_rate
+        near_a = shared_a / shared_rate + private_a / private_rate
+        passing = far_a + near_a
         if klass == T.LOOKUP:
-            stream = max(lookup, far_a + near_a)
-            at_dram = far_a / (far_a + near_a) if far_a > 0.0 else 0.0
+            stream = larger(lookup, passing)
+            at_dram = chosen(above(far_a, 0.0), far_a / passing, 0.0)
             compute, offchip, onchip = busy, stream * at_dram, stream * (1.0 - at_dram)
         elif klass == T.CONTRACTION:
             # xor-and-count fills the issue slots that loads would need: nothing of it hides a wait
-            first = 0.0 if binary else min(far_w + near_w, busy / max(m, 1.0))
+            first = spread(0.0) if binary else smaller(far_w + near_w, busy / larger(m, 1.0))
             compute = busy - first
-            late = max(1.0 - compute / (far_a + near_a), 0.0) if far_a + near_a > 0.0 else 0.0
+            late = chosen(above(passing, 0.0), larger(1.0 - compute / passing, 0.0), 0.0)
             # rows are passed over for each block of columns; what of that comes from the shared cache is waited for
-            again = max(np.ceil(n / (rec[R.lanes] * BLOCK_VECTORS)) - 1.0, 0.0) * reads * rec[R.wide_bytes]
+            again = larger(rounded_up(n / (_of(rec, R.lanes) * BLOCK_VECTORS)) - 1.0, 0.0) * reads * wide_size
             waited = (
                 max(flags[j, SLIDES], flags[j, WINDOW])
-                * rec[R.exposed]
+                * _of(rec, R.exposed)
                 * (moved + again)
                 * (act_near - act_private)
-                / rec[R.shared_rate]
+                / shared_rate
             )
             offchip = far_w + late * far_a
-            onchip = near_w + max(late * near_a, waited)
+            onchip = near_w + larger(late * near_a, waited)
         else:
             offchip, onchip = far_w + far_a, near_w + near_a
-            compute = max(busy - offchip - onchip, 0.0)
-        overhead = 0.0
+            compute = larger(busy - offchip - onchip, 0.0)
+        overhead = spread(0.0)
         if not inline and flags[j, FREE] == 0.0:
-            overhead = (1.0 + extra_ops) * rec[R.op_overhead] + rec[R.barrier]
-            overhead += flags[j, SLIDES] * rec[R.window_overhead]
+            overhead = (1.0 + extra_ops) * _of(rec, R.op_overhead) + _of(rec, R.barrier)
+            overhead += flags[j, SLIDES] * _of(rec, R.window_overhead)
             if table[j, T.SEQUENTIAL] > 0.0:
-                overhead += rec[R.step_overhead]
+                overhead += _of(rec, R.step_overhead)
         runs = table[j, T.LAYERS] * steps
-        if flags[j, PREPARED] > 0.0 and rec[R.preprocess_apart] > 0.0:
-            runs = 0.0
-        out[j, COMPUTE] = runs * compute
-        out[j, OFFCHIP] = runs * offchip
-        out[j, ONCHIP] = runs * onchip
-        out[j, LINKS] = 0.0
-        out[j, HOST] = 0.0
-        out[j, OVERHEAD] = runs * overhead
-        out[j, WORK] = runs * flops
-        out[j, ROOF] = roof
-        out[j, MOVED] = runs * (dram_w + dram_a)
-        out[j, NEAR] = runs * (shared_w + private_w + shared_a + private_a)
-        out[j, BUSY] = runs * busy
+        if flags[j, PREPARED] > 0.0 and rec[R.preprocess_apart * LANES] > 0.0:
+            runs = spread(0.0)
+        at = j * WIDTH * LANES
+        store(out, at + COMPUTE * LANES, runs * compute)
+        store(out, at + OFFCHIP * LANES, runs * offchip)
+        store(out, at + ONCHIP * LANES, runs * onchip)
+        store(out, at + LINKS * LANES, spread(0.0))
+        store(out, at + HOST * LANES, spread(0.0))
+        store(out, at + OVERHEAD * LANES, runs * overhead)
+        store(out, at + WORK * LANES, runs * flops)
+        store(out, at + ROOF * LANES, roof)
+        store(out, at + MOVED * LANES, runs * (dram_w + dram_a))
+        store(out, at + NEAR * LANES, runs * (shared_w + private_w + shared_a + private_a))
+        store(out, at + BUSY * LANES, runs * busy)
+
+
+@kernel
+def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
+    """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
+    rec, sums, at_once = np.empty(record.shape[0] * LANES), np.empty(6 * LANES), np.empty(3 * LANES)
+    part, found, done, threads = (
+        np.empty(rec.shape),
+        np.empty(out.shape),
+        np.empty(table.shape[0], np.int64),
+        np.empty(LANES),
+    )
+    for start in range(lo, hi, LANES):
+        for lane in range(LANES):
+            point = min(start + lane, hi - 1)  # the last design once more where there are fewer
+            for f in range(record.shape[0]):
+                rec[f * LANES + lane] = record[f, point]
+            for r in range(3):
+                at_once[r * LANES + lane] = sizes[r, point]
+            for r in range(6):
+                sums[r * LANES + lane] = totals[r, point]
+        size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES)
+        _priced(rows, table, flags, size, ways, rec, (part, found, done, threads), out)
+        for j in rows:
+            for r in range(6):
+                store(sums, r * LANES, load(sums, r * LANES) + load(out, (j * WIDTH + r) * LANES))
+        for lane in range(min(LANES, hi - start)):
+            for r in range(6):
+                totals[r, start + lane] = sums[r * LANES + lane]
+
+
+@kernel
+def price_ops(rows, table, flags, sizes, ways, record, out):
+    """Price the ops ``rows`` of a pass for one stream; fills their rows of ``out`` (n_ops, WIDTH).
+
+    ``sizes`` (3, 1) are batch, pass length and context, ``record`` (fields, 1) is what `Record` describes. An estimate.
+    """
+    wide = np.empty(table.shape[0] * WIDTH * LANES)
+    _fill(0, 1, rows, table, flags, ways, sizes, record, wide, np.zeros((6, 1)))
+    for j in rows:
+        for r in range(WIDTH):
+            out[j, r] = wide[(j * WIDTH + r) * LANES]
 
 
 @kernel
 def price_points(lo, hi, rows, table, flags, ways, sizes, record, totals):
     """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`."""
-    rec, out = np.empty(record.shape[0]), np.empty((table.shape[0], WIDTH))
-    for point in range(lo, hi):
-        for f in range(record.shape[0]):
-            rec[f] = record[f, point]
-        price_ops(rows, table, flags, sizes[0, point], sizes[1, point], sizes[2, point], ways, rec, out)
-        for j in rows:
-            for r in range(6):
-                totals[r, point] += out[j, r]
+    _fill(lo, hi, rows, table, flags, ways, sizes, record, np.empty(table.shape[0] * WIDTH * LANES), totals)

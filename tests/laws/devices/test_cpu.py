@@ -298,3 +298,25 @@ def test_a_what_if_of_the_clock_moves_the_vector_clock_with_it(times):
     for device in (fast, slow):  # nothing beats the peak, adding two vectors neither
         cost = family.price(job(device, "resnet50", batch=4))
         assert (cost.flops <= cost.seconds.sum(1) * cost.peak * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("workload", NETS)
+def test_designs_side_by_side_take_the_seconds_of_each_alone(workload) -> None:
+    """Whatever stands beside it: another part, other sizes, more threads; and at the end of a range."""
+    draw = np.random.default_rng(11)
+    jobs = [
+        job(
+            CPUS[draw.integers(len(CPUS))], workload, batch=int(draw.integers(1, 300)), streams=int(draw.integers(1, 8))
+        )
+        for _ in range(37)
+    ]
+    sizes = np.array([[one.batch, one.length, one.context] for one in jobs]).T.copy()
+    record = np.array([family.FAMILY.compiled.record(one) for one in jobs]).T.copy()
+    tables, rows = family.FAMILY.compiled.tables(jobs[0]), np.arange(len(jobs[0].ops))
+    beside, alone = np.ones((2, 6, len(jobs)))
+    for lo, hi in ((0, 1), (1, 10), (10, 37)):
+        family.FAMILY.compiled.points(lo, hi, rows, *tables, 1.0, sizes, record, beside)
+    for at in range(len(jobs)):
+        family.FAMILY.compiled.points(at, at + 1, rows, *tables, 1.0, sizes, record, alone)
+    assert beside.tobytes() == alone.tobytes()
+    assert (beside[:3].sum(axis=0) > 3.0).all()
