@@ -155,7 +155,8 @@ def _part(phase: Phase, places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarr
 @remembered(lambda job: (id(job.phase), id(job.ops), job.model["list_spread"], job.model["single_share"]))
 def _tables(job: Job) -> tuple[np.ndarray, ...]:
     """Table, traits and dependencies of a job's ops, and what they look up, see `engine.devices.card.demand.ask`."""
-    lookups, lists, end = [], [np.zeros((2, 0))], 0
+    lists: list[np.ndarray] = [np.zeros((2, 0))]
+    lookups, end = [], 0
     lowered = _lowered(job)
     for j in np.flatnonzero(lowered[1][:, D.UNIT] == D.LOOKUP).tolist():
         op, begin = job.ops[j], end

@@ -110,7 +110,8 @@ class DesignFamily:
         known: dict[Any, Any],
         beat: Beat,
     ) -> None:
-        self.space, self.numeric, self.beat = space, (*numeric, OPTIONS), beat
+        self.space, self.beat = space, beat
+        self.numeric: tuple[int, ...] = (*numeric, OPTIONS)
         self.catalog, self.zoo = catalog, zoo
         settings = [s for i in sorted(digits) for s in space.axes[i].settings(digits[i])]
         self.scenario = apply_settings(space.base, settings, catalog, zoo, space.moved)
@@ -129,7 +130,8 @@ class DesignFamily:
             if not digits_:
                 raise Refused(self.refused[axis, 0])
         self._columns = [*(self._column(at) for at in range(len(numeric))), []]
-        self.option, self.radix, self.allowed = 0, (*self._radix, 1), [*self._allowed, [0]]
+        self.option, self.allowed = 0, [*self._allowed, [0]]
+        self.radix: tuple[int, ...] = (*self._radix, 1)
 
     def choose(self, first: int, upto: int) -> None:
         """From now on, designs have those options of their plans, along the last axis."""

@@ -246,7 +246,7 @@ def compile_family(fam: DesignFamily) -> Program | Choice:
 
     def program(first: int, upto: int) -> Program:
         fam.choose(first, upto)
-        rows = planned.values[starts[first] : starts[first + 1]] if options else planned.values
+        rows = (planned.values or [])[starts[first] : starts[first + 1] if options else None]
         return _program(fam, checked, replace(planned, values=rows), passes)
 
     if not options:
