@@ -1,5 +1,7 @@
 """The schedule of `card_cores` at many design points, eight side by side: the same bits as one by one.
 
+Each has its own rates and its own demand, as far as their operators are cut into as many pieces.
+
 Which operator goes next and which of two moments comes first depends on the rates, yet seldom differs between points
 that lie next to each other. So one point's order is found, the points that share it are scheduled together, and so on
 until none is left. Two facts make the order cheap. An operator's path to the end is no shorter than that of what waits
@@ -22,6 +24,18 @@ __all__ = ["price_points", "supply_block"]
 
 
 @kernel
+def _of(demand, j, column):
+    """What op j demands at the points of a block, of ``demand`` (n_ops, DEMANDS, LANES), flat."""
+    return load(demand, (j * D.DEMANDS + column) * LANES)
+
+
+@kernel
+def _first(demand, j, column):
+    """The same at the first of them: of how an op is cut up, at all of them."""
+    return demand[(j * D.DEMANDS + column) * LANES]
+
+
+@kernel
 def _outside(demand, rates, j):
     """`card.cores.outside` at the points of ``rates``."""
     far_s, line_s, beyond_s = (
@@ -29,8 +43,8 @@ def _outside(demand, rates, j):
         load(rates, C.LINE_S * LANES),
         load(rates, C.BEYOND_S * LANES),
     )
-    lpddr = spread(demand[j, D.FAR]) * far_s + spread(demand[j, D.LINES]) * line_s
-    return larger(lpddr, spread(demand[j, D.BEYOND]) * beyond_s)
+    lpddr = _of(demand, j, D.FAR) * far_s + _of(demand, j, D.LINES) * line_s
+    return larger(lpddr, _of(demand, j, D.BEYOND) * beyond_s)
 
 
 @kernel
@@ -44,23 +58,23 @@ def _seconds(demand, rates, piece, far, start):
     )
     start_s, solo_s = load(rates, C.START_S * LANES), load(rates, C.SOLO_S * LANES)
     cache_s = load(rates, C.CACHE_S * LANES)
-    for j in range(demand.shape[0]):
+    for j in range(demand.shape[0] // (D.DEMANDS * LANES)):
         at = j * LANES
-        if demand[j, D.PIECES] == 0.0:
+        if _first(demand, j, D.PIECES) == 0.0:
             for array in (piece, far, start):
                 store(array, at, spread(0.0))
             continue
         work = (
-            spread(demand[j, D.MACS_LOW]) * low_s
-            + spread(demand[j, D.MACS_WIDE]) * wide_s
-            + spread(demand[j, D.LANE_OPS]) * lane_s
-            + spread(demand[j, D.CYCLES]) * cycle_s
+            _of(demand, j, D.MACS_LOW) * low_s
+            + _of(demand, j, D.MACS_WIDE) * wide_s
+            + _of(demand, j, D.LANE_OPS) * lane_s
+            + _of(demand, j, D.CYCLES) * cycle_s
         )
-        first = spread(demand[j, D.STARTS]) * start_s + spread(demand[j, D.SOLO]) * solo_s
-        slower = larger(larger(work, spread(demand[j, D.PORT]) * port_s), spread(demand[j, D.SRAM]) * sram_s)
+        first = _of(demand, j, D.STARTS) * start_s + _of(demand, j, D.SOLO) * solo_s
+        slower = larger(larger(work, _of(demand, j, D.PORT) * port_s), _of(demand, j, D.SRAM) * sram_s)
         store(start, at, first)
-        store(piece, at, first + slower * spread(demand[j, D.SKEW]) / spread(demand[j, D.PIECES]))
-        store(far, at, larger(_outside(demand, rates, j), spread(demand[j, D.CACHE]) * cache_s))
+        store(piece, at, first + slower * _of(demand, j, D.SKEW) / _of(demand, j, D.PIECES))
+        store(far, at, larger(_outside(demand, rates, j), _of(demand, j, D.CACHE) * cache_s))
 
 
 @kernel
@@ -124,12 +138,12 @@ def _place(low, high, order, mask, demand, piece, far, first, needs, cores, rank
             if low <= needs[e] < high:
                 ready = larger(ready, load(marks, (2 * needs[e] + 1) * LANES))
         begin, end, total = ready, ready, zero
-        pieces = int(demand[j, D.PIECES])
+        pieces = int(_first(demand, j, D.PIECES))
         if pieces > 0:
             own, arrived = load(piece, j * LANES), zero
-            if demand[j, D.FAR] + demand[j, D.LINES] + demand[j, D.BEYOND] + demand[j, D.CACHE] > 0.0:
-                wait = load(far, j * LANES)
-                asked = above(wait, zero)
+            wait = load(far, j * LANES)
+            asked = above(wait, zero)
+            if asked != 0:
                 channel = chosen(asked, larger(channel, ready) + wait, channel)
                 arrived = chosen(asked, channel, zero)
             begin = larger(ready, load(free, head * LANES))
@@ -203,7 +217,7 @@ def _share(low, high, events, mask, demand, marks, held, makespan, share, lastin
     running = 0
     for at in range(2 * low, 2 * high - 1):
         j = events[at] >> 1
-        if demand[j, D.PIECES] > 0.0:
+        if _first(demand, j, D.PIECES) > 0.0:
             place = running
             if events[at] & 1:  # it ends
                 running -= 1
@@ -244,21 +258,21 @@ def _add_up(demand, rates, piece, far, start, wall, sums):
     zero = spread(0.0)
     compute, offchip, onchip = load(sums, 0), load(sums, LANES), load(sums, 2 * LANES)
     host, overhead = load(sums, 4 * LANES), load(sums, 5 * LANES)
-    for j in range(demand.shape[0]):
-        runs = spread(demand[j, D.RUNS])
-        if demand[j, D.HOST_OPS] > 0.0:
-            again = j > 0 and demand[j - 1, D.HOST_OPS] > 0.0  # still there: it was left for the operator before
+    for j in range(demand.shape[0] // (D.DEMANDS * LANES)):
+        runs = _of(demand, j, D.RUNS)
+        if _first(demand, j, D.HOST_OPS) > 0.0:
+            again = j > 0 and _first(demand, j - 1, D.HOST_OPS) > 0.0  # left there for the operator before
             begin = zero if again else load(rates, C.HOST_START_S * LANES)
-            host = host + runs * (spread(demand[j, D.HOST_OPS]) * load(rates, C.HOST_OP_S * LANES) + begin)
-        elif demand[j, D.PIXELS] > 0.0:
-            compute = compute + runs * spread(demand[j, D.PIXELS]) * load(rates, C.PIXEL_S * LANES)
-        elif demand[j, D.PIECES] > 0.0:
+            host = host + runs * (_of(demand, j, D.HOST_OPS) * load(rates, C.HOST_OP_S * LANES) + begin)
+        elif _first(demand, j, D.PIXELS) > 0.0:
+            compute = compute + runs * _of(demand, j, D.PIXELS) * load(rates, C.PIXEL_S * LANES)
+        elif _first(demand, j, D.PIECES) > 0.0:
             at = j * LANES
             own, began, whole = load(piece, at), load(start, at), runs * load(wall, at)
             busy = own - began
-            port = spread(demand[j, D.PORT]) * load(rates, C.PORT_S * LANES)
-            port = larger(port, spread(demand[j, D.SRAM]) * load(rates, C.SRAM_S * LANES))
-            port = port * spread(demand[j, D.SKEW]) / spread(max(demand[j, D.PIECES], 1.0))
+            port = _of(demand, j, D.PORT) * load(rates, C.PORT_S * LANES)
+            port = larger(port, _of(demand, j, D.SRAM) * load(rates, C.SRAM_S * LANES))
+            port = port * _of(demand, j, D.SKEW) / spread(max(_first(demand, j, D.PIECES), 1.0))
             late = above(load(far, at), own)
             some = above(own, zero) & ~late
             moved = at_least(port, busy)
@@ -286,15 +300,33 @@ def _lowest(mask):
 
 
 @kernel
-def supply_block(lo, hi, demand, first, needs, cores, ranked, supply, totals):
-    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points) the sums of what `time_ops` gives."""
-    n = demand.shape[0]
+def _put(asked, start, demand):
+    """Puts the demands of eight points side by side, the last one's again where there are fewer."""
+    last = asked.shape[0] - 1
+    for j in range(asked.shape[1]):
+        for c in range(D.DEMANDS):
+            at = (j * D.DEMANDS + c) * LANES
+            store(demand, at, spread(asked[last, j, c]))
+            for lane in range(min(LANES, last - start)):
+                demand[at + lane] = asked[start + lane, j, c]
+
+
+@kernel
+def supply_block(lo, hi, asked, first, needs, cores, ranked, supply, totals):
+    """Times of a pass at design points lo..hi: adds to ``totals`` (6, n_points) the sums of what `time_ops` gives.
+
+    ``asked`` (1 or hi - lo, n_ops, DEMANDS) is the demand of all of them, or of each; they are cut up alike.
+    """
+    n = asked.shape[1]
+    demand = np.empty(n * D.DEMANDS * LANES)
     piece, far, start, wall = np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES)
     rank, held, share, part = np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES), np.zeros(n * LANES)
     marks, free, makespan = np.zeros(2 * n * LANES), np.zeros(cores * LANES), np.zeros(LANES)
     rates, sums = np.zeros(supply.shape[0] * LANES), np.zeros(6 * LANES)
     order, events, lasting, active = np.arange(n), np.arange(2 * n), np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
     for point in range(lo, hi, LANES):
+        if point == lo or asked.shape[0] > 1:
+            _put(asked, point - lo, demand)
         for lane in range(LANES):
             at = min(point + lane, hi - 1)  # the last point once more where there are fewer
             for r in range(supply.shape[0]):
@@ -305,7 +337,7 @@ def supply_block(lo, hi, demand, first, needs, cores, ranked, supply, totals):
         low = 0
         while low < n:
             high = low + 1
-            while high < n and demand[high, D.SEGMENT] == demand[low, D.SEGMENT]:
+            while high < n and asked[0, high, D.SEGMENT] == asked[0, low, D.SEGMENT]:
                 high += 1
             if ranked:
                 _ranks(low, high, piece, far, first, needs, rank)
@@ -343,22 +375,45 @@ def _alike(matrix, rows, one, other):
 
 
 @kernel
+def _cut_alike(one, other):
+    """Whether two demands are of operators in as many pieces, on the same units."""
+    for j in range(one.shape[0]):
+        if one[j, D.PIECES] != other[j, D.PIECES] or (one[j, D.HOST_OPS] > 0.0) != (other[j, D.HOST_OPS] > 0.0):
+            return False
+        if (one[j, D.PIXELS] > 0.0) != (other[j, D.PIXELS] > 0.0):
+            return False
+    return True
+
+
+@kernel
 def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways, sizes, record, totals):
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`.
 
-    Designs in a row that ask the same of the card are scheduled together.
+    Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
     mapping = record.shape[0] - C.SUPPLIES
-    rec, asked = np.empty(mapping), np.zeros((table.shape[0], D.DEMANDS))
+    rec, asked = np.empty(mapping), np.zeros((LANES, table.shape[0], D.DEMANDS))
     sides = np.zeros((table.shape[0], SIDES))
-    start = lo
+    start, known = lo, 0
     while start < hi:
-        end = start + 1
+        end, count = start + 1, known
         while end < hi and _alike(sizes, 3, start, end) and _alike(record, mapping, start, end):
             end += 1
-        for f in range(mapping):
-            rec[f] = record[f, start]
-        D.ask(table, traits, lookups, lists, sizes[0, start], sizes[1, start], sizes[2, start], rec, asked, sides)
-        cores, ranked = int(rec[D.CORES]), rec[D.RANKED] > 0.0
-        supply_block(start, end, asked, first, needs, cores, ranked, record[mapping:], totals)
+        most = 1 if end > start + 1 else min(LANES, hi - start)
+        while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
+            at = start + count
+            if record[D.CORES, at] != record[D.CORES, start] or record[D.RANKED, at] != record[D.RANKED, start]:
+                break
+            for f in range(mapping):
+                rec[f] = record[f, at]
+            D.ask(table, traits, lookups, lists, sizes[0, at], sizes[1, at], sizes[2, at], rec, asked[count], sides)
+            count += 1
+        known = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
+        count -= known
+        if count > 1:
+            end = start + count
+        cores, ranked = int(record[D.CORES, start]), record[D.RANKED, start] > 0.0
+        supply_block(start, end, asked[:count], first, needs, cores, ranked, record[mapping:], totals)
+        if known > 0:  # asked already, and cut up otherwise
+            asked[0] = asked[count]
         start = end

@@ -116,8 +116,8 @@ def test_a_block_of_points_prices_each_as_alone():
     points[C.FAR_S] *= np.array([1, 0.5, 2, 4, 1])
     points[C.START_S] *= np.array([1, 1, 2, 1, 0])
     block = np.zeros((6, 5))
-    supply_block(0, 2, asked, first, waits, 12, True, points, block)
-    supply_block(2, 5, asked, first, waits, 12, True, points, block)
+    supply_block(0, 2, asked[None], first, waits, 12, True, points, block)
+    supply_block(2, 5, asked[None], first, waits, 12, True, points, block)
     for p in range(5):
         out, spans = np.zeros((len(asked), 6)), np.zeros((len(asked), 5))
         C.time_ops(asked, first, waits, 12, True, points, p, out, spans)

@@ -15,6 +15,7 @@ from engine.kernels.jit import JIT_ENABLED, kernel
 from tests.reference.operators.test_gemm_paths import _run
 
 POINTS = 83 if JIT_ENABLED else 11
+CUT = (D.PIECES, D.SEGMENT)  # what operators that are scheduled together have in common
 
 
 def network(draw: np.random.Generator, ops: int, segments: int, cores: int):
@@ -64,9 +65,26 @@ def test_points_side_by_side_are_points_one_by_one(ops: int, segments: int, core
         wanted = by_points(*one, cores, ranked, rates)
         found = np.zeros_like(wanted)
         for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
-            supply_block(lo, hi, *one, cores, ranked, rates, found)
+            supply_block(lo, hi, one[0][None], *one[1:], cores, ranked, rates, found)
         assert found.tobytes() == wanted.tobytes()
     assert wanted.any()
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+@pytest.mark.parametrize(("ops", "segments", "cores"), [(7, 2, 3), (24, 1, 12)])
+def test_each_point_may_ask_for_amounts_of_its_own(ops: int, segments: int, cores: int, ranked: bool) -> None:
+    draw = np.random.default_rng([ops, cores, ranked])
+    asked, *waits = network(draw, ops, segments, cores)
+    for spread_of in (0.05, 2.0):
+        every, amounts = np.repeat(asked[None], POINTS, axis=0), [c for c in range(D.DEMANDS) if c not in CUT]
+        every[:, :, amounts] *= draw.lognormal(0, spread_of, (POINTS, ops, len(amounts)))
+        rates = draw.lognormal(0, 1, (len(C.SUPPLY), 1)) * draw.lognormal(0, spread_of, (len(C.SUPPLY), POINTS))
+        found, wanted = np.zeros((2, 6, POINTS))
+        for lo, hi in ((0, 1), (1, 10), (10, POINTS)):
+            supply_block(lo, hi, every[lo:hi], *waits, cores, ranked, rates, found)
+        for p in range(POINTS):
+            wanted[:, p] = by_points(every[p], *waits, cores, ranked, rates[:, p : p + 1])[:, 0]
+        assert found.tobytes() == wanted.tobytes()
 
 
 @kernel
