@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.devices.card.placement import card_of, cores_of, levels, line_bytes, wide_format
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, one_by_one
 from engine.devices.common.contract import Job
 
@@ -45,6 +46,7 @@ def _line_s(job: Job) -> float:
     return larger(larger(carried, opened), latency / waiting)
 
 
+@remembered(lambda job: job.key)
 def supply(job: Job) -> list[float]:
     """What the card gives one stream, in the order of `engine.devices.card.cores.SUPPLY`. [s per unit]"""
     card, model = card_of(job.device), job.model

@@ -93,6 +93,34 @@ def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
     return spec.model_copy(update={key: _put(getattr(spec, key), rest, value)})
 
 
+class _Values:
+    """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
+
+    def __init__(self, settings: list[Any]) -> None:
+        self.settings = settings
+        self.refused = [(digit, found) for digit, found in enumerate(settings) if isinstance(found, str)]
+        self.allowed = [digit for digit, found in enumerate(settings) if not isinstance(found, str)]
+
+    def columns(self, axis: int) -> list[tuple[str, Any, Any, np.ndarray]]:
+        """What the axis sets, as (kind, where, one value, all allowed ones as numbers); Structural where uneven."""
+        if self._columns is None:
+            raise Structural({axis})
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Any, Any, np.ndarray]] | None:
+        every = [self.settings[digit] for digit in self.allowed]
+        if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
+            return None
+        found = []
+        for settings in zip(*every, strict=True):
+            kind, where, one = settings[0]
+            numbers = [value[1].si if kind == "spec" else value[1] if kind == "model" else value
+                       for _, _, value in settings]  # fmt: skip
+            found.append((kind, where, one, np.array(numbers, dtype=np.float64)))
+        return found
+
+
 class DesignFamily:
     """Designs of a space that agree in every axis but the numeric ones.
 
@@ -117,19 +145,17 @@ class DesignFamily:
         self.scenario = apply_settings(space.base, settings, catalog, zoo, space.moved)
         self.base: Bound = named(self.scenario, catalog, zoo)
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
-        self.refused: dict[tuple[int, int], str] = {}
         self._designs: dict[Part, Design] = {}
         self._radix = tuple(len(space.axes[axis]) for axis in numeric)
-        self._set = [self._harvest(axis, known) for axis in numeric]
+        found = [self._harvest(axis, known) for axis in numeric]
+        self.refused = {(axis, d): text for axis, one in zip(numeric, found, strict=True) for d, text in one.refused}
+        self._set = [one.settings for one in found]
         self._joint()
-        self._allowed = [
-            [d for d in range(size) if (axis, d) not in self.refused]
-            for axis, size in zip(numeric, self._radix, strict=True)
-        ]
-        for axis, digits_ in zip(numeric, self._allowed, strict=True):
-            if not digits_:
+        self._allowed = [one.allowed for one in found]
+        for axis, one in zip(numeric, found, strict=True):
+            if not one.allowed:
                 raise Refused(self.refused[axis, 0])
-        self._columns = [*(self._column(at) for at in range(len(numeric))), []]
+        self._columns = [*(one.columns(axis) for axis, one in zip(numeric, found, strict=True)), []]
         self.option, self.allowed = 0, [*self._allowed, [0]]
         self.radix: tuple[int, ...] = (*self._radix, 1)
 
@@ -140,20 +166,17 @@ class DesignFamily:
         self.option, self.radix = first, (*self._radix, upto - first)
         self.allowed = [*self._allowed, list(range(upto - first))]
 
-    def _harvest(self, axis: int, known: dict[Any, Any]) -> list[list[tuple[str, Any, Any]] | str]:
-        """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
+    def _harvest(self, axis: int, known: dict[Any, Any]) -> _Values:
+        """What each digit of an axis sets, found once for all families of the space that set the same."""
         one = self.space.axes[axis]
         plain = all("." not in path for path in one.paths)  # what a scenario takes is the same on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            known[key] = self._between(axis)
-        if not known[key]:
-            for digit in range(len(one)):
+            found = self._between(axis)
+            for digit in () if found else range(len(one)):
                 self.beat(digit, len(one))
-                known[key].append(self._setting(axis, digit))
-        for digit, found in enumerate(known[key]):
-            if isinstance(found, str):
-                self.refused[axis, digit] = found
+                found.append(self._setting(axis, digit))
+            known[key] = _Values(found)
         return known[key]
 
     def _between(self, axis: int) -> list[Any]:
@@ -180,22 +203,6 @@ class DesignFamily:
                 found.append(read_setting(self.space.base, self.base, path, value, self.catalog, self.zoo))
             except ValueError as error:
                 return str(error)
-        return found
-
-    def _column(self, at: int) -> list[tuple[str, Any, Any, np.ndarray]]:
-        """What an axis sets, as (kind, where, one value, all allowed ones as numbers)."""
-        every = [self._set[at][digit] for digit in self._allowed[at]]
-        if every[0] and all(len(settings) == 1 and settings[0][0] == "field" for settings in every):
-            kind, where, one = every[0][0]
-            return [(kind, where, one, np.array([settings[0][2] for settings in every], dtype=np.float64))]
-        if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
-            raise Structural({self.numeric[at]})
-        found = []
-        for settings in zip(*every, strict=True):
-            kind, where, one = settings[0]
-            numbers = [value[1].si if kind == "spec" else value[1] if kind == "model" else value
-                       for _, _, value in settings]  # fmt: skip
-            found.append((kind, where, one, np.array(numbers, dtype=np.float64)))
         return found
 
     @property

@@ -186,6 +186,8 @@ def test_an_open_tile_is_the_one_evaluate_takes() -> None:
     least = pinned.reshape(-1, 4).max(axis=1)
     assert (free[1] >= least).all()  # no pinned tile beats the open one
     assert (free[1] == least).any()
+    (block,) = Programs(space_of(CARDS), None, None).blocks()
+    assert [program.options for program in block.program.programs] == [11]  # every tile in one set of tables
 
 
 def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
