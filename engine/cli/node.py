@@ -71,14 +71,21 @@ def _node(args: argparse.Namespace, scenario_of: Callable[[str], Scenario]) -> i
     for unit, used in sorted(found.use.items(), key=lambda pair: -pair[1]):
         by = ", ".join(f"{n.name} {percent(n.use[unit])}" for n in found.networks if n.use.get(unit))
         lines.append(f"  {unit:32} {percent(used):>5} busy  ({by})")
-    for level, need, room in found.memory:
-        lines.append(f"  {level:48} {amount(need, 'B')} of {amount(room, 'B')}")
+    for level, need, room, count in found.memory:
+        many = f" ({count} of them)" if count > 1 else ""
+        lines.append(f"  {level:48} {amount(need, 'B')} of {amount(room, 'B')}{many}")
+    need, room = found.together
+    lines.append(f"  {'memory used together':48} {amount(need, 'B')} of {amount(room, 'B')}")
     data = {
         "networks": [_row(one) for one in found.networks],
         "use": dict(found.use),
         "busiest": found.busiest,
         "room": found.room,
-        "memory": [{"level": level, "need_bytes": need, "capacity_bytes": room} for level, need, room in found.memory],
+        "memory": [
+            {"level": level, "need_bytes": need, "capacity_bytes": room, "devices": count}
+            for level, need, room, count in found.memory
+        ],
+        "together": {"need_bytes": need, "capacity_bytes": room},
         "problem": found.problem,
     }
     return emit(data, args.json, lines)

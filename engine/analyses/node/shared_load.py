@@ -63,8 +63,13 @@ class SharedNode:
 
     networks: tuple[Network, ...]
     use: Mapping[str, float]  # of each unit, by all [-]
-    memory: tuple[tuple[str, float, float], ...]  # level, what all need of one device, what it has [B]
+    memory: tuple[tuple[str, float, float, int], ...]  # level, what all need of one device, what it has [B]; devices
     problem: str  # why it can't carry them; "": it can
+
+    @property
+    def together(self) -> tuple[float, float]:
+        """What all need of the memories of all devices, and what these have. [B]"""
+        return sum(need * n for _, need, _, n in self.memory), sum(room * n for _, _, room, n in self.memory)
 
     @property
     def busiest(self) -> str:
@@ -219,9 +224,9 @@ def _waits(scenarios: Sequence[Scenario], loads: Sequence[Load], at: int) -> tup
     return report.latency.p50, report.latency.p99
 
 
-def _problem(use: Mapping[str, float], memory: Sequence[tuple[str, float, float]]) -> str:
+def _problem(use: Mapping[str, float], memory: Sequence[tuple[str, float, float, int]]) -> str:
     """Why a node can't carry its networks, in a sentence; "" where it can."""
-    for level, need, room in memory:
+    for level, need, room, _ in memory:
         if need > room:
             return f"{level} holds {amount(room, 'B')}: all networks together need {amount(need, 'B')}."
     unit = max(use, key=lambda name: use[name])
@@ -238,13 +243,14 @@ def share_node(loads: Sequence[Load]) -> SharedNode:
     _check(loads)
     scenarios = _kept(loads)
     each, use = _use(scenarios, loads)
-    levels: dict[str, tuple[float, float]] = {}
+    levels: dict[str, tuple[float, float, int]] = {}
     for scenario in scenarios:
+        card = priced(scenario)[0].device.name
         for (device, level, required), (need, room) in _needs(scenario).items():
             if required:
-                name = f"{level.upper()} of {device}"
-                levels[name] = levels.get(name, (0.0, 0.0))[0] + need, room
-    memory = tuple((name, need, room) for name, (need, room) in levels.items())
+                name, count = f"{level.upper()} of {device}", scenario.devices if device == card else 1
+                levels[name] = levels.get(name, (0.0, 0.0, 0))[0] + need, room, count
+    memory = tuple((name, *found) for name, found in levels.items())
     problem = _problem(use, memory)
     found = []
     for at, (scenario, load) in enumerate(zip(scenarios, loads, strict=True)):

@@ -68,7 +68,10 @@ def test_memory_is_shared_on_the_chip_and_off_it():
     away = [Load(one.scenario.with_(host_tables="40%"), 10.0) for one in two]
     served = share_node(away)
     assert not served.problem  # in 160 GB there is room
-    assert {level.split()[0] for level, _, _ in served.memory} == {"LPDDR", "DRAM"}
+    assert {level.split()[0] for level, *_ in served.memory} == {"LPDDR", "DRAM"}
+    need, room = served.together
+    assert room == 160e9  # six cards of 16 GB and the host's 64, as the document counts them
+    assert need == pytest.approx(sum(share_node([one]).together[0] for one in away), rel=1e-12)
     kept = share_node([Load(DLRM, 10.0), Load(usual(DLRM, "regnety-128gf"), 1.0)]).networks
     assert [one.scenario.switches["on-chip-weights"] for one in kept].count(False) == 1  # 0.1 GB of chip, 0.7 GB asked
     small = [Load(usual(DLRM, id).with_(precision="int8"), 10.0) for id in ("resnet50", "mlp-mnist")]
