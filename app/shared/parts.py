@@ -87,8 +87,8 @@ def card(question: str, answer: str, *, stretch: bool = True) -> Iterator[None]:
         yield
 
 
-def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], None] = False) -> Any:
-    """A styled figure with its takeaway for readers of screens; `select` may be what a click or a drawn box calls."""
+def figure(fig: go.Figure, alt: str, key: str, *, select: Callable[[], None] | None = None) -> Any:
+    """A styled figure with its takeaway for readers of screens; `select` is what a click on a point calls."""
     phone = mobile()
     if phone:
         fig.update_layout(dragmode=False)
@@ -108,8 +108,7 @@ def figure(fig: go.Figure, alt: str, key: str, *, select: bool | Callable[[], No
         "toImageButtonOptions": {"format": _image(), "filename": f"inferscape_{key}", "scale": 2},
     }
     if select:
-        called, modes = ("rerun", "points") if select is True else (select, ("points", "box"))
-        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=called, selection_mode=modes)
+        return st.plotly_chart(fig, key=key, alt=alt, config=config, on_select=select, selection_mode="points")
     return st.plotly_chart(fig, key=key, alt=alt, config=config)
 
 

@@ -54,7 +54,7 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
         st.table(
             frame,
             hide_index=True,
-            height="content" if len(frame) <= 10 else 420,
+            height="content" if len(frame) <= 15 else 420,
             alt=f"{title}: each number with what stands behind it",
         )
 

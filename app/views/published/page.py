@@ -22,6 +22,7 @@ _ALL = "All"
 _STATUS = ("met", "missed", "not predicted")
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
+_NONE = "No claim matches these filters. Set them to All in the sidebar."
 _WORDS = 20  # characters of a value, above which it is a sentence
 
 
@@ -146,8 +147,19 @@ def detail(row: claims.Row) -> None:
         st.button("Open as scenario", type="primary", on_click=_open, args=(row["token"],), key="open.claim")
 
 
+def _pointed() -> None:
+    """A point of the chart was clicked (a callback): the last one picked counts, here or in a table."""
+    for point in st.session_state["v.claims"]["selection"]["points"]:
+        if "customdata" in point:
+            said = point["customdata"]
+            st.session_state["claim.now"] = said[0] if isinstance(said, list) else said
+
+
 def evidence(rows: list[claims.Row]) -> None:
     """Predicted against published, and the claim picked in the chart or the table."""
+    if not rows:
+        st.caption(_NONE)
+        return
     drawn = claims.drawable(rows)
     far = [row["id"] for row in claims.worst(drawn)]
     left, right = st.columns([7, 3], gap="small")
@@ -158,16 +170,12 @@ def evidence(rows: list[claims.Row]) -> None:
             "back or derived, a diamond missed, the shaded band ±10%"
         )
         with parts.card("Predicted against published", answer):
-            event = parts.figure(
+            parts.figure(
                 charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560),
                 f"Scatter of predicted against published: {answer}.",
                 "v.claims",
-                select=True,
+                select=_pointed,
             )
-    picked = [p["customdata"] for p in event["selection"]["points"] if "customdata" in p]
-    if picked:
-        first = picked[0]
-        st.session_state["claim.now"] = first[0] if isinstance(first, list) else first
     now = next((row for row in rows if row["id"] == st.session_state.get("claim.now")), None)
     with right, st.container(border=True, height="stretch"):
         st.markdown("**One claim** :gray[· pick a point or a row]")
@@ -188,7 +196,7 @@ def table(rows: list[claims.Row], key: str) -> None:
     frame = claims.frame(rows)
     with st.container():
         if not rows:
-            st.caption("No claim matches these filters. Set them to All in the sidebar.")
+            st.caption(_NONE)
             return
 
         def picked() -> None:

@@ -54,8 +54,9 @@ def points(
 
     Figures come first, in SI; a column of choices holds their places in its list of names.
     """
-    numbers = np.concatenate([outcome.cloud_numbers, outcome.drawn_numbers])
-    figures = np.concatenate([outcome.cloud_figures, outcome.drawn_figures], axis=1)
+    behind = ~np.isin(outcome.cloud_numbers, outcome.drawn_numbers)  # each design once
+    numbers = np.concatenate([outcome.cloud_numbers[behind], outcome.drawn_numbers])
+    figures = np.concatenate([outcome.cloud_figures[:, behind], outcome.drawn_figures], axis=1)
     columns: list[dict[str, Any]] = []
     values = []
     for name in dict.fromkeys((*outcome.objectives, *metrics)):

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 import time
 
 import pytest
 
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
+from tests.app.browser.keyboard import row_picked, slid
 from tests.app.forged import forged
 
 PHONE = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
@@ -134,7 +136,10 @@ def test_a_click_on_a_point_shows_its_claim(visit):
     me = visit("/published")
     me.page.locator(".scatterlayer .point").first.wait_for()
     shown = me.settled().page.get_by_test_id("stVerticalBlock").filter(has_text="One claim").last
-    before = shown.inner_text()
+    row_picked(me, 2)  # by keys, in the table
+    shown.get_by_text("FB-075").first.wait_for()
+    me.page.locator(".js-plotly-plot").first.scroll_into_view_if_needed()
+    before = me.settled(anew=True) and shown.inner_text()
     told = me.page.locator(".hoverlayer .hovertext").first
     for point in me.page.locator(".scatterlayer .point").all():
         at = point.bounding_box()
@@ -147,6 +152,9 @@ def test_a_click_on_a_point_shows_its_claim(visit):
     me.page.mouse.up()
     shown.get_by_text(claim).first.wait_for()
     assert claim not in before
+    me.settled()
+    me.page.locator("[data-testid=stDataFrame] canvas").first.click(position={"x": 16, "y": 50}, force=True)
+    shown.get_by_text("FB-072").first.wait_for()  # the last one picked counts
 
 
 def test_a_slider_moves_the_numbers(visit):
@@ -326,7 +334,11 @@ def test_a_long_simulation_shows_its_progress_and_stops_on_cancel(visit):
 def test_a_simulation_ends_by_itself_and_its_curve_says_so(visit):
     me = visit(f"/traffic?s={encode(PRESETS['brainwave-gru'].scenario)}")
     me.page.get_by_text("Closed form M/D/1").wait_for()
-    me.page.get_by_role("button", name="Simulate").click()
+    before = me.page.get_by_text(re.compile("^At .* of capacity")).inner_text()
+    slid(me, "Load (QPS)")  # by keys alone, as the run
+    me.page.wait_for_function("old => !document.body.innerText.includes(old)", arg=before)
+    me.settled()
+    me.page.keyboard.press("ControlOrMeta+Enter")
     me.page.get_by_text("Simulated, 200 k requests a point").wait_for()
     assert me.page.get_by_role("button", name="Cancel").count() == 0
 

@@ -121,7 +121,8 @@ def test_cancel_stops_it_with_what_was_done_and_others_are_served_meanwhile(visi
 
 def test_a_clicked_design_opens_as_its_scenario(visit):
     me = visit(sweep_page(FEW), color_scheme="dark")
-    run(me.page)
+    me.page.evaluate(CLICKED)
+    me.page.keyboard.press("ControlOrMeta+Enter")
     me.page.wait_for_function(DRAWN, polling="raf", timeout=120_000)
     designs = background.designs_of(GPU, FEW, objectives.metrics(evaluate(GPU)))
     seen = set()

@@ -5,6 +5,7 @@ import pytest
 from engine.choose import question_of
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
+from tests.app.browser.keyboard import slid
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 CONTROLS = """() => [...document.querySelectorAll('a[href], button, input, textarea, summary, [role=slider], canvas')]
@@ -69,9 +70,11 @@ def test_explore_is_read_changed_and_left_by_keys(visit):
     typed(me, "Input tokens", "128")
     me.page.wait_for_function(f"new URLSearchParams(location.search).get('s') !== {home!r}")
     assert decode(me.settled().token()).inputs == 128
-    me.page.locator(".st-key-tabs").get_by_role("link", name="Machine").focus()
+    me.page.locator(".st-key-tabs").get_by_role("link", name="Program").focus()
     me.page.keyboard.press("Enter")
-    me.page.wait_for_url("**/machine?s=*")
+    me.page.wait_for_url("**/program?s=*")
+    slid(me, "Step")
+    me.page.get_by_text("before and after instruction 1").wait_for()
 
 
 def test_a_question_is_asked_by_keys(visit):

@@ -341,7 +341,10 @@ def test_published_says_what_the_readme_says_and_opens_a_claim():
     at.selectbox(key="status").set_value("not predicted").run()
     alive(at)
     at.text_input(key="claim").set_value("nothing is called this").run()
-    assert any("No claim matches" in c.value for c in alive(at).caption)
+    assert [c.value for c in alive(at).caption if "No claim matches" in c.value] == [
+        "No claim matches these filters. Set them to All in the sidebar."
+    ]
+    assert not any("Predicted against published" in m.value for m in at.markdown)  # no empty frame above it
 
 
 def test_a_claim_opens_as_the_scenario_it_is_predicted_with():

@@ -152,6 +152,7 @@ def test_the_browser_is_given_every_point_with_all_that_it_may_be_coloured_by(sp
     found = outcome(space=space)
     columns, values, numbers = brush.points(found, found.metrics, found.found)
     assert numbers.tolist()[-len(found.drawn) :] == [d.number for d in found.drawn]
+    assert len(set(numbers.tolist())) == len(numbers) <= found.space.size
     names = [column["name"] for column in columns]
     assert names[:2] == list(found.objectives)
     assert {path for path, _ in space.axes} < set(names)
