@@ -173,7 +173,7 @@ class _Pass:
         record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model, prefetch)
         tokens = job.batch * job.length
         names = {op.name for op in job.ops}
-        first, last = "token-embedding" in names, "lm-head" in names
+        first, last = "token-embedding" in names, float("lm-head" in names)
         heads_run = job.batch * (job.length if not job.switches["skip_head"] else smaller(job.length, 1.0)) * last
         mean = larger(1.0, job.context - (job.length - 1.0) / 2.0)
         back = "-send" if job.phase.repeat.o and not first else ""  # another card embeds the token
