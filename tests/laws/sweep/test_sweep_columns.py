@@ -165,6 +165,16 @@ def test_hardware_of_a_measured_gpu_is_not_taken_apart_value_by_value(part: str,
     assert not wholly
 
 
+def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -> None:
+    """A program is timed for all lengths at once; a piece that reads designs one by one makes a table of each."""
+    axes = {"inputs": list(range(1, 33)), "outputs": list(range(1, 17))}
+    space = space_of({"scenario": {"system": "dfx-u280", "workload": "gpt2-1.5b"}, "axes": axes, "constraints": []})
+    taken, work = [], tables._found
+    monkeypatch.setattr(tables, "_found", lambda *given: taken.append(given) or work(*given))
+    assert len(list(Programs(space, None, None).blocks())) == 1
+    assert len(taken) < 100
+
+
 def test_designs_beside_each_other_have_the_bits_of_each_by_itself() -> None:
     """Of a GPU's price: blocks of any length and offset, records that vary, that do not, and sizes that do."""
     draw = np.random.default_rng(7)
