@@ -246,8 +246,10 @@ def _draw_s(job: Job, format: str) -> float:
         found = own.get("gemm", {}).get(_NAMED[shape])
         if found is not None and facts()["kin"].get(device.gpu.generation) is None:  # ty: ignore
             energy = next(iter(found.values()))["energy"]
-            own_part = own["parts"][0]
-            return draw_s(energy, device.power.max.si, peak(device, format), reference(own_part, shape))
+            of = reference(own["parts"][0])
+            like = shape if shape in of.peak else facts()["formats"][_NAMED[shape]]["peak"]  # its clock is the same
+            held = draw_s(energy, device.power.max.si, peak(device, like), (of.power, of.peak[like]))
+            return held * (peak(device, like) / peak(device, shape))
     share = achieved(job, shape)
     return 1.0 / (peak(device, format) * (job.model["matmul_efficiency"] if share is None else share))
 

@@ -12,7 +12,7 @@ from engine.cost.report import Report
 from engine.devices import family
 from engine.devices.common.contract import RESOURCES, Unsupported
 from engine.evaluate import evaluate
-from engine.resolve.choices import default_scenario, why_not
+from engine.resolve.choices import choices, default_scenario, why_not
 from engine.scenario import ScenarioError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -22,10 +22,11 @@ WORKLOADS = default_zoo().ids()
 
 
 @cache
-def answer(system: str, workload: str) -> Report | str:
+def answer(system: str, workload: str, precision: str | None = None) -> Report | str:
     """The pair's report, or the sentence that says why there is none."""
     try:
-        return evaluate(default_scenario(system, workload))
+        scenario = default_scenario(system, workload)
+        return evaluate(scenario.with_(precision=precision) if precision else scenario)
     except (ScenarioError, Unsupported) as error:
         return str(error)
 
@@ -71,6 +72,19 @@ def test_every_pair_answers_or_says_why(system: str) -> None:
                 json.dumps(found.to_dict(), allow_nan=False)
             answered += 1
     assert answered > 0, f"{system} runs nothing"
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_format_that_is_offered_answers_or_says_why(system: str) -> None:
+    """What a part's sheet names alone, as INT4 on cards whose generation was measured without, is priced too."""
+    runs = [w for w in WORKLOADS if isinstance(answer(system, w), Report)]
+    for workload in {runs[0], *runs[-1:], *({"resnet50"} & {*runs})}:
+        for precision in choices(default_scenario(system, workload)).formats:
+            found = answer(system, workload, precision)
+            if isinstance(found, str):
+                assert is_sentence(found), (workload, precision, found)
+            else:
+                check_report(found)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -117,11 +117,10 @@ def format_named(name: str) -> str:
 
 
 @cache
-def reference(id: str, format: str) -> tuple[float, float]:
-    """Power limit and dense peak of the part on which a generation's constants were fitted. [W], [FLOP/s]"""
+def reference(id: str) -> Part:
+    """The part on which a generation's constants were fitted."""
     catalog = default_catalog()
-    part = part_of(catalog.device(id), catalog)
-    return part.power, part.peak[format]
+    return part_of(catalog.device(id), catalog)
 
 
 def _cube_root(value: float) -> float:
@@ -155,7 +154,8 @@ def format_record(part: Part, format: str, constants: dict[str, float]) -> np.nd
     widens = 1.5 * shape["weight"] < shape["in"]  # weights are widened in a unit on their way to its arithmetic
     if peak is None:
         raise NoModel(f"{part.id} has no {shape['peak']} arithmetic, in which {format} computes")
-    measured = reference(fitted()[part.generation]["parts"][0], shape["peak"])
+    of = reference(fitted()[part.generation]["parts"][0])
+    measured = of.power, of.peak[shape["peak"]]
     return np.array(
         [
             1.0 / peak,
