@@ -51,7 +51,7 @@ def _pages() -> list[Page]:
     first, ss = PAGES[0], st.session_state
     if "by_name" not in ss:
         ss.by_name = urlsplit(st.context.url or "").path.rstrip("/").endswith(f"/{first}")
-    found = [
+    pages = [
         st.Page(
             f"views/{name}/page.py",
             title=label if at else room,
@@ -63,8 +63,8 @@ def _pages() -> list[Page]:
         for at, (name, label) in enumerate(tabs.items())
     ]
     if ss.by_name:
-        found.append(st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True))
-    return found
+        pages.append(st.Page(_on, title="Home", url_path="home", visibility="hidden", default=True))
+    return pages
 
 
 def _tabs(page: Page) -> None:

@@ -27,7 +27,7 @@ def _record(annotation: Any) -> type[BaseModel] | None:
     """The spec class inside an annotation such as ``dict[str, Source] | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _record(part))), None)
+    return next((result for part in get_args(annotation) if (result := _record(part))), None)
 
 
 def _allowed(schema: type[BaseModel], loc: tuple[str | int, ...]) -> str:
@@ -145,10 +145,10 @@ class Catalog:
 
     @cached_property
     def _found(self) -> tuple[dict[str, dict[str, Path]], tuple[str, ...]]:
-        found: dict[str, dict[str, Path]] = {section: {} for section in _SCHEMAS}
+        result: dict[str, dict[str, Path]] = {section: {} for section in _SCHEMAS}
         problems: list[str] = []
         for root in (*self.roots, *self.guests):
-            for section, paths in found.items():
+            for section, paths in result.items():
                 for path in sorted((root / section).rglob("*.yaml")):
                     try:
                         if path.stem in paths:
@@ -163,28 +163,28 @@ class Catalog:
                     paths[path.stem] = path
         left_out: list[str] = [""]
         while left_out:  # what names something left out goes with it
-            left_out = [f"{error} (left out of the catalog)" for error in self._dangling(found)]
+            left_out = [f"{error} (left out of the catalog)" for error in self._dangling(result)]
             problems += left_out
-        return found, tuple(problems)
+        return result, tuple(problems)
 
-    def _dangling(self, found: dict[str, dict[str, Path]]) -> Iterator[SpecError]:
+    def _dangling(self, paths: dict[str, dict[str, Path]]) -> Iterator[SpecError]:
         """Takes out what names a device, link, NIC or system that is not there, of a user's own; why, one by one."""
         for (section, id), spec in list(self._read.items()):
             for field, kind, name in _named(spec):
-                if name not in found[kind] and not (kind == "systems" and name in found["devices"]):
-                    path = found[section].pop(id)
+                if name not in paths[kind] and not (kind == "systems" and name in paths["devices"]):
+                    path = paths[section].pop(id)
                     del self._read[section, id]
-                    near = difflib.get_close_matches(name, found[kind], 1, 0.3)
+                    near = difflib.get_close_matches(name, paths[kind], 1, 0.3)
                     hint = f"; nearest: {near[0]}" if near else ""
                     yield SpecError(f"{path.name}: {field} is {name!r}, which is not in the catalog{hint}")
                     break
 
     def ids(self, section: str) -> tuple[str, ...]:
         """Ids of ``devices``, ``links``, ``nics`` or ``systems``, sorted."""
-        found = set(self._paths[section])
+        result = set(self._paths[section])
         if section == "systems":
-            found |= self._alone
-        return tuple(sorted(found))
+            result |= self._alone
+        return tuple(sorted(result))
 
     @cached_property
     def _alone(self) -> frozenset[str]:
@@ -240,11 +240,11 @@ class Catalog:
     @cached_property
     def _aliases(self) -> dict[str, str]:
         """System by alias, in lower case; of two that claim one, the first."""
-        found: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         for id in self._paths["systems"]:
             for alias in self.system(id).aliases:
-                found.setdefault(alias.lower(), id)
-        return found
+                aliases.setdefault(alias.lower(), id)
+        return aliases
 
     @cached_property
     def digest(self) -> str:

@@ -89,11 +89,11 @@ def _refuse(node: yaml.Node | None) -> None:
 
 def _load_json(raw: bytes) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in result:
                 raise ValueError(f"key {key[:60]!r} is given twice")
-            found[key] = value
-        return found
+            result[key] = value
+        return result
 
     return json.loads(raw, object_pairs_hook=once)

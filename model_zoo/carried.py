@@ -51,13 +51,13 @@ def in_link(workload: Workload) -> str:
     data = [workload.name, workload.family, workload.precision, [asked.batch, asked.inputs, asked.outputs], params]
     packer = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=_KNOWN.encode())
     body = packer.compress(json.dumps(data, separators=(",", ":")).encode()) + packer.flush()
-    found = CARRIED + base64.b32encode(body).decode().rstrip("=").lower()
-    if len(found) > LONGEST_CARRIED:
+    result = CARRIED + base64.b32encode(body).decode().rstrip("=").lower()
+    if len(result) > LONGEST_CARRIED:
         raise WorkloadError(
-            f"{workload.id} takes {len(found):,} characters; at most {LONGEST_CARRIED:,} fit in a link: import it into "
-            "your folder instead"
+            f"{workload.id} takes {len(result):,} characters; at most {LONGEST_CARRIED:,} fit in a link: import it "
+            "into your folder instead"
         )
-    return found
+    return result
 
 
 @lru_cache(maxsize=256)

@@ -96,17 +96,17 @@ class Zoo:
 
     @cached_property
     def _shipped(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+        result: dict[str, Path] = {}
         for root in self.roots:
             for path in sorted(root.rglob("*.yaml")):
-                if path.stem in found:
+                if path.stem in result:
                     raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
-                found[path.stem] = path
-        return found
+                result[path.stem] = path
+        return result
 
     @cached_property
     def _found(self) -> tuple[dict[str, _Guest], tuple[str, ...]]:
-        found: dict[str, _Guest] = {}
+        result: dict[str, _Guest] = {}
         problems: list[str] = []
         apart = ImportProcess()
         for root in self.guests:
@@ -114,13 +114,13 @@ class Zoo:
                 if path.name.endswith("hf_quant_config.json"):  # read with the configuration beside it
                     continue
                 try:
-                    if path.stem in self._shipped or path.stem in found:
+                    if path.stem in self._shipped or path.stem in result:
                         raise WorkloadError(f"{path.name}: id {path.stem!r} is already taken")
-                    found[path.stem] = _guest(path, apart)
+                    result[path.stem] = _guest(path, apart)
                 except WorkloadError as error:
                     problems.append(f"{error} (left out of the zoo)")
         apart.close()
-        return found, tuple(problems)
+        return result, tuple(problems)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -157,11 +157,11 @@ class Zoo:
     @cached_property
     def _aliases(self) -> dict[str, str]:
         """Workload by alias, in lower case; of two that claim one, the first."""
-        found: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         for id in self._paths:
             for alias in self.workload(id).aliases:
-                found.setdefault(alias.lower(), id)
-        return found
+                aliases.setdefault(alias.lower(), id)
+        return aliases
 
     def family(self, id: str) -> NetworkFamily:
         """Family of that workload; a network read from ONNX is one of its own, with nothing to adjust."""

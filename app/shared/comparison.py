@@ -154,8 +154,8 @@ def _derived() -> Comparison:
 
 def shown() -> Comparison:
     """The comparison of this session."""
-    found: Comparison | None = st.session_state.get("comparison")
-    return found or _derived()
+    result: Comparison | None = st.session_state.get("comparison")
+    return result or _derived()
 
 
 def sync() -> str | None:
@@ -211,8 +211,8 @@ def paste(text: str) -> None:
     try:
         whole = parse_qs(urlsplit(text).query).get(PARAM) if "?" in text else None
         if whole:
-            found, message = read(whole[0])
-            add(*found.entries)
+            tokens, message = read(whole[0])
+            add(*tokens.entries)
             if message:
                 st.session_state.compare_problem = message
         else:

@@ -106,18 +106,18 @@ def _said(s: Scenario, change: dict) -> str:
 
 def fixes(scenario: Scenario, most: int = 2) -> list[Fix]:
     """Up to `most` smallest changes of one knob after which no limit is violated; estimates, each one evaluated."""
-    found = []
+    result = []
     for knob in _knobs(scenario):
         fix = _asked(scenario, knob)
         if fix is not None and _works(fix.scenario):
-            found.append(fix)
-        if len(found) == most:
-            return found
+            result.append(fix)
+        if len(result) == most:
+            return result
     for change in ({"overrides": {}}, {"tile": ()}):  # back to what the catalog and the family choose
         (name,) = change
         if getattr(scenario, name) and _works(changed := scenario.with_(**change)):
-            found.append(Fix(_said(scenario, change), changed))
-    return found[:most]
+            result.append(Fix(_said(scenario, change), changed))
+    return result[:most]
 
 
 def neighbours(scenario: Scenario, most: int = 2) -> list[tuple[str, str]]:

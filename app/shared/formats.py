@@ -215,8 +215,8 @@ def si(value: float | None, unit: str = "") -> str:
     """`13.8 ms`, `920 GB/s`, `72.7 tok/s`: value, space, prefixed unit. Unknown is an em dash."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    found = scale([value], unit)
-    return f"{found.text(value)} {found.unit}".rstrip()
+    scaled = scale([value], unit)
+    return f"{scaled.text(value)} {scaled.unit}".rstrip()
 
 
 def seconds(value: float | None) -> str:

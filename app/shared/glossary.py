@@ -247,8 +247,8 @@ def timelines(report: Report) -> list[tuple[str, str, Sequence[Span]]]:
     """(name, computed answer, bars): the whole request by resource, then a piece of it, unit by unit where it has
     units.
     """
-    found = [("Timeline of a request", report.lanes)]
+    shown = [("Timeline of a request", report.lanes)]
     units = {span.unit for span in report.timeline} - set(RESOURCE_NAMES.values())
     if report.timeline and (units or report.timeline_of.startswith("one of")):
-        found.append((f"Timeline, {report.timeline_of}", report.timeline))
-    return [(name, answer_timeline(spans), spans) for name, spans in found if spans]
+        shown.append((f"Timeline, {report.timeline_of}", report.timeline))
+    return [(name, answer_timeline(spans), spans) for name, spans in shown if spans]

@@ -76,17 +76,17 @@ def followed(
 def one_by_one(
     key: str,
     wanted: list[str],
-    found: dict[str, Any],
+    runs: dict[str, Any],
     job: Callable[[str], tuple[Any, ...]],
     words: Callable[[str], str],
 ) -> str | None:
     """Measure one after another, each in its own turn, so that other readers' runs come between.
 
-    Fills ``found`` by name, begins anew where it holds all; returns the sentence that ended it, if one did.
+    Fills ``runs`` by name, begins anew where it holds all; returns the sentence that ended it, if one did.
     """
-    left = [name for name in wanted if name not in found] or wanted
+    left = [name for name in wanted if name not in runs] or wanted
     if left == wanted:
-        found.clear()
+        runs.clear()
     known = len(wanted) - len(left)
     with line(key) as bar:
         for at, name in enumerate(left, known):
@@ -98,16 +98,16 @@ def one_by_one(
             )
             if isinstance(row, str):
                 return row
-            found[name] = row
+            runs[name] = row
     return None
 
 
 def networks() -> None:
     """Every network that fits this server: measured, predicted, and how far off the prediction was."""
-    found: dict[str, Compared] = st.session_state.get("network_rows", {})
+    runs: dict[str, Compared] = st.session_state.get("network_rows", {})
     wanted = [id for id, reason in fitting(default_zoo(), _NETWORKS, _MOST_FLOPS).items() if not reason]
     slot = st.container()
-    done = len([id for id in wanted if id in found])
+    done = len([id for id in wanted if id in runs])
     label = "Measure networks" if done in (0, len(wanted)) else "Go on"
     if st.button(
         label,
@@ -120,7 +120,7 @@ def networks() -> None:
             "k.networks", wanted, kept, lambda id: (network, id, "fp32", 1, _NETWORKS), str
         )
         st.rerun()
-    rows = [row for row in found.values() if row.ratio is not None]
+    rows = [row for row in runs.values() if row.ratio is not None]
     with slot:
         if not rows:
             with parts.card("Networks on this host", f"{len(wanted)} of the catalog fit; none measured yet"):
@@ -128,7 +128,7 @@ def networks() -> None:
                     "Each is run with this project's operators and predicted by the CPU model from the host probe."
                 )
         else:
-            _shown(list(found.values()), rows)
+            _shown(list(runs.values()), rows)
         problem = st.session_state.get("network_problem")
         if problem:
             st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")

@@ -70,13 +70,13 @@ def early() -> str:
     page = Path(st.__file__).parent / "static" / "index.html"
     scripts, known = page.parent / "static" / "js", page.read_text()
     left = [file.name for name in _FIRST for file in sorted(scripts.glob(f"{name}.*.js"))]
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     while left:
         name = left.pop()
-        if name not in found and name not in known and (scripts / name).is_file():
-            found[name] = None
+        if name not in files and name not in known and (scripts / name).is_file():
+            files[name] = None
             left += _IMPORTED.findall((scripts / name).read_text())
-    return STYLE + "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in found)
+    return STYLE + "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files)
 
 
 def legible() -> None:

@@ -137,8 +137,8 @@ def _mirror() -> None:
 
 def address() -> dict[str, str]:
     """Query parameters that carry the session to another page."""
-    found = {PARAM: st.session_state.token}
-    return found | ({BASELINE: st.session_state.baseline} if st.session_state.baseline else {})
+    query = {PARAM: st.session_state.token}
+    return query | ({BASELINE: st.session_state.baseline} if st.session_state.baseline else {})
 
 
 def current() -> Scenario:
@@ -335,32 +335,32 @@ def on_system(system: str) -> tuple[Scenario, ...]:
     """
     now = current()
     offered = cached.options(encode(default_scenario(system, now.workload)))
-    found, refused = [], None
+    result, refused = [], None
     for devices in offered.device_counts:
         usual = default_scenario(system, now.workload, devices=devices)
         precision = now.precision if now.precision in offered.formats else usual.precision
         streams = min(now.streams, offered.max_streams)
         try:
-            found.append(_asked_the_same(usual.with_(precision=precision, streams=streams)))
+            result.append(_asked_the_same(usual.with_(precision=precision, streams=streams)))
         except (ScenarioError, Unsupported) as error:
             refused = error
-    if refused is not None and not found:
+    if refused is not None and not result:
         raise refused
-    return tuple(found)
+    return tuple(result)
 
 
 def _asked_the_same(other: Scenario) -> Scenario:
     """Another scenario with what the session's asks; an error where that is not offered or does not fit."""
-    found = other.with_(**{name: getattr(current(), name) for name in _ASKED})
-    report = cached.report(encode(found))
+    asked = other.with_(**{name: getattr(current(), name) for name in _ASKED})
+    report = cached.report(encode(asked))
     if not report.fits:
         raise ScenarioError(report.problems[0])
-    return found
+    return asked
 
 
 def baseline() -> str | None:
     """Token that deltas refer to: the pinned one, else the published rival's; None where there is neither."""
     if st.session_state.baseline:
         return st.session_state.baseline
-    found = rival()
-    return encode(found) if found else None
+    rival_token = rival()
+    return encode(rival_token) if rival_token else None

@@ -313,7 +313,7 @@ def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[O
     """The load's demand on its own system and on others at an equal agreement: of each group the one that carries it
     for least."""
     scenario = load.scenario
-    found = compare(
+    comparison = compare(
         {token: decode(token) for token in (load.token, *(token for group in others for token in group))},
         load.serving,
         sla,
@@ -326,7 +326,7 @@ def offers(load: Load, sla: Sla, site: Site, others: Sequence[Group]) -> tuple[O
         node_usd=site.node_usd,
         requests=requests_of(load.system()[0]),
     )
-    made = {offer.name: offer for offer in found}
+    made = {offer.name: offer for offer in comparison}
     return made[load.token], *(cheapest([made[token] for token in group]) for group in others)
 
 

@@ -22,11 +22,11 @@ _SLIVER = 0.02  # of a resource: units that take less are left to the command li
 
 def precisions(device: Device) -> None:
     """Peak against precision for the generations of the soft processor; nothing where the part has none."""
-    found = generations(device)
-    if not found:
+    by_logic = generations(device)
+    if not by_logic:
         return
-    listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.held], g.printed) for g in found]
-    mine = found[0]
+    listed = [PeakOfPart(g.name, [(d.format, d.flops_per_s) for d in g.held], g.printed) for g in by_logic]
+    mine = by_logic[0]
     low, high = mine.held[0], mine.held[-1]
     answer = (
         f"{fmt.si(low.flops_per_s, 'FLOP/s')} at {low.format}, {fmt.si(high.flops_per_s, 'FLOP/s')} at {high.format}"
@@ -36,22 +36,22 @@ def precisions(device: Device) -> None:
 
 
 def _tiles(machine: MachineReport) -> None:
-    found = machine.tiles
-    if found is None:
+    tiles = machine.tiles
+    if tiles is None:
         return
-    side, lanes = found.best
-    time = found.seconds[found.rows.index(side)][found.columns.index(lanes)]
+    side, lanes = tiles.best
+    time = tiles.seconds[tiles.rows.index(side)][tiles.columns.index(lanes)]
     answer = f"{side} × {lanes} is as fast as any within {fmt.percent(SAME)}, {fmt.seconds(time)}"
     answer += ", with the fewest DSP slices"
-    known = [v for row in found.seconds for v in row if v is not None]
+    known = [v for row in tiles.seconds for v in row if v is not None]
     axis = ObjectiveAxis("Latency", "s", fmt.scale(known, "s"), True)
     with parts.card("Latency by tile", f"{answer} (ring: it, star: now)"):
         fig = heat(
-            [str(v) for v in found.columns],
-            [str(v) for v in found.rows],
-            found.seconds,
-            (found.rows.index(side), found.columns.index(lanes)),
-            (found.rows.index(found.now[0]), found.columns.index(found.now[1])),
+            [str(v) for v in tiles.columns],
+            [str(v) for v in tiles.rows],
+            tiles.seconds,
+            (tiles.rows.index(side), tiles.columns.index(lanes)),
+            (tiles.rows.index(tiles.now[0]), tiles.columns.index(tiles.now[1])),
             ("Lanes l", "Tile dimension d"),
             axis,
             parts.dark(),

@@ -120,8 +120,8 @@ def _image() -> str:
 def presets() -> None:
     """One pill a document, and all presets under More."""
     heads = [p.id for p in PRESETS.values() if p.headline]
-    found = link.matching(link.current())
-    head, one = found.id if found and found.headline else None, found.id if found else None
+    matching = link.matching(link.current())
+    head, one = matching.id if matching and matching.headline else None, matching.id if matching else None
 
     def picked(id: str | None) -> None:
         if id:
@@ -145,7 +145,7 @@ def presets() -> None:
                 placeholder="Choose a preset",
                 **controlled("w.more", one, picked),
             )
-            if near and not found:
+            if near and not matching:
                 st.button(
                     f"Reset to {near.pill}",
                     on_click=link.open_scenario,

@@ -95,24 +95,24 @@ def report_json(report: Report) -> str:
 
 def files(report: Report, page: str) -> dict[str, tuple[str, str, Callable[[], str]]]:
     """What of a report can be saved: label -> stem part, kind and what makes its text."""
-    found: dict[str, tuple[str, str, Callable[[], str]]] = {
+    result: dict[str, tuple[str, str, Callable[[], str]]] = {
         "Scenario, CSV": (page, "csv", lambda: summary_csv(report)),
         "Operators, CSV": (f"{page}-operators", "csv", lambda: operator_csv(report)),
         "Whole report, JSON": (page, "json", lambda: report_json(report)),
     }
     if report.timeline:
         of = {"token": report.token} | report.versions
-        found["Timeline, Perfetto trace"] = (
+        result["Timeline, Perfetto trace"] = (
             f"{page}-trace",
             "json",
             lambda: trace(report.timeline, report.timeline_of, **of),
         )
-        found["Whole request, Perfetto trace"] = (
+        result["Whole request, Perfetto trace"] = (
             f"{page}-request-trace",
             "json",
             lambda: trace(report.lanes, "one request", **of),
         )
-    return found
+    return result
 
 
 def names(report: Report) -> list[str]:

@@ -116,7 +116,7 @@ def placements(
     refused = dict(refusals(workload, precision, catalog, params))
     if len(refused) == len(TIERS):
         raise Unsupported(next(iter(refused.values())))
-    found = []
+    cuts = []
     for tier in TIERS:
         if tier.name in refused:
             continue
@@ -126,7 +126,7 @@ def placements(
         links = [catalog.link(id) for id in tier.way]
         room = min((usable(Wire(link, "peer", 1)) for link in links), default=inf) / camera.frame_bytes
         rate = min(report.throughput_per_s, room)
-        found.append(
+        cuts.append(
             _placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s, report.error_band)
         )
     for tier in TIERS:
@@ -142,12 +142,12 @@ def placements(
         uplink = best.crossing_bytes * camera.frames_per_s
         name, rate = f"far edge and {tier.name}", 1 / best.interval_s
         band = evaluate(scenario.with_(split=best.at), catalog).error_band
-        found.append(
+        cuts.append(
             _placement(
                 name, best.after, best.link_s + back, compute, uplink, 1 / best.interval_s, camera, limit_s, band
             )
         )
-    return tuple(found)
+    return tuple(cuts)
 
 
 def _at(system: str, workload: str, precision: str, params: Mapping[str, float], scheme: str = "single") -> Scenario:
@@ -162,7 +162,7 @@ def refusals(
     params: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[tuple[str, str], ...]:
     """Execution points that can't run a network in a precision, each with the reason; ScenarioError where none can."""
-    found, last = [], None
+    cuts, last = [], None
     if not sees(workload):
         name = default_zoo().workload(workload).name
         return tuple((tier.name, f"{name} takes no image: a camera's frame is no request of it.") for tier in TIERS)
@@ -170,11 +170,11 @@ def refusals(
         try:
             evaluate(_at(tier.system, workload, precision, params), catalog)
         except (Unsupported, ScenarioError) as why:
-            found.append((tier.name, str(why)))
+            cuts.append((tier.name, str(why)))
             last = why
-    if len(found) == len(TIERS) and isinstance(last, ScenarioError):
+    if len(cuts) == len(TIERS) and isinstance(last, ScenarioError):
         raise last  # the question is wrong everywhere, as with a network that does not exist
-    return tuple(found)
+    return tuple(cuts)
 
 
 def _placement(

@@ -107,7 +107,7 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
     `products_per_channel` adds what PyTorch 1.x does where no library offers a grouped convolution: windows are copied
     out side by side (im2col), and an ungrouped convolution is called for each channel.
     """
-    found: list[Op] = []
+    ops: list[Op] = []
     renamed: dict[str, str] = {}
     taken = {op.name for op in phase.ops}
     for op in phase.ops:
@@ -115,7 +115,7 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
         run = op
         if products_per_channel and depthwise(op):
             window, name = op.k.at(), _free(f"{op.name}-im2col", taken)
-            found.append(
+            ops.append(
                 Op(
                     name=name,
                     kind="Pad",
@@ -127,11 +127,11 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
                 )
             )
             inputs, run = (name,), _one_product_a_channel(op)
-        found.append(replace(run, inputs=inputs))
+        ops.append(replace(run, inputs=inputs))
         if op.kind == "Conv" and op.attribute("normalised"):
             name = _free(f"{op.name}-norm", taken)
             channels = op.attribute("filters")
-            found.append(
+            ops.append(
                 elementwise(
                     name,
                     "BatchNormalization",
@@ -143,7 +143,7 @@ def eager(phase: Phase, products_per_channel: bool = False) -> Phase:
                 )
             )
             renamed[op.name] = name
-    return replace(phase, ops=tuple(found))
+    return replace(phase, ops=tuple(ops))
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -196,11 +196,11 @@ def _groups(ops: Sequence[Op]) -> list[list[Op]]:
             joined = name in at and fusable(op) and fusable(at[name]) and level[name] == level[op.name]
             if joined and op.layers == at[name].layers:
                 root[find(op.name)] = find(name)
-    found: dict[str, list[Op]] = {}
+    groups: dict[str, list[Op]] = {}
     for op in ops:
         if fusable(op):
-            found.setdefault(find(op.name), []).append(op)
-    return [group for group in found.values() if len(group) > 1]
+            groups.setdefault(find(op.name), []).append(op)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _sum(counts: Iterable[Dim]) -> Dim:
@@ -253,14 +253,14 @@ def _tile(group: Sequence[Op], made: Mapping[str, float], cache: float) -> tuple
 
 def _channels(ops: Sequence[Op]) -> dict[str, float]:
     """Channels of each op's output, found at the convolution it descends from. One pass, as inputs come first."""
-    found: dict[str, float] = {}
+    channels: dict[str, float] = {}
     for op in ops:
         if op.kind == "Concat":
-            joined = sum(found[name] for name in op.inputs if name in found)
-            found[op.name] = min(joined, op.writes.at()) or 1.0  # a channel has an element
+            joined = sum(channels[name] for name in op.inputs if name in channels)
+            channels[op.name] = min(joined, op.writes.at()) or 1.0  # a channel has an element
         else:
-            found[op.name] = op.attribute("filters") or found.get(next(iter(op.inputs), ""), 1.0)
-    return found
+            channels[op.name] = op.attribute("filters") or channels.get(next(iter(op.inputs), ""), 1.0)
+    return channels
 
 
 def chains(phase: Phase, cache: float) -> tuple[FusedChain, ...]:
@@ -278,7 +278,7 @@ def _found(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
         for name in op.inputs:
             if name in readers:
                 readers[name].add(op.name)
-    found, made = [], _channels(phase.ops)
+    chains, made = [], _channels(phase.ops)
     for group in _groups(phase.ops):
         tile = _tile(group, made, cache)
         if tile is None:
@@ -289,8 +289,8 @@ def _found(phase: Phase, cache: float) -> list[tuple[list[Op], FusedChain]]:
             tuple(op.name for op in group), before, read * (1 + halo), written, rows, channels, size, halo
         )
         if chain.after.coef < before.coef:
-            found.append((group, chain))
-    return found
+            chains.append((group, chain))
+    return chains
 
 
 def depth_first(phase: Phase, cache: float, pool_cycles: float = 1.0) -> Phase:
@@ -331,14 +331,14 @@ def _replaced(ops: Sequence[Op], member: Mapping[str, Op]) -> list[Op]:
     for i, op in enumerate(ops):
         if op.name in member:
             last[member[op.name].name] = i
-    found: list[Op] = []
+    result: list[Op] = []
     for i, op in enumerate(ops):
         whole = member.get(op.name)
         if whole is None:
-            found.append(_rewired(op, member))
+            result.append(_rewired(op, member))
         elif last[whole.name] == i:
-            found.append(_rewired(whole, member))
-    return found
+            result.append(_rewired(whole, member))
+    return result
 
 
 def _rewired(op: Op, member: Mapping[str, Op]) -> Op:
@@ -375,13 +375,13 @@ def compare(device: Device, graph: Graph, batch: int, format: str = "fp32") -> D
     slow = device.cpu is not None and device.cpu.isa == "arm"
     breadth, cache = eager(plain, products_per_channel=slow), tile_cache(device)
     unfolded = eager(plain)
-    depth, found = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
+    depth, result = depth_first(unfolded, cache, pool_cycles(device)), chains(unfolded, cache)
     return DepthFirstComparison(
         breadth_s=seconds(device, graph, breadth, batch, format),
         depth_s=seconds(device, graph, depth, batch, format),
-        breadth_bytes=sum(c.moved_bytes(batch)[0] for c in found),
-        depth_bytes=sum(c.moved_bytes(batch)[1] for c in found),
-        chains=found,
+        breadth_bytes=sum(c.moved_bytes(batch)[0] for c in result),
+        depth_bytes=sum(c.moved_bytes(batch)[1] for c in result),
+        chains=result,
     )
 
 

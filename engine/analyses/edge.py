@@ -95,7 +95,7 @@ def depth_first_of(scenario: Scenario) -> DepthFirstComparison:
         )
     if len(bound.graph.phases) > 1:
         raise ScenarioError(f"{bound.workload.name} has several phases; depth-first execution is answered for one")
-    found = compare(bound.device, bound.graph, scenario.batch, scenario.precision)
-    if not found.chains:
+    comparison = compare(bound.device, bound.graph, scenario.batch, scenario.precision)
+    if not comparison.chains:
         raise ScenarioError(f"{bound.workload.name} has no chain of operators without a dense product between them")
-    return found
+    return comparison

@@ -38,9 +38,9 @@ def format_costs(
     """Every format of each machine, its own first; stops where `progress`, told of each, says so."""
     devices = [default_catalog().device(id) for id in machines]
     pairs = [(device, format) for device in devices for format in family(device.kind).formats(device)]
-    found: list[FormatCost] = []
+    costs: list[FormatCost] = []
     for device, format in pairs:
-        if progress is not None and progress(len(found), len(pairs)) is False:
+        if progress is not None and progress(len(costs), len(pairs)) is False:
             break
         fam, block = family(device.kind), 0
         if device.npu is not None:
@@ -48,5 +48,5 @@ def format_costs(
             error = npu_accuracy.accuracy("gru", format, block)[-1]
         else:
             error = dfx_accuracy.accuracy(core_record(device, None, 1, 1, (), fam.model(device))).deviation
-        found.append(FormatCost(device.name, format, fam.peak(device, format), error, retrained(format, block, epochs)))
-    return tuple(found)
+        costs.append(FormatCost(device.name, format, fam.peak(device, format), error, retrained(format, block, epochs)))
+    return tuple(costs)

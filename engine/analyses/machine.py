@@ -232,11 +232,11 @@ def generations(device: Device) -> tuple[Generation, ...]:
         return ()
     catalog = default_catalog()
     others = [d for d in (catalog.device(id) for id in catalog.ids("devices")) if densities(d)]
-    found: dict[float, Device] = {_logic(device): device}
+    by_logic: dict[float, Device] = {_logic(device): device}
     for other in others:
-        found.setdefault(_logic(other), other)
+        by_logic.setdefault(_logic(other), other)
     rows = []
-    for part in found.values():
+    for part in by_logic.values():
         format = next(iter(part.peak))
         rows.append(
             Generation(part.name.rpartition(" on ")[2], densities(part), (format, family(part.kind).peak(part, format)))

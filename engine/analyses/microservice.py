@@ -129,8 +129,8 @@ def microservice(
     instances = pool.instances
 
     def keeps(count: int) -> bool:
-        found = pool.p95(count * drives)
-        return found is not None and (p95_s is None or found <= p95_s)
+        p95 = pool.p95(count * drives)
+        return p95 is not None and (p95_s is None or p95 <= p95_s)
 
     low, high = 0, int(instances * rate / drives) + 2
     while high - low > 1:

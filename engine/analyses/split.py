@@ -129,8 +129,8 @@ def _executor(bound: Bound, device: Device, format: str, ops: Sequence[Op]) -> _
     other = sum(t for run in priced.runs for _, _, t in run.cost.other) + 0.0
     fixed = sum(t for _, _, t in priced.fixed)
     jobs = tuple((run.job, run.passes) for run in priced.runs)
-    found = _Executor(device, format, seconds, other, fixed, jobs, False)
-    return replace(found, additive=other == 0.0 and _adds_up(found, ops))
+    result = _Executor(device, format, seconds, other, fixed, jobs, False)
+    return replace(result, additive=other == 0.0 and _adds_up(result, ops))
 
 
 def _adds_up(executor: _Executor, ops: Sequence[Op]) -> bool:
@@ -178,10 +178,10 @@ def _handover(executor: _Executor, ops: Sequence[Op], read: np.ndarray) -> np.nd
 
     It is proportional to the elements read; the factor comes from pricing one part.
     """
-    found = np.zeros(len(read))
+    out = np.zeros(len(read))
     cut = int(read.argmax())
     if read[cut] <= 0:
-        return found
+        return out
     extra = _priced(executor, ops[cut:]) - _priced(executor, ops[cut:], handed=False)
     return read * (extra / read[cut])
 

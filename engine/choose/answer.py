@@ -43,8 +43,8 @@ class Row:
     @property
     def configuration(self) -> str:
         """`8x, FP8, TP8, batch 128`; empty where nothing of it was priced."""
-        found = self.best or self.refusal
-        return configuration(found.scenario) if found is not None else ""
+        result = self.best or self.refusal
+        return configuration(result.scenario) if result is not None else ""
 
     @property
     def label(self) -> str:
@@ -122,7 +122,7 @@ def choose(question: Any, catalog: Catalog | None = None, zoo: Zoo | None = None
 
 def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -> tuple[Row, int]:
     """A system's row before it is ranked, and how many designs were priced."""
-    found: list[Served] = []
+    result: list[Served] = []
     refused: list[Refusal] = []
     tried = 0
     causal = zoo.graph(question.workload).causal
@@ -136,14 +136,14 @@ def _row(question: Question, candidate: Candidate, catalog: Catalog, zoo: Zoo) -
             if isinstance(one, Refusal):
                 refused.append(one)
             else:
-                found.append(one)
+                result.append(one)
                 enough.add(start.precision)
-    best = min(found, key=lambda one: _key(one, question), default=None)
+    best = min(result, key=lambda one: _key(one, question), default=None)
     band = NO_BAND if best is None else evaluate(best.scenario, catalog, zoo).error_band
     refusal = None if best is not None else _nearest(refused)
     return Row(
         candidate.system, candidate.name, candidate.kind, candidate.what_if, None, best, refusal, candidate.reason,
-        band, _front(found),
+        band, _front(result),
     ), tried  # fmt: skip
 
 
@@ -167,11 +167,11 @@ def _nearest(refused: Sequence[Refusal]) -> Refusal | None:
     return min(refused, key=lambda one: (order[one.kind], one.over), default=None)
 
 
-def _front(found: Sequence[Served]) -> tuple[Served, ...]:
+def _front(served: Sequence[Served]) -> tuple[Served, ...]:
     """Arrangements that no other beats in both the speed of a user and throughput a device."""
     kept: list[Served] = []
     most = 0.0
-    for one in sorted(found, key=lambda one: (-one.speed, -one.rate_per_device)):
+    for one in sorted(served, key=lambda one: (-one.speed, -one.rate_per_device)):
         if one.rate_per_device > most:
             kept.append(one)
             most = one.rate_per_device

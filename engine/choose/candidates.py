@@ -60,9 +60,9 @@ def _candidate(question: Question, id: str, overrides: Mapping[str, Any], catalo
     bind(base, catalog, zoo)  # a what-if that names nothing, or can't be, is a sentence and no row
     system = catalog.system(id)
     device = catalog.device(system.devices[0].device)
-    found = tuple(_arrangements(question, base, system, device, zoo))
-    reason = "" if found else "it is there to cut one network in two, which the Split page answers"
-    return Candidate(id, system.name, family(device.kind).label, bool(overrides), found, reason)
+    arrangements = tuple(_arrangements(question, base, system, device, zoo))
+    reason = "" if arrangements else "it is there to cut one network in two, which the Split page answers"
+    return Candidate(id, system.name, family(device.kind).label, bool(overrides), arrangements, reason)
 
 
 def _arrangements(question: Question, base: Scenario, system: System, device: Device, zoo: Zoo) -> Iterator[Scenario]:

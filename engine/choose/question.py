@@ -129,13 +129,13 @@ def question_of(given: Any) -> Question:
             if isinstance(given.get(name), bool):
                 raise ScenarioError(f"{name} is {str(given[name]).lower()}: a number is needed")
         try:
-            found = Question.model_validate(dict(given))
+            result = Question.model_validate(dict(given))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))[:80]
             value = "" if isinstance(first.get("input"), dict | list) else f" is {brief(first.get('input'))}"
             known = f"; fields are {', '.join(Question.model_fields)}" if first["type"] == "extra_forbidden" else ""
             raise ScenarioError(f"{where}{value}: {first['msg'][:1].lower()}{first['msg'][1:]}{known}") from None
-    if found.qps is not None and found.users is not None:
-        raise ScenarioError(f"qps is {found.qps:g} beside {found.users} users: a demand is one of the two")
-    return found
+    if result.qps is not None and result.users is not None:
+        raise ScenarioError(f"qps is {result.qps:g} beside {result.users} users: a demand is one of the two")
+    return result

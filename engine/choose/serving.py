@@ -111,19 +111,19 @@ def served(
         if alone is None:
             alone = times if batch == 1 else _alone(start, catalog, zoo)
         units = bound.graph.units_per_request.at(scenario.inputs, scenario.outputs)
-        found = _Load.of(question, scenario, times, alone, units)
-        if isinstance(found, Refusal):
-            yield found
+        load = _Load.of(question, scenario, times, alone, units)
+        if isinstance(load, Refusal):
+            yield load
             return
         money = account(bound, plan, times)
         if question.power_w is not None and money.power_w is not None and money.power_w > question.power_w:
             said = f"{money.power_w:.0f} W > {question.power_w:.0f} W"
             yield Refusal(scenario, "limit", said, money.power_w / question.power_w)
             return
-        yield found.paid(question, price, money.power_w, money.capex_usd, sum(plan.devices_used))
-        if found.rate < _WORTH * last or (question.users is not None and batch >= question.users):
+        yield load.paid(question, price, money.power_w, money.capex_usd, sum(plan.devices_used))
+        if load.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
-        last = found.rate
+        last = load.rate
 
 
 def _alone(start: Scenario, catalog: Catalog, zoo: Zoo) -> Schedule:

@@ -53,14 +53,14 @@ def _prices(given: list[str]) -> dict[str, dict[str, float]]:
 
 def _what_ifs(given: list[str]) -> list[dict[str, Any]]:
     """One what-if a system, with all that is changed of it."""
-    found: dict[str, dict[str, str]] = {}
+    by_part: dict[str, dict[str, str]] = {}
     for text in given:
         system, _, change = text.partition(":")
         path, equals, value = change.partition("=")
         if not equals:
             raise ScenarioError(f"what-if is {text[:60]!r}: SYSTEM:PATH=VALUE is needed")
-        found.setdefault(system, {})[path] = value
-    return [{"system": system, "overrides": overrides} for system, overrides in found.items()]
+        by_part.setdefault(system, {})[path] = value
+    return [{"system": system, "overrides": overrides} for system, overrides in by_part.items()]
 
 
 def _question(args: argparse.Namespace) -> Any:

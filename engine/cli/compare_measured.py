@@ -41,15 +41,17 @@ def _compare_measured(args: argparse.Namespace) -> int:
         return _as_op(args)
     if args.out is not None:
         writable(args.out, args.force)
-    found = compared(read_measured(args.file, args.set))
+    measured = compared(read_measured(args.file, args.set))
     if args.out is not None:
         with beside(args.out) as fresh:
-            write_back(fresh, found)
-    done = [row for row in found.rows if row.predicted]
-    why = skipped(found.rows)
+            write_back(fresh, measured)
+    done = [row for row in measured.rows if row.predicted]
+    why = skipped(measured.rows)
     if not done:
         reason, count = why.most_common(1)[0]
-        raise ScenarioError(f"{found.name}: none of {len(found.rows)} rows could be predicted; of {count}: {reason}")
+        raise ScenarioError(
+            f"{measured.name}: none of {len(measured.rows)} rows could be predicted; of {count}: {reason}"
+        )
     errors = [error for row in done for error in row.errors.values()]
     held, all_ = coverage(done), spread(errors)
     without: dict[str, int] = {}
@@ -57,8 +59,8 @@ def _compare_measured(args: argparse.Namespace) -> int:
         for name in row.missing:
             without[name] = without.get(name, 0) + 1
     data: dict[str, Any] = {
-        "file": found.name,
-        "rows": len(found.rows),
+        "file": measured.name,
+        "rows": len(measured.rows),
         "predicted": len(done),
         "skipped": dict(why),
         "figures_without_prediction": without,
@@ -71,7 +73,7 @@ def _compare_measured(args: argparse.Namespace) -> int:
             for row in done
         ],
     }
-    lines = [f"{found.name}: {len(done)} of {len(found.rows)} rows predicted"]
+    lines = [f"{measured.name}: {len(done)} of {len(measured.rows)} rows predicted"]
     lines += [f"  {count} skipped: {reason}" for reason, count in why.most_common()]
     lines += [
         f"  {count} {name} beside those: no closed-loop scheduler, or none here" for name, count in without.items()
@@ -152,39 +154,39 @@ def _fitted(args: argparse.Namespace, done: list[Any], catalog: Any) -> tuple[li
                 writable(path, args.force)
     data, lines = [], []
     for system, device, rows in parts:
-        found = fit(system, device, rows, catalog)
+        part = fit(system, device, rows, catalog)
         entry: dict[str, Any] = {
             "system": system,
             "device": device.id,
-            "rows": found.rows,
-            "error_before": found.before,
-            "error_after": found.after,
-            "error_left_out": found.left_out,
-            "gain_left_out": found.gain,
-            "gain_standard_error": found.doubt,
+            "rows": part.rows,
+            "error_before": part.before,
+            "error_after": part.after,
+            "error_left_out": part.left_out,
+            "gain_left_out": part.gain,
+            "gain_standard_error": part.doubt,
             "moved": [
                 {"name": m.name, "unit": m.unit, "before": m.before, "after": m.after, "basis": m.basis}
-                for m in found.moved
+                for m in part.moved
             ],
         }
-        lines += ["", f"fit of {device.name} to {found.rows} rows of {system}:"]
+        lines += ["", f"fit of {device.name} to {part.rows} rows of {system}:"]
         lines += [
             f"  {m.name:24} {_value(m.before, m.unit)} -> {_value(m.after, m.unit)} ({m.factor - 1:+.0%}; {m.basis})"
-            for m in found.moved
+            for m in part.moved
         ]
         lines.append(
-            f"  half within {percent(found.before)} before, {percent(found.after)} after, "
-            f"{percent(found.left_out)} on rows left out"
+            f"  half within {percent(part.before)} before, {percent(part.after)} after, "
+            f"{percent(part.left_out)} on rows left out"
         )
-        if found.helps:
-            entry["new_system"], files = write_fit(found, args.file.name, catalog, user_root(), args.force)
+        if part.helps:
+            entry["new_system"], files = write_fit(part, args.file.name, catalog, user_root(), args.force)
             entry["files"] = [str(path) for path in files]
             lines += [f"  written to {path}" for path in files]
             lines.append(f"  to use it: --system {entry['new_system']}, or here --set system={entry['new_system']}")
         else:
             lines.append(
-                f"  nothing is written: a row left out gains {found.gain:+.1%} on average, with a standard error of "
-                f"{found.doubt:.1%}"
+                f"  nothing is written: a row left out gains {part.gain:+.1%} on average, with a standard error of "
+                f"{part.doubt:.1%}"
             )
         data.append(entry)
     return data, lines

@@ -92,17 +92,17 @@ def _camera(args: argparse.Namespace) -> int:
         raise ScenarioError(f"limit-ms is {args.limit_ms}; allowed: above 0")
     camera = Camera(args.frames, 1e3 * args.frame_kb)
     limit = None if args.limit_ms is None else args.limit_ms / 1e3
-    found = placements(args.workload, camera, limit, args.precision, 1e3 * args.extra_km, args.goal)
+    cuts = placements(args.workload, camera, limit, args.precision, 1e3 * args.extra_km, args.goal)
     lines = [f"{'where':26} {'latency':>10} {'travel':>10} {'compute':>10} {'uplink':>10} {'cameras':>8}"]
-    for p in found:
+    for p in cuts:
         times = " ".join(f"{amount(t, 's'):>10}" for t in (p.latency_s, p.travel_s, p.compute_s))
         late = "" if p.meets_limit else "  too late"
         cut = f"  cut after {p.after}" if p.after else ""
         lines.append(f"{p.name:26} {times} {amount(p.uplink_bytes_per_s, 'B/s'):>10} {p.cameras:>8}{cut}{late}")
     lines += [f"{name}: {reason}" for name, reason in refusals(args.workload, args.precision)]
-    lines += [f"error band, {p.name}: {told(p.error_band)}" for p in found]
-    times = ({"latency_s": p.latency_s} for p in found)
-    return emit([asdict(p) | t | p.error_band.ends(t) for p, t in zip(found, times, strict=True)], args.json, lines)
+    lines += [f"error band, {p.name}: {told(p.error_band)}" for p in cuts]
+    times = ({"latency_s": p.latency_s} for p in cuts)
+    return emit([asdict(p) | t | p.error_band.ends(t) for p, t in zip(cuts, times, strict=True)], args.json, lines)
 
 
 def _forward(args: argparse.Namespace) -> int:
@@ -113,12 +113,12 @@ def _forward(args: argparse.Namespace) -> int:
     wanted = args.executors
     if wanted is None:
         wanted = int(device.smartnic.executors.si) if device.smartnic is not None else 0
-    found = forwarding(device, wanted)
-    left = f"{found.cycles_per_s / 1e9:.3g} G engine cycles a second left to packets"
-    lines = [f"{device.name}: {found.executors} executors, {left}, line rate from {found.drop_bytes:.0f} B on"]
-    for size, rate in zip(found.sizes, found.bytes_per_s, strict=True):
-        lines.append(f"{size:6} B {8e-9 * rate:8.1f} Gbit/s  {percent(rate / found.line_bytes_per_s)} of line rate")
-    return emit(asdict(found), args.json, lines)
+    result = forwarding(device, wanted)
+    left = f"{result.cycles_per_s / 1e9:.3g} G engine cycles a second left to packets"
+    lines = [f"{device.name}: {result.executors} executors, {left}, line rate from {result.drop_bytes:.0f} B on"]
+    for size, rate in zip(result.sizes, result.bytes_per_s, strict=True):
+        lines.append(f"{size:6} B {8e-9 * rate:8.1f} Gbit/s  {percent(rate / result.line_bytes_per_s)} of line rate")
+    return emit(asdict(result), args.json, lines)
 
 
 def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -126,27 +126,27 @@ def _fuse(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.cost.error_bands import told
     from engine.evaluate import evaluate
 
-    found, band = depth_first_of(scenario), evaluate(scenario).error_band
-    times, moved = (found.breadth_s, found.depth_s), (found.depth_bytes, found.breadth_bytes)
+    comparison, band = depth_first_of(scenario), evaluate(scenario).error_band
+    times, moved = (comparison.breadth_s, comparison.depth_s), (comparison.depth_bytes, comparison.breadth_bytes)
     slow, fast = (amount(t, "s") for t in times)
     less, more = (amount(size, "B") for size in moved)
     lines = [
-        f"breadth first {slow}, depth first {fast}: {found.speedup:.2f} x",
-        f"{len(found.chains)} chains move {less} instead of {more}",
+        f"breadth first {slow}, depth first {fast}: {comparison.speedup:.2f} x",
+        f"{len(comparison.chains)} chains move {less} instead of {more}",
         f"error band: {told(band)}",
     ]
-    for chain in sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:12]:
+    for chain in sorted(comparison.chains, key=lambda c: c.after.coef - c.before.coef)[:12]:
         tile = f"{chain.rows} rows x {chain.channels} channels, {amount(chain.tile_bytes, 'B')}"
         lines.append(f"  {' '.join(chain.ops)[:60]:60} {tile}")
     data = {
-        "breadth_s": found.breadth_s,
-        "depth_s": found.depth_s,
-        **band.beside({"breadth_s": found.breadth_s, "depth_s": found.depth_s}),
-        "breadth_bytes": found.breadth_bytes,
-        "depth_bytes": found.depth_bytes,
+        "breadth_s": comparison.breadth_s,
+        "depth_s": comparison.depth_s,
+        **band.beside({"breadth_s": comparison.breadth_s, "depth_s": comparison.depth_s}),
+        "breadth_bytes": comparison.breadth_bytes,
+        "depth_bytes": comparison.depth_bytes,
         "chains": [
             {"ops": c.ops, "rows": c.rows, "channels": c.channels, "tile_bytes": c.tile_bytes, "halo": c.halo}
-            for c in found.chains
+            for c in comparison.chains
         ],
     }
     return emit(data, args.json, lines)

@@ -32,42 +32,44 @@ def _machine(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.analyses.machine import machine
     from engine.devices.dfx.tiling import SAME
 
-    found = machine(scenario)
-    lines = [found.device, f"units over {found.timeline_of}"] if found.units else [found.device]
-    for unit in found.units:
+    described = machine(scenario)
+    lines = [described.device, f"units over {described.timeline_of}"] if described.units else [described.device]
+    for unit in described.units:
         share = percent(unit.busy_s / (unit.busy_s + unit.stall_s))
         lines.append(f"  {unit.name:42} {amount(unit.busy_s, 's'):>10} busy  {share:>5}")
     lines.append("latency of a request")
-    for part in found.parts:
+    for part in described.parts:
         lines.append(f"  {part.name:42} {amount(part.time_s, 's'):>10}  {percent(part.share):>5}")
     lines.append("fabric")
-    for use in found.uses:
+    for use in described.uses:
         most = "" if use.available is None else f" of {use.available:,.0f}"
         share = "" if use.share is None else f"{percent(use.share):>6}"
         lines.append(f"  {use.name:42} {use.used:>10,.0f}{most}{share}  {use.basis}")
     lines.append("on the parts of the catalog")
     fits = {True: "fits", False: "does not fit", None: "other fabric"}
-    lines += [f"  {row.part:42} {fits[row.fits]:>12}  {row.said}" for row in found.part_fits]
+    lines += [f"  {row.part:42} {fits[row.fits]:>12}  {row.said}" for row in described.part_fits]
     lines.append("arithmetic")
-    lines += [f"  {row.name:42} {percent(row.relative):>6}  {row.note}" for row in found.errors]
-    if found.tiles:
-        lines.append(f"latency by {found.tiles.knobs[0]} (down) and {found.tiles.knobs[1]} (across); - does not fit")
-        lines.append("       " + "".join(f"{column:>10}" for column in found.tiles.columns))
-        for row, values in zip(found.tiles.rows, found.tiles.seconds, strict=True):
+    lines += [f"  {row.name:42} {percent(row.relative):>6}  {row.note}" for row in described.errors]
+    if described.tiles:
+        lines.append(
+            f"latency by {described.tiles.knobs[0]} (down) and {described.tiles.knobs[1]} (across); - does not fit"
+        )
+        lines.append("       " + "".join(f"{column:>10}" for column in described.tiles.columns))
+        for row, values in zip(described.tiles.rows, described.tiles.seconds, strict=True):
             cells = (f"{'-' if v is None else amount(v, 's'):>10}" for v in values)
             lines.append(f"  {row:>5}" + "".join(cells))
-        side, lanes = found.tiles.best
+        side, lanes = described.tiles.best
         lines.append(
-            f"  best {side} x {lanes}: fewest DSP slices, {found.tiles.best_slices:,.0f}, "
+            f"  best {side} x {lanes}: fewest DSP slices, {described.tiles.best_slices:,.0f}, "
             f"within {SAME:.1%} of the fastest"
         )
-    if found.densities:
+    if described.densities:
         lines.append("peak by precision, what the part holds")
         lines += [
             f"  {d.format:8} {d.hard + d.soft:>10,.0f} units  {amount(d.flops_per_s, 'FLOP/s')}"
-            for d in found.densities
+            for d in described.densities
         ]
-    return emit(found.as_dict(), args.json, lines)
+    return emit(described.as_dict(), args.json, lines)
 
 
 def _microservice(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -78,20 +80,22 @@ def _microservice(args: argparse.Namespace, scenario: Scenario) -> int:
             raise ScenarioError(f"{name} is {value:g}: above 0 and below 1000000 is allowed")
     limit = None if args.p95_ms is None else args.p95_ms * 1e-3
     client = Client(args.client_cores, args.client_ms * 1e-3)
-    found = microservice(scenario, args.pool, args.clients, client, limit)
+    service = microservice(scenario, args.pool, args.clients, client, limit)
     waits = (
-        "more than the pool carries" if found.p95_s is None else f"{amount(found.p95_s, 's')} at the 95th percentile"
+        "more than the pool carries"
+        if service.p95_s is None
+        else f"{amount(service.p95_s, 's')} at the 95th percentile"
     )
     return emit(
-        found.as_dict(),
+        service.as_dict(),
         args.json,
         [
-            found.message,
-            f"an instance     {amount(found.instance_qps, 'request/s')}, limited by {found.limit}; "
-            f"{amount(found.latency_s, 's')} idle",
-            f"{found.clients} clients       {amount(found.offered_qps, 'request/s')}, "
-            f"{percent(found.utilisation)} of the pool: {waits}",
-            f"most clients    {found.most_clients}",
-            f"one client fills an instance only below {amount(found.shared_above_s, 's')} of core time a query",
+            service.message,
+            f"an instance     {amount(service.instance_qps, 'request/s')}, limited by {service.limit}; "
+            f"{amount(service.latency_s, 's')} idle",
+            f"{service.clients} clients       {amount(service.offered_qps, 'request/s')}, "
+            f"{percent(service.utilisation)} of the pool: {waits}",
+            f"most clients    {service.most_clients}",
+            f"one client fills an instance only below {amount(service.shared_above_s, 's')} of core time a query",
         ],
     )

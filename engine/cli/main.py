@@ -124,8 +124,8 @@ def _list(args: argparse.Namespace) -> int:
             for p in PRESETS.values()
         ]
     elif args.what == "workloads":
-        found = [zoo.workload(id) for id in zoo.ids()]
-        data = [{"id": w.id, "name": w.name, "family": w.family, "document": w.document} for w in found]
+        workloads = [zoo.workload(id) for id in zoo.ids()]
+        data = [{"id": w.id, "name": w.name, "family": w.family, "document": w.document} for w in workloads]
     elif args.what == "families":
         data = [{"id": kind, "name": family(kind).title} for kind in FAMILIES]
     else:
@@ -176,12 +176,12 @@ def _tokens(report: Any) -> list[str]:
     """What a token read and one written take, of a decoder whose power is published."""
     from engine.scenario.sentences import amount
 
-    found = []
+    tokens = []
     for name in ("input", "output"):
         joules, usd = getattr(report, f"energy_per_{name}_token_j"), getattr(report, f"usd_per_million_{name}")
         if joules is not None:
-            found.append(f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} a million"))
-    return found
+            tokens.append(f"{name:6} token {amount(joules, 'J')}" + ("" if usd is None else f", ${usd:,.3g} a million"))
+    return tokens
 
 
 def _told(report: Any) -> list[str]:
@@ -212,8 +212,8 @@ def _validate(args: argparse.Namespace) -> int:
     from engine.published.other_sources import compare
 
     if args.dependence:
-        found = renew_dependence()
-        emit(found, args.json, [f"{name}: {text}" for name, text in told(found).items()])
+        dependence = renew_dependence()
+        emit(dependence, args.json, [f"{name}: {text}" for name, text in told(dependence).items()])
         return 0
     rows, elsewhere = validate(), compare()
     if args.write:

@@ -80,7 +80,7 @@ def _measure(args: argparse.Namespace) -> int:
         raise MeasureError(f"kernel is missing: name one of {', '.join(KERNELS)}, or give --workload")
     entry = kernel_named(args.kernel)
     shape = shape_of(entry, args.shape)
-    found = measure_kernel(
+    measured = measure_kernel(
         entry.name,
         shape,
         args.precision or entry.precisions[0],
@@ -89,44 +89,46 @@ def _measure(args: argparse.Namespace) -> int:
         bounds=bounds,
         roofline=host_roofline(),
     )
-    low, high = found.time.quartiles
+    low, high = measured.time.quartiles
     lines = [
-        f"{entry.title}, {' x '.join(map(str, shape))}, {found.precision}, {found.threads} thread(s), {found.isa}",
-        f"time        {amount(found.time.median, 's')} (half of {len(found.time.samples)} samples within "
+        f"{entry.title}, {' x '.join(map(str, shape))}, {measured.precision}, {measured.threads} thread(s), "
+        f"{measured.isa}",
+        f"time        {amount(measured.time.median, 's')} (half of {len(measured.time.samples)} samples within "
         f"{amount(low, 's')} to {amount(high, 's')})",
-        f"achieved    {amount(found.rate, 'FLOP/s')}, {amount(found.traffic, 'B/s')}",
+        f"achieved    {amount(measured.rate, 'FLOP/s')}, {amount(measured.traffic, 'B/s')}",
     ]
-    if found.peak is not None and found.bandwidth is not None and found.roof_share is not None:
+    if measured.peak is not None and measured.bandwidth is not None and measured.roof_share is not None:
         lines.append(
-            f"roofs       {amount(found.peak, 'FLOP/s')}, {found.level} {amount(found.bandwidth, 'B/s')}: "
-            f"{percent(found.roof_share)} of what they allow"
+            f"roofs       {amount(measured.peak, 'FLOP/s')}, {measured.level} {amount(measured.bandwidth, 'B/s')}: "
+            f"{percent(measured.roof_share)} of what they allow"
         )
-    if found.error is not None:
-        lines.append(f"error       {found.error:.2g} of the signal, against float64")
-    if found.library is not None:
-        ratio = found.library.median / found.time.median
-        lines.append(f"numpy FP32  {amount(found.library.median, 's')}, {ratio:.3g} times our time")
-    return emit(found.to_dict(), args.json, lines)
+    if measured.error is not None:
+        lines.append(f"error       {measured.error:.2g} of the signal, against float64")
+    if measured.library is not None:
+        ratio = measured.library.median / measured.time.median
+        lines.append(f"numpy FP32  {amount(measured.library.median, 's')}, {ratio:.3g} times our time")
+    return emit(measured.to_dict(), args.json, lines)
 
 
 def _network(args: argparse.Namespace, bounds: Any) -> int:
     from engine.host.measure import measure_workload
 
-    found = measure_workload(
+    measured = measure_workload(
         args.workload, args.precision or "fp32", args.batch, args.threads, repeats=args.repeats, bounds=bounds
     )
-    low, high = found.time.quartiles
+    low, high = measured.time.quartiles
     lines = [
-        f"{found.workload}, {found.precision}, batch {found.batch}, {found.threads} thread(s), {found.isa}",
-        f"time        {amount(found.time.median, 's')} ({amount(low, 's')} to {amount(high, 's')}), "
-        f"{amount(found.rate, 'FLOP/s')}",
-        f"error       {found.error or 0:.2g} of the signal against float64, of the worst operator",
-        *found.notes,
+        f"{measured.workload}, {measured.precision}, batch {measured.batch}, {measured.threads} thread(s), "
+        f"{measured.isa}",
+        f"time        {amount(measured.time.median, 's')} ({amount(low, 's')} to {amount(high, 's')}), "
+        f"{amount(measured.rate, 'FLOP/s')}",
+        f"error       {measured.error or 0:.2g} of the signal against float64, of the worst operator",
+        *measured.notes,
     ]
-    timed = sorted((op for op in found.ops if op.time_s), key=lambda op: -(op.time_s or 0.0))
+    timed = sorted((op for op in measured.ops if op.time_s), key=lambda op: -(op.time_s or 0.0))
     lines += [f"  {op.name[:30]:30} {amount(op.time_s or 0.0, 's'):>10}  {op.kernel}" for op in timed[:12]]
-    lines += [f"  {op.name[:30]:30} {'not run':>10}  {op.reason}" for op in found.missing]
-    return emit(found.to_dict(), args.json, lines)
+    lines += [f"  {op.name[:30]:30} {'not run':>10}  {op.reason}" for op in measured.missing]
+    return emit(measured.to_dict(), args.json, lines)
 
 
 def _zoo(args: argparse.Namespace, bounds: Any) -> int:
@@ -157,7 +159,7 @@ def _zoo(args: argparse.Namespace, bounds: Any) -> int:
 def _calibrate(args: argparse.Namespace) -> int:
     from engine.host.calibrate import calibrate
 
-    device, path, roofline, found = calibrate(args.out)
+    device, path, roofline, profile = calibrate(args.out)
     data: dict[str, Any] = {"device": device.id, "file": str(path), "spec": device.model_dump(mode="json")}
     bf16 = f", {amount(roofline.bf16, 'FLOP/s')} BF16" if roofline.bf16 is not None else ""
     lines = [
@@ -167,7 +169,7 @@ def _calibrate(args: argparse.Namespace) -> int:
         f"L3 {amount(roofline.l3, 'B/s')}",
         f"DRAM        {amount(roofline.dram, 'B/s')} read, {amount(roofline.triad, 'B/s')} triad, "
         f"{amount(roofline.gather, 'line/s')} at random",
-        f"a product   {percent(found.gemm)} of the peak; a call {amount(found.call, 's')}, "
+        f"a product   {percent(profile.gemm)} of the peak; a call {amount(profile.call, 's')}, "
         f"all threads {amount(roofline.dispatch, 's')}",
         f"it is now a system: python -m engine evaluate --system {device.id} --workload resnet50",
     ]

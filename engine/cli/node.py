@@ -50,8 +50,8 @@ def _load(text: str, scenario_of: Callable[[str], Scenario], first: Scenario | N
 
 
 def _row(network: Network) -> dict[str, Any]:
-    found = {key: value for key, value in vars(network).items() if key != "scenario"}
-    return found | {"use": dict(network.use), "met": network.met, "token": encode(network.scenario)}
+    row = {key: value for key, value in vars(network).items() if key != "scenario"}
+    return row | {"use": dict(network.use), "met": network.met, "token": encode(network.scenario)}
 
 
 def _node(args: argparse.Namespace, scenario_of: Callable[[str], Scenario]) -> int:
@@ -59,33 +59,33 @@ def _node(args: argparse.Namespace, scenario_of: Callable[[str], Scenario]) -> i
 
     loads = [_load(args.networks[0], scenario_of, None)]
     loads += [_load(text, scenario_of, loads[0].scenario) for text in args.networks[1:]]
-    found = share_node(loads)
-    lines = [found.problem or f"{found.busiest} is the busiest; the node carries {found.room:.3g} times this load"]
-    for one in found.networks:
+    shared = share_node(loads)
+    lines = [shared.problem or f"{shared.busiest} is the busiest; the node carries {shared.room:.3g} times this load"]
+    for one in shared.networks:
         p50, p99 = ("-" if t is None else amount(t, "s") for t in (one.p50_s, one.p99_s))
         limit = "" if one.limit_s is None else f", limit {amount(one.limit_s, 's')} {'met' if one.met else 'missed'}"
         lines.append(
             f"{one.name[:28]:28} {one.qps:>8.4g}/s of {one.alone_qps:.4g} alone: {amount(one.idle_s, 's')} idle, "
             f"p50 {p50}, p99 {p99}{limit}"
         )
-    for unit, used in sorted(found.use.items(), key=lambda pair: -pair[1]):
-        by = ", ".join(f"{n.name} {percent(n.use[unit])}" for n in found.networks if n.use.get(unit))
+    for unit, used in sorted(shared.use.items(), key=lambda pair: -pair[1]):
+        by = ", ".join(f"{n.name} {percent(n.use[unit])}" for n in shared.networks if n.use.get(unit))
         lines.append(f"  {unit:32} {percent(used):>5} busy  ({by})")
-    for level, need, room, count in found.memory:
+    for level, need, room, count in shared.memory:
         many = f" ({count} of them)" if count > 1 else ""
         lines.append(f"  {level:48} {amount(need, 'B')} of {amount(room, 'B')}{many}")
-    need, room = found.together
+    need, room = shared.together
     lines.append(f"  {'memory used together':48} {amount(need, 'B')} of {amount(room, 'B')}")
     data = {
-        "networks": [_row(one) for one in found.networks],
-        "use": dict(found.use),
-        "busiest": found.busiest,
-        "room": found.room,
+        "networks": [_row(one) for one in shared.networks],
+        "use": dict(shared.use),
+        "busiest": shared.busiest,
+        "room": shared.room,
         "memory": [
             {"level": level, "need_bytes": need, "capacity_bytes": room, "devices": count}
-            for level, need, room, count in found.memory
+            for level, need, room, count in shared.memory
         ],
         "together": {"need_bytes": need, "capacity_bytes": room},
-        "problem": found.problem,
+        "problem": shared.problem,
     }
     return emit(data, args.json, lines)

@@ -66,23 +66,25 @@ def _one(args: argparse.Namespace) -> int:
             raise RowsError(f"--with is {pair[:60]!r}; NAME=VALUE is allowed")
         row[name] = value
     texts, numbers = checked(kind, {name: [value] for name, value in row.items()})
-    found = predict(kind, texts, numbers, args.cold)
-    if found.why[0]:
-        raise RowsError(found.reasons[found.why[0]])
-    seconds, bound, low, high = (float(column[0]) for column in (found.seconds, found.bound, found.low, found.high))
+    answers = predict(kind, texts, numbers, args.cold)
+    if answers.why[0]:
+        raise RowsError(answers.reasons[answers.why[0]])
+    seconds, bound, low, high = (
+        float(column[0]) for column in (answers.seconds, answers.bound, answers.low, answers.high)
+    )
     data = {
         "kind": kind.name,
         **row,
         "predicted_us": seconds * 1e6,
         "bound_us": bound * 1e6,
-        "bound_by": str(found.bound_by[0]),
+        "bound_by": str(answers.bound_by[0]),
         "band_low_us": _known(low),
         "band_high_us": _known(high),
     }
     lines = [
         f"{kind.title} on {args.device}: {args.shape}, {row[kind.format]}",
         f"predicted   {amount(seconds, 's')}",
-        f"bound       {amount(bound, 's')} by {found.bound_by[0]}",
+        f"bound       {amount(bound, 's')} by {answers.bound_by[0]}",
         f"90% band    {amount(low, 's')} to {amount(high, 's')}" if isfinite(low) else "90% band    no evidence",
     ]
     return emit(data, args.json, lines)
@@ -108,17 +110,17 @@ def _table(args: argparse.Namespace) -> int:
     if args.device is not None and "device" in table.columns:
         raise RowsError(f"--device is {args.device[:60]!r} beside a device column: give one of the two")
     texts, numbers = checked(kind, table.columns, args.device)
-    found = predict(kind, texts, numbers, args.cold)
+    answers = predict(kind, texts, numbers, args.cold)
     if args.out is not None:
         with beside(args.out) as fresh:
-            write_rows(fresh, table, found)
-    done = found.why == 0
+            write_rows(fresh, table, answers)
+    done = answers.why == 0
     data: dict[str, Any] = {"kind": kind.name, "rows": len(table.lines), "predicted": int(done.sum())}
-    data["skipped"] = {why: int((found.why == i).sum()) for i, why in enumerate(found.reasons) if i}
+    data["skipped"] = {why: int((answers.why == i).sum()) for i, why in enumerate(answers.reasons) if i}
     lines = [f"{kind.name}: {data['predicted']} of {data['rows']} rows predicted"]
     lines += [f"  {count} skipped: {why}" for why, count in data["skipped"].items()]
     if "time_us" in table.columns and done.any():
-        data |= _errors(found, floats(table.columns["time_us"]) * 1e-6, done)
+        data |= _errors(answers, floats(table.columns["time_us"]) * 1e-6, done)
         lines += [
             f"  error       half within {percent(data['error_median'])}, 90% within {percent(data['error_p90'])}",
             f"  bias        {data['bias']:+.1%}; {percent(data['in_band'])} of the measurements lie in the band",
@@ -126,13 +128,13 @@ def _table(args: argparse.Namespace) -> int:
     return emit(data, args.json, lines)
 
 
-def _errors(found: Any, measured: np.ndarray, done: np.ndarray) -> dict[str, float]:
+def _errors(answers: Any, measured: np.ndarray, done: np.ndarray) -> dict[str, float]:
     """How far predictions are from figures measured above zero: |predicted / measured - 1|."""
     use = done & (measured > 0.0)
     if not use.any():
         return {"error_median": 0.0, "error_p90": 0.0, "bias": 0.0, "in_band": 0.0}
-    error = found.seconds[use] / measured[use] - 1.0
-    held = (found.low[use] <= measured[use]) & (measured[use] <= found.high[use])
+    error = answers.seconds[use] / measured[use] - 1.0
+    held = (answers.low[use] <= measured[use]) & (measured[use] <= answers.high[use])
     return {
         "error_median": float(np.median(np.abs(error))),
         "error_p90": float(np.quantile(np.abs(error), 0.9)),

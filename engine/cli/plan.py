@@ -35,11 +35,11 @@ def _plan(args: argparse.Namespace) -> int:
     from engine.numerics.workflow import STUDIES, in_scenario, study
 
     try:
-        found = study(args.study, args.bound, args.wide, args.repeats)
+        workflow = study(args.study, args.bound, args.wide, args.repeats)
     except NumericsError as error:
         raise ScenarioError(str(error)) from None
     kind = STUDIES[args.study]
-    planned = in_scenario(found, _scenario(kind.workloads[0]))
+    planned = in_scenario(workflow, _scenario(kind.workloads[0]))
     report = evaluate(planned)
     steps = [
         {
@@ -50,16 +50,16 @@ def _plan(args: argparse.Namespace) -> int:
             "held_out_loss": step.held_out_loss,
             "time_s": step.time,
         }
-        for step in found.plan.steps
+        for step in workflow.plan.steps
     ]
     data = {
         "study": args.study,
         "metric": kind.metric,
-        "bound": found.bound,
-        "met": found.met,
-        "untouched_loss": found.untouched_loss,
-        "precision": dict(found.plan.precision),
-        "reference_time_s": found.plan.reference_time,
+        "bound": workflow.bound,
+        "met": workflow.met,
+        "untouched_loss": workflow.untouched_loss,
+        "precision": dict(workflow.plan.precision),
+        "reference_time_s": workflow.plan.reference_time,
         "steps": steps,
         "workload": kind.workloads[0],
         "latency_s": report.latency_s,
@@ -67,10 +67,10 @@ def _plan(args: argparse.Namespace) -> int:
         "token": encode(planned),
     }
     lines = [
-        f"{kind.title}: {kind.metric} at most {100 * found.bound:g}%",
+        f"{kind.title}: {kind.metric} at most {100 * workflow.bound:g}%",
         f"{'operator':16} {'to':10} {'own error':>10} {'tuning':>9} {'held out':>9} {'time':>9}",
     ]
-    for step in found.plan.steps:
+    for step in workflow.plan.steps:
         held = "" if step.held_out_loss is None else f"{100 * step.held_out_loss:.4f}%"
         own = "" if step.own_error is None else f"{step.own_error:.2e}"
         name = "all of those" if step.operator == "*" else step.operator
@@ -79,8 +79,8 @@ def _plan(args: argparse.Namespace) -> int:
             f"{amount(step.time, 's'):>9}"
         )
     lines += [
-        f"{'met' if found.met else 'not met'}; on data no step has seen: {100 * found.untouched_loss:.4g}%",
-        "plan        " + ", ".join(f"{op} {format}" for op, format in found.plan.precision.items()),
+        f"{'met' if workflow.met else 'not met'}; on data no step has seen: {100 * workflow.untouched_loss:.4g}%",
+        "plan        " + ", ".join(f"{op} {format}" for op, format in workflow.plan.precision.items()),
         f"scenario    {report.workload_name} on {report.system_name}: {amount(report.latency_s, 's')}",
         f"error band  {told(report.error_band)}",
         f"token       {encode(planned)}",

@@ -61,31 +61,31 @@ def _program(args: argparse.Namespace, scenario: Scenario) -> int:
             first = " ".join(f"{v:9.4g}" for v in one.after)
             lines.append(f"{one.register:14} {one.elements:>9,} {error:>8}  {first}")
         return emit([asdict(one) for one in values], args.json, lines)
-    found = listing(scenario, text)
+    listed = listing(scenario, text)
     if args.what == "check":
-        hazards = [row for row in found.rows if row.hazard]
-        lines = [f"{len(found.rows)} instructions, {len(hazards)} of them wait for another"]
+        hazards = [row for row in listed.rows if row.hazard]
+        lines = [f"{len(listed.rows)} instructions, {len(hazards)} of them wait for another"]
         lines += [
             f"line {row.line}: {row.hazard} of {_names(row)}, instruction {row.waits_for}: held until {row.start:,.0f}"
             for row in hazards
         ]
-        return emit([asdict(row) for row in hazards], args.json, [*lines, *found.notes])
+        return emit([asdict(row) for row in hazards], args.json, [*lines, *listed.notes])
     if args.what == "time":
         busy: dict[str, float] = {}
-        for unit, _, _, cycles in found.bars:
+        for unit, _, _, cycles in listed.bars:
             busy[unit] = busy.get(unit, 0.0) + cycles
-        lines = [f"{found.cycles:,.0f} cycles, {amount(found.seconds, 's')}"]
+        lines = [f"{listed.cycles:,.0f} cycles, {amount(listed.seconds, 's')}"]
         lines += [
-            f"  {unit:24} {cycles:>10,.0f} busy {percent(cycles / found.cycles):>6}" for unit, cycles in busy.items()
+            f"  {unit:24} {cycles:>10,.0f} busy {percent(cycles / listed.cycles):>6}" for unit, cycles in busy.items()
         ]
-        return emit(found.as_dict(), args.json, [*lines, *found.notes])
+        return emit(listed.as_dict(), args.json, [*lines, *listed.notes])
     lines = [f"{'no':>4} {'start':>9} {'end':>9} {'valid':>9} {'after':>5}  {'unit':20} instruction"]
-    for row in found.rows:
+    for row in listed.rows:
         after = "-" if row.waits_for is None else str(row.waits_for)
         numbers = f"{row.number:>4} {row.start:>9,.0f} {row.end:>9,.0f} {row.valid:>9,.0f} {after:>5}"
         lines.append(f"{numbers}  {row.unit:20} {row.text}")
-    total = f"{found.cycles:,.0f} cycles, {amount(found.seconds, 's')}"
-    return emit(found.as_dict(), args.json, [*lines, total, *found.notes])
+    total = f"{listed.cycles:,.0f} cycles, {amount(listed.seconds, 's')}"
+    return emit(listed.as_dict(), args.json, [*lines, total, *listed.notes])
 
 
 def _names(row: Any) -> str:

@@ -80,9 +80,9 @@ def _sweep(args: argparse.Namespace) -> int:
         if path:
             with beside(Path(path)) as fresh:
                 write_rows(rows(), fresh)
-    found = result.to_dict()
+    document = result.to_dict()
     if args.json:
-        return emit({k: v for k, v in found.items() if k != "front" or not args.out}, True, ())
+        return emit({k: v for k, v in document.items() if k != "front" or not args.out}, True, ())
     counts = result.counts
     lines = [
         f"{counts.done:,} designs in {result.seconds:.2f} s: set up in {result.setup_s:.2f} s, priced at "
@@ -91,10 +91,10 @@ def _sweep(args: argparse.Namespace) -> int:
         *(f"            {text[:200]}" for text in list(counts.sentences)[:3]),
         *([f"skipped     {counts.skipped:,}, as their system or network has no such setting"] * bool(counts.skipped)),
         f"do not fit  {counts.unfit:,}",
-        *(f"miss {limit}  {n:,}" for limit, n in found["missed"].items()),
+        *(f"miss {limit}  {n:,}" for limit, n in document["missed"].items()),
         f"front       {len(result.front):,} of {counts.kept:,}{f', written to {args.out}' if args.out else ''}",
     ]
-    for row in found["front"][: 0 if args.out else 20]:
+    for row in document["front"][: 0 if args.out else 20]:
         told = {k: v for k, v in row.items() if k != "error_band" and not k.endswith("_version")}
         lines.append("  " + "  ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in told.items()))
     sys.stdout.write("\n".join(lines) + "\n")

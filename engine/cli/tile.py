@@ -34,16 +34,16 @@ def _sides(text: str, name: str, many: int) -> tuple[int, ...]:
 def _tile(args: argparse.Namespace, scenario: Scenario) -> int:
     from engine.analyses.node.tilings import pinned, products, tiled
 
-    found = products(scenario)
+    named = products(scenario)
     if args.op:
-        names = [op.name for _, op, _ in found]
-        found = tuple(row for row in found if row[1].name == args.op)
-        if not found:
+        names = [op.name for _, op, _ in named]
+        named = tuple(row for row in named if row[1].name == args.op)
+        if not named:
             raise ScenarioError(f"--op is {args.op[:60]!r}: products here are {', '.join(names[:20])}")
     if args.block:
         block = _sides(args.block, "--block", 3)
         rows, lines = [], []
-        for job, op, side in found:
+        for job, op, side in named:
             best = tiled(job, op, side, 0.0).best["latency"]
             cores = _sides(args.cores, "--cores", 2) if args.cores else best.cores
             one = pinned(side, block, (cores[0], cores[1]), args.stays or "")
@@ -53,7 +53,7 @@ def _tile(args: argparse.Namespace, scenario: Scenario) -> int:
                 f"{amount(one.near_bytes, 'B')} (best {amount(best.near_bytes, 'B')})"
             )
         return emit({"products": rows}, args.json, lines)
-    told = [tiled(job, op, side) for job, op, side in found]
+    told = [tiled(job, op, side) for job, op, side in named]
     lines = [f"{len(told)} products on cards"]
     for one in told:
         if "latency" not in one.best:

@@ -134,10 +134,10 @@ def _parsed(field: str, text: str, allowed: str, make: Callable[[str, str], Any]
     """What ``make`` finds in ``kind:rest``; where it finds nothing, one sentence."""
     refusal = f"{field} is {brief(text, 60)}; it must be {allowed}"
     with boundary(refusal):
-        found = make(*text.partition(":")[::2])
-        if found is None:
+        parsed = make(*text.partition(":")[::2])
+        if parsed is None:
             raise ScenarioError(refusal)
-        return found
+        return parsed
 
 
 def _law(field: str, text: str | None) -> Sizes | None:
@@ -168,18 +168,18 @@ def _arrivals(text: str, qps: float) -> tuple[Arrivals, Sizes | None, Sizes | No
         if kind == "trace" and rest:
             trace, sizes, outputs = read_trace(rest)
             return trace.at(qps), sizes, outputs
-        found: Arrivals | None = None
+        arrivals: Arrivals | None = None
         if kind in ("poisson", "deterministic") and not rest:
-            found = Poisson(qps) if kind == "poisson" else Deterministic(qps)
+            arrivals = Poisson(qps) if kind == "poisson" else Deterministic(qps)
         elif kind == "gamma":
-            found = Gamma(qps, float(rest))
+            arrivals = Gamma(qps, float(rest))
         elif kind == "bursty":
             peak, share, seconds = (float(part) for part in rest.split(":"))
-            found = Bursty(qps, peak, share, seconds)
+            arrivals = Bursty(qps, peak, share, seconds)
         elif kind == "diurnal":
             period, rates = rest.split(":")
-            found = Diurnal(qps, tuple(float(rate) for rate in rates.split(",")), float(period))
-        return None if found is None else (found, None, None)
+            arrivals = Diurnal(qps, tuple(float(rate) for rate in rates.split(",")), float(period))
+        return None if arrivals is None else (arrivals, None, None)
 
     return _parsed("arrivals", text, _ARRIVALS, make)
 
@@ -239,8 +239,8 @@ def _capacity(args: argparse.Namespace, scenario: Scenario) -> int:
     if first.plan is None or first.headline is None:
         raise ScenarioError(first.problem)
     if args.json:
-        found = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, others)]}
-        return emit(_offer(first) | found, True, ())
+        document = {"at_limit": first.headline.report.as_dict(), "against": [*map(_offer, others)]}
+        return emit(_offer(first) | document, True, ())
     lines = [f"a node: {first.headline.message}", *_plan(first)]
     for offer in others:
         if offer.headline is None or offer.plan is None:
@@ -258,8 +258,8 @@ def _offer(offer: Offer) -> dict[str, Any]:
     plan = None if offer.plan is None else offer.plan.as_dict()
     band = evaluate(offer.scenario).error_band
     most = None if offer.headline is None else offer.headline.capacity_qps
-    found = {"node": carried, "plan": plan, "notes": offer.notes, **band.beside({"capacity_per_s": most})}
-    return found | ({"scenario": offer.name, "problem": offer.problem} if offer.name != "this" else {})
+    row = {"node": carried, "plan": plan, "notes": offer.notes, **band.beside({"capacity_per_s": most})}
+    return row | ({"scenario": offer.name, "problem": offer.problem} if offer.name != "this" else {})
 
 
 def _plan(offer: Offer) -> list[str]:

@@ -31,23 +31,23 @@ def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
     from engine.numerics.trained import wide_deep_study
 
     batch = args.batch if args.batch is not None else 512
-    found = wide_deep_study(batches=(batch,), threads=args.threads)
+    study = wide_deep_study(batches=(batch,), threads=args.threads)
     lines = [
-        f"Wide & Deep trained on {found.rows:,} synthetic rows; {found.held_out:,} held out, {found.base:.2%} no click"
+        f"Wide & Deep trained on {study.rows:,} synthetic rows; {study.held_out:,} held out, {study.base:.2%} no click"
     ]
-    for q, s in zip(found.quality, found.speed, strict=True):
+    for q, s in zip(study.quality, study.speed, strict=True):
         lines.append(
             f"{q.precision:18} AUC {q.auc:.5f}  accuracy {q.accuracy:.3%}  log loss {q.log_loss:.5f}  "
             f"{amount(s.time.median, 's'):>9} a batch of {batch}, {amount(s.rate, '/s')}"
         )
-    lines.append(f"INT8 over FP32: {found.gain(batch):.2f} x; accuracy lost {100 * found.accuracy_lost:.3f} %")
+    lines.append(f"INT8 over FP32: {study.gain(batch):.2f} x; accuracy lost {100 * study.accuracy_lost:.3f} %")
     lines.append("The rows are synthetic: this is no evidence about Criteo's data.")
     data = {
-        "rows": found.rows,
-        "held_out": found.held_out,
-        "base_accuracy": found.base,
-        "gain": found.gain(batch),
-        "quality": [asdict(q) for q in found.quality],
+        "rows": study.rows,
+        "held_out": study.held_out,
+        "base_accuracy": study.base,
+        "gain": study.gain(batch),
+        "quality": [asdict(q) for q in study.quality],
         "speed": [
             {
                 "precision": s.precision,
@@ -56,7 +56,7 @@ def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
                 "time_s": s.time.median,
                 "samples_per_s": s.rate,
             }
-            for s in found.speed
+            for s in study.speed
         ],
     }
     return data, lines
@@ -65,25 +65,25 @@ def _wide_deep(args: argparse.Namespace) -> tuple[Any, list[str]]:
 def _binary() -> tuple[Any, list[str]]:
     from engine.numerics.trained import digits_study
 
-    found = digits_study()
-    wide = " x ".join(map(str, found.hidden))
-    lines = [f"Perceptron with hidden layers {wide} on handwritten digits, {found.held_out} held out"]
-    for q, size, time in zip(found.quality, found.weight_bytes, found.image_s, strict=True):
+    study = digits_study()
+    wide = " x ".join(map(str, study.hidden))
+    lines = [f"Perceptron with hidden layers {wide} on handwritten digits, {study.held_out} held out"]
+    for q, size, time in zip(study.quality, study.weight_bytes, study.image_s, strict=True):
         lines.append(
             f"{q.precision:8} accuracy {q.accuracy:.2%}  weights {amount(size, 'B')}  {amount(time, 's')} an image"
         )
-    return asdict(found), lines
+    return asdict(study), lines
 
 
 def _narrow() -> tuple[Any, list[str]]:
     from engine.analyses.format_costs import format_costs
 
-    found = format_costs()
-    lines = [f"A GRU that reads handwritten digits, {found[0].accuracy.trained:.2%} right in FP32 before anything else"]
+    costs = format_costs()
+    lines = [f"A GRU that reads handwritten digits, {costs[0].accuracy.trained:.2%} right in FP32 before anything else"]
     lines.append(
         f"{'machine and format':51} {'bits':>5} {'weights':>8} {'peak':>13} {'error':>6}  converted, epochs after"
     )
-    for one in found:
+    for one in costs:
         after = ", ".join(f"{share:.2%}" for share in one.accuracy.epochs)
         lines.append(
             f"{one.machine:43} {one.format:7} {one.accuracy.bits:5.2f} {amount(one.accuracy.weight_bytes, 'B'):>8} "
@@ -92,4 +92,4 @@ def _narrow() -> tuple[Any, list[str]]:
     lines.append(
         "Error: state of a drawn GRU after 16 steps, or logits of a drawn GPT-2, run on the machine's arithmetic."
     )
-    return [asdict(one) for one in found], lines
+    return [asdict(one) for one in costs], lines

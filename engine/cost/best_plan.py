@@ -26,8 +26,8 @@ def alike(plan: Plan) -> tuple[int, ...]:
 
 def _settled(bound: Bound, plan: Plan) -> Plan:
     """The option of a plan that fits, if any does, with the shortest interval between requests, then least latency."""
-    found = [one for _, some in groupby(plan.options, key=alike) for one in paces(bound, list(some))]
-    return plan.options[found.index(min(found))]
+    candidates = [one for _, some in groupby(plan.options, key=alike) for one in paces(bound, list(some))]
+    return plan.options[candidates.index(min(candidates))]
 
 
 def fewer_devices(bound: Bound, latency_s: float) -> str | None:

@@ -61,12 +61,12 @@ def _ops(times: Schedule) -> tuple[OpRow, ...]:
 
 def energy_of(times: Schedule) -> dict[str, float]:
     """Energy of a batch by part, on all devices that share a stage, where their families count it. [J]"""
-    found: dict[str, float] = defaultdict(float)
+    result: dict[str, float] = defaultdict(float)
     for priced in times.priced:
         for run in priced.runs:
             for part, spent in run.cost.joules.items():
-                found[part] += spent * run.passes * priced.stage.ways
-    return dict(found)
+                result[part] += spent * run.passes * priced.stage.ways
+    return dict(result)
 
 
 def _other(times: Schedule) -> tuple[Other, ...]:
@@ -162,18 +162,18 @@ def _timeline(times: Schedule) -> tuple[tuple[Span, ...], str]:
 
 
 def _rooflines(times: Schedule) -> tuple[Roofline, ...]:
-    found: dict[str, Roofline] = {}
+    rooflines: dict[str, Roofline] = {}
     for p in sorted(times.priced, key=lambda p: -p.time_s):
         device = p.stage.device
         levels = tuple((m.name, m.role, m.bandwidth.si) for m in device.memory if m.bandwidth is not None)
-        found.setdefault(
+        rooflines.setdefault(
             device.id, Roofline(device.name, p.stage.format, p.family.peak(device, p.stage.format), levels)
         )
-    return tuple(found.values())
+    return tuple(rooflines.values())
 
 
 def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> tuple[Assumption, ...]:
-    found: dict[str, str] = {}
+    assumptions: dict[str, str] = {}
     known, asked = bound.graph.positions, bound.scenario.inputs
     if known and bound.graph.causal:
         asked += bound.scenario.outputs - 1
@@ -181,33 +181,33 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
         text = (
             f"{bound.workload.name} has {known:,} learned positions; this request reaches {asked:,}, as if it had more."
         )
-        found[text] = "assumed"
+        assumptions[text] = "assumed"
     for p in times.priced:
         for text in p.family.assumptions:
-            found[text] = "derived"
+            assumptions[text] = "derived"
         for path, priced in p.family.fields.items():
             if getattr(bound.scenario, path) is not None:
-                found[priced.assumption] = "assumed"
+                assumptions[priced.assumption] = "assumed"
         for rule in p.family.rules:
-            found[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
+            assumptions[f"{rule.text} Read off {', '.join(rule.claims)}."] = "calibrated"
         own = p.runs[0].job.model if p.runs else {}
         for parameter in p.family.parameters:
-            found[_tell(parameter, own.get(parameter.name, parameter.value))] = parameter.basis
+            assumptions[_tell(parameter, own.get(parameter.name, parameter.value))] = parameter.basis
         for run in p.runs:
             for note in run.cost.notes:
-                found[note] = "derived"
-        found.update(dict.fromkeys(_assumed(p.stage.device), "assumed"))
+                assumptions[note] = "derived"
+        assumptions.update(dict.fromkeys(_assumed(p.stage.device), "assumed"))
     for number in bound.workload.params.items():
         if number[1].basis in ("assumed", "calibrated"):
-            found[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
+            assumptions[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
     for text, basis in money.notes:
-        found[text] = basis
+        assumptions[text] = basis
     fewer = fewer_devices(bound, times.latency_s)
     if fewer is not None:
-        found[fewer] = "derived"
+        assumptions[fewer] = "derived"
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
-        found[text] = "published"
-    return tuple(Assumption(text, basis) for text, basis in found.items())
+        assumptions[text] = "published"
+    return tuple(Assumption(text, basis) for text, basis in assumptions.items())
 
 
 _SCALED = ("s", "J", "B", "B/s", "op/s", "pixel/s", "pixel")  # units that take a prefix; others are counts and shares
@@ -247,24 +247,24 @@ def _times(ratio: float) -> str:
 
 
 def _problems(bound: Bound, memory: tuple[MemoryRow, ...], latency: float, money: Account) -> tuple[str, ...]:
-    found = []
+    problems = []
     for row in memory:
         if not row.fits:
             ratio, unit = bytes_(row.need_bytes, row.capacity_bytes)
             short = amount(row.need_bytes - row.capacity_bytes, "B")
             where = f"{level_name(row.level)} on {row.device}"
-            found.append(
+            problems.append(
                 f"Does not fit: {where} is {short} short; {row.holds} need {ratio} {unit} "
                 f"({_times(row.need_bytes / row.capacity_bytes)})."
             )
     limits = bound.scenario.limits
     if limits.latency_s is not None and latency > limits.latency_s:
-        found.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
+        problems.append(f"Latency limit missed: {amount(latency, 's')} > {amount(limits.latency_s, 's')}.")
     if limits.power_w is not None and money.power_w is not None and money.power_w > limits.power_w:
-        found.append(f"Power limit exceeded: {amount(money.power_w, 'W')} > {amount(limits.power_w, 'W')}.")
+        problems.append(f"Power limit exceeded: {amount(money.power_w, 'W')} > {amount(limits.power_w, 'W')}.")
     if limits.capex_usd is not None and money.capex_usd is not None and money.capex_usd > limits.capex_usd:
-        found.append(f"Budget exceeded: ${money.capex_usd:,.0f} > ${limits.capex_usd:,.0f}.")
-    return tuple(found)
+        problems.append(f"Budget exceeded: ${money.capex_usd:,.0f} > ${limits.capex_usd:,.0f}.")
+    return tuple(problems)
 
 
 def _verdict(report_of: dict, memory: tuple[MemoryRow, ...], problems: tuple[str, ...]) -> str:

@@ -50,9 +50,9 @@ def _known() -> dict[str, Any]:
     return json.loads(FILE.read_text())
 
 
-def keep(found: dict[str, Any]) -> None:
+def keep(bands: dict[str, Any]) -> None:
     """Write what is read here, as `engine.published.conformal.bands` found it. [-]"""
-    FILE.write_text(json.dumps(found, indent=1) + "\n")
+    FILE.write_text(json.dumps(bands, indent=1) + "\n")
     _known.cache_clear()
 
 
@@ -103,14 +103,14 @@ def spoken(cell: str) -> str:
 
 def _outside(cell: Mapping[str, Any], device: Device, scenario: Scenario, what_ifs: str) -> str:
     """What of a scenario lies outside of what a cell was measured on, in words; empty where nothing does."""
-    found = [f"what-ifs ({what_ifs})"] if what_ifs else []
+    result = [f"what-ifs ({what_ifs})"] if what_ifs else []
     if device.id not in cell["parts"]:
-        found.append(f"the {device.name}, which itself was not measured so")
+        result.append(f"the {device.name}, which itself was not measured so")
     if several(scenario) and not cell["several"]:
-        found.append("several devices together, of which none were measured so")
+        result.append("several devices together, of which none were measured so")
     if scenario.batch > cell["largest_batch"]:
-        found.append(f"a batch above the {cell['largest_batch']:,} that were measured")
-    return "; ".join(found)
+        result.append(f"a batch above the {cell['largest_batch']:,} that were measured")
+    return "; ".join(result)
 
 
 def _one(cell_name: str, device: Device, scenario: Scenario, what_ifs: str, far: float) -> ErrorBand:
@@ -156,9 +156,9 @@ def cells() -> list[dict[str, Any]]:
 
 def widest(bands: Iterable[ErrorBand]) -> ErrorBand:
     """Band of what several predictions make together: the widest of theirs; none where one has none."""
-    found = list(bands)
-    lacking = [band for band in found if band.relative is None]
-    return lacking[0] if lacking else max(found, key=lambda band: band.relative or 0.0)
+    result = list(bands)
+    lacking = [band for band in result if band.relative is None]
+    return lacking[0] if lacking else max(result, key=lambda band: band.relative or 0.0)
 
 
 def error_band(

@@ -169,14 +169,14 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
     units, idle = rows[layout.globals + UNITS_REQUEST], rows[layout.globals + IDLE]
     drawn = [j + float(idle) * t for j, t in zip(joules, spent, strict=True)]
     request_j = energy * float(units)
-    found = {}
+    result = {}
     for name, decode, tokens in (("input", False, s.inputs), ("output", True, s.outputs)):
         each = s.batch * tokens
         share = drawn[decode] / sum(drawn)
-        found[f"energy_per_{name}_token_j"] = share * request_j / each
+        result[f"energy_per_{name}_token_j"] = share * request_j / each
         if cost is not None:
             electricity = request_j * s.costs.pue * s.costs.energy_usd_per_kwh / J_PER_KWH
             machine = cost / 1e6 * float(units) - electricity
             whole = machine * spent[decode] / times.latency_s + electricity * share
-            found[f"usd_per_million_{name}"] = whole / each * 1e6
-    return found
+            result[f"usd_per_million_{name}"] = whole / each * 1e6
+    return result

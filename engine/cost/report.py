@@ -147,13 +147,13 @@ class ErrorBand:
 
     def ends(self, figures: Mapping[str, float | None]) -> dict[str, float | None]:
         """Ends around times and rates by name: ``latency_s`` -> ``latency_low_s`` and ``latency_high_s``. [s], [1/s]"""
-        found: dict[str, float | None] = {}
+        result: dict[str, float | None] = {}
         for name, value in figures.items():
             unit = "per_s" if name.endswith("_per_s") else name.rpartition("_")[2]
             stem = name.removesuffix(f"_{unit}")
             low, high = (None, None) if value is None else self.around(value)
-            found |= {f"{stem}_low_{unit}": low, f"{stem}_high_{unit}": high}
-        return found
+            result |= {f"{stem}_low_{unit}": low, f"{stem}_high_{unit}": high}
+        return result
 
     def beside(self, figures: Mapping[str, float | None]) -> dict[str, Any]:
         """The band as data, and its ends around figures: what stands beside a prediction in JSON. [s], [1/s]"""

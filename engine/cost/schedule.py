@@ -160,7 +160,7 @@ def collectives(job: Job) -> list[Collective]:
     for op in job.ops:
         for name in op.inputs:
             readers.setdefault(name, []).append(op)
-    found = []
+    needed = []
     fam = family(job.device.kind)
     width = activation_bytes(fam.exchanged(job.device, job.format) if fam.exchanged else job.format)
     at = (job.batch, job.length, job.context)
@@ -175,10 +175,10 @@ def collectives(job: Job) -> list[Collective]:
                     continue
                 summed.add(after.name)
                 name, size = after.name, after.writes.at(*at) * width
-            found.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
+            needed.append(Collective(f"all-reduce after {name}", "all_reduce", count, size))
         elif op.shard == "n" and any(r.shard == "none" for r in readers.get(op.name, [])):
-            found.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
-    return found
+            needed.append(Collective(f"all-gather after {op.name}", "all_gather", count, size))
+    return needed
 
 
 def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
@@ -252,8 +252,8 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
         rows[layout.fixed_of(at)] = fixed[at]
     _around(bound, plan, layout, rows)
     time_figures(rows, n, *layout.facts)
-    found = rows[[layout.metrics + INTERVAL, layout.metrics + LATENCY]]
-    return [(bool(short), *pace) for short, pace in zip(lacks, found.T.tolist(), strict=True)]
+    pair = rows[[layout.metrics + INTERVAL, layout.metrics + LATENCY]]
+    return [(bool(short), *pace) for short, pace in zip(lacks, pair.T.tolist(), strict=True)]
 
 
 def price_stage(bound: Bound, stage: Stage) -> Priced:
@@ -320,12 +320,12 @@ def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
 
 def _charged(plan: Plan, stage_s: Sequence[float]) -> list[float]:
     """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
-    found = [1.0] * len(stage_s)
+    result = [1.0] * len(stage_s)
     for at, stage in enumerate(plan.stages):
         for one, other in ((at - 1, at), (at, at - 1)) if stage.beside else ():
             both = 0.5 * min(stage_s[one], stage_s[other])
-            found[one] = 1.0 - both / stage_s[one] if stage_s[one] > 0.0 else 0.0
-    return found
+            result[one] = 1.0 - both / stage_s[one] if stage_s[one] > 0.0 else 0.0
+    return result
 
 
 def schedule(bound: Bound, plan: Plan) -> Schedule:

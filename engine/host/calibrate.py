@@ -36,21 +36,21 @@ _MISSES = 10.0  # line-fill buffers of a core, the family's own figure: only its
 
 def _cpu_name() -> str:
     """Name of the processor, without what a spec's name may not hold."""
-    found = platform.processor() or platform.machine()
+    name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        found = next((line.split(":", 1)[1] for line in lines if line.startswith("model name")), found)
+        name = next((line.split(":", 1)[1] for line in lines if line.startswith("model name")), name)
     except OSError:
         pass  # not Linux: the platform's word stays
-    found = re.sub(r"\((R|TM)\)", "", found).replace("@", "at")
-    return " ".join(re.sub(r"[^\w .,+-]", " ", found).split())[:80] or "CPU"
+    name = re.sub(r"\((R|TM)\)", "", name).replace("@", "at")
+    return " ".join(re.sub(r"[^\w .,+-]", " ", name).split())[:80] or "CPU"
 
 
 def _memory_bytes() -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def device_of(roofline: MeasuredRoofline, found: HostProfile) -> Device:
+def device_of(roofline: MeasuredRoofline, profile: HostProfile) -> Device:
     """The host as a spec: every figure measured by the probe, or said to be an assumption."""
     cores = roofline.threads
 
@@ -97,7 +97,7 @@ def device_of(roofline: MeasuredRoofline, found: HostProfile) -> Device:
                 "name": "l3",
                 "role": "onchip",
                 "capacity": seen(
-                    found.kept, "B", f"read again and again; the system lists {caches.l3 / 2**20:.1f} MiB"
+                    profile.kept, "B", f"read again and again; the system lists {caches.l3 / 2**20:.1f} MiB"
                 ),
                 "bandwidth": seen(cores * roofline.l3, "B/s", f"reading a part of it, one thread, times {cores} cores"),
             },
@@ -111,44 +111,55 @@ def device_of(roofline: MeasuredRoofline, found: HostProfile) -> Device:
         "power": {},
         "cpu": {
             "cores": seen(cores, "", "threads this process may use"),
-            "clock": seen(found.clock, "Hz", "dependent shifts and exclusive ors, a cycle each"),
+            "clock": seen(profile.clock, "Hz", "dependent shifts and exclusive ors, a cycle each"),
             "flop_per_cycle": {
-                name: seen(rate / found.clock, f"{unit[name]}/cycle", "peak over clock") for name, rate in rates.items()
+                name: seen(rate / profile.clock, f"{unit[name]}/cycle", "peak over clock")
+                for name, rate in rates.items()
             },
-            "popcount_bits_per_cycle": seen(found.popcount / 2 / found.clock, "", "binary product of 16 x 4096 x 4096"),
-            "core_bandwidth": seen(found.far_stream, "B/s", "matrix of 8 x the last-level cache times a vector"),
+            "popcount_bits_per_cycle": seen(
+                profile.popcount / 2 / profile.clock, "", "binary product of 16 x 4096 x 4096"
+            ),
+            "core_bandwidth": seen(profile.far_stream, "B/s", "matrix of 8 x the last-level cache times a vector"),
         },
         "model": {
-            "gemm_efficiency": seen(found.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
-            "conv_efficiency": seen(found.gemm, "", "as gemm_efficiency: one kernel runs both"),
+            "gemm_efficiency": seen(profile.gemm, "", "FP32 product of 512 x 512 x 512 over the peak"),
+            "conv_efficiency": seen(profile.gemm, "", "as gemm_efficiency: one kernel runs both"),
             "requantise_cycles": said(0.0, "cycle", "within the measured shares of convolutions"),
             "efficiency_ceiling": said(1.0, "", "the efficiency is measured here, so no ceiling is put on it"),
             "width_exponent": said(0.0, "", "the efficiency is measured at this width, so it is not carried over"),
             "binary_efficiency": said(1.0, "", "the rate above is a measured product, so nothing is left to take off"),
             "feature_overhead": said(0.0, "s", "operators are called directly: no framework parses records"),
-            "op_overhead": seen(found.call, "s", "median of six operators on a handful of numbers"),
+            "op_overhead": seen(profile.call, "s", "median of six operators on a handful of numbers"),
             "barrier": seen(roofline.dispatch, "s", "an empty operator over the thread pool"),
             "dram_efficiency": said(1.0, "", "the bandwidth above is a measured stream"),
-            "private_bytes_per_cycle": seen(roofline.l2 / found.clock, "", "B a cycle: reading half of L2, one thread"),
-            "shared_bytes_per_cycle": seen(
-                roofline.l3 / found.clock, "", "B a cycle: reading a part of L3, one thread"
+            "private_bytes_per_cycle": seen(
+                roofline.l2 / profile.clock, "", "B a cycle: reading half of L2, one thread"
             ),
-            "window_overhead": seen(found.window_call, "s", "convolutions and a pool of a few pixels, less the above"),
-            "step_overhead": seen(found.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
+            "shared_bytes_per_cycle": seen(
+                roofline.l3 / profile.clock, "", "B a cycle: reading a part of L3, one thread"
+            ),
+            "window_overhead": seen(
+                profile.window_call, "s", "convolutions and a pool of a few pixels, less the above"
+            ),
+            "step_overhead": seen(profile.step_call, "s", "LSTM and GRU steps of 16 units, less op_overhead"),
             "tile_rows": said(float(tile_rows(BLOCK_VECTORS[0])), "", "pixels of a register tile of our convolution"),
             "tile_columns": said(float(NC), "", "columns of a packed panel of our matrix product"),
-            "lone_vector": seen(found.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"),
-            "exposed": seen(found.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
-            "weight_stream": seen(
-                found.near_stream, "", "a matrix and an LSTM cell of 10 MB past one vector, over reading"
+            "lone_vector": seen(
+                profile.lone_vector, "", "3 x 3 convolution to one vector of channels over one to four"
             ),
-            "pool_cycles": seen(found.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
-            "hash_cycles": seen(found.hash, "cycle", "26 fields of 512 samples"),
-            "special_cycles": seen(found.special, "cycle", "sigmoid of 65,536 values"),
-            "row_cycles": seen(found.row, "cycle", "embedding bags and lookups of 2,048 rows, which lie in the caches"),
-            "short_row": seen(found.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
-            "thin_input": seen(found.thin_input, "", "7 x 7 convolution of 3 channels"),
-            "narrow_group": seen(found.narrow_group, "", "3 x 3 depthwise convolution of 128 channels"),
+            "exposed": seen(profile.exposed, "", "pointwise convolution of 112 x 112 x 16 against one of 28 x 28"),
+            "weight_stream": seen(
+                profile.near_stream, "", "a matrix and an LSTM cell of 10 MB past one vector, over reading"
+            ),
+            "pool_cycles": seen(profile.pool, "cycle", "3 x 3 pool of 56 x 56 x 64"),
+            "hash_cycles": seen(profile.hash, "cycle", "26 fields of 512 samples"),
+            "special_cycles": seen(profile.special, "cycle", "sigmoid of 65,536 values"),
+            "row_cycles": seen(
+                profile.row, "cycle", "embedding bags and lookups of 2,048 rows, which lie in the caches"
+            ),
+            "short_row": seen(profile.short_row, "", "3 x 3 convolutions of 14, 28 and 56 pixels a side, the median"),
+            "thin_input": seen(profile.thin_input, "", "7 x 7 convolution of 3 channels"),
+            "narrow_group": seen(profile.narrow_group, "", "3 x 3 depthwise convolution of 128 channels"),
         },
         "notes": [
             "Measured while whatever else ran on this machine ran; probe again when it is quiet.",
@@ -202,16 +213,16 @@ def seen() -> tuple[MeasuredRoofline, HostProfile]:
     """
     prober = Prober()
     first = prober.roofline(3)
-    found = probe_profile(first, prober)
-    return _better(first, prober.roofline(2)), found
+    profile = probe_profile(first, prober)
+    return _better(first, prober.roofline(2)), profile
 
 
 def calibrate(root: Path | None = None) -> tuple[Device, Path, MeasuredRoofline, HostProfile]:
     """Probe the host and write it into a catalog folder. A measurement."""
     _folder(root)
-    roofline, found = seen()
-    device = device_of(roofline, found)
-    return device, write_spec(device, root), roofline, found
+    roofline, profile = seen()
+    device = device_of(roofline, profile)
+    return device, write_spec(device, root), roofline, profile
 
 
 @cache

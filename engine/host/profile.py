@@ -148,7 +148,7 @@ def probe_profile(roofline: MeasuredRoofline, prober: Prober) -> HostProfile:
     sliding = call + window_call
     sides = {14: _square(14, 256, 256, 3), 28: _square(28, 128, 128, 3), 56: _square(56, 64, 64, 3)}
     rows = {side: _share(case, sliding) for side, case in sides.items()}
-    short = max(0.0, median(side * (gemm / found - 1.0) for side, found in rows.items()))
+    short = max(0.0, median(side * (gemm / value - 1.0) for side, value in rows.items()))
 
     def at(side: float) -> float:
         return gemm * side / (side + short)

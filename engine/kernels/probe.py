@@ -183,15 +183,15 @@ def _bytes(text: str) -> int:
 
 def cache_sizes() -> CacheSizes:
     """Cache sizes of core 0 as the kernel lists them, else those of a small core: 32 KiB, 256 KiB, 8 MiB."""
-    found = {1: 32 * 1024, 2: 256 * 1024, 3: 8 * 1024**2}
+    result = {1: 32 * 1024, 2: 256 * 1024, 3: 8 * 1024**2}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             kind, level = (index / "type").read_text().strip(), int((index / "level").read_text())
-            if kind != "Instruction" and level in found:
-                found[level] = _bytes((index / "size").read_text().strip())
+            if kind != "Instruction" and level in result:
+                result[level] = _bytes((index / "size").read_text().strip())
         except (OSError, ValueError):
             continue  # an entry the container hides: keep the default of that level
-    return CacheSizes(found[1], found[2], found[3])
+    return CacheSizes(result[1], result[2], result[3])
 
 
 def _best(

@@ -53,12 +53,12 @@ def closure_digest(file: Path) -> str:
 def _read(file: Path) -> tuple[bytes, tuple[Path, ...]]:
     """Digest of a file's bytes, and the files of ours that it imports."""
     source = file.read_bytes()
-    found: set[Path] = set()
+    result: set[Path] = set()
     for package, names, whole in _IMPORT.findall(source.decode()):
-        found |= _files(whole) if whole else _files(package)
+        result |= _files(whole) if whole else _files(package)
         for name in re.findall(r"\w+", names):
-            found |= _files(f"{package}.{name}")
-    return hashlib.sha256(source).digest(), tuple(found)
+            result |= _files(f"{package}.{name}")
+    return hashlib.sha256(source).digest(), tuple(result)
 
 
 @cache

@@ -67,12 +67,12 @@ def sample(
     once = clock() - started
     count = max(1, int(np.ceil(_SHORT_S / max(once, 1e-9)))) if once < _SHORT_S else 1
     limit = time.perf_counter() + seconds
-    found: list[float] = []
-    while len(found) < repeats and (len(found) < 3 or time.perf_counter() < limit):
+    result: list[float] = []
+    while len(result) < repeats and (len(result) < 3 or time.perf_counter() < limit):
         started = clock()
         for _ in range(count):
             action()
-        found.append((clock() - started) / count)
-        if progress is not None and progress(len(found), repeats) is False:
+        result.append((clock() - started) / count)
+        if progress is not None and progress(len(result), repeats) is False:
             raise MeasurementCancelled
-    return Spread(tuple(found))
+    return Spread(tuple(result))

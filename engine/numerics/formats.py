@@ -248,9 +248,9 @@ def by_name(name: str, limits: tuple[float, float] | None = None) -> Format:
     """
     if name not in FORMATS:
         raise NumericsError(f"format is {name!r}; allowed: {', '.join(FORMATS)}")
-    found = FORMATS[name]
+    result = FORMATS[name]
     if limits is None:
-        return found
-    if not isinstance(found, Integer):
+        return result
+    if not isinstance(result, Integer):
         raise NumericsError(f"limits apply to integer formats; {name} is none")
-    return replace(found, limits=limits)
+    return replace(result, limits=limits)

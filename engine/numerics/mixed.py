@@ -62,7 +62,7 @@ def profile(operators: Mapping[str, Callable[[], object]], repeats: int = 5) -> 
     """Median seconds of each callable, after one warm-up call: a measurement. [s] NumericsError for no repeats."""
     if repeats < 1:
         raise NumericsError(f"repeats is {repeats}; allowed: 1 or more")
-    found = {}
+    result = {}
     for name, call in operators.items():
         call()
         spans = []
@@ -70,8 +70,8 @@ def profile(operators: Mapping[str, Callable[[], object]], repeats: int = 5) -> 
             start = time.perf_counter()
             call()
             spans.append(time.perf_counter() - start)
-        found[name] = median(spans)
-    return found
+        result[name] = median(spans)
+    return result
 
 
 def search(

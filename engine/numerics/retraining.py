@@ -144,12 +144,12 @@ def retrained(format: str, block: int = 64, epochs: int = 3, seed: int = 0) -> R
     base, (x, labels, test, wanted), accuracy = _trained(seed)
     narrow, network = _format(format, block), base.copy()
     converted = network.accuracy(test, wanted, narrow)
-    adam, found = Adam(network.values), []
+    adam, result = Adam(network.values), []
     for epoch in range(epochs):
         network.train(x, labels, narrow, _AGAIN * (1 - epoch / max(epochs, 1)), adam, seed + EPOCHS + epoch)
-        found.append(network.accuracy(test, wanted, narrow))
+        result.append(network.accuracy(test, wanted, narrow))
     matrices = [v for v in base.values if v.ndim == 2]
     stored = sum(narrow.storage_bits(v.shape) if narrow is not None else 32 * v.size for v in matrices)
     weights = sum(v.size for v in matrices)
     shared = block if isinstance(narrow, SharedExponent) else 0
-    return RetrainedFormat(format, shared, stored / weights, stored / 8, accuracy, converted, tuple(found))
+    return RetrainedFormat(format, shared, stored / weights, stored / 8, accuracy, converted, tuple(result))

@@ -147,11 +147,11 @@ class _Adam:
 
 
 def _start(rng: np.random.Generator, widths: tuple[int, ...], prefix: str) -> dict[str, np.ndarray]:
-    found = {}
+    result = {}
     for at, (k, n) in enumerate(pairwise(widths), 1):
-        found[f"{prefix}{at}.w"] = (rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(np.float32)
-        found[f"{prefix}{at}.b"] = np.zeros(n, np.float32)
-    return found
+        result[f"{prefix}{at}.w"] = (rng.standard_normal((k, n)) * np.sqrt(2 / k)).astype(np.float32)
+        result[f"{prefix}{at}.b"] = np.zeros(n, np.float32)
+    return result
 
 
 def _chain(values: dict[str, np.ndarray], names: list[str], x: np.ndarray, last: bool) -> list[np.ndarray]:

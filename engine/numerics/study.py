@@ -74,22 +74,24 @@ def tensor(name: str, shape: tuple[int, int] = _SHAPE, seed: int = 0) -> np.ndar
         x = np.maximum(x, 0)
     if name == "outliers":
         x[rng.choice(shape[0], max(1, shape[0] // 32), replace=False)] *= 16
-    found = x.astype(np.float32)
-    found.setflags(write=False)
-    return found
+    result = x.astype(np.float32)
+    result.setflags(write=False)
+    return result
 
 
 def _candidates() -> dict[str, tuple[str, Format]]:
     """Formats by label: integers of 2 to 10 bits in three granularities, and everything with a name."""
-    found: dict[str, tuple[str, Format]] = {}
+    candidates: dict[str, tuple[str, Format]] = {}
     for bits in range(2, 11):
-        found[f"int{bits}"] = ("Integer, one scale", Integer(bits))
-        found[f"int{bits} by row"] = ("Integer, a scale a row", Integer(bits, granularity="row"))
+        candidates[f"int{bits}"] = ("Integer, one scale", Integer(bits))
+        candidates[f"int{bits} by row"] = ("Integer, a scale a row", Integer(bits, granularity="row"))
     for mantissa in range(1, 9):
-        found[f"block of 128, {mantissa} bit"] = ("Shared exponent", SharedExponent(128, mantissa))
+        candidates[f"block of 128, {mantissa} bit"] = ("Shared exponent", SharedExponent(128, mantissa))
     floats = ("ms-fp8", "ms-fp9", "bf16", "fp16")
     return (
-        found | {name: ("Floating point", FORMATS[name]) for name in floats} | {"binary": ("Binary", FORMATS["binary"])}
+        candidates
+        | {name: ("Floating point", FORMATS[name]) for name in floats}
+        | {"binary": ("Binary", FORMATS["binary"])}
     )
 
 
@@ -103,8 +105,8 @@ def _point(label: str, family: str, format: Format, x: np.ndarray) -> FormatLoss
 def points(name: str) -> tuple[FormatLoss, ...]:
     """Every candidate format on a tensor, fewest bits first."""
     x = tensor(name)
-    found = [_point(label, family, format, x) for label, (family, format) in _candidates().items()]
-    return tuple(sorted(found, key=lambda p: (p.bits, p.format)))
+    result = [_point(label, family, format, x) for label, (family, format) in _candidates().items()]
+    return tuple(sorted(result, key=lambda p: (p.bits, p.format)))
 
 
 @lru_cache(maxsize=32)

@@ -168,8 +168,8 @@ def digits_study(hidden: tuple[int, int] = (512, 512), seed: int = 0, progress: 
         hidden=hidden,
         held_out=len(bits),
         quality=tuple(
-            Quality(name, float((found == images.test_labels).mean()), changed=float((found != answers[0]).mean()))
-            for name, found in zip(("FP32", "Binary"), answers, strict=True)
+            Quality(name, float((judged == images.test_labels).mean()), changed=float((judged != answers[0]).mean()))
+            for name, judged in zip(("FP32", "Binary"), answers, strict=True)
         ),
         weight_bytes=(4.0 * sum(w.size for w, _ in layers), binary.stored_bits / 8),
         image_s=(times[0].median / len(bits), times[1].median / len(bits)),

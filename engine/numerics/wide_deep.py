@@ -120,11 +120,11 @@ def _backward(
 
 def probabilities(model: WideDeep, rows: Prepared, batch: int = 4096) -> np.ndarray:
     """Predicted chance of a click, float32 ``[rows]``: numpy in FP32, the reference of the servers."""
-    found = [
+    logits = [
         _forward(model, rows.buckets[at : at + batch], rows.numbers[at : at + batch])[1]
         for at in range(0, len(rows.buckets), batch)
     ]
-    return 1 / (1 + np.exp(-np.concatenate(found)))
+    return 1 / (1 + np.exp(-np.concatenate(logits)))
 
 
 def train(

@@ -134,10 +134,10 @@ def serve_fp32(model: WideDeep) -> Server:
 def _inputs(model: WideDeep, rows: Prepared, gain: np.ndarray, first: np.ndarray) -> list[np.ndarray]:
     """Inputs of every deep layer for calibration rows, the first scaled by `gain` and its weights replaced."""
     at = np.arange(len(model.tables))[None]
-    found = [np.concatenate([model.tables[at, rows.buckets].reshape(len(rows.buckets), -1), rows.numbers], 1) * gain]
+    inputs = [np.concatenate([model.tables[at, rows.buckets].reshape(len(rows.buckets), -1), rows.numbers], 1) * gain]
     for i, bias in enumerate(model.biases[:-1]):
-        found.append(np.maximum(found[-1] @ (first if i == 0 else model.weights[i]) + bias, 0))
-    return found
+        inputs.append(np.maximum(inputs[-1] @ (first if i == 0 else model.weights[i]) + bias, 0))
+    return inputs
 
 
 def _range(x: np.ndarray, coverage: float) -> tuple[float, float]:

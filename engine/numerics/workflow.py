@@ -39,19 +39,19 @@ class Study:
     workloads: tuple[str, ...]
 
 
-def _entropy_loss(data: Data, exact: np.ndarray, found: np.ndarray) -> float:
+def _entropy_loss(data: Data, exact: np.ndarray, values: np.ndarray) -> float:
     """Relative rise of the normalised entropy. [-]"""
-    return normalised_entropy(data.labels, found) / normalised_entropy(data.labels, exact) - 1
+    return normalised_entropy(data.labels, values) / normalised_entropy(data.labels, exact) - 1
 
 
-def _cosine_loss(_: Data, exact: np.ndarray, found: np.ndarray) -> float:
+def _cosine_loss(_: Data, exact: np.ndarray, values: np.ndarray) -> float:
     """One minus the smallest cosine of an embedding with its exact self. [-]"""
-    return 1 - min(cosine(a, b) for a, b in zip(exact, found, strict=True))
+    return 1 - min(cosine(a, b) for a, b in zip(exact, values, strict=True))
 
 
-def _top1_loss(data: Data, exact: np.ndarray, found: np.ndarray) -> float:
+def _top1_loss(data: Data, exact: np.ndarray, values: np.ndarray) -> float:
     """Top-1 accuracy that is lost. [-]"""
-    return top1(data.labels, exact) - top1(data.labels, found)
+    return top1(data.labels, exact) - top1(data.labels, values)
 
 
 STUDIES: dict[str, Study] = {
@@ -148,9 +148,9 @@ def _all(layers: list[Any], x: np.ndarray, format: str) -> None:
         layer.run(x, format)
 
 
-def in_scenario(found: WorkflowResult, scenario: Scenario) -> Scenario:
+def in_scenario(result: WorkflowResult, scenario: Scenario) -> Scenario:
     """The scenario in INT8 with the layers and tables as the plan has them; ScenarioError where it has none of them."""
-    changed = scenario.with_(precision="int8", layers=found.layers)
-    if found.table_bits is None:
+    changed = scenario.with_(precision="int8", layers=result.layers)
+    if result.table_bits is None:
         return changed
-    return changed.with_(overrides={**scenario.overrides, "model.table_bits": found.table_bits})
+    return changed.with_(overrides={**scenario.overrides, "model.table_bits": result.table_bits})

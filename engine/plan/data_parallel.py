@@ -38,13 +38,13 @@ def _parts(bound: Bound) -> list[tuple[str, list[Op]]]:
     on, unit, ops = switches_of(bound), bound.family.unit_of, bound.graph.phases[0].ops
     if unit is None:
         return [("device", list(ops))]
-    found: list[tuple[str, list[Op]]] = []
+    parts: list[tuple[str, list[Op]]] = []
     for op in ops:
         where = unit(op, on)
-        if not found or found[-1][0] != where:
-            found.append((where, []))
-        found[-1][1].append(op)
-    return found
+        if not parts or parts[-1][0] != where:
+            parts.append((where, []))
+        parts[-1][1].append(op)
+    return parts
 
 
 def _crossing(bound: Bound, before: list[Op], after: list[Op]) -> float:

@@ -136,13 +136,13 @@ def _hops(bound: Bound, moved: Traffic, command: float, done: int) -> tuple[Hop,
 
 def _gathers(bound: Bound, dense: list[Op], wire: Wire, after: int) -> tuple[Hop, ...]:
     """Every card's share of a dense layer's output to all others, over links that work at once (FC sharding)."""
-    s, found = bound.scenario, []
+    s, gathers = bound.scenario, []
     size = activation_bytes(s.precision)
     for op in dense:
         if op.shard == "n" and op.contraction:
             share = op.writes.at(s.batch) * op.layers * size / s.devices
-            found.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0, after=after))
-    return tuple(found)
+            gathers.append(Hop(f"gather {op.name}", wire, share, s.devices - 1.0, after=after))
+    return tuple(gathers)
 
 
 def shard_tables(bound: Bound) -> Plan:

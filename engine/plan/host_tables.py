@@ -69,16 +69,16 @@ def _by_capacity(bound: Bound, store: TableMemory, stages: tuple[Stage, ...], ta
     room = _off_chip(bound.device) - sum(need.total - need.tables for need in needs)
     limited = switches_of(bound).get("nvm-tier", False) and bound.host is not None
     beside = _off_chip(bound.host) if limited and bound.host is not None else math.inf
-    found = {}
+    result = {}
     for op in tables:
         each = op.stored * bits / 8
         held = min(op.layers, s.devices * max(0, math.floor(room / each)))
         room -= math.ceil(held / s.devices) * each
-        found[op.name] = away = op.layers - held
+        result[op.name] = away = op.layers - held
         if limited:
-            found[op.name] = min(away, max(0, math.floor(beside / each)))
-            beside -= found[op.name] * each
-    return found
+            result[op.name] = min(away, max(0, math.floor(beside / each)))
+            beside -= result[op.name] * each
+    return result
 
 
 def _fed(tile: Op, before: Op, stays: Op | None) -> Op | None:

@@ -24,8 +24,8 @@ def _dealt(phase: Phase, layers: int) -> Phase:
 @lru_cache(maxsize=512)
 def _part(phase: Phase, names: frozenset[str]) -> tuple[Op, ...]:
     """Operators of a phase that have those names: always the same tuple, so that what is known of it is found."""
-    found = tuple(op for op in phase.ops if op.name in names)
-    return phase.ops if len(found) == len(phase.ops) else found
+    result = tuple(op for op in phase.ops if op.name in names)
+    return phase.ops if len(result) == len(phase.ops) else result
 
 
 def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:

@@ -189,15 +189,15 @@ def _nothing() -> Quantity:
 
 def host_memory(bound: Bound) -> Wire | None:
     """The host's DRAM as a wire that everything crosses which comes to it or leaves it; None where it has none."""
-    found = [m for m in bound.host.memory if m.role == "offchip" and m.bandwidth is not None] if bound.host else []
-    if not found:
+    memories = [m for m in bound.host.memory if m.role == "offchip" and m.bandwidth is not None] if bound.host else []
+    if not memories:
         return None
     link = Link.model_construct(
         id="host-memory",
         name="Host DRAM",
         summary="Memory of the host.",
         sources={},
-        bandwidth=found[0].bandwidth,
+        bandwidth=memories[0].bandwidth,
         payload=None,
         latency=_nothing(),
         per_transfer=None,

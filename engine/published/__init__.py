@@ -52,11 +52,11 @@ _FOLDER = Path(__file__).resolve().parent / "claims"
 @cache
 def claims() -> tuple[dict[str, Any], ...]:
     """Every figure the documents print that a model should predict, as data."""
-    found = []
+    result = []
     for document, number in DOCUMENTS.items():
         data = yaml.safe_load((_FOLDER / f"{document}.yaml").read_text())
-        found += [claim | {"document": number} for claim in data["claims"]]
-    return tuple(found)
+        result += [claim | {"document": number} for claim in data["claims"]]
+    return tuple(result)
 
 
 @cache
@@ -130,21 +130,21 @@ def calibrated() -> frozenset[str]:
     from nothing but such claims.
     """
     given, _ = predictions()
-    found = {id for rule in rules() for id in rule.claims}
-    found |= {id for one in known()["constants"].values() for id in one["claims"] if id in one["moves"]}
+    result = {id for rule in rules() for id in rule.claims}
+    result |= {id for one in known()["constants"].values() for id in one["claims"] if id in one["moves"]}
     derived = {id: p.of for id, p in given.items() if p.of}
-    while more := {id for id, of in derived.items() if id not in found and found.issuperset(of)}:
-        found |= more
-    return frozenset(found)
+    while more := {id for id, of in derived.items() if id not in result and result.issuperset(of)}:
+        result |= more
+    return frozenset(result)
 
 
 def renew_dependence() -> dict[str, Any]:
     """Finds what every prediction depends on and keeps it for `validate`; takes minutes."""
-    found = dependence(predictions()[0])
-    DEPENDENCE.write_text(json.dumps(found, indent=1) + "\n")
+    result = dependence(predictions()[0])
+    DEPENDENCE.write_text(json.dumps(result, indent=1) + "\n")
     known.cache_clear()
     calibrated.cache_clear()
-    return found
+    return result
 
 
 def validate() -> list[dict[str, Any]]:

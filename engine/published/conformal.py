@@ -56,10 +56,10 @@ def source_of(row: Residual) -> tuple[str, str]:
 
 def _means(rows: Iterable[Residual]) -> dict[tuple[str, tuple[str, str]], float]:
     """Mean size of the residuals of each source in each cell."""
-    found: dict[tuple[str, tuple[str, str]], list[float]] = {}
+    by_source: dict[tuple[str, tuple[str, str]], list[float]] = {}
     for row in rows:
-        found.setdefault((row.cell, row.source), []).append(row.size)
-    return {key: sum(sizes) / len(sizes) for key, sizes in found.items()}
+        by_source.setdefault((row.cell, row.source), []).append(row.size)
+    return {key: sum(sizes) / len(sizes) for key, sizes in by_source.items()}
 
 
 def _scales(rows: Sequence[Residual]) -> Callable[[str], float]:
@@ -91,12 +91,12 @@ def _quantile(scored: Sequence[tuple[float, Residual]], group: Callable[[Residua
 
 def _scored(rows: Sequence[Residual], apart: Callable[[Residual], Any]) -> list[tuple[float, Residual]]:
     """Scores of rows, each by a scale that knows nothing of what it has ``apart`` from others."""
-    found = []
+    result = []
     for name in sorted({apart(row) for row in rows}):
         kept = [row for row in rows if apart(row) != name]
         scale = _scales(kept or rows)
-        found += [(row.size / scale(row.cell), row) for row in rows if apart(row) == name]
-    return found
+        result += [(row.size / scale(row.cell), row) for row in rows if apart(row) == name]
+    return result
 
 
 def _publication(row: Residual) -> str:
@@ -153,4 +153,4 @@ def coverage(rows: Sequence[Residual], apart: Callable[[Residual], Any] = source
         for row in used:
             if apart(row) == name:
                 held.setdefault(row.cell, []).append(row.size <= quantile * scale(row.cell))
-    return [{"cell": cell, "n": len(found), "held": sum(found)} for cell, found in sorted(held.items())]
+    return [{"cell": cell, "n": len(group), "held": sum(group)} for cell, group in sorted(held.items())]

@@ -47,9 +47,9 @@ def _forget() -> None:
     """Empties every cache of a result of the models; what is compiled stays."""
     for name, module in list(sys.modules.items()):
         if name.startswith("engine.") and not name.startswith(("engine.kernels", "engine.host", "engine.numerics")):
-            for found in list(vars(module).values()):
-                if hasattr(found, "cache_clear") and found not in (family, default_catalog, default_zoo, known):
-                    found.cache_clear()
+            for member in list(vars(module).values()):
+                if hasattr(member, "cache_clear") and member not in (family, default_catalog, default_zoo, known):
+                    member.cache_clear()
     default_zoo()._lower.cache_clear()
 
 
@@ -135,8 +135,8 @@ def _walk(node: Any, change: Callable[[str, Any], Any], at: str = "") -> Any:
     if isinstance(node, Quantity | Number):
         return change(at, node)
     if isinstance(node, BaseModel):
-        found = {name: _walk(getattr(node, name), change, f"{at}.{name}") for name in type(node).model_fields}
-        return node.model_copy(update=found)
+        result = {name: _walk(getattr(node, name), change, f"{at}.{name}") for name in type(node).model_fields}
+        return node.model_copy(update=result)
     if isinstance(node, Mapping):
         return {key: _walk(value, change, f"{at}.{key}") for key, value in node.items()}
     if isinstance(node, tuple):
@@ -188,8 +188,8 @@ def _zoo() -> Iterator[None]:
 @contextmanager
 def _lowered(change: Callable[[str, Graph], Graph]) -> Iterator[None]:
     zoo = default_zoo()
-    found = lru_cache(maxsize=512)(lambda id, overrides: change(id, zoo._lower_uncached(id, overrides)))
-    with _swapped(zoo, "_lower", found):
+    lowered = lru_cache(maxsize=512)(lambda id, overrides: change(id, zoo._lower_uncached(id, overrides)))
+    with _swapped(zoo, "_lower", lowered):
         yield
 
 
@@ -242,11 +242,11 @@ def _naive() -> Iterator[None]:
 
 def constants() -> dict[str, tuple[tuple[str, ...], tuple[Any, ...]]]:
     """Each constant that was fitted on claims, read off them or chosen in view of them: those, and how to change it."""
-    found: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {}
+    result: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {}
     for fam in _families():
         for p in fam.parameters:
             if p.claims:
-                found[f"{fam.kind}.{p.name}"] = (p.claims, ("parameter", fam.kind, p.name))
+                result[f"{fam.kind}.{p.name}"] = (p.claims, ("parameter", fam.kind, p.name))
     catalog, zoo = default_catalog(), default_zoo()
     for section in ("devices", "links"):
         for id in catalog.ids(section):
@@ -254,12 +254,12 @@ def constants() -> dict[str, tuple[tuple[str, ...], tuple[Any, ...]]]:
             spec = catalog._get(section, id)
             _walk(spec, lambda at, q, named=named: named.update({at: q.claims} if q.claims else {}) or q)
             for at, claims in named.items():
-                found[f"{id}{at}"] = (claims, (section, id, at))
+                result[f"{id}{at}"] = (claims, (section, id, at))
     for id in zoo.ids():
         for name, number in zoo.workload(id).params.items():
             if number.claims and not zoo.is_guest(id):
-                found[f"{id}.{name}"] = (number.claims, ("workload", id, name))
-    return found
+                result[f"{id}.{name}"] = (number.claims, ("workload", id, name))
+    return result
 
 
 def rules() -> tuple[Rule, ...]:
@@ -317,15 +317,15 @@ def moved(given: Mapping[str, Prediction], ids: Iterable[str], how: tuple[Any, .
     """Relative change of predictions where a constant is halved or doubled, whichever changes them more. [-]"""
     ids = tuple(ids)
     before = {id: _value(given, id) for id in ids}
-    found = dict.fromkeys(ids, 0.0)
+    most = dict.fromkeys(ids, 0.0)
     for factor in (0.5, 2.0):
         with _constant(how, factor):
             for id in ids:
-                found[id] = max(found[id], _change(before[id], _value(given, id)))
-    return found
+                most[id] = max(most[id], _change(before[id], _value(given, id)))
+    return most
 
 
-def kind_of(tolerance: Any, prediction: Prediction, found: Mapping[str, float]) -> str:
+def kind_of(tolerance: Any, prediction: Prediction, moves: Mapping[str, float]) -> str:
     """Kind of a claim that is predicted, by what moves its prediction.
 
     ``derived`` from others; ``bound`` where the claim is one-sided or an order of magnitude; ``timing`` where a cost
@@ -336,11 +336,11 @@ def kind_of(tolerance: Any, prediction: Prediction, found: Mapping[str, float]) 
         return "derived"
     if tolerance in _ONE_SIDED:
         return "bound"
-    if found["times"] or found["model"]:
+    if moves["times"] or moves["model"]:
         return "timing"
-    if found["catalog"] > LEAST:
+    if moves["catalog"] > LEAST:
         return "input"
-    return "count" if found["zoo"] > LEAST else "identity"
+    return "count" if moves["zoo"] > LEAST else "identity"
 
 
 @dataclass(frozen=True)
@@ -398,13 +398,13 @@ def _moves(given: Mapping[str, Prediction], ids: Iterable[str]) -> tuple[dict[st
     What is no number is moved by the times it is decided from, even where they would have to change by more. Times and
     constants of the models are changed until a prediction moves.
     """
-    found: dict[str, dict[str, Any]] = {}
+    moves: dict[str, dict[str, Any]] = {}
     before, reads = {}, {}
     for id in ids:
         before[id], reads[id] = _read(given, id)
         words = isinstance(before[id], bool | list)
         moved_by = {"times": words and reads[id].priced, "zoo": words and reads[id].networks}
-        found[id] = {"catalog": 0.0, "model": 0.0} | {k: math.inf if v else 0.0 for k, v in moved_by.items()}
+        moves[id] = {"catalog": 0.0, "model": 0.0} | {k: math.inf if v else 0.0 for k, v in moved_by.items()}
     groups: list[tuple[str, Any]] = [("catalog", lambda: _catalog("a", 1.25)), ("zoo", _zoo)]
     groups.append(("zoo", lambda: _lowered(_deepened)))
     for seed in ("a", "b", "c"):
@@ -412,12 +412,12 @@ def _moves(given: Mapping[str, Prediction], ids: Iterable[str]) -> tuple[dict[st
         groups += [("model", lambda s=seed: _model(s, 1.25)), ("model", lambda s=seed: _model(s, 4.0))]
     for name, group in groups:
         left = [
-            id for id, one in found.items() if reads[id].group(name) and (name in ("catalog", "zoo") or not one[name])
+            id for id, one in moves.items() if reads[id].group(name) and (name in ("catalog", "zoo") or not one[name])
         ]
         with group():
             for id in left:
-                found[id][name] = max(found[id][name], _change(before[id], _value(given, id)))
-    return found, reads
+                moves[id][name] = max(moves[id][name], _change(before[id], _value(given, id)))
+    return moves, reads
 
 
 def dependence(given: Mapping[str, Prediction], ids: Iterable[str] | None = None) -> dict[str, Any]:
@@ -429,23 +429,23 @@ def dependence(given: Mapping[str, Prediction], ids: Iterable[str] | None = None
     with _naive():
         for id in timed:
             moves[id]["naive"] = _value(given, id)
-    found = {}
+    document = {}
     for name, (claims, how) in constants().items():
         read = {id for id in {*timed, *(id for id in claims if id in given)} if id not in reads or reads[id].of(how)}
         changed = moved(given, read, how)
-        found[name] = {
+        document[name] = {
             "claims": list(claims),
             "moves": {id: _kept(change) for id, change in sorted(changed.items()) if change > LEAST},
         }
-    return {"constants": found, "predictions": moves}
+    return {"constants": document, "predictions": moves}
 
 
-def told(found: Mapping[str, Any]) -> dict[str, str]:
+def told(dependence: Mapping[str, Any]) -> dict[str, str]:
     """In words, each constant that names claims: those, and which predictions move with it."""
     return {
         name: f"names {', '.join(one['claims'])}; moves "
         + (", ".join(f"{id} by {100 * change:.3g}%" for id, change in one["moves"].items()) or "none")
-        for name, one in found["constants"].items()
+        for name, one in dependence["constants"].items()
     }
 
 

@@ -98,28 +98,28 @@ def throughput_ratio() -> float:
 
 def power(on: str) -> float:
     """Power of four accelerators. [W]"""
-    found = report(on, "1.5b", 4).power_w
-    assert found is not None, "both appliances publish their power"
-    return found
+    power_w = report(on, "1.5b", 4).power_w
+    assert power_w is not None, "both appliances publish their power"
+    return power_w
 
 
 def capex(on: str) -> float:
     """Price of four accelerators. [USD]"""
-    found = report(on, "1.5b", 4).capex_usd
-    assert found is not None
-    return found
+    capex_usd = report(on, "1.5b", 4).capex_usd
+    assert capex_usd is not None
+    return capex_usd
 
 
 def _share(on: str, model: str, cards: int, groups: tuple[str, ...]) -> float:
     """Share of the latency spent on ops of some groups. [-]"""
-    found = report(on, model, cards)
-    return sum(op.time_s for op in found.ops if op.group in groups) / found.latency_s
+    told = report(on, model, cards)
+    return sum(op.time_s for op in told.ops if op.group in groups) / told.latency_s
 
 
 def sync_share() -> float:
     """Share of the latency of 1.5B on four cards spent in the ring synchronisations of the layers. [-]"""
-    found = report("dfx", "1.5b", 4)
-    return sum(row.time_s for row in found.other if row.name.startswith("ring sync")) / found.latency_s
+    told = report("dfx", "1.5b", 4)
+    return sum(row.time_s for row in told.other if row.name.startswith("ring sync")) / told.latency_s
 
 
 def _work(on: str, phase: str) -> float:
@@ -129,9 +129,9 @@ def _work(on: str, phase: str) -> float:
 
 def generation_rate(on: str) -> float:
     """Operations a second of GPT-2 345M 64:64 after the first token. [FLOP/s]"""
-    found = report(on, "345m", 1)
-    assert found.ttft_s is not None
-    return _work(on, "decode") / (found.latency_s - found.ttft_s)
+    told = report(on, "345m", 1)
+    assert told.ttft_s is not None
+    return _work(on, "decode") / (told.latency_s - told.ttft_s)
 
 
 def work() -> float:
@@ -177,14 +177,14 @@ def tiles() -> tuple[Choice, ...]:
     model = family("dfx").model(device)
     layer = LayerSizes.of(default_zoo().graph("gpt2-1.5b").phases[0])
     rows = [isa.ROLES.index(name) for name in ("scores", "softmax", "context")]
-    found = []
+    result = []
     for tile in itertools.product(TILE_SIDES, TILE_SIDES):
         timed = time_program("layer", core_record(device, None, 1, 1, tile, model), layer, FULL_CONTEXT, True)
         mine = np.isin(timed.code[:, isa.ROLE], rows) & (timed.code[:, isa.UNIT] == isa.MPU)
         cycles, matrix = float(timed.by_role[rows].sum()), float(timed.code[mine, isa.OCCUPY].sum())
         slices = sum(dsp_slices(*tile, vector_lanes(core)).values())
-        found.append(Choice(tile, cycles / core.clock.si, matrix / core.clock.si, slices))
-    return tuple(found)
+        result.append(Choice(tile, cycles / core.clock.si, matrix / core.clock.si, slices))
+    return tuple(result)
 
 
 def _fastest() -> tuple[Choice, ...]:

@@ -55,15 +55,15 @@ def _of_tables() -> Iterator[Residual]:
 
 def residuals(rows: list[dict[str, Any]], elsewhere: list[dict[str, Any]]) -> list[Residual]:
     """Residuals of absolute times and rates: independent claims of the documents, results printed elsewhere, tables."""
-    found, catalog = [], Catalog()
+    residues, catalog = [], Catalog()
     for row in rows:
         if independent(row) and row["metric"] in _TIMES and row["family"] and row["token"] and row["error"] is not None:
             scenario = decode(row["token"])
-            found.append(
+            residues.append(
                 _residual(row["id"], row["document"], scenario, row["error"], catalog, recalled=False, seen=False)
             )
     for row in elsewhere:
         scenario = decode(row["token"])
         known = {"recalled": True, "seen": bool(row["seen"])}
-        found.append(_residual(row["id"], row["publication"], scenario, row["error"], catalog, **known))
-    return [*found, *_of_tables()]
+        residues.append(_residual(row["id"], row["publication"], scenario, row["error"], catalog, **known))
+    return [*residues, *_of_tables()]

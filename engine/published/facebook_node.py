@@ -52,9 +52,9 @@ def _peak(format: str) -> tuple[float, float]:
 
 
 def _power() -> float:
-    found = evaluate(_node()).power_w
-    assert found is not None, NODE
-    return found
+    power_w = evaluate(_node()).power_w
+    assert power_w is not None, NODE
+    return power_w
 
 
 def _cards_memory() -> float:
@@ -249,7 +249,7 @@ def shares(workload: str) -> dict[str, float]:
     cores it is plain time. What the host runs is left out.
     """
     _, times = _times(_node() if workload == MORE else _xlmr() if workload == XLMR else _card(workload))
-    found: dict[str, float] = defaultdict(float)
+    seconds_by_label: dict[str, float] = defaultdict(float)
     for priced in times.priced:
         for run in priced.runs:
             weight = card.cores_of(run.job) * priced.stage.ways
@@ -259,21 +259,21 @@ def shares(workload: str) -> dict[str, float]:
                     label = "Fused Conv_Add"
                 if label == "Convolution" and max(op.attribute("kernel_t"), op.attribute("frames")) > 1:
                     label = "Convolution3D"
-                found[label] += (seconds.sum() - seconds[4]) * run.passes * weight
-    total = sum(found.values())
-    return {label: float(100 * t / total) for label, t in found.items()}
+                seconds_by_label[label] += (seconds.sum() - seconds[4]) * run.passes * weight
+    total = sum(seconds_by_label.values())
+    return {label: float(100 * t / total) for label, t in seconds_by_label.items()}
 
 
 def _table(first: int, workload: str, note: str, *labels: str) -> dict[str, Prediction]:
     """A column of Table II: claims from FB-`first` on, the last of which is what the others leave of 100%."""
     where = _node if workload == MORE else _xlmr if workload == XLMR else lambda: _card(workload)
     ids = tuple(f"FB-{first + at:03}" for at in range(len(labels)))
-    found = {
+    predicted = {
         id: Prediction(lambda label=label: shares(workload).get(label, 0.0), where, None, note)
         for id, label in zip(ids, labels, strict=True)
     }
     rest = Prediction(lambda *others: 100 - sum(others), where, None, note, ids)
-    return found | {f"FB-{first + len(labels):03}": rest}
+    return predicted | {f"FB-{first + len(labels):03}": rest}
 
 
 _PLAIN = "FLOP per INT8 weight byte: the row's own sizes give the printed figure only when activations are left out."

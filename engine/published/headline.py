@@ -46,24 +46,24 @@ class Headline:
 
 def sentence(rows: Sequence[dict[str, Any]]) -> str:
     """The evidence in words, the same wherever it is told."""
-    found = Headline(rows)
-    if found.median is None or found.p90 is None:
+    headline = Headline(rows)
+    if headline.median is None or headline.p90 is None:
         return "No time, rate, power or share of these documents is predicted independently."
     return (
-        f"Of {found.count} published times, rates, powers and shares that no constant was chosen in view of, "
-        f"{found.count - len(found.missed)} are met; half are within {found.median:.0%}, nine in ten within "
-        f"{found.p90:.0%}."
+        f"Of {headline.count} published times, rates, powers and shares that no constant was chosen in view of, "
+        f"{headline.count - len(headline.missed)} are met; half are within {headline.median:.0%}, nine in ten within "
+        f"{headline.p90:.0%}."
     )
 
 
 def others(rows: Sequence[dict[str, Any]]) -> list[tuple[str, int, int]]:
     """Kinds of the other claims that are predicted, in words, with how many there are and how many are met."""
-    found = []
+    result = []
     for kind, words in NAMES.items():
         mine = [row for row in rows if row["kind"] == kind and not independent(row)]
         if mine:
-            found.append((words, len(mine), sum(bool(row["within"]) for row in mine)))
-    return found
+            result.append((words, len(mine), sum(bool(row["within"]) for row in mine)))
+    return result
 
 
 def _by_document(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Headline]]:

@@ -74,11 +74,11 @@ def _ms(scenario: Scenario) -> float:
 
 def _layers() -> dict[str, float]:
     """Time of each AlexNet layer on one core, activation included. [s]"""
-    found: dict[str, float] = {}
+    layers: dict[str, float] = {}
     for row in evaluate(ALEXNET).ops:
         layer = row.name.removesuffix("-relu")
-        found[layer] = found.get(layer, 0.0) + row.time_s
-    return found
+        layers[layer] = layers.get(layer, 0.0) + row.time_s
+    return layers
 
 
 def _order() -> bool:
@@ -104,9 +104,9 @@ def _ipc(scenario: Scenario, dense: bool | None = None) -> float:
     if dense is not None:
         first = next(i for i, op in enumerate(job.ops) if op.kind == "Gemm")
         job = replace(job, ops=job.ops[first:] if dense else job.ops[:first])
-    found = cpu.instructions_per_cycle(job)
-    assert found is not None, job.device.id
-    return found
+    result = cpu.instructions_per_cycle(job)
+    assert result is not None, job.device.id
+    return result
 
 
 # --- splits ----------------------------------------------------------------------------------------------------------
@@ -135,9 +135,9 @@ def _largest_overhead(system: str) -> float:
 
 def _split(system: str) -> Scenario:
     """The split whose overhead is largest."""
-    found = overheads(system)
-    worst = max(found, key=lambda name: found[name][1])
-    at = list(found).index(worst) + 1
+    costs = overheads(system)
+    worst = max(costs, key=lambda name: costs[name][1])
+    at = list(costs).index(worst) + 1
     return Scenario(system=system, workload="alexnet", precision="fp32", tile=(1,), scheme="split", devices=2, split=at)
 
 
@@ -159,8 +159,8 @@ def _nic_us(neurons: int) -> float:
 
 def _core_us(neurons: int) -> float:
     """One core, batch 1: the layer alone. [us]"""
-    found = evaluate(BNN_EXEC.with_(batch=1, streams=1, tile=(1,), params={"neurons": neurons}))
-    return 1e6 * sum(row.time_s for row in found.ops)
+    report = evaluate(BNN_EXEC.with_(batch=1, streams=1, tile=(1,), params={"neurons": neurons}))
+    return 1e6 * sum(row.time_s for row in report.ops)
 
 
 def _latency_ratio() -> float:
@@ -178,9 +178,9 @@ def _cpu_rate() -> float:
 
 def _power(scenario: Scenario) -> float:
     """Watts of the whole machine."""
-    found = evaluate(scenario).power_w
-    assert found is not None, scenario.system
-    return found
+    result = evaluate(scenario).power_w
+    assert result is not None, scenario.system
+    return result
 
 
 def _nic_power() -> float:

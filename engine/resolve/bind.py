@@ -196,9 +196,9 @@ def _parameter(shown: str, name: str, value: str | float, device: Device) -> flo
     with suppress(ValueError):
         return float((number if given == unit else value).replace(",", ""))
     with suppress(SpecError):
-        found, dimension = parse(value)
+        result, dimension = parse(value)
         if dimension == unit:
-            return found
+            return result
     also = "" if unit == "1" else f", or one in {unit}"
     raise ScenarioError(f"{shown} = {value[:40]!r}: a model parameter is a plain number in SI{also}")
 

@@ -75,6 +75,6 @@ def unpack(packed: str, what: str, most: int, plain: bool = False) -> Any:
     if zlib.crc32(text).to_bytes(4, "big") != raw[:4]:
         raise ScenarioError(f"This {what} is damaged: its checksum does not match")
     with boundary(f"This {what} is damaged: it does not hold a {what.replace('link', 'scenario')}"):
-        found = json.loads(text)
-        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
-        return found
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        return value

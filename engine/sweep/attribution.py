@@ -89,16 +89,16 @@ def _between(
 
 def _exact_shares(shares: Mapping[str, Fraction], difference: float) -> dict[str, float]:
     """Shares as floats whose exactly rounded sum is the difference: the largest takes what rounding left."""
-    found = {name: float(share) for name, share in shares.items()}
-    if not found:
-        return found
-    for name in sorted(found, key=lambda n: -abs(found[n])):
+    exact = {name: float(share) for name, share in shares.items()}
+    if not exact:
+        return exact
+    for name in sorted(exact, key=lambda n: -abs(exact[n])):
         for _ in range(4):
-            gap = fsum([difference, *(-v for v in found.values())])
-            if fsum(found.values()) == difference:
-                return found
-            found[name] += gap
-    return found
+            gap = fsum([difference, *(-v for v in exact.values())])
+            if fsum(exact.values()) == difference:
+                return exact
+            exact[name] += gap
+    return exact
 
 
 def attribute(

@@ -27,9 +27,9 @@ class Limit:
     most: bool
     value: float
 
-    def excess(self, found: Any) -> Any:
+    def excess(self, value: Any) -> Any:
         """How far a figure, or each of an array, lies on the wrong side over the limit; 0 or less where kept. [-]"""
-        gap = found - self.value if self.most else self.value - found
+        gap = value - self.value if self.most else self.value - value
         return gap / (abs(self.value) or 1.0)
 
     @property
@@ -68,20 +68,20 @@ def objectives_of(given: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Objec
     if not isinstance(given, str | list | tuple):
         raise ScenarioError(f"objectives is {brief(given)}: a list such as [latency_s:min, capex_usd:min] is needed")
     parts: Sequence[Any] = given.split(",") if isinstance(given, str) else given
-    found = []
+    objectives = []
     for part in parts:
         if isinstance(part, Objective):
-            found.append(part)
+            objectives.append(part)
             continue
         name, _, goal = str(part).strip().partition(":")
         name = _figure(name.strip(), "objective")
         goal = goal.strip() or ("max" if name in _HIGHER else "min")
         if goal not in _SIGNS:
             raise ScenarioError(f"objective {name} is {goal[:20]!r}: min or max is allowed")
-        found.append(Objective(name, _SIGNS[goal]))
-    if not 1 <= len(found) <= 4 or len({o.figure for o in found}) < len(found):
-        raise ScenarioError(f"{len(found)} objectives were given: 1 to 4 different figures are allowed")
-    return tuple(found)
+        objectives.append(Objective(name, _SIGNS[goal]))
+    if not 1 <= len(objectives) <= 4 or len({o.figure for o in objectives}) < len(objectives):
+        raise ScenarioError(f"{len(objectives)} objectives were given: 1 to 4 different figures are allowed")
+    return tuple(objectives)
 
 
 def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
@@ -92,10 +92,10 @@ def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
     if not isinstance(given, str | list | tuple | None):
         raise ScenarioError(f"constraints is {brief(given)}: a list such as [fits, latency_s <= 0.02] is needed")
     parts: Sequence[Any] = [p for p in given.split(",") if p.strip()] if isinstance(given, str) else given or ()
-    fits, found = False, []
+    fits, limits = False, []
     for part in parts:
         if isinstance(part, Limit):
-            found.append(part)
+            limits.append(part)
             continue
         text = str(part).strip()
         if text == "fits":
@@ -111,5 +111,5 @@ def limits_of(given: Any) -> tuple[bool, tuple[Limit, ...]]:
             raise ScenarioError(f"constraint {text[:60]!r}: {number.strip()[:20]!r} is not a number") from None
         if isnan(value):
             raise ScenarioError(f"constraint {text[:60]!r}: nan is not a limit")
-        found.append(Limit(_figure(name.strip(), "constraint"), sign == "<=", value))
-    return fits, tuple(found)
+        limits.append(Limit(_figure(name.strip(), "constraint"), sign == "<=", value))
+    return fits, tuple(limits)

@@ -38,14 +38,14 @@ class Inverse:
 
 def _start(space: Space, start: Mapping[str, Any] | None) -> list[int]:
     """Digit of the present value on each axis."""
-    found = []
+    digits = []
     for axis in space.axes:
         if start is None or axis.path not in start:
             raise ScenarioError(f"axis {axis.path[:60]}: say where it starts, as one of its values")
         if start[axis.path] not in axis.values:
             raise ScenarioError(f"axis {axis.path[:60]} starts at {str(start[axis.path])[:40]}: it lacks that value")
-        found.append(axis.values.index(start[axis.path]))
-    return found
+        digits.append(axis.values.index(start[axis.path]))
+    return digits
 
 
 def _distance(axis: Axis, start: int) -> np.ndarray:
@@ -77,11 +77,11 @@ def _each(
     bad, unfit = np.ones(space.size, dtype=bool), np.zeros(space.size, dtype=bool)
     for number in range(space.size):
         try:
-            found = figures_of(space, number, catalog, zoo)
+            priced = figures_of(space, number, catalog, zoo)
         except (ScenarioError, Unsupported):
             continue
-        values[:, number] = [found[name] for name in figures]
-        bad[number], unfit[number] = False, not found["fits"]
+        values[:, number] = [priced[name] for name in figures]
+        bad[number], unfit[number] = False, not priced["fits"]
     return values, bad, unfit
 
 

@@ -140,10 +140,10 @@ class SweepResult:
 
     def defined(self) -> None:
         """ScenarioError for an objective that no design has, which leaves no front."""
-        found = self.cloud[:, self.cloud_state == 0]
-        if len(self.front) or not self.counts.kept or not found.size:
+        cloud = self.cloud[:, self.cloud_state == 0]
+        if len(self.front) or not self.counts.kept or not cloud.size:
             return
-        known = [name for name, row in zip(FIGURES, found, strict=True) if not np.isnan(row).all()]
+        known = [name for name, row in zip(FIGURES, cloud, strict=True) if not np.isnan(row).all()]
         lacking = next((o.figure for o in self.space.objectives if o.figure not in known), None)
         if lacking is not None:
             raise ScenarioError(

@@ -64,13 +64,13 @@ class _Archive:
         """What spares the next chunk work."""
         return ChunkHints(self.killers, self.top.limit)
 
-    def take(self, found: ChunkResult) -> None:
+    def take(self, chunk: ChunkResult) -> None:
         """Adds a chunk's candidates."""
-        self.top.take(found.top_number, found.top_values)
-        if not len(found.number):
+        self.top.take(chunk.top_number, chunk.top_values)
+        if not len(chunk.number):
             return
-        values = np.concatenate([self.values, found.values], axis=1)
-        number = np.concatenate([self.number, found.number])
+        values = np.concatenate([self.values, chunk.values], axis=1)
+        number = np.concatenate([self.number, chunk.number])
         mask = front_mask(values)
         self.values, self.number = np.ascontiguousarray(values[:, mask]), number[mask]
         if len(self.number) > FRONT_LIMIT:
@@ -178,16 +178,16 @@ def sweep(
         results = _remote(executor, tasks(), wish, archive)
     else:
         results = run_chunks(work, tasks(), executor, _AHEAD * pool_size())
-    for found in results:
-        if found is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
+    for part in results:
+        if part is None:  # handed out, and not begun when the sweep was cancelled; nor is any after it counted
             break
-        archive.take(found)
-        counts.add(found.designs, found.refused, found.unfit, found.missed, found.kept)
-        if found.bins is not None:
-            histogram += found.bins
+        archive.take(part)
+        counts.add(part.designs, part.refused, part.unfit, part.missed, part.kept)
+        if part.bins is not None:
+            histogram += part.bins
         mine = drawn.popleft()
-        if found.drawn is not None:
-            values, bad, unfit = found.drawn
+        if part.drawn is not None:
+            values, bad, unfit = part.drawn
             values[:, bad] = np.nan
             points[:, mine], state[mine] = values, np.where(bad, _REFUSED, unfit)
         if progress is not None:
@@ -265,12 +265,12 @@ def _cloud_numbers(space: Space, most: int) -> np.ndarray:
 
 def _skipped(space: Space, picks: np.ndarray) -> np.ndarray:
     """Whether each of the cloud's designs is one that a sweep skips."""
-    found = np.zeros(len(picks), dtype=bool)
+    out = np.zeros(len(picks), dtype=bool)
     if space.skipped:
         for i, number in enumerate(picks):
             digits = space.digits(int(number))
-            found[i] = any(digits[axis] for axis in space.left_out(dict(enumerate(digits))))
-    return found
+            out[i] = any(digits[axis] for axis in space.left_out(dict(enumerate(digits))))
+    return out
 
 
 def _picked(block: DesignBlock, space: Space, picks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -286,11 +286,11 @@ def _picked(block: DesignBlock, space: Space, picks: np.ndarray) -> tuple[np.nda
 
 def inside(block: DesignBlock, space: Space, numbers: np.ndarray) -> np.ndarray:
     """Numbers inside a block of designs that lie in it, by their numbers in the space."""
-    found = np.zeros(len(numbers), dtype=np.int64)
+    out = np.zeros(len(numbers), dtype=np.int64)
     for axis in block.program.order if block.program is not None else ():
         radix = len(space.axes[axis])
-        found = found * radix + numbers // space.strides[axis] % radix
-    return found
+        out = out * radix + numbers // space.strides[axis] % radix
+    return out
 
 
 def _front(space: Space, archive: _Archive, programs: Programs) -> Front:
@@ -321,17 +321,17 @@ def _check(
     for i in spread:
         number = int(picks[i])
         try:
-            found: dict[str, float] | None = figures_of(space, number, catalog, zoo)
+            figures: dict[str, float] | None = figures_of(space, number, catalog, zoo)
         except (ScenarioError, Unsupported):
-            found = None
-        if (found is None) != (state[i] == _REFUSED):
+            figures = None
+        if (figures is None) != (state[i] == _REFUSED):
             raise Mismatch(f"design {number}: the sweep and evaluate disagree on whether it is refused")
-        if found is not None:
-            wrong = [n for n, v in zip(FIGURES, points[:, i], strict=True) if not _same(found[n], float(v))]
-            if wrong or found["fits"] != (state[i] == 0):
+        if figures is not None:
+            wrong = [n for n, v in zip(FIGURES, points[:, i], strict=True) if not _same(figures[n], float(v))]
+            if wrong or figures["fits"] != (state[i] == 0):
                 raise Mismatch(f"design {number}: the sweep's {wrong or 'fits'} is not what evaluate finds")
     for i in range(min(most, len(front.numbers)) if most else 0):
-        found = figures_of(space, int(front.numbers[i]), catalog, zoo)
+        figures = figures_of(space, int(front.numbers[i]), catalog, zoo)
         for objective, value in zip(space.objectives, front.values[:, i], strict=True):
-            if not _same(found[objective.figure], float(value)):
+            if not _same(figures[objective.figure], float(value)):
                 raise Mismatch(f"design {front.numbers[i]}: {objective.figure} is not what evaluate finds")

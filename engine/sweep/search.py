@@ -164,10 +164,10 @@ class Figures:
             if not bad[0]:
                 return values[:, 0], int(unfit[0]), ""
         try:
-            found = figures_of(self.space, number)
+            figures = figures_of(self.space, number)
         except (ScenarioError, Unsupported) as refused:
             return np.full(len(FIGURES), np.nan), 2, str(refused)
-        return np.array([found[name] for name in FIGURES]), int(not found["fits"]), ""
+        return np.array([figures[name] for name in FIGURES]), int(not figures["fits"]), ""
 
 
 class _Tried:

@@ -64,15 +64,15 @@ def _quantities(spec: Any, path: str) -> Iterator[tuple[str, float]]:
 
 def _numbers(bound: Bound) -> dict[str, float]:
     """Every number of a bound scenario that a setting reaches: specs, links, model parameters, prices. [SI]"""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for i, device in enumerate(bound.devices):
-        found.update(_quantities(device, f"devices.{i}"))
+        numbers.update(_quantities(device, f"devices.{i}"))
         for name, value in family(device.kind).model(device, {}).items():
-            found.setdefault(f"model.{name}", bound.model.get(name, value))
+            numbers.setdefault(f"model.{name}", bound.model.get(name, value))
     for wire in reversed(bound.wires):
-        found.update(_quantities(wire.link, f"links.{wire.role}"))
+        numbers.update(_quantities(wire.link, f"links.{wire.role}"))
     costs = bound.scenario.costs.model_dump()
-    return found | {f"costs.{name}": costs[name] for name in _COSTS}
+    return numbers | {f"costs.{name}": costs[name] for name in _COSTS}
 
 
 def knobs_of(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None = None) -> dict[str, float]:
@@ -109,7 +109,7 @@ def sensitivity(
     for path in paths or ():
         if path not in known:
             raise ScenarioError(f"{path[:80]}: not a positive number of this scenario")
-    found: dict[str, list[Sensitivity]] = {name: [] for name in figures}
+    by_figure: dict[str, list[Sensitivity]] = {name: [] for name in figures}
     for path in paths or known:
         ends: list[Report | None] = []
         for factor in (1 - share, 1 + share):
@@ -127,5 +127,5 @@ def sensitivity(
                 slope = (log(high) - log(low)) / (log(1 + share) - log(1 - share))
             swing = Sensitivity(path, known[path], start, low, high, slope)
             if paths or swing.width > 0:
-                found[name].append(swing)
-    return {name: tuple(sorted(swings, key=lambda s: (-s.width, s.path))) for name, swings in found.items()}
+                by_figure[name].append(swing)
+    return {name: tuple(sorted(swings, key=lambda s: (-s.width, s.path))) for name, swings in by_figure.items()}

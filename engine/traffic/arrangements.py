@@ -29,20 +29,24 @@ ARRANGEMENTS = ("whole", "stages", "pool", "packets")
 def arrangements(scenario: Scenario) -> dict[str, str | None]:
     """Each arrangement, and None where the scenario can be put so, else the reason in a sentence."""
     bound, plan, _ = priced(scenario)
-    found: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
+    refusals: dict[str, str | None] = dict.fromkeys(ARRANGEMENTS)
     together = not plan.pipelined or any(stage.turns for stage in plan.stages)
     one = together or (len(plan.stages) == 1 and plan.stages[0].copies == 1)
     if any(stage.beside for stage in plan.stages):
-        found["stages"] = (
+        refusals["stages"] = (
             f"host_tables is {scenario.host_tables!r}: host and cards look up at once, which is no row of stations"
         )
     elif one or bound.graph.causal:
-        found["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
+        refusals["stages"] = f"scheme is {scenario.scheme!r}: its parts do not overlap, so they make one station"
     if bound.graph.causal or not any(hop.wire.role == "network" for hop in plan.hops) or not one:
-        found["pool"] = f"{bound.system.name}: a request of this scenario does not come over the network to one station"
+        refusals["pool"] = (
+            f"{bound.system.name}: a request of this scenario does not come over the network to one station"
+        )
     if family(plan.stages[0].device.kind).packets is None or scenario.scheme != "on-path":
-        found["packets"] = f"{bound.system.name} with scheme {scenario.scheme!r} has no packets on their way to look at"
-    return found
+        refusals["packets"] = (
+            f"{bound.system.name} with scheme {scenario.scheme!r} has no packets on their way to look at"
+        )
+    return refusals
 
 
 def _require(scenario: Scenario, name: str) -> None:
@@ -55,11 +59,11 @@ def wires(plan: Plan, times: Schedule) -> list[tuple[str, str, float, float]]:
     """Wires of a plan as (link, way, time a request holds it, time it adds to the latency). [s]"""
     layout = times.layout
     held = times.rows[layout.hop_times.stop : layout.hop_times.stop + len(layout.wire_of), 0]
-    found: dict[int, tuple[str, str, float, float]] = {}
+    result: dict[int, tuple[str, str, float, float]] = {}
     for at, (hop, seconds) in zip(layout.wire_of, times.hops, strict=True):
-        link, way, hold, adds = found.get(at, (hop.wire.link.name, hop.way, float(held[at]), 0.0))
-        found[at] = (link, way, hold, adds + seconds)
-    return list(found.values())
+        link, way, hold, adds = result.get(at, (hop.wire.link.name, hop.way, float(held[at]), 0.0))
+        result[at] = (link, way, hold, adds + seconds)
+    return list(result.values())
 
 
 def _later(policy: Policy) -> Policy:

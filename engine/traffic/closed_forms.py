@@ -219,9 +219,9 @@ def mm1n(rate: float, service_s: float, capacity: int) -> Law:
     rho = positive("rate", rate) * positive("service_s", service_s)
     k = np.arange(n + 1)
     weights = rho ** (k - (n if rho > 1.0 else 0.0))  # unnormalised, scaled so that the largest is 1
-    found = weights[:n] / weights[:n].sum()
-    mean = service_s * float((k[1:] * found).sum())
-    beyond = np.cumsum(found[::-1])[::-1]  # share that finds at least k
+    shares = weights[:n] / weights[:n].sum()
+    mean = service_s * float((k[1:] * shares).sum())
+    beyond = np.cumsum(shares[::-1])[::-1]  # share that finds at least k
     logs = np.concatenate(([0.0], np.cumsum(np.log(k[1:n]))))  # of k!
 
     def tail(t: float) -> float:

@@ -93,10 +93,10 @@ def _rank(share: float, n: int) -> int:
 def _order(sample: NDArray[np.float64], ranks: Sequence[int]) -> list[float]:
     """Values at ranks of the sorted sample of times; 0 below its least and infinity above its greatest. [s]"""
     inside = np.array(sorted({rank for rank in ranks if 0 <= rank < sample.size}), np.int64)
-    found = np.empty(inside.size, np.int64)
+    out = np.empty(inside.size, np.int64)
     if inside.size:
-        order_statistics(sample.view(np.int64), inside, found)
-    values = dict(zip(inside.tolist(), found.view(np.float64).tolist()))
+        order_statistics(sample.view(np.int64), inside, out)
+    values = dict(zip(inside.tolist(), out.view(np.float64).tolist()))
     return [values.get(rank, 0.0 if rank < 0 else math.inf) for rank in ranks]
 
 

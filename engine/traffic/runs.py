@@ -193,9 +193,9 @@ def run_stations(
     rows = _rows(sizes, chain.sizes)
     scales = [service_factors(s, i, n, seed, replication) if varied else _NO_SCALE for i, s in enumerate(stations)]
     if not (events_only or traced) and all(_has_recursion(station) for station in stations):
-        found = _recursions(chain, arrive, rows, columns, scales)
-        if found is not None:
-            return found
+        result = _recursions(chain, arrive, rows, columns, scales)
+        if result is not None:
+            return result
     count = len(stations)
     batch = max(s.policy.max_batch for s in stations)
     hold, latency = np.ones((2, count, batch, columns))

@@ -152,7 +152,7 @@ def compare(
     for the same figure of its own requests. ``idle_w`` and ``node_usd`` are the first system's, where given.
     Estimates. Power in [W], price in [USD].
     """
-    found = []
+    result = []
     for at, (name, scenario) in enumerate(scenarios.items()):
         best: Headline | None = None
         try:
@@ -163,10 +163,10 @@ def compare(
             load = Demand(tuple(qps / scenario.batch for qps in demand.qps))
             plan = capacity_plan(load, node, site, headroom=headroom, survives=survives)
         except (ScenarioError, Unsupported) as error:
-            found.append(Offer(name, scenario, best, None, str(error)))
+            result.append(Offer(name, scenario, best, None, str(error)))
             continue
-        found.append(Offer(name, scenario, best, plan, None, notes))
-    return tuple(found)
+        result.append(Offer(name, scenario, best, plan, None, notes))
+    return tuple(result)
 
 
 def cheapest(offers: Sequence[Offer]) -> Offer:

@@ -19,16 +19,16 @@ def words(name: str) -> list[str]:
 
 def names() -> dict[str, str]:
     """Public classes and modules, with the file each is in."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             path = file.relative_to(ROOT).as_posix()
             if file.stem not in ("__init__", "__main__"):
-                found[file.stem] = path
+                result[file.stem] = path
             for node in ast.parse(file.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found[node.name] = path
-    return found
+                    result[node.name] = path
+    return result
 
 
 def known() -> set[str]:

@@ -48,22 +48,22 @@ def raised(node: ast.FunctionDef) -> set[str]:
 
 def faults(source: str) -> list[str]:
     """What the docstrings of a file leave unsaid."""
-    found = []
+    result = []
     tree = ast.parse(source)
     said = EVIDENCE.search(ast.get_docstring(tree) or "")
     for name, node in public(tree):
         text = ast.get_docstring(node) or ""
         if not text:
-            found.append(f"{name} has no docstring")
+            result.append(f"{name} has no docstring")
         elif isinstance(node, ast.FunctionDef):
             if wants_unit(node) and not UNIT.search(text):
-                found.append(f"{name} takes or gives numbers and names no [unit]")
+                result.append(f"{name} takes or gives numbers and names no [unit]")
             if gives_number(node) and not (said or EVIDENCE.search(text)):
-                found.append(f"{name} gives numbers and does not say if they are bounds, estimates or measurements")
-            found += [
+                result.append(f"{name} gives numbers and does not say if they are bounds, estimates or measurements")
+            result += [
                 f"{name} raises {error} and does not say so" for error in sorted(raised(node)) if error not in text
             ]
-    return found
+    return result
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())

@@ -83,13 +83,13 @@ def test_a_wheel_holds_every_file_and_answers_from_it(tmp_path: Path) -> None:
 
 def locked(name: str) -> dict[str, tuple[set[str], int]]:
     """Versions and hashes of every distribution in a lock file."""
-    found: dict[str, tuple[set[str], int]] = {}
+    result: dict[str, tuple[set[str], int]] = {}
     for entry in re.split(r"\n(?=\S)", (ROOT / name).read_text().strip()):
         given = re.match(r"([a-z0-9-]+)==(\S+)", entry)
         assert given, f"{name}: {entry[:60]!r} is no pin"
-        versions, hashes = found.get(given[1], (set(), 0))
-        found[given[1]] = versions | {given[2]}, hashes + len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry))
-    return found
+        versions, hashes = result.get(given[1], (set(), 0))
+        result[given[1]] = versions | {given[2]}, hashes + len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry))
+    return result
 
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev"])

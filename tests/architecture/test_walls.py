@@ -17,28 +17,28 @@ FILES = sorted(f for package in PACKAGES for f in (ROOT / package).rglob("*.py")
 
 def imports(source: str) -> set[str]:
     """Top-level module names a source imports, anywhere in it."""
-    found: set[str] = set()
+    result: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            result |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.add(node.module.split(".")[0])
-    return found
+            result.add(node.module.split(".")[0])
+    return result
 
 
 def breaches(package: str, path: str, source: str) -> list[str]:
     """Walls a source file breaks, in words."""
     seen = imports(source)
-    found = []
+    result = []
     if package != "app" and seen & {"streamlit", "plotly", "pandas", "app"}:
-        found.append("page library or app below app")
+        result.append("page library or app below app")
     if package in ("hardware_specs", "model_zoo") and seen & ({*PACKAGES} - {package}):
-        found.append("a data package imports another of ours")
+        result.append("a data package imports another of ours")
     if "numba" in seen and path != "engine/kernels/jit.py":
-        found.append("numba outside engine/kernels/jit.py")
+        result.append("numba outside engine/kernels/jit.py")
     if "yaml" in seen and package == "app":
-        found.append("YAML in app")
-    return found
+        result.append("YAML in app")
+    return result
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(ROOT).as_posix())

@@ -107,15 +107,17 @@ def timed(given: dict[str, Any], threads: int, turns: int = 2) -> tuple[float, f
 
 def rows() -> list[dict]:
     """Designs a second, set-up included, on one thread and two; and those of the pricing alone."""
-    found = []
+    result = []
     for name, given, goal in spaces():
         size = space_of(given).size
         one, setup = timed(given, 1)
         two, _ = timed(given, 2)
         rate = size / (one - setup)
         told = f"set-up {setup * 1e3:.3g} ms; with it {size / one:,.0f}/s, on two threads {size / two:,.0f}/s"
-        found.append(row(f"{name} ({size:,} designs), pricing", rate, "designs/s", told, rate / goal, "", rate >= goal))
-    return found
+        result.append(
+            row(f"{name} ({size:,} designs), pricing", rate, "designs/s", told, rate / goal, "", rate >= goal)
+        )
+    return result
 
 
 if __name__ == "__main__":  # a line a row, set-up included, of those whose name holds a word

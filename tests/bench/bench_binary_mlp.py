@@ -40,10 +40,10 @@ def rows() -> list[dict[str, Any]]:
     if not np.array_equal(_packed_classes(packed, test), float_classes(layers, test)):
         raise AssertionError("both FP32 forms must answer alike: their times could not be compared")
     plain, low = (
-        100 * float((found == images.test_labels).mean())
-        for found in (float_classes(layers, test), binary.classes(bits))
+        100 * float((result == images.test_labels).mean())
+        for result in (float_classes(layers, test), binary.classes(bits))
     )
-    found: list[dict[str, Any]] = [
+    result: list[dict[str, Any]] = [
         {
             "name": f"digits, {len(test)} held out: binary perceptron's accuracy",
             "value": low,
@@ -65,7 +65,7 @@ def rows() -> list[dict[str, Any]]:
             best = min(("numpy", "our"), key=lambda name: median(took[name]))
             gain = median(f / b for f, b in zip(took[best], took["binary"], strict=True))
             fast = batch / median(took[best])
-            found.append(
+            result.append(
                 {
                     "name": f"digits, binary perceptron batch {batch}",
                     "value": batch / median(took["binary"]),
@@ -76,4 +76,4 @@ def rows() -> list[dict[str, Any]]:
                     "met": None,
                 }
             )
-    return found
+    return result

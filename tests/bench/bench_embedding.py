@@ -113,12 +113,12 @@ def _bounded(
             start = thread_time()
             calls[name](rows)
             spent[name].append(thread_time() - start)
-    found = []
+    result = []
     for name, label in (("ours", "embedding bag"), ("peer", "torch's bag" if TORCH else "bag without prefetch")):
         share = median(t / s for t, s in zip(spent["touch"][1:], spent[name][1:], strict=True))
         rate = BAGS * LOOKUPS / median(spent["touch"][1:]) * stride
-        found.append(row(f"{label} {fmt}, DRAM, share of the bound", rate, "B/s", "reading random rows", share))
-    return found
+        result.append(row(f"{label} {fmt}, DRAM, share of the bound", rate, "B/s", "reading random rows", share))
+    return result
 
 
 def _on_next(call: Callable[[np.ndarray], object], ids: Iterator[np.ndarray]) -> None:
@@ -175,12 +175,12 @@ def _weighted_and_single() -> list[Row]:
             lambda ids: torch.nn.functional.embedding(torch.from_numpy(ids), data),
         ),
     )
-    found = []
+    result = []
     for name, ours, peer in cases:
         ratio, spent = interleaved(partial(_on_next, ours, pick), partial(_on_next, peer, pick), ROUNDS)
         label = f"{name}, {table.rows} x {WIDTH}, DRAM"
-        found.append(row(label, BAGS * LOOKUPS / spent, "lookup/s", "torch", ratio))
-    return found
+        result.append(row(label, BAGS * LOOKUPS / spent, "lookup/s", "torch", ratio))
+    return result
 
 
 def rows() -> list[Row]:

@@ -33,13 +33,13 @@ def rows() -> list[dict]:
     imported = _seconds("import engine") - empty
     code = "from engine import evaluate, preset; evaluate(preset('dfx-345m').scenario)"
     first = _seconds(code)
-    found = []
+    result = []
     for name, value, budget in (
         ("evaluate, 24-layer transformer, warm", warm, 5e-3),
         ("import engine", imported, 1.0),
         ("first number from a warm cache", first, 2.0),
     ):
-        found.append(
+        result.append(
             {
                 "name": name,
                 "value": value,
@@ -50,4 +50,4 @@ def rows() -> list[dict]:
                 "met": value <= budget,
             }
         )
-    return found
+    return result

@@ -14,11 +14,11 @@ from engine.host.measure.fused import BLOCKS, measure_block
 
 def rows() -> list[dict[str, Any]]:
     """One row a block: the measured gain, and its ratio to the predicted one, held within a quarter."""
-    device, found = device_of(*host()), []
+    device, result = device_of(*host()), []
     for name in BLOCKS:
         run = measure_block(name, device, rounds=21, limit_s=5.0)
         ratio = run.gain / run.predicted
-        found.append(
+        result.append(
             {
                 "name": f"depth first: {run.title}",
                 "value": run.gain,
@@ -29,4 +29,4 @@ def rows() -> list[dict[str, Any]]:
                 "met": bool(run.gain > 1 and 0.75 <= ratio <= 1.25),
             }
         )
-    return found
+    return result

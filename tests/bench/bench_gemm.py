@@ -217,7 +217,7 @@ def _binary(inputs: int = 4096) -> list[dict]:
     rng = np.random.default_rng(2)
     caches = probe.cache_sizes()
     kind = "xnor" if HAS_COUNT else "f32"
-    found = np.zeros(1, np.int32)
+    out = np.zeros(1, np.int32)
     rows = []
     for neurons in (2048, 4096, 8192, 16384):
         w = pack_binary(rng.integers(0, 256, (neurons, inputs // 8)).astype(np.uint8))
@@ -229,7 +229,7 @@ def _binary(inputs: int = 4096) -> list[dict]:
             _, one_turn = probe.peak_call(kind, 1)
             peak, peak_operations = probe.peak_call(kind, max(1000, round(operations / one_turn)))
             calls: dict[str, Call] = {"ours": lambda x=x, w=w, t=threshold: binary_fc(x, w, t, threads=1), "peak": peak}
-            calls["stream"] = lambda d=far: probe._read_range(0, 1, d, found, d.size, 2)
+            calls["stream"] = lambda d=far: probe._read_range(0, 1, d, out, d.size, 2)
             seconds = _interleaved(calls, 2 * ROUNDS, at_least=PIECE, spend=SPENT)
             limit, against = operations / peak_operations * seconds["peak"], "differing bits counted in registers"
             if not HAS_COUNT:  # three operations a word there, OPERATIONS_PER_WORD here, of the rate of FP32 products

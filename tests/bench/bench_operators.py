@@ -294,7 +294,7 @@ def fused_rows() -> list[Row]:
     gain, shift = rng.normal(size=(2, 64)).astype(np.float32)
     small = rng.normal(size=(1, 224, 224, 3)).astype(np.float32)
     packed = pack_conv(rng.normal(size=(64, 3, 3, 3)).astype(np.float32), padding=1)
-    found = []
+    result = []
     for name, data, deep, wide in (
         (
             "affine, ReLU, max pool 2x2, 64 x 224x224",
@@ -310,8 +310,8 @@ def fused_rows() -> list[Row]:
         ),
     ):
         ratio, spent = interleaved(deep, wide)
-        found.append(row(f"depth first: {name}", data.size / spent, "element/s", "breadth first", ratio))
-    return found
+        result.append(row(f"depth first: {name}", data.size / spent, "element/s", "breadth first", ratio))
+    return result
 
 
 def rows() -> list[Row]:

@@ -53,15 +53,15 @@ SEEDS = (0, 1, 2)
 _CHART = Path(__file__).resolve().parents[2] / "docs" / "search.svg"
 
 
-def share(found: np.ndarray, true: np.ndarray) -> float:
+def share(values: np.ndarray, true: np.ndarray) -> float:
     """Hypervolume of a front as a share of the true one's; both (objectives, n), to be small. [-]
 
     Objectives run from 0 at the best to 1 at the worst of the true front; the reference lies at 1.1.
     """
     low, high = true.min(axis=1), true.max(axis=1)
     volume = HV(ref_point=np.full(len(low), 1.1))
-    found = found[:, np.isfinite(found).all(axis=0)]
-    return float(volume((found.T - low) / (high - low)) / volume((true.T - low) / (high - low)))
+    values = values[:, np.isfinite(values).all(axis=0)]
+    return float(volume((values.T - low) / (high - low)) / volume((true.T - low) / (high - low)))
 
 
 class Told:
@@ -86,7 +86,7 @@ class Told:
 def curves(true: np.ndarray, signs: np.ndarray) -> dict[str, np.ndarray]:
     """Shares (seeds, evaluations) of a search and of draws."""
     space = space_of(KNOWN)
-    figures, found = Figures(space), {}
+    figures, result = Figures(space), {}
     for name, optimiser in (("NSGA-II", Genetic), ("random", RandomDraws)):
         rows = []
         for seed in SEEDS:
@@ -96,8 +96,8 @@ def curves(true: np.ndarray, signs: np.ndarray) -> dict[str, np.ndarray]:
             rows.append([*(share(tried[:, :n], true) for n in EVALUATIONS[:-1]), share(last, true)])
             shown = ", ".join(f"{n}: {v:.4f}" for n, v in zip(EVALUATIONS, rows[-1], strict=True))
             print(f"{name} seed {seed} {shown} in {time.perf_counter() - began:.0f} s", flush=True)
-        found[name] = np.array(rows)
-    return found
+        result[name] = np.array(rows)
+    return result
 
 
 def draw(found: dict[str, np.ndarray], size: int) -> None:

@@ -159,7 +159,7 @@ def _decoder() -> tuple[int, float]:
 
 def rows() -> list[dict]:
     """Events and requests a second and a whole latency curve, against their goals and against SimPy."""
-    found = []
+    result = []
     for name, (system, load) in _systems().items():
         station = system.stations[0]
         arrive = Poisson(load * capacity(system).qps).times(_REQUESTS, 1, 0)
@@ -172,7 +172,7 @@ def rows() -> list[dict]:
             ("event engine", events / seconds, "events/s", _EVENT_GOAL, _REQUESTS / seconds / twin),
             ("exact recursion", recursion, "requests/s", _REQUEST_GOAL, recursion / twin),
         ):
-            found.append(
+            result.append(
                 {
                     "name": f"{kind}, {name}",
                     "value": value,
@@ -187,7 +187,7 @@ def rows() -> list[dict]:
     for servers, places in uneven:
         rate = _REQUESTS / _uneven(servers, places)
         room = "" if places is None else f", {places} places"
-        found.append(
+        result.append(
             {
                 "name": f"exact recursion, {servers} servers, exponential service{room}",
                 "value": rate,
@@ -200,7 +200,7 @@ def rows() -> list[dict]:
         )
     for name, (system, sizes) in _several().items():
         events, seconds = _chained(system, sizes)
-        found.append(
+        result.append(
             {
                 "name": f"event engine, {name}",
                 "value": events / seconds,
@@ -212,7 +212,7 @@ def rows() -> list[dict]:
             }
         )
     events, seconds = _decoder()
-    found.append(
+    result.append(
         {
             "name": "event engine, continuous batching of 16 on 2 replicas",
             "value": events / seconds,
@@ -235,7 +235,7 @@ def rows() -> list[dict]:
 
         wall = _best(curve, time.perf_counter, 2)
         busy = _best(curve, time.process_time, 1)
-        found.append(
+        result.append(
             {
                 "name": f"curve of 20 x 10^6 requests, {name}",
                 "value": wall,
@@ -246,4 +246,4 @@ def rows() -> list[dict]:
                 "met": wall <= _CURVE_GOAL_S,
             }
         )
-    return found
+    return result

@@ -59,23 +59,23 @@ def rows() -> list[Row]:
     exact = probabilities(model, held)
     fp32, int8 = serve_fp32(model), serve_int8(model, calibration)
     refined = serve_int8(model, calibration, REFINED)
-    found = []
+    result = []
     right = ((exact > 0.5) == held.clicked).mean()
     for name, server in (("as published", int8), ("refined", refined)):
         p = server(raw.ids, held.numbers, threads=1)
         lost = 100 * (right - ((p > 0.5) == held.clicked).mean())
         what = f"Wide & Deep INT8 {name}, synthetic clicks"
-        found.append(_row(f"{what}: accuracy lost", lost, "%", "FP32", lost / 0.5, "< 0.5 %", bool(lost < 0.5)))
+        result.append(_row(f"{what}: accuracy lost", lost, "%", "FP32", lost / 0.5, "< 0.5 %", bool(lost < 0.5)))
         worse = auc(held.clicked, exact) - auc(held.clicked, p)
-        found.append(_row(f"{what}: AUC", auc(held.clicked, p), "", "FP32", 1 - worse, "reported", None))
+        result.append(_row(f"{what}: AUC", auc(held.clicked, p), "", "FP32", 1 - worse, "reported", None))
         loss, before = log_loss(held.clicked, p), log_loss(held.clicked, exact)
-        found.append(_row(f"{what}: log loss", loss, "nat", "FP32", loss / before, "reported", None))
+        result.append(_row(f"{what}: log loss", loss, "nat", "FP32", loss / before, "reported", None))
     same = all(
         np.array_equal(s(raw.ids[:999], held.numbers[:999], threads=1), s(raw.ids[:999], held.numbers[:999], threads=t))
         for s in (fp32, int8, refined)
         for t in (2, 3, 7)
     )
-    found.append(
+    result.append(
         _row("Wide & Deep: bits equal on 1, 2, 3, 7 threads", float(same), "", "1 thread", float(same), "1", same)
     )
     flat = peers.flat_rows(held, model)
@@ -93,7 +93,7 @@ def rows() -> list[Row]:
         took = timed(calls, max(1, 2048 // batch))
         gain = float(np.median(took["fp32"] / took["int8"]))
         vnni = isa() == "avx512vnni"
-        found.append(
+        result.append(
             _least(
                 f"Wide & Deep batch {batch}: INT8 over FP32",
                 batch / median(took["int8"]),
@@ -108,7 +108,7 @@ def rows() -> list[Row]:
             best = min(rivals, key=lambda name: median(took[name]))
             ratio = float(np.median(took[best] / took[precision]))
             rate = batch / median(took[precision])
-            found.append(
+            result.append(
                 _least(
                     f"Wide & Deep {precision.upper()} batch {batch}",
                     rate,
@@ -118,4 +118,4 @@ def rows() -> list[Row]:
                     0.9 if batch >= 64 else None,
                 )
             )
-    return found
+    return result

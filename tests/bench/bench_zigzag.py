@@ -68,12 +68,12 @@ def _price(args: tuple[np.ndarray, ...], row: np.ndarray) -> Price:
 
 def ours(answer: dict[str, Any]) -> Price:
     """The best tiling by the answer's aim, of those whose sums come back and of those whose do not."""
-    args, found = problem(answer["m"], answer["n"], answer["k"]), []
+    args, result = problem(answer["m"], answer["n"], answer["k"]), []
     for registers in (args[3], np.array([[0.0], [L1]])):
         rows = np.zeros((1, len(MAPPING)))
         if search(*args[:3], registers, *args[4:], 0 if answer["aim"] == "latency" else 1, rows, 0)[0]:
-            found.append(_price(args, rows[0]))
-    return min(found, key=lambda price: price if answer["aim"] == "latency" else price[::-1])
+            result.append(_price(args, rows[0]))
+    return min(result, key=lambda price: price if answer["aim"] == "latency" else price[::-1])
 
 
 def same(answer: dict[str, Any]) -> Price:

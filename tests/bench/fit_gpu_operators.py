@@ -144,7 +144,7 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
             return np.concatenate(parts)
 
         rig |= rounded(shared(solve(joint, start)[:size]))
-    found: dict[str, Any] = {"machine": rig}
+    result: dict[str, Any] = {"machine": rig}
     for name, members in named.items():
         mine = {each: knobs[each] for each in (name, f"{name}-own") if each in knobs}
 
@@ -158,8 +158,8 @@ def fit_generation(kind: Kind, groups: list[Group], old: Mapping[str, Any]) -> d
 
         for each, fitted in values(solve(alone, np.concatenate([k.start for k in mine.values()]))).items():
             format, runtime = each.split()
-            found.setdefault(kind.name, {}).setdefault(format, {})[runtime] = rounded(fitted)
-    return found
+            result.setdefault(kind.name, {}).setdefault(format, {})[runtime] = rounded(fitted)
+    return result
 
 
 def given_of(name: str, machine: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,11 +28,13 @@ FILES = [path for path in sorted(Path(__file__).with_name("configs").glob("*.jso
 def test_a_public_configuration_fits_in_a_link(path: Path) -> None:
     read = read_config_file(path)
     id = C.in_link(read)
-    found = default_zoo().workload(id)
+    workload = default_zoo().workload(id)
     assert len(id) <= LONGEST_CARRIED
-    assert {key: one.value for key, one in found.params.items()} == {key: one.value for key, one in read.params.items()}
-    assert (found.name, found.precision, found.request) == (read.name, read.precision, read.request)
-    assert found.id == id
+    assert {key: one.value for key, one in workload.params.items()} == {
+        key: one.value for key, one in read.params.items()
+    }
+    assert (workload.name, workload.precision, workload.request) == (read.name, read.precision, read.request)
+    assert workload.id == id
 
 
 def test_a_scenario_carries_it_and_everything_runs_on_it() -> None:

@@ -221,17 +221,17 @@ def test_the_command_line_knows_them(at_home: Path, capsys: pytest.CaptureFixtur
 
 def test_a_sweep_takes_them(at_home: Path) -> None:
     base = default_scenario("a100-sxm-80gb", "my-net")
-    found = sweep({"scenario": base.model_dump(), "axes": {"workload": ["my-net", "my-seq"], "batch": [1, 2, 4]}})
+    result = sweep({"scenario": base.model_dump(), "axes": {"workload": ["my-net", "my-seq"], "batch": [1, 2, 4]}})
     told = [
         evaluate(base.with_(workload=id, batch=batch)).latency_s for id in ("my-net", "my-seq") for batch in (1, 2, 4)
     ]
-    assert sorted(found.cloud[FIGURES.index("latency_s")]) == sorted(told)
+    assert sorted(result.cloud[FIGURES.index("latency_s")]) == sorted(told)
 
 
 def test_measuring_runs_them(zoo: Zoo) -> None:
-    found = measure_workload("my-net", repeats=2, bounds=Bounds(bytes=1e8, seconds=0.1), zoo=zoo)
-    assert found.time.median > 0
-    assert not found.missing
+    run = measure_workload("my-net", repeats=2, bounds=Bounds(bytes=1e8, seconds=0.1), zoo=zoo)
+    assert run.time.median > 0
+    assert not run.missing
 
 
 def test_onnx_is_imported_in_a_process_of_its_own_alone(tmp_path: Path, folder: Path) -> None:

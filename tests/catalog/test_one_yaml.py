@@ -71,14 +71,14 @@ def test_twice_the_bandwidth_is_faster(catalog: Catalog) -> None:
 def test_a_sweep_over_systems_takes_it(catalog: Catalog) -> None:
     base = default_scenario("a100-sxm-80gb", "gpt2-345m")
     given = {"scenario": base.model_dump(), "axes": {"system": ["acme-one", "a100-sxm-80gb"], "batch": [1, 2]}}
-    found = sweep(given, catalog=catalog)
-    assert found.counts.refused == 0
-    assert not np.isnan(found.cloud[FIGURES.index("latency_s")]).any()
-    assert [found.space.scenario(n).system for n in (0, 3)] == ["acme-one", "a100-sxm-80gb"]
-    space = replace(found.space, limits=limits_of("power_w <= 100")[1])
+    result = sweep(given, catalog=catalog)
+    assert result.counts.refused == 0
+    assert not np.isnan(result.cloud[FIGURES.index("latency_s")]).any()
+    assert [result.space.scenario(n).system for n in (0, 3)] == ["acme-one", "a100-sxm-80gb"]
+    space = replace(result.space, limits=limits_of("power_w <= 100")[1])
     nearest = inverse(space, {"system": "a100-sxm-80gb", "batch": 1}, catalog)
     assert (nearest.met, nearest.scenario.system) == (True, "acme-one")
-    assert {row["system"] for row in table_rows(found.space) if row["token"]} == {"acme-one", "a100-sxm-80gb"}
+    assert {row["system"] for row in table_rows(result.space) if row["token"]} == {"acme-one", "a100-sxm-80gb"}
 
 
 @pytest.mark.parametrize(

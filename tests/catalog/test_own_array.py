@@ -98,11 +98,11 @@ def test_blocks_are_whole_passes_of_the_array_as_deep_as_it_is() -> None:
 
 def test_a_sweep_of_the_array_is_evaluate() -> None:
     axes = {"model.array_filters": [8.0, 32.0, 256.0], "devices.0.card.cores": [4, 12], "batch": [1, 4]}
-    found = sweep({"scenario": {"system": "fb-card", "workload": "resnet50"}, "axes": axes})
-    assert found.counts.refused == 4  # 256 filters of 32 deep are more than 4,096 multipliers
-    latency = found.cloud[FIGURES.index("latency_s")]
-    for number in range(0, found.space.size, 3):
-        scenario = found.space.scenario(number)
+    result = sweep({"scenario": {"system": "fb-card", "workload": "resnet50"}, "axes": axes})
+    assert result.counts.refused == 4  # 256 filters of 32 deep are more than 4,096 multipliers
+    latency = result.cloud[FIGURES.index("latency_s")]
+    for number in range(0, result.space.size, 3):
+        scenario = result.space.scenario(number)
         if scenario.overrides["model.array_filters"] < 256:
             assert latency[number] == evaluate(scenario).latency_s
 

@@ -147,11 +147,11 @@ def _space(r: random.Random) -> Any:
     ends = {"from": r.choice([1, 2.5, value(r)]), "to": r.choice([8, 64, value(r)])}
     ends |= {r.choice(["steps", "by", "scale", "whole", "x"]): r.choice([1, 3, value(r)]) for _ in range(2)}
     axes = {r.choice([*PATHS, *TEXTS, 5]): r.choice([[1, 2], ends, value(r)]) for _ in range(r.randrange(4))}
-    found: dict[Any, Any] = {"scenario": base, "axes": r.choice([axes, axes, axes, value(r)])}
+    result: dict[Any, Any] = {"scenario": base, "axes": r.choice([axes, axes, axes, value(r)])}
     for key in ("objectives", "constraints", r.choice([*TEXTS, 5])):
         if r.random() < 0.3:
-            found[key] = value(r)
-    return found
+            result[key] = value(r)
+    return result
 
 
 def space(r: random.Random) -> Callable[[], Any]:
@@ -241,18 +241,18 @@ def outcome(call: Callable[[], Any]) -> str:
 
 def run(kind: str, count: int, seed: int = 0) -> Counter[str]:
     """Outcomes of that many inputs of one decoder; the first wrong one is raised with the number that makes it."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for number in range(count):
         call = DECODERS[kind](random.Random(f"{kind}.{seed}.{number}"))
         begun = time.perf_counter()
         try:
-            found[outcome(call)] += 1
+            result[outcome(call)] += 1
         except Exception as error:
             said = f"{kind} input {seed}.{number}: {type(error).__name__}: {error!s:.200}"
             raise AssertionError(said) from None
         if time.perf_counter() - begun > 1.0:
-            found["over a second"] += 1
-    return found
+            result["over a second"] += 1
+    return result
 
 
 if __name__ == "__main__":

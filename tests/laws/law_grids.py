@@ -70,11 +70,11 @@ def sign(path: str) -> int:
 @cache
 def pairs(family: str) -> tuple[tuple[str, str], ...]:
     """Systems of a family with the networks each runs."""
-    catalog, found = default_catalog(), []
+    catalog, result = default_catalog(), []
     for system in catalog.ids("systems"):
         if catalog.device(catalog.system(system).devices[0].device).kind == family:
-            found += [(system, id) for id in default_zoo().ids() if why_not(system, id) is None]
-    return tuple(found)
+            result += [(system, id) for id in default_zoo().ids() if why_not(system, id) is None]
+    return tuple(result)
 
 
 def _known(base: Scenario) -> dict[str, float]:
@@ -182,7 +182,7 @@ def broken(family: str, space: Space) -> tuple[int, list[Broken]]:
     shape = [len(axis) for axis in space.axes]
     latency, rate, bad = (x.reshape(shape) for x in (*values, bad))
     rate = rate / _units(space)
-    compared, found = 0, []
+    compared, result = 0, []
     for at, axis in enumerate(space.axes):
         (l0, l1), (r0, r1), (b0, b1) = (np.moveaxis(x, at, 0) for x in (latency, rate, bad))
         ok = ~(b0 | b1)
@@ -199,7 +199,7 @@ def broken(family: str, space: Space) -> tuple[int, list[Broken]]:
             if count:
                 digits = list(np.unravel_index(int(excess.argmax()), excess.shape))
                 one, other = ([*digits[:at], side, *digits[at:]] for side in (0, 1))
-                found.append(
+                result.append(
                     Broken(
                         family,
                         axis.path,
@@ -210,7 +210,7 @@ def broken(family: str, space: Space) -> tuple[int, list[Broken]]:
                         space.scenario_at(other),
                     )
                 )
-    return compared, found
+    return compared, result
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

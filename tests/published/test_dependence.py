@@ -108,10 +108,10 @@ def test_no_independent_prediction_is_a_multiple_of_another(rows):
 
 
 def test_the_headline_counts_independent_timing_predictions_only(rows):
-    found = Headline(list(rows.values()))
+    headline = Headline(list(rows.values()))
     mine = [r for r in rows.values() if r["kind"] == "timing" and r["id"] not in calibrated()]
-    assert found.count == len(mine)
-    assert found.missed == [r["id"] for r in mine if not r["within"]]
+    assert headline.count == len(mine)
+    assert headline.missed == [r["id"] for r in mine if not r["within"]]
 
 
 def test_a_naive_alternative_meets_no_claim_it_is_named_for(rows):

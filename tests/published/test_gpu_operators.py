@@ -78,19 +78,19 @@ def test_the_most_loaded_rank_reads_an_expert(law: str) -> None:
         "tokens": list("112448"), "hidden": ["5120"] * 6, "inter": ["8192"] * 6, "topk": ["1"] * 6,
         "experts": ["128"] * 6, "moe_ep": ["4", "8", "8", "16", "32", "64"],
     }  # fmt: skip
-    found = predict(KINDS["moe"], *checked(KINDS["moe"], rows))
-    assert (found.seconds > 3 * 5120 * 8192 * 2 / 864e9).all()
+    answers = predict(KINDS["moe"], *checked(KINDS["moe"], rows))
+    assert (answers.seconds > 3 * 5120 * 8192 * 2 / 864e9).all()
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if (HERE / f"{name}.csv.xz").exists()])
 def test_every_row_of_the_evidence_is_predicted_and_bands_hold_nine_in_ten(kind: str) -> None:
     table = read_rows(HERE / f"{kind}.csv.xz")
     texts, numbers = checked(KINDS[kind], table.columns)
-    found = predict(KINDS[kind], texts, numbers)
-    assert (found.why == 0).all(), found.reasons
+    answers = predict(KINDS[kind], texts, numbers)
+    assert (answers.why == 0).all(), answers.reasons
     measured = np.array(list(map(float, table.columns["time_us"]))) * 1e-6
     use = measured > 0.0
-    inside = ((found.low <= measured) & (measured <= found.high))[use].mean()
+    inside = ((answers.low <= measured) & (measured <= answers.high))[use].mean()
     assert 0.85 <= inside <= 0.96
 
 
@@ -99,10 +99,10 @@ def test_a_plain_roof_is_further_off(kind: str) -> None:
     """The null model these mechanisms must beat: the data sheet's roof alone."""
     table = read_rows(HERE / f"{kind}.csv.xz")
     texts, numbers = checked(KINDS[kind], table.columns)
-    found = predict(KINDS[kind], texts, numbers)
+    answers = predict(KINDS[kind], texts, numbers)
     measured = np.array(list(map(float, table.columns["time_us"]))) * 1e-6
     use = measured > 0.0
-    ours, roof = (np.median(np.abs(times[use] / measured[use] - 1.0)) for times in (found.seconds, found.bound))
+    ours, roof = (np.median(np.abs(times[use] / measured[use] - 1.0)) for times in (answers.seconds, answers.bound))
     assert ours < 0.5 * roof
 
 
@@ -114,11 +114,11 @@ def test_a_large_table_is_read_and_written_as_a_small_one(tmp_path) -> None:
         source, out = tmp_path / f"{name}.csv", tmp_path / f"{name}-out.csv"
         source.write_text(text.replace(",note", ",kernel"))
         table = read_rows(source)
-        found = predict(KINDS["gemm"], *checked(KINDS["gemm"], table.columns))
-        write_rows(out, table, found)
+        answers = predict(KINDS["gemm"], *checked(KINDS["gemm"], table.columns))
+        write_rows(out, table, answers)
         back = read_rows(out)
         assert list(table.columns["m"]) == ["1", "64", "4096"]
-        assert [float(v) for v in back.columns["predicted_us"]] == pytest.approx(found.seconds * 1e6, rel=1e-5)
+        assert [float(v) for v in back.columns["predicted_us"]] == pytest.approx(answers.seconds * 1e6, rel=1e-5)
         assert list(back.columns["m"]) == list(table.columns["m"])
         rows.append(list(back.columns["predicted_us"]))
     assert rows[0] == rows[1] == rows[2]

@@ -24,30 +24,30 @@ def found() -> Measured:
     return compared(read_measured(ROWS))
 
 
-def test_half_lie_within_nine_percent_and_nine_in_ten_within_thirty(found: Measured):
-    error = spread([e for row in found.rows for e in row.errors.values()])
+def test_half_lie_within_nine_percent_and_nine_in_ten_within_thirty(measured: Measured):
+    error = spread([e for row in measured.rows for e in row.errors.values()])
     assert error["n"] >= 220
     assert error["median"] <= 0.09
     assert error["p90"] <= 0.30
 
 
-def test_every_network_is_met(found: Measured):
-    for group in groups(found.rows, "workload"):
+def test_every_network_is_met(measured: Measured):
+    for group in groups(measured.rows, "workload"):
         if group["workload"] in AIMS:
             median, tail = AIMS[group["workload"]]
             assert group["median"] <= median, group
             assert group["p90"] <= tail, group
 
 
-def test_prompts_of_a_wave_take_as_long_as_the_part_needs(found: Measured):
+def test_prompts_of_a_wave_take_as_long_as_the_part_needs(measured: Measured):
     """Whether requests came in waves shows in the first tokens: on average a wave's wait for half of its prompts, and
     no part computes those faster than its peak."""
     told: dict[tuple[str, bool], list[bool]] = {}
     errors: dict[str, list[float]] = {}
-    for at, row in enumerate(found.rows):
+    for at, row in enumerate(measured.rows):
         if row.scenario is None or row.engine is None or not row.engine.prefill_first:
             continue
-        name = " ".join(found.table.columns[column][at] for column in ("source", "framework", "version"))
+        name = " ".join(measured.table.columns[column][at] for column in ("source", "framework", "version"))
         errors.setdefault(name, []).extend(row.errors.values())
         if not name.startswith("nvidia"):
             continue  # lengths drawn from a range: no waves

@@ -49,8 +49,8 @@ def points(report: Report) -> list[RooflinePoint]:
     for op in report.ops:
         spent[op.device] = spent.get(op.device, 0.0) + op.time_s
     busiest = max(spent, key=lambda device: spent[device], default="")
-    found = (RooflinePoint.of(op, report.scenario.streams) for op in report.ops if op.device == busiest)
-    return [p for p in found if p]
+    each = (RooflinePoint.of(op, report.scenario.streams) for op in report.ops if op.device == busiest)
+    return [p for p in each if p]
 
 
 def _unit(report: Report) -> str:

@@ -188,5 +188,5 @@ def log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 def _plain_power(value: float) -> str:
     if 1e-4 < value < 1:
         return f"{value:.12f}".rstrip("0").rstrip(".")
-    found = fmt.scale([value], "")
-    return f"{round(found(value)):d} {found.unit}".strip()
+    scaled = fmt.scale([value], "")
+    return f"{round(scaled(value)):d} {scaled.unit}".strip()

@@ -65,8 +65,8 @@ def choice(label: str, options: Mapping[K, str], key: str, default: K | None = N
     usual = next(iter(options)) if default is None else default
 
     def read(text: str) -> tuple[K, str | None]:
-        found = _named(text, options)
-        return (found, None) if found is not None else (usual, stray(label, options, text))
+        result = _named(text, options)
+        return (result, None) if result is not None else (usual, stray(label, options, text))
 
     value, put = kept(key, usual, read)
     shown = options.__getitem__

@@ -65,9 +65,9 @@ def system_label(id: str) -> str:
 
 def workload_label(id: str, reason: str | None = None) -> str:
     """`LLM · GPT-2 1.5B`, and whether it can't run here."""
-    found = default_zoo().workload(id)
-    kind = KINDS.get(found.family, "")
-    name = f"{kind} · {found.name}" if kind and len(kind + found.name) + 3 <= _LONGEST else found.name
+    workload = default_zoo().workload(id)
+    kind = KINDS.get(workload.family, "")
+    name = f"{kind} · {workload.name}" if kind and len(kind + workload.name) + 3 <= _LONGEST else workload.name
     return f"{name} · not here" if reason else name
 
 

@@ -68,16 +68,16 @@ def pick() -> tuple[str, str | None]:
         )
     entries = {id: _get(section, id) for id in _ids(section)}
     wanted = (needle or "").lower()
-    found = _matching(entries, wanted)
-    answer = f"{len(found)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
+    result = _matching(entries, wanted)
+    answer = f"{len(result)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
     with parts.card("Entries", answer, stretch=False):
-        if not found:
+        if not result:
             st.caption("Nothing matches. Clear the search in the sidebar.")
             return section, None
         frame = pd.DataFrame(
             {
-                "Name": [entries[id].name for id in found],
-                "Kind": [_of(section, entries[id]) for id in found],
+                "Name": [entries[id].name for id in result],
+                "Kind": [_of(section, entries[id]) for id in result],
             }
         )
         event = st.dataframe(
@@ -86,12 +86,12 @@ def pick() -> tuple[str, str | None]:
             on_select="rerun",
             selection_mode="single-row",
             key=f"v.catalog.{section}{wanted and f'.{wanted}'}",  # a row picked in another list is none of this
-            height="content" if len(found) <= 8 else 560,
+            height="content" if len(result) <= 8 else 560,
             alt=f"Catalog: {answer}",
             column_config={"Name": st.column_config.TextColumn(width="large")},
         )
     rows = event["selection"]["rows"]
-    return section, found[rows[0]] if rows and rows[0] < len(found) else found[0]
+    return section, result[rows[0]] if rows and rows[0] < len(result) else result[0]
 
 
 def _matching(entries: dict[str, Any], wanted: str) -> list[str]:

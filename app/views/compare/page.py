@@ -236,12 +236,12 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
         return
     with st.skeleton(height=220):
         try:
-            found = cached.attribution(base.report.token, other.report.token, metric.figure)
+            attribution = cached.attribution(base.report.token, other.report.token, metric.figure)
         except (ScenarioError, Unsupported) as error:
             with parts.card(title, "not attributed"):
                 st.caption(fmt.plain(str(error)))
             return
-    shares = sorted(found.shares.items(), key=lambda item: -abs(item[1]))
+    shares = sorted(attribution.shares.items(), key=lambda item: -abs(item[1]))
     moved = [(name.capitalize(), share) for name, share in shares if share]
     label = metric.label
     if not moved:
@@ -252,11 +252,13 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
     with parts.card(title, f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"):
         unit = metric.unit.format(u=glossary.rate_unit(base.report.unit))
         ends = (base.letter, other.letter)
-        fig = charts.attribution(ends, (found.base, found.other), moved, unit, label, metric.rising, parts.dark())
+        fig = charts.attribution(
+            ends, (attribution.base, attribution.other), moved, unit, label, metric.rising, parts.dark()
+        )
         parts.figure(fig, f"{title}: {', '.join(f'{n} {s:+.3g}' for n, s in moved)}.", "c.attribution")
         st.caption(
-            f"Each part is the mean over every order in which the changes can be made ({found.evaluations} mixtures "
-            "evaluated), so it does not depend on the order. Ink is better, hatched is worse."
+            f"Each part is the mean over every order in which the changes can be made ({attribution.evaluations} "
+            "mixtures evaluated), so it does not depend on the order. Ink is better, hatched is worse."
         )
 
 

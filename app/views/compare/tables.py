@@ -282,13 +282,13 @@ def differences(base: Report, other: Report) -> list[Difference]:
 
     def times(report: Report) -> dict[str, float]:
         phases = len({op.phase for op in report.ops}) > 1
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for op in report.ops:
             name = f"{op.name} · {op.phase}" if phases else op.name
-            found[name] = found.get(name, 0.0) + op.time_s
+            result[name] = result.get(name, 0.0) + op.time_s
         for row in report.other:
-            found[row.name] = found.get(row.name, 0.0) + row.time_s
-        return found
+            result[row.name] = result.get(row.name, 0.0) + row.time_s
+        return result
 
     left, right = times(base), times(other)
     rows = [Difference(name, left.get(name), right.get(name)) for name in dict.fromkeys([*left, *right])]

@@ -29,10 +29,10 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
     """A few numbers, each with its error band, and how they stand against the baseline."""
     name, base = against or (None, None)
     phone = parts.mobile()
-    found = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
+    figures = cards.cards(report, base, phone, specs.assumed_price(report.scenario))
     key = "cards-against" if base and not phone else "cards"
-    with st.container(key=key), st.grid(3 if len(found) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
-        for card in found:
+    with st.container(key=key), st.grid(3 if len(figures) > _IN_ONE_ROW else _IN_ONE_ROW, min_column_width=150):
+        for card in figures:
             delta: dict[str, Any] = (
                 {"delta": card.delta, "delta_color": card.colour, "delta_arrow": "off"} if card.delta else {}
             )
@@ -96,7 +96,7 @@ def _values(scenario: Scenario) -> dict[str, list[Any]]:
 
 def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
     """Reports along one knob, those values that can run and fit."""
-    found = []
+    result = []
     for value in _values(scenario)[knob]:
         try:
             report = cached.report(encode(scenario.with_(**{knob: value})))
@@ -105,8 +105,8 @@ def _along(scenario: Scenario, knob: str) -> list[tuple[str, Report]]:
         if report.fits:
             row = field(knob)
             name = f"{value:,}" if row.kind == "count" else glossary.value_label(row.shown(value))
-            found.append((name, report))
-    return found
+            result.append((name, report))
+    return result
 
 
 @boundary.fragment
@@ -199,9 +199,9 @@ def violated(report: Report) -> None:
         head, _, rest = problem.partition(": ")
         st.error(f"**{fmt.plain(head)}:** {fmt.plain(rest)}", icon=":material/block:")
     with st.skeleton(height=38):  # each candidate is evaluated
-        found = fixes.fixes(link.current())
+        ways = fixes.fixes(link.current())
     with st.container(horizontal=True, gap="small"):
-        for at, fix in enumerate(found):
+        for at, fix in enumerate(ways):
             st.button(
                 fix.label,
                 on_click=link.open_scenario,

@@ -34,7 +34,7 @@ def _number(value: float) -> str:
 
 def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
     """Charts of the page: question, computed answer, figure."""
-    found = [
+    figures = [
         (
             "Where the time goes",
             glossary.answer_breakdown(report),
@@ -43,11 +43,11 @@ def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
         ("Roofline, per device", glossary.answer_roofline(report), roofline.roofline(report, False, None, 400)),
     ]
     if report.memory:
-        found.append(("What fits where", glossary.answer_fits(report), charts.fits(report.memory, False)))
+        figures.append(("What fits where", glossary.answer_fits(report), charts.fits(report.memory, False)))
     if report.links:
-        found.append(("Traffic on each link", glossary.answer_links(report), charts.links(report.links, False)))
-    found += [(name, answer, charts.timeline(spans, False)) for name, answer, spans in glossary.timelines(report)]
-    return found
+        figures.append(("Traffic on each link", glossary.answer_links(report), charts.links(report.links, False)))
+    figures += [(name, answer, charts.timeline(spans, False)) for name, answer, spans in glossary.timelines(report)]
+    return figures
 
 
 def _table(frame: pd.DataFrame) -> str:

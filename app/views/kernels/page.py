@@ -84,10 +84,10 @@ def run(asked: KernelChoice) -> None:
     """Queue the run and follow it; a click elsewhere gives it up."""
     job = (kernel, asked.kernel, asked.shape, asked.precision, asked.threads, _REPEATS, _BOUNDS)
     with host_runs.line("k") as bar:
-        found = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
-    st.session_state.kernel_problem = found if isinstance(found, str) else None
-    if isinstance(found, KernelShown):
-        st.session_state.kernel_shown = host_runs.last()["kernel"] = found
+        outcome = host_runs.followed(job, bar, lambda share: f"{round(share * _REPEATS)} of {_REPEATS} runs")
+    st.session_state.kernel_problem = outcome if isinstance(outcome, str) else None
+    if isinstance(outcome, KernelShown):
+        st.session_state.kernel_shown = host_runs.last()["kernel"] = outcome
 
 
 def _shape_words(shown: KernelRun) -> str:

@@ -55,13 +55,13 @@ def _unit(format: str) -> str:
     return "OP/s" if format.startswith(("int", "binary")) else "FLOP/s"
 
 
-def sentence(found: Machine) -> str:
+def sentence(machine: Machine) -> str:
     """What the machine is, in a line."""
-    device = found.bound.device
-    title = found.bound.family.title
+    device = machine.bound.device
+    title = machine.bound.family.title
     title = title[0].lower() + title[1:] if title[1].islower() else title
-    said = [f"**{fmt.plain(found.name)}**, {fmt.plain(title)}"]
-    if peak := _peak(device, found.bound.scenario.precision):
+    said = [f"**{fmt.plain(machine.name)}**, {fmt.plain(title)}"]
+    if peak := _peak(device, machine.bound.scenario.precision):
         said.append(f"{fmt.si(peak[1], _unit(peak[0]))} dense at {glossary.format_label(peak[0])}")
     first = next((level for level in device.memory if level.bandwidth is not None), None)
     if first is not None and first.bandwidth is not None:
@@ -71,14 +71,14 @@ def sentence(found: Machine) -> str:
     watts = device.power.loaded or device.power.max
     if watts is not None:
         said.append(f"{fmt.si(watts.si, 'W')} {'loaded' if device.power.loaded else 'at most'}")
-    return "; ".join(said) + (" a device." if found.count > 1 else ".")
+    return "; ".join(said) + (" a device." if machine.count > 1 else ".")
 
 
-def memory(found: Machine, report: Report | None) -> pd.DataFrame:
+def memory(machine: Machine, report: Report | None) -> pd.DataFrame:
     """Levels of each device: capacity, bandwidth, and the bytes that lie there now."""
     held = report.memory if report is not None else ()
     rows: list[tuple[str, str, float, float | None, list[MemoryRow]]] = []
-    for device in found.bound.devices:
+    for device in machine.bound.devices:
         mine = [row for row in held if row.device == device.name] or [r for r in held if device.name in r.device]
         named = {level.name for level in device.memory}
         for level in device.memory:
@@ -150,10 +150,10 @@ def _told(where: str) -> str:
     return fmt.prose(re.sub(r"\bseed(\d{3})\b", lambda m: parts.DOCUMENTS.get(m[1], m[0]), where))
 
 
-def groups(found: Machine) -> dict[str, pd.DataFrame]:
+def groups(machine: Machine) -> dict[str, pd.DataFrame]:
     """Numbers of the first device's spec by group, with what stands behind each; groups without any are left out."""
     rows: dict[str, list[specs.SpecNumber]] = {name: [] for name in GROUPS}
-    for row in specs.quantities(found.bound.device):
+    for row in specs.quantities(machine.bound.device):
         name = _group(row.path)
         if name is not None:
             rows[name].append(row)
@@ -171,10 +171,10 @@ def groups(found: Machine) -> dict[str, pd.DataFrame]:
     }
 
 
-def links(found: Machine, report: Report | None) -> pd.DataFrame:
+def links(machine: Machine, report: Report | None) -> pd.DataFrame:
     """Wires of the system: what each carries, and how busy the scenario keeps it."""
     busy = {row.name: row for row in report.links} if report is not None else {}
-    wires = found.bound.wires
+    wires = machine.bound.wires
     mine = [busy.get(wire.link.name) for wire in wires]
     return pd.DataFrame(
         {
@@ -188,9 +188,9 @@ def links(found: Machine, report: Report | None) -> pd.DataFrame:
     )
 
 
-def money(found: Machine, report: Report | None) -> Sequence[tuple[str, str]]:
+def money(machine: Machine, report: Report | None) -> Sequence[tuple[str, str]]:
     """What the machine costs: a label and a value each; a dash where nobody publishes it."""
-    price = found.bound.device.price
+    price = machine.bound.device.price
     rows = [("Price of a device", fmt.usd(price.si if price else None))]
     if report is not None:
         rows += [

@@ -16,9 +16,9 @@ from engine.resolve.bind import named
 from engine.scenario import ScenarioError
 
 
-def _levels(found: facts.Machine, report: Report | None) -> None:
+def _levels(machine: facts.Machine, report: Report | None) -> None:
     """Memory levels, with the bytes at each."""
-    frame = facts.memory(found, report)
+    frame = facts.memory(machine, report)
     answer = glossary.answer_fits(report) if report is not None else f"{len(frame)} levels"
     with parts.card("Memory levels", answer, stretch=False):
         if report is not None and report.memory:
@@ -38,9 +38,9 @@ def _levels(found: facts.Machine, report: Report | None) -> None:
         )
 
 
-def _cost(found: facts.Machine, report: Report | None) -> None:
+def _cost(machine: facts.Machine, report: Report | None) -> None:
     """What it costs."""
-    rows = facts.money(found, report)
+    rows = facts.money(machine, report)
     with st.container(key="cards"), st.grid(len(rows), min_column_width=150):
         for label, value in rows:
             st.metric(label, value, border=True, height="stretch")
@@ -59,9 +59,9 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
         )
 
 
-def _links(found: facts.Machine, report: Report | None) -> None:
+def _links(machine: facts.Machine, report: Report | None) -> None:
     """Wires, and what a request sends over them."""
-    frame = facts.links(found, report)
+    frame = facts.links(machine, report)
     with parts.card(
         "Links", glossary.answer_links(report) if report is not None and report.links else f"{len(frame)} kinds"
     ):
@@ -78,19 +78,19 @@ def show() -> None:
     report = parts.report_now()  # none where the pair can't run: the machine is there all the same
     parts.bar(report, "machine")
     try:
-        found = facts.machine(named(scenario))
+        machine = facts.machine(named(scenario))
     except ScenarioError as error:
         st.info(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/info:")
         parts.footer(report)
         return
-    st.markdown(facts.sentence(found))
-    _cost(found, report)
-    _levels(found, report)
-    if found.bound.wires:
-        _links(found, report)
-    for title, frame in facts.groups(found).items():
+    st.markdown(facts.sentence(machine))
+    _cost(machine, report)
+    _levels(machine, report)
+    if machine.bound.wires:
+        _links(machine, report)
+    for title, frame in facts.groups(machine).items():
         _listed(title, frame)
-    if report is not None and report.fits and found.bound.family.instructions is not None:
+    if report is not None and report.fits and machine.bound.family.instructions is not None:
         inside.inside()
     parts.footer(report)
 

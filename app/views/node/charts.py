@@ -82,11 +82,11 @@ def _line(ends: tuple[float, float, float, float], row: LinkRow | None, dark: bo
     }
 
 
-def _ways(found: Topology, role: str) -> str:
+def _ways(topology: Topology, role: str) -> str:
     """Bytes and use of a link, each direction on a line: to the cards, and back."""
     lines = []
     for way, arrow in (("in", "→"), ("out", "←")):
-        load = found.loads.get((role, way))
+        load = topology.loads.get((role, way))
         if load is not None and load.bytes_per_request > 0:
             used = fmt.percent(min(1.0, load.utilisation))
             lines.append(f"{arrow} <b>{fmt.si(load.bytes_per_request, 'B')}</b> {used} busy")
@@ -104,35 +104,35 @@ def _label(x: float, y: float, row: LinkRow | None, ways: str) -> list[dict[str,
     return [above, below]
 
 
-def topology(found: Topology, dark: bool, height: int = 330) -> go.Figure:
+def topology(topology: Topology, dark: bool, height: int = 330) -> go.Figure:
     """Network, host, switch and devices from left to right; a link is the wider, the busier."""
-    middle = (found.count - 1) / 2
+    middle = (topology.count - 1) / 2
     at = {"network": 0.0, "host": 1.05, "switch": 2.2, "device": 2.95}
     data: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    chain = [name for name in ("network", "host", "switch") if getattr(found, name)]
+    chain = [name for name in ("network", "host", "switch") if getattr(topology, name)]
     for left, right in pairwise(chain):
         role = "network" if left == "network" else "host"
-        row = found.links.get(role)
+        row = topology.links.get(role)
         data.append(_line((at[left], middle, at[right], middle), row, dark))
-        notes += _label((at[left] + at[right]) / 2, middle, row, _ways(found, role))
-    top = float(max(found.count, 2))
+        notes += _label((at[left] + at[right]) / 2, middle, row, _ways(topology, role))
+    top = float(max(topology.count, 2))
     if chain:
         hub = chain[-1]
-        row = found.links.get("peer")
-        for i in range(found.count):
+        row = topology.links.get("peer")
+        for i in range(topology.count):
             data.append(_line((at[hub], middle, at["device"], float(i)), row, dark))
         if row is not None:
-            many = f", all {found.count} together" if found.count > 1 else ""
-            moved = _ways(found, "peer") or (
+            many = f", all {topology.count} together" if topology.count > 1 else ""
+            moved = _ways(topology, "peer") or (
                 f"<b>{fmt.si(row.bytes_per_request, 'B')}</b> {fmt.percent(row.utilisation)} busy"
             )
             text = f"{row.name}{many}<br>{moved}"
             notes.append({"x": at[hub] - 0.1, "y": top - 0.4, "text": text, "yanchor": "top", "align": "center"})
     for name in chain:
-        notes.append(_box(at[name], middle, f"<b>{getattr(found, name)}</b>", dark))
-    notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(found.count)]
-    notes.append({"x": at["device"], "y": top - 0.4, "text": found.memory, "yanchor": "bottom", "align": "center"})
+        notes.append(_box(at[name], middle, f"<b>{getattr(topology, name)}</b>", dark))
+    notes += [_box(at["device"], float(i), f"<b>Card {i + 1}</b>", dark) for i in range(topology.count)]
+    notes.append({"x": at["device"], "y": top - 0.4, "text": topology.memory, "yanchor": "bottom", "align": "center"})
     first = at[chain[0]] if chain else at["device"]
     x = {"range": [first - 0.3, at["device"] + 0.4], "showgrid": False, "tickvals": []}
     y = {"range": [-0.6, top + 0.1], "showgrid": False, "tickvals": []}

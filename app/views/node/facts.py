@@ -146,16 +146,16 @@ def core_split(scenario: Scenario) -> tuple[list[tuple[int, Report]], int | None
     parted = scenario.scheme == "tables" or scenario.switches.get("two-nets", False)
     if at is None or len(knobs) != 1 or not parted:
         return [], None
-    found = []
+    result = []
     for value in knobs[at].values:
         try:
             report = cached.report(encode(scenario.with_(tile=(value,))))
         except (ScenarioError, Unsupported):
             continue  # more cores than an override leaves
         if report.fits:
-            found.append((value, report))
+            result.append((value, report))
     own = dict(cached.report(encode(scenario)).tile).get("sparse-cores")
-    return found, next((i for i, (value, _) in enumerate(found) if value == own), None)
+    return result, next((i for i, (value, _) in enumerate(result) if value == own), None)
 
 
 def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:

@@ -132,14 +132,18 @@ def over_time(report: Report) -> None:
         picked, args = choice("Card", names, "card")
         st.pills("Card", list(names), required=True, label_visibility="collapsed", **args)
         card = int(picked) if picked != "all" else 0
-        found = cached.node_timeline(report.token, _REQUESTS, card)
-        ahead = found.latency_s / found.interval_s
-        answer = f"a request every {fmt.seconds(found.interval_s)}, each takes {fmt.seconds(found.latency_s)}"
+        timeline = cached.node_timeline(report.token, _REQUESTS, card)
+        ahead = timeline.latency_s / timeline.interval_s
+        answer = f"a request every {fmt.seconds(timeline.interval_s)}, each takes {fmt.seconds(timeline.latency_s)}"
         answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else ", one at a time"
         title.markdown(f"**Links and cores over time** :gray[· {fmt.plain(answer)}]")
-        fig = node_charts.cores(found.bars, card, parts.dark())
+        fig = node_charts.cores(timeline.bars, card, parts.dark())
         parts.figure(fig, f"Timeline of {_REQUESTS} requests: {answer}.", "cores")
-        waits = f"; some of these wait up to {fmt.seconds(found.waited_s)} for a unit" if found.waited_s > 1e-9 else ""
+        waits = (
+            f"; some of these wait up to {fmt.seconds(timeline.waited_s)} for a unit"
+            if timeline.waited_s > 1e-9
+            else ""
+        )
         st.caption(f"The first request lasts the reported latency{waits}. Every second request is hatched.")
 
 

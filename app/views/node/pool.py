@@ -15,17 +15,22 @@ from engine.scenario import encode
 __all__ = ["pool"]
 
 
-def _figures(found: Microservice) -> None:
-    busy = "over capacity" if found.p95_s is None else f"{fmt.percent(found.utilisation)} busy"
-    waits = "no end to the wait" if found.p95_s is None else f"p95 {fmt.seconds(found.p95_s)}"
+def _figures(service: Microservice) -> None:
+    busy = "over capacity" if service.p95_s is None else f"{fmt.percent(service.utilisation)} busy"
+    waits = "no end to the wait" if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
     fills = "How many clients fill one instance; below one, a client needs several."
     idle = "To an idle instance, network included; below it with these clients."
     with st.grid(4, min_column_width=150):
         for label, value, below, help in (
-            ("Pool, requests/s", fmt.si(found.pool_qps), f"{found.instances:,} instances", None),
-            ("A client, requests/s", fmt.si(found.client_qps), busy, None),
-            ("Clients an instance", fmt.digits3(found.clients_per_instance), f"{found.most_clients:,} at most", fills),
-            ("Request to answer", fmt.seconds(found.latency_s), waits, idle),
+            ("Pool, requests/s", fmt.si(service.pool_qps), f"{service.instances:,} instances", None),
+            ("A client, requests/s", fmt.si(service.client_qps), busy, None),
+            (
+                "Clients an instance",
+                fmt.digits3(service.clients_per_instance),
+                f"{service.most_clients:,} at most",
+                fills,
+            ),
+            ("Request to answer", fmt.seconds(service.latency_s), waits, idle),
         ):
             st.metric(label, value, below, border=True, delta_color="off", delta_arrow="off", help=help)
 
@@ -47,13 +52,13 @@ def pool(report: Report) -> None:
             key="pool.ms",
             help="What a client's core spends on a query beside the call. Assumed.",
         )
-        found = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
-        _figures(found)
+        service = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
+        _figures(service)
         st.caption(
-            f"{fmt.plain(found.message)}. More than one client shares an instance where a query takes "
-            f"{fmt.seconds(found.shared_above_s)} of core time or more. Poisson arrivals, first come first served."
+            f"{fmt.plain(service.message)}. More than one client shares an instance where a query takes "
+            f"{fmt.seconds(service.shared_above_s)} of core time or more. Poisson arrivals, first come first served."
         )
         curve = cached.pool_waits(encode(report.scenario), int(devices), int(cores), float(spent))
         if len(curve) > 1:
             fig = machine.waits(curve, int(clients), parts.dark())
-            parts.figure(fig, f"95th percentile along the number of clients: {found.message}.", "pool")
+            parts.figure(fig, f"95th percentile along the number of clients: {service.message}.", "pool")

@@ -25,23 +25,23 @@ def tilings(scenario: Scenario) -> None:
             return
         token = encode(scenario)
         name = choose("Product", {name: name for name in cached.tiled_names(token)}, "product")
-        found = cached.tiled(token, name)
-        if not found.product.best:
+        tiled = cached.tiled(token, name)
+        if not tiled.product.best:
             st.info("No tile of this product fits a core's memory.", icon=":material/info:")
             return
-        best = found.product.best["latency"]
-        told = found.product.counted().capitalize()
-        st.markdown(fmt.plain(f"{told}, {fmt.count(found.product.tried)} tried. Fastest: {best.words()}."))
-        known = [v for row in found.bytes for v in row if v is not None]
+        best = tiled.product.best["latency"]
+        told = tiled.product.counted().capitalize()
+        st.markdown(fmt.plain(f"{told}, {fmt.count(tiled.product.tried)} tried. Fastest: {best.words()}."))
+        known = [v for row in tiled.bytes for v in row if v is not None]
         answer = f"{fmt.si(best.near_bytes, 'B')} into and out of cores, no tiling below "
-        answer += fmt.si(found.product.least[0], "B")
+        answer += fmt.si(tiled.product.least[0], "B")
         if known:
-            rows, columns = found.rows, found.columns
+            rows, columns = tiled.rows, tiled.columns
             now = (best.inner[0], best.inner[1])
             star = (_nearest(rows, now[0]), _nearest(columns, now[1]))
             axis = ObjectiveAxis("Bytes into and out of cores", "B", fmt.scale(known, "B"), True)
             fig = heat(
-                [f"{v:,}" for v in columns], [f"{v:,}" for v in rows], found.bytes, None, star,
+                [f"{v:,}" for v in columns], [f"{v:,}" for v in rows], tiled.bytes, None, star,
                 ("Columns of a block", "Rows of a block"), axis, parts.dark(),
             )  # fmt: skip
             parts.figure(fig, f"Bytes by block of {name}: {answer}.", "tilings")
@@ -53,11 +53,11 @@ def tilings(scenario: Scenario) -> None:
                         "Time": fmt.seconds(tiling.seconds),
                         "Energy": fmt.si(tiling.joules, "J"),
                         "Into and out of cores": fmt.si(tiling.near_bytes, "B"),
-                        "At least ": fmt.si(found.product.least[0], "B"),
+                        "At least ": fmt.si(tiled.product.least[0], "B"),
                         "LPDDR": fmt.si(tiling.far_bytes, "B"),
-                        "At least": fmt.si(found.product.least[1], "B"),
+                        "At least": fmt.si(tiled.product.least[1], "B"),
                     }
-                    for aim, tiling in found.product.best.items()
+                    for aim, tiling in tiled.product.best.items()
                 ]
             ),
             hide_index=True,

@@ -56,14 +56,14 @@ def controls() -> tuple[str, float, str, str, float]:
 
 def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     """Error against bits."""
-    found = points(name)
-    enough = [p for p in found if p.sqnr_db >= wanted]
+    losses = points(name)
+    enough = [p for p in losses if p.sqnr_db >= wanted]
     answer = f"no format reaches {wanted:g} dB"
     if enough:
         least = enough[0]
         answer = f"{labels.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
     with parts.card("Error against bits", answer):
-        fig = charts.error_curve(found, chosen, wanted, parts.dark())
+        fig = charts.error_curve(losses, chosen, wanted, parts.dark())
         parts.figure(fig, f"SQNR against stored bits: {answer}.", "error-bits")
 
 
@@ -76,40 +76,40 @@ def before_after(name: str, format: str) -> None:
         parts.figure(fig, f"Distribution of values before and after {labels.called(format)}: {answer}.", "before-after")
 
 
-def _share(found: MixedPlan, ladder: str) -> dict[str, float]:
+def _share(plan: MixedPlan, ladder: str) -> dict[str, float]:
     reference = by_name(LADDERS[ladder][-1])
     return {
-        name: by_name(found.precision[name]).storage_bits(weight.shape) / reference.storage_bits(weight.shape)
+        name: by_name(plan.precision[name]).storage_bits(weight.shape) / reference.storage_bits(weight.shape)
         for name, weight, _ in network().layers
     }
 
 
-def the_plan(found: MixedPlan, ladder: str, bound: float) -> None:
+def the_plan(plan: MixedPlan, ladder: str, bound: float) -> None:
     """Precision of each layer."""
-    last = found.steps[-1]
+    last = plan.steps[-1]
     held = last.held_out_loss if last.held_out_loss is not None else last.tuning_loss
     answer = (
-        f"{fmt.percent(1 / found.speedup)} of the bytes, {held * 100:.2g}% of answers change"
-        if found.met
+        f"{fmt.percent(1 / plan.speedup)} of the bytes, {held * 100:.2g}% of answers change"
+        if plan.met
         else (f"no plan keeps the changes within {bound * 100:g}%")
     )
     with parts.card("Mixed-precision plan of a six-layer network", answer):
-        fig = charts.plan_bars(found.precision, _share(found, ladder), parts.dark())
+        fig = charts.plan_bars(plan.precision, _share(plan, ladder), parts.dark())
         parts.figure(fig, f"Precision of each layer: {answer}.", "plan")
 
 
-def log(found: MixedPlan) -> None:
+def log(plan: MixedPlan) -> None:
     """Moves of the search."""
-    with st.expander(f"Search log · {len(found.steps)} moves", key="open.search"):
+    with st.expander(f"Search log · {len(plan.steps)} moves", key="open.search"):
         frame = pd.DataFrame(
             {
-                "Layer": ["all layers" if s.operator == "*" else s.operator for s in found.steps],
-                "To": [labels.called(s.precision) for s in found.steps],
-                "Changed, tuning (%)": [100 * s.tuning_loss for s in found.steps],
+                "Layer": ["all layers" if s.operator == "*" else s.operator for s in plan.steps],
+                "To": [labels.called(s.precision) for s in plan.steps],
+                "Changed, tuning (%)": [100 * s.tuning_loss for s in plan.steps],
                 "Changed, held out (%)": [
-                    None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.steps
+                    None if s.held_out_loss is None else 100 * s.held_out_loss for s in plan.steps
                 ],
-                "Weights (kB)": [fmt.KILOBYTE(s.time) for s in found.steps],
+                "Weights (kB)": [fmt.KILOBYTE(s.time) for s in plan.steps],
             }
         )
         number = st.column_config.NumberColumn
@@ -158,30 +158,30 @@ def measured() -> None:
             title.markdown("**Plan measured on kernels** :gray[· not run yet]")
             return
         with st.spinner("Training, timing, searching"):
-            found = cached.precision_study(kind, bound, "fp16")
-        planned(found, title)
+            outcome = cached.precision_study(kind, bound, "fp16")
+        planned(outcome, title)
 
 
-def planned(found: WorkflowResult, title: DeltaGenerator) -> None:
+def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
     """What a measured search ended with, each of its moves, and the way into a scenario."""
-    wide = len(found.layers)
-    held = f"{100 * found.untouched_loss:.2g}% on data no move has seen"
-    answer = f"{wide} of {sum(not op.startswith('table') for op in found.plan.precision)} layers stay in FP16, {held}"
-    if not found.met:
-        answer = f"no plan keeps the loss within {100 * found.bound:g}%"
-        if found.plan.met:
+    wide = len(result.layers)
+    held = f"{100 * result.untouched_loss:.2g}% on data no move has seen"
+    answer = f"{wide} of {sum(not op.startswith('table') for op in result.plan.precision)} layers stay in FP16, {held}"
+    if not result.met:
+        answer = f"no plan keeps the loss within {100 * result.bound:g}%"
+        if result.plan.met:
             answer += f" on data the search has not seen: the best loses {held}"
     title.markdown(f"**Plan measured on kernels** :gray[· {fmt.plain(answer)}]")
     rows = pd.DataFrame(
         {
-            "Layer": ["all" if s.operator == "*" else s.operator for s in found.plan.steps],
-            "To": [s.precision.upper() for s in found.plan.steps],
-            "Own error": [s.own_error for s in found.plan.steps],
-            "Loss, tuning (%)": [100 * s.tuning_loss for s in found.plan.steps],
+            "Layer": ["all" if s.operator == "*" else s.operator for s in result.plan.steps],
+            "To": [s.precision.upper() for s in result.plan.steps],
+            "Own error": [s.own_error for s in result.plan.steps],
+            "Loss, tuning (%)": [100 * s.tuning_loss for s in result.plan.steps],
             "Loss, held out (%)": [
-                None if s.held_out_loss is None else 100 * s.held_out_loss for s in found.plan.steps
+                None if s.held_out_loss is None else 100 * s.held_out_loss for s in result.plan.steps
             ],
-            "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in found.plan.steps],
+            "Layers' time (ms)": [fmt.MILLISECOND(s.time) for s in result.plan.steps],
         }
     )
     number = st.column_config.NumberColumn
@@ -193,10 +193,10 @@ def planned(found: WorkflowResult, title: DeltaGenerator) -> None:
         placeholder=fmt.UNKNOWN,
         alt="Moves of the search with the loss and the time of the layers after each",
     )
-    st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in found.plan.precision.items())))
-    workload = STUDIES[found.name].workloads[0]
+    st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
+    workload = STUDIES[result.name].workloads[0]
     try:
-        scenario = in_scenario(found, default_scenario("fb-node", workload))
+        scenario = in_scenario(result, default_scenario("fb-node", workload))
         st.button(
             f"Open {default_zoo().workload(workload).name} on the six-card node with this plan",
             on_click=link.open_scenario,
@@ -212,11 +212,11 @@ def show() -> None:
     name, wanted, format, ladder, bound = controls()
     report = parts.report_now()  # none where the pair can't run: formats don't need the scenario
     parts.bar(report, "numerics")
-    found = plan(ladder, bound)
+    result = plan(ladder, bound)
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
     said, kept = labels.answer(name, wanted, best), f"{100 - bound * 100:g}% of its answers"
-    if found.met:
-        said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / found.speedup)}** of its bytes"
+    if result.met:
+        said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / result.speedup)}** of its bytes"
     else:
         said += f"; no plan for a six-layer network keeps {kept}"
     st.markdown(said + ".")
@@ -225,8 +225,8 @@ def show() -> None:
     with left:
         before_after(name, format)
     with right:
-        the_plan(found, ladder, bound)
-    log(found)
+        the_plan(result, ladder, bound)
+    log(result)
     measured()
     trained.trained_here()
     st.caption(f"{field('precision').help} Tensors and the network are synthetic and the same on every visit.")

@@ -25,10 +25,10 @@ def _asked(key: str, label: str, help: str, job: tuple[Any, ...]) -> Any:
     slot = f"v.trained.{key}"
     if st.button(label, icon=":material/model_training:", key=f"n.{key}", help=help):
         with host_runs.line(f"n.{key}") as bar:
-            found = host_runs.followed(job, bar, lambda share: f"Training, judging, timing: {fmt.percent(share)}")
-        st.session_state[f"{slot}.problem"] = found if isinstance(found, str) else None
-        if not isinstance(found, str):
-            st.session_state[slot] = found
+            outcome = host_runs.followed(job, bar, lambda share: f"Training, judging, timing: {fmt.percent(share)}")
+        st.session_state[f"{slot}.problem"] = outcome if isinstance(outcome, str) else None
+        if not isinstance(outcome, str):
+            st.session_state[slot] = outcome
     problem = st.session_state.get(f"{slot}.problem")
     if problem:
         st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
@@ -40,63 +40,63 @@ def _table(columns: dict[str, list[Any]], formats: dict[str, str], alt: str) -> 
     st.dataframe(pd.DataFrame(columns), hide_index=True, height="content", column_config=config, alt=alt)
 
 
-def _wide_deep(found: WideDeepStudy) -> None:
-    plain, published = found.quality[:2]
+def _wide_deep(study: WideDeepStudy) -> None:
+    plain, published = study.quality[:2]
     assert plain.auc is not None
     assert published.auc is not None
-    answer = f"INT8 is {fmt.times(found.gain(512))} as fast at batch 512 and loses {100 * found.accuracy_lost:.3f}% of "
+    answer = f"INT8 is {fmt.times(study.gain(512))} as fast at batch 512 and loses {100 * study.accuracy_lost:.3f}% of "
     answer += f"answers, {plain.auc - published.auc:.5f} of AUC"
     with parts.card("Wide & Deep trained here, FP32 and INT8", answer):
-        fig = charts.layer_errors(found.quality[1:], parts.dark())
+        fig = charts.layer_errors(study.quality[1:], parts.dark())
         parts.figure(fig, f"Signal over error of every layer's input in INT8: {answer}.", "wide-deep-layers")
         _table(
             {
-                "Served in": [q.precision for q in found.quality],
-                "Accuracy (%)": [100 * q.accuracy for q in found.quality],
-                "AUC": [q.auc for q in found.quality],
-                "Log loss (nat)": [q.log_loss for q in found.quality],
-                "Answers changed (%)": [100 * (q.changed or 0.0) for q in found.quality],
-                "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in found.speed],
+                "Served in": [q.precision for q in study.quality],
+                "Accuracy (%)": [100 * q.accuracy for q in study.quality],
+                "AUC": [q.auc for q in study.quality],
+                "Log loss (nat)": [q.log_loss for q in study.quality],
+                "Answers changed (%)": [100 * (q.changed or 0.0) for q in study.quality],
+                "Samples/s (k)": [fmt.THOUSAND(s.rate) for s in study.speed],
             },
             {
                 "Accuracy (%)": "%.3f",
                 "AUC": "%.5f",
                 "Log loss (nat)": "%.5f",
                 "Answers changed (%)": "%.3f",
-                "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in found.speed),
+                "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in study.speed),
             },
             "Accuracy, AUC, log loss and rate in FP32 and both INT8 schemes",
         )
         st.caption(
             "As published: the first product's inputs asymmetric, later ones symmetric, a scale a layer; refined: a "
-            f"scale a channel, ranges of 99.99%. {found.rows:,} synthetic rows trained, {found.held_out:,} held out, "
-            f"{fmt.percent(found.base)} of them no click: no evidence about Criteo's data."
+            f"scale a channel, ranges of 99.99%. {study.rows:,} synthetic rows trained, {study.held_out:,} held out, "
+            f"{fmt.percent(study.base)} of them no click: no evidence about Criteo's data."
         )
 
 
-def _digits(found: DigitsStudy) -> None:
-    plain, binary = found.quality
+def _digits(study: DigitsStudy) -> None:
+    plain, binary = study.quality
     answer = f"{fmt.percent(binary.accuracy)} of digits right in one bit, {fmt.percent(plain.accuracy)} in FP32; "
-    answer += f"{fmt.times(found.image_s[0] / found.image_s[1])} as fast"
+    answer += f"{fmt.times(study.image_s[0] / study.image_s[1])} as fast"
     with parts.card("Perceptron trained here, FP32 and one bit", answer):
         _table(
             {
-                "Stored in": [q.precision for q in found.quality],
-                "Accuracy (%)": [100 * q.accuracy for q in found.quality],
-                "Weights (kB)": [fmt.KILOBYTE(size) for size in found.weight_bytes],
-                "Images/s (k)": [fmt.THOUSAND(1 / time) for time in found.image_s],
+                "Stored in": [q.precision for q in study.quality],
+                "Accuracy (%)": [100 * q.accuracy for q in study.quality],
+                "Weights (kB)": [fmt.KILOBYTE(size) for size in study.weight_bytes],
+                "Images/s (k)": [fmt.THOUSAND(1 / time) for time in study.image_s],
             },
             {"Accuracy (%)": "%.2f", "Weights (kB)": "%.2f", "Images/s (k)": "%.1f"},
             "Accuracy, size and rate of the perceptron in FP32 and in one bit",
         )
         st.caption(
-            f"Hidden layers of {' and '.join(map(str, found.hidden))}; 1,797 handwritten digits (UCI, 1998), "
-            f"{found.held_out} of them held out. One thread, all held-out images in a batch."
+            f"Hidden layers of {' and '.join(map(str, study.hidden))}; 1,797 handwritten digits (UCI, 1998), "
+            f"{study.held_out} of them held out. One thread, all held-out images in a batch."
         )
 
 
-def _narrow_floats(found: tuple[FormatCost, ...]) -> None:
-    own = [one for one in found if one.format.startswith("ms-fp")]
+def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
+    own = [one for one in costs if one.format.startswith("ms-fp")]
     low = min(own, key=lambda one: one.accuracy.bits)
     answer = f"{low.format} keeps {fmt.percent(low.accuracy.converted)} of digits right as it is, "
     answer += f"{fmt.percent(low.accuracy.epochs[-1])} trained on in it; "
@@ -104,14 +104,14 @@ def _narrow_floats(found: tuple[FormatCost, ...]) -> None:
     with parts.card("GRU retrained here in the formats of soft processors", answer):
         _table(
             {
-                "Machine": [one.machine.rpartition(" on ")[2] for one in found],
-                "Stored in": [one.format for one in found],
-                "Bits a weight": [one.accuracy.bits for one in found],
-                "Weights (kB)": [fmt.KILOBYTE(one.accuracy.weight_bytes) for one in found],
-                "Peak": [fmt.si(one.peak, "FLOP/s") for one in found],
-                "State error (%)": [100 * one.error for one in found],
-                "Converted (%)": [100 * one.accuracy.converted for one in found],
-                "Retrained (%)": [100 * one.accuracy.epochs[-1] for one in found],
+                "Machine": [one.machine.rpartition(" on ")[2] for one in costs],
+                "Stored in": [one.format for one in costs],
+                "Bits a weight": [one.accuracy.bits for one in costs],
+                "Weights (kB)": [fmt.KILOBYTE(one.accuracy.weight_bytes) for one in costs],
+                "Peak": [fmt.si(one.peak, "FLOP/s") for one in costs],
+                "State error (%)": [100 * one.error for one in costs],
+                "Converted (%)": [100 * one.accuracy.converted for one in costs],
+                "Retrained (%)": [100 * one.accuracy.epochs[-1] for one in costs],
             },
             {
                 "Bits a weight": "%.2f",
@@ -158,10 +158,10 @@ def trained_here() -> None:
     )
     for key, label, title, job, show, says in cards:
         slot = st.container()
-        found = _asked(key, label, "Runs on this host, about ten seconds; other readers' runs come between.", job)
+        study = _asked(key, label, "Runs on this host, about ten seconds; other readers' runs come between.", job)
         with slot:
-            if found is None:
+            if study is None:
                 with parts.card(title, "not run yet"):
                     st.caption(f"{says}.")
             else:
-                show(found)
+                show(study)

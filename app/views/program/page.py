@@ -60,34 +60,34 @@ def editor(scenario: Scenario, own: str) -> str:
     return text
 
 
-def gantt(found: Listing, row: Row) -> None:
+def gantt(listing: Listing, row: Row) -> None:
     """Units over time, the picked instruction marked."""
     busy: dict[str, float] = {}
-    for unit, _, _, cycles in found.bars:
+    for unit, _, _, cycles in listing.bars:
         busy[unit] = busy.get(unit, 0.0) + cycles
     unit = max(busy, key=lambda name: busy[name])
-    answer = f"{fmt.count(found.cycles)} cycles, {fmt.seconds(found.seconds)}; {unit} busy for "
-    answer += fmt.percent(busy[unit] / found.cycles)
+    answer = f"{fmt.count(listing.cycles)} cycles, {fmt.seconds(listing.seconds)}; {unit} busy for "
+    answer += fmt.percent(busy[unit] / listing.cycles)
     with parts.card("Units over time", answer, stretch=False):
-        parts.figure(charts.units(found, row.number, parts.dark()), f"Units over time: {answer}.", "program.units")
+        parts.figure(charts.units(listing, row.number, parts.dark()), f"Units over time: {answer}.", "program.units")
 
 
-def rows(found: Listing) -> None:
+def rows(listing: Listing) -> None:
     """The listing."""
-    waits = sum(bool(row.hazard) for row in found.rows)
+    waits = sum(bool(row.hazard) for row in listing.rows)
     frame = pd.DataFrame(
         {
-            "No": [row.number for row in found.rows],
-            "Instruction": [" ".join(row.text.split()) for row in found.rows],
-            "Unit": [row.unit for row in found.rows],
-            "Start": [round(row.start) for row in found.rows],
-            "End": [round(row.end) for row in found.rows],
-            "Valid": [round(row.valid) for row in found.rows],
-            "Waits for": [row.waits_for for row in found.rows],
-            "Hazard": [row.hazard for row in found.rows],
+            "No": [row.number for row in listing.rows],
+            "Instruction": [" ".join(row.text.split()) for row in listing.rows],
+            "Unit": [row.unit for row in listing.rows],
+            "Start": [round(row.start) for row in listing.rows],
+            "End": [round(row.end) for row in listing.rows],
+            "Valid": [round(row.valid) for row in listing.rows],
+            "Waits for": [row.waits_for for row in listing.rows],
+            "Hazard": [row.hazard for row in listing.rows],
         }
     )
-    said = f"{fmt.count(len(found.rows))} instructions, {fmt.count(waits)} of them wait for another"
+    said = f"{fmt.count(len(listing.rows))} instructions, {fmt.count(waits)} of them wait for another"
     with parts.card("Listing", f"{said}; cycles from the start", stretch=False):
         st.dataframe(
             frame,
@@ -97,7 +97,7 @@ def rows(found: Listing) -> None:
             placeholder=fmt.UNKNOWN,
             alt=said,
         )
-    for note in found.notes:
+    for note in listing.notes:
         st.caption(fmt.plain(note))
 
 
@@ -143,13 +143,13 @@ def registers(token: str, text: str, row: Row) -> None:
         )
 
 
-def _step(found: Listing) -> Row:
+def _step(listing: Listing) -> Row:
     """The instruction that a slider picks."""
-    last = len(found.rows) - 1
+    last = len(listing.rows) - 1
     if last < 1:
-        return found.rows[0]
+        return listing.rows[0]
     place = st.slider("Step", 0, last, 0, key="program.step", help="One instruction at a time.")
-    return found.rows[place]
+    return listing.rows[place]
 
 
 def show() -> None:
@@ -168,16 +168,16 @@ def show() -> None:
         text = editor(scenario, own)
     with right:
         try:
-            found = cached.listing(encode(scenario), text)
+            listing = cached.listing(encode(scenario), text)
         except ScenarioError as error:
             st.error(fmt.plain(f"{str(error)[:1].upper()}{str(error)[1:]}."), icon=":material/error:")
-            found = None
-        if found is not None and found.rows:
-            row = _step(found)
-            gantt(found, row)
+            listing = None
+        if listing is not None and listing.rows:
+            row = _step(listing)
+            gantt(listing, row)
             registers(encode(scenario), text, row)
-    if found is not None and found.rows:
-        rows(found)
+    if listing is not None and listing.rows:
+        rows(listing)
     parts.footer(report)
 
 

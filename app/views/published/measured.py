@@ -40,21 +40,21 @@ def section() -> None:
             if file.size > _MAX:
                 raise ScenarioError(f"the table has {file.size:,} bytes; at most {_MAX:,} are allowed")
             with st.skeleton(height=380):
-                found = cached.measured(file.getvalue(), _ROWS)
+                measured = cached.measured(file.getvalue(), _ROWS)
         except ScenarioError as error:
             st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
             return
-        _shown(found)
+        _shown(measured)
 
 
-def _shown(found: Measured) -> None:
-    done = [row for row in found.rows if row.predicted]
-    why = skipped(found.rows)
+def _shown(measured: Measured) -> None:
+    done = [row for row in measured.rows if row.predicted]
+    why = skipped(measured.rows)
     if why:
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
         lines += ["others for other reasons."] if len(why) > len(lines) else []
         told = "  \n".join(map(fmt.plain, lines))
-        st.warning(f"{why.total()} of {len(found.rows)} rows skipped  \n{told}", icon=":material/edit_off:")
+        st.warning(f"{why.total()} of {len(measured.rows)} rows skipped  \n{told}", icon=":material/edit_off:")
     if not done:
         return
     held, size = coverage(done), spread([error for row in done for error in row.errors.values()])
@@ -62,8 +62,8 @@ def _shown(found: Measured) -> None:
         f"the error band held {held['held']} of {held['banded']}" if held["banded"] else "no row has an error band"
     ) + (f", {held['no_evidence']} have no evidence for one" if held["banded"] and held["no_evidence"] else "")
     said = (
-        f"**{len(done)} of {len(found.rows)} rows predicted**: half within {fmt.percent(size['median'])}, nine in ten "
-        f"within {fmt.percent(size['p90'])}; {band}"
+        f"**{len(done)} of {len(measured.rows)} rows predicted**: half within {fmt.percent(size['median'])}, nine in "
+        f"ten within {fmt.percent(size['p90'])}; {band}"
     )
     st.markdown(f"{said}.")
     spots = [spot for row in done for spot in _spots(row)]

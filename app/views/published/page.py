@@ -63,19 +63,19 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
 
 def counters(rows: list[claims.Row]) -> None:
     """Independent timing predictions apart from the rest, and what is not predicted."""
-    found = headline.Headline(rows)
+    told = headline.Headline(rows)
     rest = headline.others(rows)
     with st.grid(4, min_column_width=150):
         st.metric(
             "Independent :gray[met]",
-            f"{found.count - len(found.missed)} of {found.count}",
+            f"{told.count - len(told.missed)} of {told.count}",
             border=True,
             height="stretch",
-            delta=f"{len(found.missed)} missed",
+            delta=f"{len(told.missed)} missed",
             delta_color="gray",
             delta_arrow="off",
             help="Times, rates, powers and shares that no constant was fitted on or chosen in view of. Missed: "
-            f"{', '.join(found.missed) or 'none'}.",
+            f"{', '.join(told.missed) or 'none'}.",
         )
         st.metric(
             "Other figures :gray[met]",
@@ -89,10 +89,10 @@ def counters(rows: list[claims.Row]) -> None:
         )
         st.metric(
             "Typical error :gray[median]",
-            fmt.band(found.median) if found.median is not None else fmt.UNKNOWN,
+            fmt.band(told.median) if told.median is not None else fmt.UNKNOWN,
             border=True,
             height="stretch",
-            delta=fmt.band(found.p90) if found.p90 is not None else None,
+            delta=fmt.band(told.p90) if told.p90 is not None else None,
             delta_color="gray",
             delta_arrow="off",
             delta_description="for nine in ten",
@@ -200,9 +200,9 @@ def table(rows: list[claims.Row], key: str) -> None:
             return
 
         def picked() -> None:
-            found = st.session_state[key]["selection"]["rows"]
-            if found and found[0] < len(rows):
-                st.session_state["claim.now"] = rows[found[0]]["id"]
+            at = st.session_state[key]["selection"]["rows"]
+            if at and at[0] < len(rows):
+                st.session_state["claim.now"] = rows[at[0]]["id"]
 
         text = st.column_config.TextColumn
 

@@ -85,11 +85,11 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
     return fig
 
 
-def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) -> go.Figure:
+def placements(cuts: Sequence[Placement], limit_s: float | None, dark: bool) -> go.Figure:
     """From frame to answer at each execution point: travel and compute."""
-    scale = fmt.scale([max(p.latency_s for p in found)], "s")
+    scale = fmt.scale([max(p.latency_s for p in cuts)], "s")
     data, labels = [], []
-    for at, p in enumerate(found):
+    for at, p in enumerate(cuts):
         cut = f", cut after {p.after}" if p.after else ""
         labels.append(two_lines(f"{p.name}{cut}", fmt.seconds(p.latency_s)))
         for name, value, base, resource in (
@@ -108,7 +108,7 @@ def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) ->
                     hovertemplate=hover,
                 )
             )
-    end = max(p.latency_s for p in found)
+    end = max(p.latency_s for p in cuts)
     notes = []
     if limit_s is not None and limit_s < 2 * end:
         end = max(end, limit_s)
@@ -117,7 +117,7 @@ def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) ->
                 "type": "scatter",
                 "mode": "lines",
                 "x": [scale(limit_s)] * 2,
-                "y": [-0.6, len(found) - 0.4],
+                "y": [-0.6, len(cuts) - 0.4],
                 "line": {"color": NEUTRAL, "dash": "dash", "width": 1.6},
                 "hoverinfo": "skip",
                 "showlegend": False,
@@ -130,10 +130,10 @@ def placements(found: Sequence[Placement], limit_s: float | None, dark: bool) ->
     return fig
 
 
-def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figure:
+def forwarding(forwardings: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figure:
     """Traffic passed on against packet size, a line for each number of executors; the chosen one is coloured."""
     data = []
-    for at, one in enumerate(found):
+    for at, one in enumerate(forwardings):
         mine = one.executors == chosen
         line = {
             "color": PICK[dark] if mine else NEUTRAL,
@@ -151,16 +151,16 @@ def forwarding(found: Sequence[Forwarding], chosen: int, dark: bool) -> go.Figur
                 "hovertemplate": f"{one.executors} executors<br>%{{x}} B: %{{y:.3g}} Gbit/s<extra></extra>",
             }
         )
-    top = fmt.GIGABIT(max(one.line_bytes_per_s for one in found))
-    x = {"title": "Packet size (B)", "range": [0, max(found[0].sizes) * 1.02], "showgrid": False}
+    top = fmt.GIGABIT(max(one.line_bytes_per_s for one in forwardings))
+    x = {"title": "Packet size (B)", "range": [0, max(forwardings[0].sizes) * 1.02], "showgrid": False}
     fig = style(data, x, {"title": "Forwarded (Gbit/s)", "range": [0, top * 1.1]}, 340, dark)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     return fig
 
 
-def chains(found: DepthFirstComparison, batch: int, dark: bool) -> go.Figure:
+def chains(comparison: DepthFirstComparison, batch: int, dark: bool) -> go.Figure:
     """Traffic of the largest chains breadth first (light) and depth first."""
-    ranked = sorted(found.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
+    ranked = sorted(comparison.chains, key=lambda c: c.after.coef - c.before.coef)[:_CHAINS]
     most = max(chain.moved_bytes(batch)[0] for chain in ranked)
     scale = fmt.scale([most], "B")
     data, labels = [], []

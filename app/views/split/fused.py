@@ -19,9 +19,9 @@ _BOUNDS = Bounds(bytes=2e8, seconds=0.6)  # of each block: buffers, and time spe
 
 def on_this_host() -> None:
     """A card with every block: nothing runs before the button, and runs wait for their turn."""
-    found: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
+    runs: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
     slot = st.container()
-    label = "Run on this host" if len(found) in (0, len(BLOCKS)) else "Go on"
+    label = "Run on this host" if len(runs) in (0, len(BLOCKS)) else "Go on"
     if st.button(
         label,
         icon=":material/timer:",
@@ -37,8 +37,8 @@ def on_this_host() -> None:
     if problem:
         st.warning(fmt.plain(f"{problem.rstrip('.')}."), icon=":material/edit_off:")
     with slot:
-        if found:
-            _shown(list(found.values()))
+        if runs:
+            _shown(list(runs.values()))
         else:
             with parts.card("Depth first on this host", f"{len(BLOCKS)} blocks of four networks; none measured yet"):
                 st.caption(

@@ -124,12 +124,12 @@ def camera(scenario: Scenario) -> None:
     limit = None if asked == "any" else float(asked)
     try:
         seen = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
-        found = placements(scenario.workload, seen, limit, scenario.precision, params=scenario.params)
+        cuts = placements(scenario.workload, seen, limit, scenario.precision, params=scenario.params)
     except (ScenarioError, Unsupported) as error:
         with parts.card("Edge placement", "none of the three runs this network"):
             st.caption(fmt.plain(str(error)))
         return
-    able = [p for p in found if p.meets_limit and p.cameras >= 1]
+    able = [p for p in cuts if p.meets_limit and p.cameras >= 1]
     quick = min(able, key=lambda p: p.latency_s, default=None)
     answer = "no place answers in time and keeps up with one camera"
     if quick is not None:
@@ -137,15 +137,15 @@ def camera(scenario: Scenario) -> None:
         answer = f"{quick.name} answers first, in {fmt.seconds(quick.latency_s)}; {most.name} serves most cameras, "
         answer += fmt.count(most.cameras)
     with parts.card("Edge placement", answer):
-        fig = charts.placements(found, limit, parts.dark())
+        fig = charts.placements(cuts, limit, parts.dark())
         parts.figure(fig, f"From frame to answer at each execution point: {answer}.", "places")
         frame = pd.DataFrame(
             {
-                "Where": [p.name for p in found],
-                "Uplink of a camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in found],
-                "Cameras": [p.cameras for p in found],
-                "Error band": [fmt.band(p.error_band.relative) for p in found],
-                "In time": [p.meets_limit for p in found],
+                "Where": [p.name for p in cuts],
+                "Uplink of a camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in cuts],
+                "Cameras": [p.cameras for p in cuts],
+                "Error band": [fmt.band(p.error_band.relative) for p in cuts],
+                "In time": [p.meets_limit for p in cuts],
             }
         )
         number = st.column_config.NumberColumn(format=fmt.cells(frame["Uplink of a camera (Mbit/s)"]))
@@ -175,11 +175,11 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     most = int(nic.engines.si * nic.threads_per_engine.si)
     chosen = int(scenario.tile[0]) if scenario.tile and scenario.scheme != "split" else int(nic.executors.si)
     counts = sorted({0, chosen, min(360, most), most})
-    found = [forwarding(device, n) for n in counts]
-    mine = next(one for one in found if one.executors == chosen)
+    rates = [forwarding(device, n) for n in counts]
+    mine = next(one for one in rates if one.executors == chosen)
     answer = f"with {chosen} executors line rate from {mine.drop_bytes:.0f} B on; smaller packets are dropped"
     with parts.card("Forwarding while inferring", answer):
-        fig = charts.forwarding(found, chosen, parts.dark())
+        fig = charts.forwarding(rates, chosen, parts.dark())
         parts.figure(fig, f"Forwarded traffic against packet size: {answer}.", "forwarding")
         held: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():
@@ -210,13 +210,13 @@ def packets(scenario: Scenario, report: Report | None) -> None:
 def depth_first(scenario: Scenario, report: Report) -> None:
     """Breadth first against depth first."""
     try:
-        found = depth_first_of(scenario)
+        comparison = depth_first_of(scenario)
     except (ScenarioError, Unsupported):
         return
-    answer = f"{fmt.times(found.speedup)} as fast, {fmt.si(found.depth_bytes, 'B')} moved in place of "
-    answer += f"{fmt.si(found.breadth_bytes, 'B')} by {len(found.chains)} chains"
+    answer = f"{fmt.times(comparison.speedup)} as fast, {fmt.si(comparison.depth_bytes, 'B')} moved in place of "
+    answer += f"{fmt.si(comparison.breadth_bytes, 'B')} by {len(comparison.chains)} chains"
     with parts.card("Depth first, without finishing each operator", answer):
-        fig = charts.chains(found, scenario.batch, parts.dark())
+        fig = charts.chains(comparison, scenario.batch, parts.dark())
         parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
         parts.evidence(report.error_band)
         st.caption(

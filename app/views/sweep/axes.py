@@ -126,13 +126,13 @@ def _tile(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
 
 def _params(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
     """Sizes of the network, about what they are."""
-    found = []
+    params = []
     for p in offered.params:
         now = scenario.params.get(p.name, p.default)
         around = {max(p.low, min(p.high, round(now * f))) for f in (0.25, 0.5, 1, 2, 4)}
         values = sorted({int(v) if float(v).is_integer() else v for v in (*around, now)})
-        found.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count, of.help))
-    return found
+        params.append(_listed(f"params.{p.name}", p.label, "request", values, now, fmt.count, of.help))
+    return params
 
 
 def _switches(of: Field, scenario: Scenario, offered: Choices) -> list[Candidate]:
@@ -172,22 +172,22 @@ def _pair(of: Field, scenario: Scenario) -> Candidate | None:
     options = (now, *(id for id in ids if id != now))
     if len(options) < 2:
         return None
-    found = _listed(of.path, of.label, _GROUP[of.group], options, now, lambda id: named.get(id, id), of.help)
-    return replace(found, first=options[:_FIRST_PAIRS])
+    result = _listed(of.path, of.label, _GROUP[of.group], options, now, lambda id: named.get(id, id), of.help)
+    return replace(result, first=options[:_FIRST_PAIRS])
 
 
 def _fields(scenario: Scenario) -> list[Candidate]:
     """The scenario's own fields, in the order of the table."""
     offered = cached.options(encode(scenario))
-    found: list[Candidate] = []
+    fields: list[Candidate] = []
     for of in FIELDS:
         if of.path in _SEVERAL:
-            found += _SEVERAL[of.path](of, scenario, offered)
+            fields += _SEVERAL[of.path](of, scenario, offered)
         elif of.kind == "id":
-            found += [one] if (one := _pair(of, scenario)) else []
+            fields += [one] if (one := _pair(of, scenario)) else []
         elif of.kind in ("count", "choice") and (one := _of_field(of, scenario, offered)):
-            found.append(one)
-    return found
+            fields.append(one)
+    return fields
 
 
 def _around(row: SpecNumber, reach: float) -> AxisRange | None:
@@ -206,15 +206,15 @@ def _around(row: SpecNumber, reach: float) -> AxisRange | None:
 
 
 def _hardware(scenario: Scenario) -> list[Candidate]:
-    found = []
+    result = []
     for row in specs.overridable(scenario):
         span = _around(row, _REACH_CLOCK if "clock" in row.path else _REACH)
         if span is None:
             continue
         group = "model" if row.path.startswith("model.") else "hardware"
         said = f"{row.basis}. {row.where}"
-        found.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.printed, str, said, row))
-    return found
+        result.append(Candidate(row.path, glossary.tidy(row.label), group, (), span, row.printed, str, said, row))
+    return result
 
 
 def candidates(scenario: Scenario) -> dict[str, Candidate]:
@@ -223,13 +223,13 @@ def candidates(scenario: Scenario) -> dict[str, Candidate]:
     return {c.path: c for c in rows}
 
 
-def _best_hardware(found: Mapping[str, Candidate], scenario: Scenario) -> list[str]:
+def _best_hardware(candidates: Mapping[str, Candidate], scenario: Scenario) -> list[str]:
     """The numbers a first space turns: bandwidth of the first memory that has one, a clock or else the peak, a wire."""
-    paths = [p for p in found if p.startswith("devices.0.")]
+    paths = [p for p in candidates if p.startswith("devices.0.")]
     bandwidth = [p for p in paths if ".memory." in p and p.endswith(".bandwidth")]
     clock = [p for p in paths if ".clock" in p and not p.endswith(".min")]
     peak = [p for p in paths if p == f"devices.0.peak.{scenario.precision}"]
-    wire = [p for p in found if p == "links.peer.bandwidth" and scenario.devices > 1]
+    wire = [p for p in candidates if p == "links.peer.bandwidth" and scenario.devices > 1]
     return [*bandwidth[:1], *(clock or peak)[:1], *wire]
 
 
@@ -244,18 +244,18 @@ def room(scenario: Scenario) -> int:
 
 def usual(scenario: Scenario) -> dict[str, Values]:
     """The first space of a scenario: its mapping, hardware, and its request's batch where there is room."""
-    found = candidates(scenario)
+    offered = candidates(scenario)
     left = room(scenario)
     fast = left > DESIGNS_WHOLE
     chosen: dict[str, Values] = {}
-    for path, c in found.items():
+    for path, c in offered.items():
         values = c.options[:8] if path == "batch" else c.options
         if c.listed and (fast or path != "batch") and 2 <= len(values) <= left:
             chosen[path] = tuple(values)
             left //= len(values)
-    ranged = _best_hardware(found, scenario)[: 3 if fast else 2]
+    ranged = _best_hardware(offered, scenario)[: 3 if fast else 2]
     for at, path in enumerate(ranged):
-        span = found[path].first
+        span = offered[path].first
         assert isinstance(span, AxisRange)
         steps = int(left ** (1 / (len(ranged) - at)) + 1e-9)
         steps = min(64, 2 ** max(0, steps.bit_length() - 1))
@@ -263,7 +263,7 @@ def usual(scenario: Scenario) -> dict[str, Values]:
             chosen[path] = AxisRange(span.low, span.high, steps, span.log)
             left //= steps
     if "batch" not in chosen and left >= 2:
-        chosen = {"batch": found["batch"].options[: min(8, left)]} | chosen
+        chosen = {"batch": offered["batch"].options[: min(8, left)]} | chosen
     return chosen
 
 

@@ -72,8 +72,8 @@ def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[A
     if len(group) == 1:
         return Axis(group[0], values[group[0]])
     if len({len(values[path]) for path in group}) > 1:
-        found = axes.candidates(scenario)
-        told = ", ".join(f"{found[path].label} has {len(values[path])}" for path in group)
+        candidates = axes.candidates(scenario)
+        told = ", ".join(f"{candidates[path].label} has {len(values[path])}" for path in group)
         raise ScenarioError(f"Axes that are set together need equally many values: {told}")
     rows = zip(*(values[path] for path in group), strict=True)
     return Axis(" and ".join(group), tuple(dict(zip(group, row, strict=True)) for row in rows))
@@ -321,9 +321,9 @@ class RunningSweep:
             self._error = error
             return
         if result is not None:
-            found = Outcome(*self._made, result, stopped, self._over)
-            _ = found.drawn_figures  # here, where nobody's click waits for them
-            self.outcome = found
+            outcome = Outcome(*self._made, result, stopped, self._over)
+            _ = outcome.drawn_figures  # here, where nobody's click waits for them
+            self.outcome = outcome
 
     def _result(self) -> SweepResult:
         watched: dict[str, Any] = {"progress": self._note, "cancelled": self._asked}

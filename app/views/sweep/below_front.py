@@ -37,37 +37,37 @@ def go(page: str, scenario: Scenario) -> None:
 
 def tiles(outcome: Outcome, design: SweptDesign) -> None:
     """The first objective over the two knobs of the tile, around a design."""
-    found = questions.tile_map(outcome, design)
-    if found is None:
+    grid = questions.tile_map(outcome, design)
+    if grid is None:
         return
     metric = outcome.metrics[outcome.objectives[0]]
-    known = [v for row in found.values for v in row if v is not None]
-    names = (outcome.found[found.columns.path].label, outcome.found[found.rows.path].label)
+    known = [v for row in grid.values for v in row if v is not None]
+    names = (outcome.found[grid.columns.path].label, outcome.found[grid.rows.path].label)
     answer = "no tile fits"
-    if found.best is not None:
-        best, now = found.values[found.best[0]][found.best[1]], found.values[found.now[0]][found.now[1]]
-        place = f"{found.rows.values[found.best[0]]} × {found.columns.values[found.best[1]]}"
+    if grid.best is not None:
+        best, now = grid.values[grid.best[0]][grid.best[1]], grid.values[grid.now[0]][grid.now[1]]
+        place = f"{grid.rows.values[grid.best[0]]} × {grid.columns.values[grid.best[1]]}"
         answer = f"{place} is best, {metric.text(best)}"
-        if found.slices is not None:
+        if grid.slices is not None:
             answer = f"{place} is as good as any within {_SAME}, {metric.text(best)}, with the fewest DSP slices"
-        if now is not None and found.best != found.now:
+        if now is not None and grid.best != grid.now:
             answer += f"; selected {metric.text(now)}"
     with parts.card(f"{metric.label} by tile", f"{answer} (ring: best, star: selected)"):
         fig = heat(
-            [str(v) for v in found.columns.values],
-            [str(v) for v in found.rows.values],
-            found.values,
-            found.best,
-            found.now,
+            [str(v) for v in grid.columns.values],
+            [str(v) for v in grid.rows.values],
+            grid.values,
+            grid.best,
+            grid.now,
             names,
             ObjectiveAxis(metric.label, metric.unit, objectives.scale(metric, known), metric.less),
             parts.dark(),
         )
         parts.figure(fig, f"{metric.label} over the tile's knobs: {answer}.", "tiles")
-        if found.slices is not None:
+        if grid.slices is not None:
             st.caption(
                 f"Of the tiles within {_SAME} of the best figure, the ring marks the one that takes the fewest DSP "
-                f"slices, {found.slices:,.0f} a core."
+                f"slices, {grid.slices:,.0f} a core."
             )
 
 
@@ -107,16 +107,16 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
             except (ScenarioError, Unsupported) as error:
                 st.session_state.sweep_change = None
                 st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")
-        asked, found = st.session_state.get("sweep_change") or ("", None)
-        if found is None or asked != key:
+        asked, smallest = st.session_state.get("sweep_change") or ("", None)
+        if smallest is None or asked != key:
             return
-        if not found.met:
-            st.error(fmt.plain(found.sentence), icon=":material/block:")
-        elif not found.changes:
+        if not smallest.met:
+            st.error(fmt.plain(smallest.sentence), icon=":material/block:")
+        elif not smallest.changes:
             st.markdown("Nothing has to change: the scenario meets every limit.")
         else:
             st.markdown(
-                "; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in found.changes)
+                "; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in smallest.changes)
             )
-        if found.changes and st.button("Open in Explore", key="sweep.change.open"):
-            go("explore", found.scenario)
+        if smallest.changes and st.button("Open in Explore", key="sweep.change.open"):
+            go("explore", smallest.scenario)

@@ -48,7 +48,7 @@ def _unit(unit: str) -> dict[str, Any]:
 
 
 def points(
-    outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
+    outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]
 ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
     """Columns that a point can be coloured by, their values (columns, n), and the designs' numbers (n,), front last.
 
@@ -65,7 +65,7 @@ def points(
             columns.append({"name": name, "label": metrics[name].label} | _unit(metrics[name].unit))
             values.append(row)
     for path, taken, stride in settings_along(outcome.space):
-        candidate, digits = found[path], numbers // stride % len(taken)
+        candidate, digits = candidates[path], numbers // stride % len(taken)
         column = {"name": path, "label": candidate.label[:1].upper() + candidate.label[1:]}
         if candidate.row is not None:
             columns.append(column | _unit(candidate.row.unit))
@@ -87,7 +87,7 @@ def packed(meta: Mapping[str, Any], values: np.ndarray, numbers: np.ndarray) -> 
 def draw(
     outcome: Outcome,
     metrics: Mapping[str, Metric],
-    found: Mapping[str, Candidate],
+    candidates: Mapping[str, Candidate],
     *,
     picked: int,
     limits: Mapping[str, float],
@@ -102,7 +102,7 @@ def draw(
     """
     key = (picked, tuple(limits.items()), height, alt)
     if key not in outcome.messages:
-        columns, values, numbers = points(outcome, metrics, found)
+        columns, values, numbers = points(outcome, metrics, candidates)
         front = len(outcome.drawn_numbers)
         goals = list(range(len(outcome.objectives)))
         count = sum(column["name"] in FIGURES for column in columns)

@@ -77,11 +77,13 @@ def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
     st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
 
 
-def _tie(path: str, other: str | None, others: list[str], found: Mapping[str, Candidate], names: list[str]) -> None:
+def _tie(
+    path: str, other: str | None, others: list[str], candidates: Mapping[str, Candidate], names: list[str]
+) -> None:
     st.selectbox(
         "Set together with",
         [_NONE, *others],
-        format_func=lambda p: found[p].label if p in found else p,
+        format_func=lambda p: candidates[p].label if p in candidates else p,
         help="Values are taken side by side, first with first, not in every combination; each has equally many.",
         disabled=not others,
         **controlled(
@@ -93,19 +95,19 @@ def _tie(path: str, other: str | None, others: list[str], found: Mapping[str, Ca
     )
 
 
-def _axes(space: PageSpace, found: Mapping[str, Candidate], names: list[str]) -> None:
+def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str]) -> None:
     st.markdown(f"**Axes** :gray[· {fmt.count(space.size)} designs]")
     for path, values in space.axes:
-        candidate = found[path]
+        candidate = candidates[path]
         others = [other for group in space.groups if path in group for other in group if other != path]
-        tied = f", with {' and '.join(found[other].label for other in others)}" if others else ""
+        tied = f", with {' and '.join(candidates[other].label for other in others)}" if others else ""
         title = f"{fmt.plain(candidate.label)} :gray[{fmt.plain(axes.told(candidate, values) + tied)}]"
         with st.expander(title, key=f"open.x.{path}"):
             if isinstance(values, AxisRange):
                 _range(candidate, values, names)
             else:
                 _list(candidate, values, names)
-            _tie(path, others[0] if others else None, [p for p, _ in space.axes if p != path], found, names)
+            _tie(path, others[0] if others else None, [p for p, _ in space.axes if p != path], candidates, names)
             st.button(
                 "Remove axis",
                 key=f"x.remove.{path}",
@@ -113,18 +115,18 @@ def _axes(space: PageSpace, found: Mapping[str, Candidate], names: list[str]) ->
                 disabled=len(space.axes) == 1,
                 width="stretch",
             )
-    free = [path for path in found if path not in dict(space.axes)]
+    free = [path for path in candidates if path not in dict(space.axes)]
 
     def added(path: str | None) -> None:
         if path:
-            spaces.choose(spaces.shown(names).with_axis(path, found[path].first), names)
+            spaces.choose(spaces.shown(names).with_axis(path, candidates[path].first), names)
 
     st.selectbox(
         "Add an axis",
         free,
         index=None,
         placeholder="Batch, bandwidth, clock …",
-        format_func=lambda p: f"{_GROUPS[found[p].group]} · {found[p].label}",
+        format_func=lambda p: f"{_GROUPS[candidates[p].group]} · {candidates[p].label}",
         **controlled("x.add", None, added),
     )
 
@@ -135,9 +137,9 @@ def _constraints(scenario: Scenario) -> None:
     widgets.limits_inputs(scenario, "x", ("Latency of a request ≤", "Power ≤", "Budget ≤"))
 
 
-def _objectives(space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> None:
+def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> None:
     st.markdown("**Objectives**")
-    known = dict(found)
+    known = dict(metrics)
     wanted = list(space.objectives)
 
     def picked(at: int, value: str) -> None:
@@ -179,7 +181,7 @@ def action(size: int) -> str:
     return f"{'Search' if searching(size) else 'Run'} {fmt.count(size)} designs"
 
 
-def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], names: list[str]) -> bool:
+def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> bool:
     """The sidebar; returns whether Run was pressed. `names` are the figures of the scenario itself."""
     candidates = axes.candidates(scenario)
     size = space.size
@@ -203,6 +205,6 @@ def controls(scenario: Scenario, space: PageSpace, found: Mapping[str, Metric], 
             )
         _axes(space, candidates, names)
         _constraints(scenario)
-        _objectives(space, found, names)
+        _objectives(space, metrics, names)
         st.button("Back to the usual axes", key="x.reset", on_click=spaces.reset, args=(names,), width="stretch")
     return run

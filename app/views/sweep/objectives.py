@@ -54,9 +54,9 @@ def priced(names: Iterable[str], paths: Iterable[str]) -> list[str]:
     return [name for name in names if "usd" not in name] if unstated(paths, "price") else list(names)
 
 
-def known(found: dict[str, Metric], less: bool) -> list[str]:
+def known(metrics: dict[str, Metric], less: bool) -> list[str]:
     """Names of the metrics with that sense, in order."""
-    return [name for name, m in found.items() if m.less is less]
+    return [name for name, m in metrics.items() if m.less is less]
 
 
 def axis(metric: Metric, values: Iterable[float], limit: float | None = None) -> ObjectiveAxis:

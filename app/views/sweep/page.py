@@ -94,7 +94,7 @@ def _within(outcome: Outcome) -> list[SweptDesign]:
     return [d for d in outcome.front if listed is None or d.number in listed]
 
 
-def front(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+def front(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
     """The Pareto front over its cloud, and along all axes."""
     x, y = (metrics[name] for name in outcome.objectives[:2])
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
@@ -103,7 +103,7 @@ def front(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, C
         brush.draw(
             outcome,
             metrics,
-            found,
+            candidates,
             picked=st.session_state.get("sweep_row") or outcome.knee.number,
             limits=sweep_run.limits_of(outcome.scenario),
             height=330 if parts.mobile() else _HEIGHT,
@@ -137,7 +137,7 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
             st.caption(f"{design.alike:,} designs reach exactly these figures; this is the first of them.")
 
 
-def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
     """The front as a table; a row selects its design."""
     shown = _within(outcome)
     left = (
@@ -146,7 +146,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
         else (f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}")
     )
     with parts.card("Designs on the front", left):
-        frame = tables.frame(outcome, shown, metrics, found)
+        frame = tables.frame(outcome, shown, metrics, candidates)
 
         def picked() -> None:
             rows = st.session_state["sweep.table"]["selection"]["rows"]
@@ -181,14 +181,14 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, 
 
 
 @boundary.fragment
-def results(outcome: Outcome, metrics: Mapping[str, Metric], found: Mapping[str, Candidate]) -> None:
+def results(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
     """Front and selected design: brushing reruns nothing, opening a design these and nothing else."""
     left, right = st.columns([62, 38], gap="small")
     with left:
-        front(outcome, metrics, found)
+        front(outcome, metrics, candidates)
     with right:
         card(outcome, metrics)
-    listed(outcome, metrics, found)
+    listed(outcome, metrics, candidates)
     below_front.tiles(outcome, chosen(outcome))
     below_front.moves(outcome, chosen(outcome))
 
@@ -228,12 +228,12 @@ def show() -> None:
     asked = first and message is None and space.size <= axes.room(scenario)
     key = f"{spaces.write(space)} {st.session_state.token}"
     wanted = space_controls.controls(scenario, space, metrics, names) or st.session_state.pop("sweep_wanted", asked)
-    found = held()
+    outcome = held()
     parts.bar(report, "sweep")
     if wanted:
         st.session_state.sweep_design = st.session_state.sweep_listed = st.session_state.sweep_row = None
         run(report, space, metrics, key)
-        found = held()
+        outcome = held()
     problem = st.session_state.pop("problem", None)
     for text in (
         message,
@@ -242,38 +242,38 @@ def show() -> None:
     ):
         if text:
             st.warning(fmt.plain(text), icon=":material/edit_off:")
-    if found is None:
+    if outcome is None:
         if "sweep_run" in st.session_state and st.session_state.sweep_run.stopped:
             st.info("Sweep stopped before its first designs were done. Run it again for all of them.")
         empty(space)
     else:
-        answer(found, key)
+        answer(outcome, key)
     below_front.change(report, space, metrics)
     parts.footer(report)
 
 
-def answer(found: Outcome, key: str) -> None:
+def answer(outcome: Outcome, key: str) -> None:
     """What a sweep found, and whether it is what the page asks for now."""
-    if found.key != key:
+    if outcome.key != key:
         st.caption(":orange-badge[out of date] Inputs changed. Run again; this is what they gave before.")
-    st.markdown(tables.told(found, found.metrics))
-    if found.stopped:
+    st.markdown(tables.told(outcome, outcome.metrics))
+    if outcome.stopped:
         st.info(
-            f"Sweep stopped at {fmt.of(found.done, found.space.size, '')} designs{found.why and f': {found.why}'}. "
-            "What is below covers those; run again for the rest.",
+            f"Sweep stopped at {fmt.of(outcome.done, outcome.space.size, '')} designs"
+            f"{outcome.why and f': {outcome.why}'}. What is below covers those; run again for the rest.",
             icon=":material/stop_circle:",
         )
-    if found.front:
-        results(found, found.metrics, found.found)
+    if outcome.front:
+        results(outcome, outcome.metrics, outcome.found)
     else:
-        nothing(found, found.metrics)
+        nothing(outcome, outcome.metrics)
 
 
 def empty(space: PageSpace) -> None:
     """What would be swept, and the button that does it."""
     size = space.size
-    found = axes.candidates(link.current())
-    named = ", ".join(found[path].label for path, _ in space.axes)
+    candidates = axes.candidates(link.current())
+    named = ", ".join(candidates[path].label for path, _ in space.axes)
     ready = f"**{fmt.count(size)} designs are ready to be tried**"
     st.markdown(f"{ready}, along {fmt.plain(named)}. Change the axes on the left.")
     st.button(space_controls.action(size), key="sweep.run", on_click=_want, icon=":material/play_arrow:")

@@ -57,16 +57,16 @@ def tile_map(outcome: Outcome, design: SweptDesign) -> TileGrid | None:
     part = Designs(outcome.space.scenario(design.number), (rows, columns), (objective,))
     figures, refused, unfit = price(part, [objective.figure])
     width = len(columns)
-    found: list[float | None] = [
+    seconds: list[float | None] = [
         None if r or u else float(v) for v, r, u in zip(figures[0], refused, unfit, strict=True)
     ]
-    able = [i for i, v in enumerate(found) if v is not None]
-    best = min(able, key=lambda i: objective.sign * (found[i] or 0.0), default=None)
+    able = [i for i, v in enumerate(seconds) if v is not None]
+    best = min(able, key=lambda i: objective.sign * (seconds[i] or 0.0), default=None)
     slices = None
     if able and {rows.path, columns.path} == {"tile.0", "tile.1"}:
         order = 1 if rows.path == "tile.0" else -1
         tiles = {(rows.values[i // width], columns.values[i % width])[::order]: i for i in able}
-        costs = {tile: _cost(found[i], objective.sign) for tile, i in tiles.items()}
+        costs = {tile: _cost(seconds[i], objective.sign) for tile, i in tiles.items()}
         choice = best_tile(part.scenario(able[0]), costs)
         if choice is not None:
             best, slices = tiles[choice[0]], choice[1]
@@ -74,7 +74,7 @@ def tile_map(outcome: Outcome, design: SweptDesign) -> TileGrid | None:
     return TileGrid(
         rows,
         columns,
-        [found[i : i + width] for i in range(0, len(found), width)],
+        [seconds[i : i + width] for i in range(0, len(seconds), width)],
         None if best is None else divmod(best, width),
         (digits[rows.path], digits[columns.path]),
         slices,
@@ -89,10 +89,12 @@ def _cost(value: float | None, sign: float) -> float:
 
 def swings(scenario: Scenario, metric: Metric) -> list[tuple[str, float, float]]:
     """(name, change where the number is lowered by `SHARE`, where it is raised), the widest first."""
-    found = axes.candidates(scenario)
+    candidates = axes.candidates(scenario)
     rows = []
     for swing in sensitivity(scenario, (metric.name,), share=SHARE)[metric.name][:_MOST_SWINGS]:
-        name = found[swing.path].label if swing.path in found else glossary.tidy(swing.path.rpartition(".")[2])
+        name = (
+            candidates[swing.path].label if swing.path in candidates else glossary.tidy(swing.path.rpartition(".")[2])
+        )
         ends = [0.0 if end is None else end / swing.base - 1.0 for end in (swing.low, swing.high)]
         if any(abs(e) > 5e-4 for e in ends):
             rows.append((name[:1].upper() + name[1:], ends[0], ends[1]))
@@ -115,7 +117,7 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
     ScenarioError where the grid is too large or nothing of it runs.
     """
     scenario = report.scenario
-    found = axes.candidates(scenario)
+    candidates = axes.candidates(scenario)
     designs = sweep_run.designs_of(scenario, space, metrics)
     size = math.prod(1 + len(axis) for axis in designs.axes)
     if size > _MOST_DESIGNS:
@@ -127,17 +129,17 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
     start: dict[str, Any] = {}
     grid = []
     for axis in designs.axes:
-        present = {path: _now(designs.base, found[path]) for path, _ in axis.settings(0)}
+        present = {path: _now(designs.base, candidates[path]) for path, _ in axis.settings(0)}
         now = start[axis.path] = present.get(axis.path, present)  # of axes that are tied, all
         before |= present
         values = axis.values if now in axis.values else (now, *axis.values)
-        ranged = axis.path in found and found[axis.path].ranged
+        ranged = axis.path in candidates and candidates[axis.path].ranged
         grid.append(Axis(axis.path, tuple(sorted(values)) if ranged else values))
     looked = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
     answer = inverse(looked, start)
     after = sweep_run.settings_of(looked, answer.number)
     changes = [
-        (found[path].label, setting(found[path], before[path]), setting(found[path], value))
+        (candidates[path].label, setting(candidates[path], before[path]), setting(candidates[path], value))
         for path, value in after.items()
         if before[path] != value
     ]

@@ -125,11 +125,11 @@ def _values(plain: Any) -> Values:
 
 def fitting(space: PageSpace, scenario: Scenario, names: list[str]) -> tuple[PageSpace, list[str]]:
     """The space as it is beside a scenario: axes and objectives that exist there, and the paths that were left out."""
-    found = axes.candidates(scenario)
+    candidates = axes.candidates(scenario)
     kept: list[tuple[str, Values]] = []
     lost = []
     for path, values in space.axes:
-        candidate = found.get(path)
+        candidate = candidates.get(path)
         if candidate is None or candidate.ranged != isinstance(values, AxisRange):
             lost.append(path)
         elif isinstance(values, AxisRange):
@@ -154,8 +154,8 @@ def _usual_objectives(names: list[str]) -> tuple[str, ...]:
 
 def usual(scenario: Scenario, names: list[str]) -> PageSpace:
     """The first space beside a scenario."""
-    found = axes.usual(scenario)
-    return PageSpace(tuple(found.items()), _usual_objectives(objectives.priced(names, (*scenario.overrides, *found))))
+    space = axes.usual(scenario)
+    return PageSpace(tuple(space.items()), _usual_objectives(objectives.priced(names, (*scenario.overrides, *space))))
 
 
 def shown(names: list[str]) -> PageSpace:
@@ -165,8 +165,8 @@ def shown(names: list[str]) -> PageSpace:
     pair = (scenario.system, scenario.workload)
     if kept is None or st.session_state.get("space_pair") != pair:
         return usual(scenario, names)
-    found, _ = fitting(kept, scenario, names)
-    return found if found.axes else usual(scenario, names)
+    space, _ = fitting(kept, scenario, names)
+    return space if space.axes else usual(scenario, names)
 
 
 def sync(names: list[str]) -> str | None:
@@ -184,10 +184,10 @@ def sync(names: list[str]) -> str | None:
                 f"{str(error).rstrip('.')}. Showing {'your' if st.session_state.get('space') else 'the usual'} axes."
             )
         else:
-            found, lost = fitting(space, link.current(), names)
+            fits, lost = fitting(space, link.current(), names)
             if lost:
                 message = f"Left out of this space, because the system does not have it: {', '.join(lost[:4])}."
-            _take(found)
+            _take(fits)
     _mirror(names)
     return message
 

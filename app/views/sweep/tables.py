@@ -35,7 +35,7 @@ def setting(candidate: Candidate, value: Any) -> str:
 
 
 def frame(
-    outcome: Outcome, shown: Sequence[SweptDesign], metrics: Mapping[str, Metric], found: Mapping[str, Candidate]
+    outcome: Outcome, shown: Sequence[SweptDesign], metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]
 ) -> pd.DataFrame:
     """Designs as rows: objectives first, then every axis; one prefix a column."""
     data: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def frame(
     for name in outcome.objectives:
         figure(name)
     for path, taken, stride in settings_along(outcome.space):
-        candidate = found[path]
+        candidate = candidates[path]
         values = [taken[d.number // stride % len(taken)] for d in shown]
         if candidate.row is not None:
             scale = fmt.scale([float(v) for v in values], candidate.row.unit)
@@ -64,9 +64,9 @@ def frame(
 
 def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:
     """Current and selected design side by side, as (name, current, selected): settings, then figures."""
-    report, found, rows = outcome.report, outcome.found, []
+    report, groups, rows = outcome.report, outcome.found, []
     for path, value in settings_of(outcome.space, design.number).items():
-        candidate = found[path]
+        candidate = groups[path]
         now = candidate.now
         if candidate.row is not None:
             shown = setting(candidate, start_of(report.scenario, candidate.row))
@@ -145,13 +145,13 @@ def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, 
 def over(figures: Mapping[str, float], limits: Mapping[str, float]) -> str:
     """Figures that lie above their limits: `21.3 ms (limit 20.0 ms) at 58 W (limit 50 W)`."""
     units = {"latency_s": "s", "power_w": "W", "capex_usd": "$"}
-    found = []
+    result = []
     for name, limit in limits.items():
         value = figures.get(name)
         if value is not None and value > limit:
             write = fmt.usd if units[name] == "$" else lambda v, u=units[name]: fmt.si(v, u)
-            found.append(f"{write(value)} (limit {write(limit)})")
-    return " at ".join(found)
+            result.append(f"{write(value)} (limit {write(limit)})")
+    return " at ".join(result)
 
 
 def csv(outcome: Outcome) -> str:

@@ -98,8 +98,8 @@ def curve(
     bottom, top = (y(low) / 1.6, y(high) * 1.25) if log else (0.0, y(high) * 1.08)
 
     def line(xs: list[float], ys: list[float], colour: str) -> dict[str, Any]:
-        found = {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip"}
-        return found | {"line": {"color": colour, "width": 1.3, "dash": "dash"}}
+        trace = {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip"}
+        return trace | {"line": {"color": colour, "width": 1.3, "dash": "dash"}}
 
     data.append(line([0, right], [y(sla_s)] * 2, NEUTRAL))
     data.append(line([x(capacity_qps)] * 2, [bottom, top], NEUTRAL))
@@ -225,8 +225,8 @@ def _time_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
 
 def _short_time(value: float) -> str:
-    found = fmt.scale([value], "s")
-    return f"{found(value):.6f}".rstrip("0").rstrip(".") + f" {found.unit}"
+    scaled = fmt.scale([value], "s")
+    return f"{scaled(value):.6f}".rstrip("0").rstrip(".") + f" {scaled.unit}"
 
 
 def use(shares: dict[str, float], dark: bool, least: int = 140, over: bool = False) -> go.Figure:
@@ -320,12 +320,12 @@ def _segments(seen: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarr
             ("wait", "until its first token", seen.arrive[:most], first),
             ("serve", "further tokens", first, seen.done[:most]),
         ]
-    found = []
+    segments = []
     for name, start in seen.start.items():
         kind = "wire" if name in seen.wires else "serve"
-        found.append(("wait", f"waiting for {name}", seen.came[name][:most], start[:most]))
-        found.append((kind, f"in {name}", start[:most], seen.left[name][:most]))
-    return found
+        segments.append(("wait", f"waiting for {name}", seen.came[name][:most], start[:most]))
+        segments.append((kind, f"in {name}", start[:most], seen.left[name][:most]))
+    return segments
 
 
 def window(seen: RequestTimeline, dark: bool, most: int = 40) -> go.Figure:

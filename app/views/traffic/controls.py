@@ -91,15 +91,15 @@ def _agreement(report: Report) -> Sla:
 def _arrivals() -> dict[str, Any]:
     """When requests come."""
     kind = choose("Arrivals", ARRIVALS, "come")
-    found: dict[str, Any] = {"arrivals": kind}
+    arrivals: dict[str, Any] = {"arrivals": kind}
     if kind == "gamma":
-        found["cv"] = _number("Variation of the gaps", 2.0, 0.1, 20.0, "gap-cv", help="1 is as random as Poisson.")
+        arrivals["cv"] = _number("Variation of the gaps", 2.0, 0.1, 20.0, "gap-cv", help="1 is as random as Poisson.")
     elif kind == "bursty":
-        found["peak"] = _number("Rate in a burst, times the mean", 4.0, 1.1, 100.0, "peak")
-        found["share"] = _number("Share of time in bursts (%)", 10.0, 0.1, 90.0, "burst-share") / 100
-        found["burst_s"] = _number("Length of a burst (s)", 1.0, 0.001, 3600.0, "burst")
+        arrivals["peak"] = _number("Rate in a burst, times the mean", 4.0, 1.1, 100.0, "peak")
+        arrivals["share"] = _number("Share of time in bursts (%)", 10.0, 0.1, 90.0, "burst-share") / 100
+        arrivals["burst_s"] = _number("Length of a burst (s)", 1.0, 0.001, 3600.0, "burst")
     elif kind == "day":
-        found["day_s"] = _number(
+        arrivals["day_s"] = _number(
             "Length of the day (s)", 60.0, 1.0, 86_400.0, "day", help="A day squeezed to this length, peak at 20 h."
         )
     elif kind == "trace":
@@ -112,12 +112,12 @@ def _arrivals() -> dict[str, Any]:
         )
         if file is None:
             st.caption("No file yet: arrivals are taken as Poisson.")
-            found["arrivals"] = "poisson"
+            arrivals["arrivals"] = "poisson"
         elif file.size > _TRACE_MAX:
             raise TrafficError(f"trace has {file.size:,} bytes; at most {_TRACE_MAX:,} are allowed")
         else:
-            found["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
-    return found
+            arrivals["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
+    return arrivals
 
 
 def _arrangement(report: Report) -> dict[str, Any]:
@@ -128,9 +128,9 @@ def _arrangement(report: Report) -> dict[str, Any]:
         return {}
     missing = [f"Not here: {_ARRANGED[name].lower()}. {reason}." for name, reason in reasons.items() if reason]
     name = choose("Queues", offered, "queues", help=" ".join(missing) or None)
-    found: dict[str, Any] = {"arrangement": name}
+    arrangement: dict[str, Any] = {"arrangement": name}
     if name == "pool":
-        found["services"] = int(
+        arrangement["services"] = int(
             checked(
                 st.number_input,
                 "Copies in the pool",
@@ -143,17 +143,17 @@ def _arrangement(report: Report) -> dict[str, Any]:
         )
     elif name == "packets":
         share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
-        found["packet_share"] = share / 100
+        arrangement["packet_share"] = share / 100
         st.caption("A request is a packet. All are forwarded; these are classified as well.")
-    return found
+    return arrangement
 
 
 def _batching(report: Report, packets: bool) -> dict[str, Any]:
     """How requests are launched together, and who is let in."""
-    found: dict[str, Any] = {}
+    batching: dict[str, Any] = {}
     decoder = report.tpot_s is not None
     if not packets:
-        found["max_batch"] = checked(
+        batching["max_batch"] = checked(
             st.select_slider,
             "Max batch size",
             _BATCHES,
@@ -163,10 +163,10 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             help="1: none. Requests join a decoder's batch between its steps; others wait until it is full or for the "
             "time below.",
         )
-        if found["max_batch"] > 1 and not decoder:
+        if batching["max_batch"] > 1 and not decoder:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
             wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
-            found["timeout_s"] = wait / fmt.MILLISECOND.factor
+            batching["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = checked(
         st.number_input,
         "Queue limit",
@@ -178,8 +178,8 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
         help="Admission control: a request that finds so many waiting is turned away.",
         of=_pair(report),
     )
-    found["places"] = None if places is None else int(places)
-    return found
+    batching["places"] = None if places is None else int(places)
+    return batching
 
 
 def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
@@ -207,31 +207,31 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
         return {"differ": what}
     mean = float(max(2, kinds[what][1]))
     usual = int(_number("Their mean", mean, 1.0, 65_536.0, f"mean-{what}", step=1.0, of=_pair(report)))
-    found: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
+    sizes: dict[str, Any] = {"sizes": spread, "differ": what, "usual": usual}
     st.caption(f"From 1 to {2 * usual - (spread == 'uniform'):,}.")
     if spread == "lognormal":
-        found["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
+        sizes["size_cv"] = _number("Their variation", 0.5, 0.05, 3.0, "size-cv")
     if batched and not decoder:
-        found["buckets"] = checked(
+        sizes["buckets"] = checked(
             st.select_slider,
             "Size buckets",
             (1, 2, 4),
             key="buckets",
             help="A batch holds one bucket's requests only, so it pads less.",
         )
-    return found
+    return sizes
 
 
 def load_and_sla(report: Report) -> tuple[Load, Sla]:
     """Everything the sidebar says about the load."""
     with st.sidebar:
         sla = _agreement(report)
-        found = _arrivals() | _arrangement(report)
-        name = found.get("arrangement", "whole")
-        found |= _batching(report, name == "packets")
+        load = _arrivals() | _arrangement(report)
+        name = load.get("arrangement", "whole")
+        load |= _batching(report, name == "packets")
         if name in ("whole", "stages"):
-            found |= _sizes(report, found.get("max_batch", 1) > 1, traced=found["arrivals"] == "trace")
-        return Load(report.token, **found, stream=sla.time != "latency"), sla
+            load |= _sizes(report, load.get("max_batch", 1) > 1, traced=load["arrivals"] == "trace")
+        return Load(report.token, **load, stream=sla.time != "latency"), sla
 
 
 def _asked(label: str, key: str, placeholder: str, of: str, high: float = 1e12) -> float | None:

@@ -48,8 +48,8 @@ def table(frame: pd.DataFrame, pinned: str, alt: str) -> None:
 def _able() -> list[str]:
     """Other systems that run the workload."""
     now = link.current()
-    found = (id for id in default_catalog().ids("systems") if id != now.system and why_not(id, now.workload) is None)
-    return sorted(found, key=sidebar.system_label)
+    systems = (id for id in default_catalog().ids("systems") if id != now.system and why_not(id, now.workload) is None)
+    return sorted(systems, key=sidebar.system_label)
 
 
 def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
@@ -68,13 +68,13 @@ def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
 
 def _on(systems: list[str]) -> tuple[list[Group], list[str]]:
     """The scenario's request on systems, and a sentence for each that can't be asked it."""
-    found, refused = [], []
+    groups, refused = [], []
     for system in systems:
         try:
-            found.append(tuple(encode(scenario) for scenario in link.on_system(system)))
+            groups.append(tuple(encode(scenario) for scenario in link.on_system(system)))
         except (ScenarioError, Unsupported) as error:
             refused.append(f"{sidebar.system_label(system)}: {error}")
-    return found, refused
+    return groups, refused
 
 
 def rivals(report: Report, picked: list[Group]) -> tuple[Group, ...]:
@@ -83,9 +83,9 @@ def rivals(report: Report, picked: list[Group]) -> tuple[Group, ...]:
     alone = [against[1].scenario] if against else []
     alone += [rival] if rival else []
     alone += [entry.scenario for entry in comparison.shown().entries]
-    found = dict.fromkeys([*picked, *((encode(scenario),) for scenario in alone)])
-    found.pop((report.token,), None)
-    return tuple(found)
+    groups = dict.fromkeys([*picked, *((encode(scenario),) for scenario in alone)])
+    groups.pop((report.token,), None)
+    return tuple(groups)
 
 
 def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
@@ -107,8 +107,8 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
             help="Each at the same batch and lengths, in the same format where it has that, with the number of devices "
             "that carries the demand for least. The baseline and the scenarios on Compare are here by themselves.",
         )
-        found, refused = _on(picked)
-        others = rivals(report, found)
+        groups, refused = _on(picked)
+        others = rivals(report, groups)
         for said in refused:
             st.caption(fmt.plain(said))
         if not others:

@@ -32,9 +32,9 @@ class _Counted(Executor):
         def work() -> Any:
             if self.stop.is_set():
                 raise CancelledError
-            found = fn(*args, **kwargs)
+            result = fn(*args, **kwargs)
             self.done += 1
-            return found
+            return result
 
         return pool().submit(work)
 

@@ -57,8 +57,8 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
         if headline.limit == "drops":
             return f"**No load keeps {_promise(sla)}**: requests are turned away even at the lowest one. {said}"
         idle = sla.figure(headline.report)
-        found = "" if idle is None else f": at {fmt.percent(headline.report.rho)} of capacity it is {fmt.seconds(idle)}"
-        return f"**No load keeps {_promise(sla)}**{found}. {said}"
+        text = "" if idle is None else f": at {fmt.percent(headline.report.rho)} of capacity it is {fmt.seconds(idle)}"
+        return f"**No load keeps {_promise(sla)}**{text}. {said}"
     low, high = headline.sure_qps, headline.hopeless_qps
     batch = report.scenario.batch
     held = "sequence" if report.unit == "token" else report.unit
@@ -181,9 +181,9 @@ def columns(plans: Sequence[CapacityPlan | None]) -> dict[str, list[Any]]:
 
     def scaled(values: list[float | None], unit: str, label: str) -> tuple[str, list[float | None]]:
         known = [value for value in values if value is not None]
-        found = fmt.scale(known or [1.0], unit)
-        named = label.format(found.unit).replace(" )", ")").replace(" ()", "")
-        return named, [None if v is None else found(v) for v in values]
+        scaled = fmt.scale(known or [1.0], unit)
+        named = label.format(scaled.unit).replace(" )", ")").replace(" ()", "")
+        return named, [None if v is None else scaled(v) for v in values]
 
     def column(name: str) -> list[Any]:
         return [None if p is None else getattr(p, name) for p in plans]

@@ -86,11 +86,11 @@ def on_links(scenario: Scenario, between_cards: bool = False) -> dict[str, float
     With `between_cards` only tensors that one card makes and another needs are counted, not the request's own inputs
     and answer: what document 000 calls the communication of tensors between devices.
     """
-    found: dict[str, float] = {"host": 0.0, "peer": 0.0}
+    result: dict[str, float] = {"host": 0.0, "peer": 0.0}
     for hop in make_plan(bind(scenario)).hops:
-        if hop.wire.role in found and (not between_cards or hop.name.startswith("pooled")):
-            found[hop.wire.role] += hop.bytes_per_message * hop.messages
-    return found
+        if hop.wire.role in result and (not between_cards or hop.name.startswith("pooled")):
+            result[hop.wire.role] += hop.bytes_per_message * hop.messages
+    return result
 
 
 def splits(scenario: Scenario) -> tuple[Split, ...]:
@@ -100,14 +100,14 @@ def splits(scenario: Scenario) -> tuple[Split, ...]:
     plan = make_plan(bound)
     if scenario.scheme != "tables" or not knobs or plan.stages[0].turns or plan.stages[0].name != "sparse":
         return ()
-    found = []
+    result = []
     for cores in knobs[0].values:
         _, _, times = _planned(scenario.with_(tile=(cores,)))
         part = {p.stage.name: p.time_s for p in times.priced}
         rate = times.units_per_s
-        found.append((cores, times.latency_s, times.interval_s, part["sparse"], part["dense"], rate))
-    best = min(found, key=lambda row: (row[2], row[1]))[0]
+        result.append((cores, times.latency_s, times.interval_s, part["sparse"], part["dense"], rate))
+    best = min(result, key=lambda row: (row[2], row[1]))[0]
     return tuple(
         Split(cores, latency, interval, sparse, dense, rate, cores == best)
-        for cores, latency, interval, sparse, dense, rate in found
+        for cores, latency, interval, sparse, dense, rate in result
     )

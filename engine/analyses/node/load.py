@@ -49,8 +49,8 @@ def limit_of(workload: str, zoo: Zoo | None = None) -> float | None:
 def limited(zoo: Zoo | None = None) -> tuple[str, ...]:
     """Workloads whose document states a limit, by its number and their name."""
     zoo = zoo or default_zoo()
-    found = [zoo.workload(id) for id in zoo.ids()]
-    return tuple(w.id for w in sorted(found, key=lambda w: (w.document or "", w.name)) if w.limit_s is not None)
+    workloads = [zoo.workload(id) for id in zoo.ids()]
+    return tuple(w.id for w in sorted(workloads, key=lambda w: (w.document or "", w.name)) if w.limit_s is not None)
 
 
 def curve(scenario: Scenario, limit_s: float | None = None) -> LoadCurve:
@@ -101,7 +101,7 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
     if alone is None:
         return LoadCurve((), (), (), 0.0, 0.0, 0.0, 1, f"{bound.host.name} is no system of its own in the catalog.")
     cores = int(bound.host.cpu.cores.si) if bound.host.cpu is not None else 1
-    found = []
+    points = []
     for streams in dict.fromkeys((1, cores)):
         try:
             one = default_scenario(
@@ -116,5 +116,5 @@ def on_host(scenario: Scenario, limit_s: float | None = None, catalog: Catalog |
             )
         except (ScenarioError, Unsupported) as error:
             return LoadCurve((), (), (), 0.0, 0.0, 0.0, streams, str(error))
-        found.append(curve(one, limit_s))
-    return max(found, key=lambda c: (c.held_qps, c.capacity_qps))
+        points.append(curve(one, limit_s))
+    return max(points, key=lambda c: (c.held_qps, c.capacity_qps))

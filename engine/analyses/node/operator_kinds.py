@@ -31,12 +31,12 @@ class KindColumn:
 
 def kinds_of(report: Report) -> dict[str, float]:
     """Seconds of a request by kind of operator, the slowest first, and by resource of what belongs to none. [s]"""
-    found: dict[str, float] = defaultdict(float)
+    result: dict[str, float] = defaultdict(float)
     for op in report.ops:
-        found[op.kind] += op.time_s
+        result[op.kind] += op.time_s
     for row in report.other:
-        found[row.resource] += row.time_s
-    return dict(sorted(((k, v) for k, v in found.items() if v > 0), key=lambda pair: -pair[1]))
+        result[row.resource] += row.time_s
+    return dict(sorted(((k, v) for k, v in result.items() if v > 0), key=lambda pair: -pair[1]))
 
 
 def by_kind(scenario: Scenario) -> tuple[KindColumn, ...]:

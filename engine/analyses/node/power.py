@@ -165,13 +165,13 @@ def against_load(scenario: Scenario, loads: Sequence[float]) -> tuple[LoadPower,
     leak = full.parts["leakage"]
     idle = _host_w(bound, model["host_idle"], 0.0)
     base = (full.cards * full.card_w - leak) / voltage(slope, full.clock_hz / top) ** 2
-    found = []
+    result = []
     for load in loads:
         room = (cap.si * full.cards - leak) / max(base * load, 1e-30)  # squared voltage at which this load fits the cap
         share = min(1.0, 1.0 - (1.0 - min(1.0, room) ** 0.5) / slope) if slope > 0 else 1.0
         share = max(share, full.clock_hz / top)
         active = base * load * voltage(slope, share) ** 2
-        found.append(
+        result.append(
             LoadPower(
                 load,
                 full.throughput_per_s * load,
@@ -180,4 +180,4 @@ def against_load(scenario: Scenario, loads: Sequence[float]) -> tuple[LoadPower,
                 idle + (full.host_w - idle) * load,
             )
         )
-    return tuple(found)
+    return tuple(result)

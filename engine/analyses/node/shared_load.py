@@ -86,9 +86,9 @@ def usual(scenario: Scenario, workload: str) -> Scenario:
     """The scenario where that is its workload, else the usual one on its node: tables sharded, or a copy a card."""
     if workload == scenario.workload:
         return scenario
-    found = default_scenario(scenario.system, workload, devices=scenario.devices)
-    whole = found.scheme != "tables" and "replicas" in choices(found).schemes
-    return found.with_(scheme="replicas") if whole else found
+    result = default_scenario(scenario.system, workload, devices=scenario.devices)
+    whole = result.scheme != "tables" and "replicas" in choices(result).schemes
+    return result.with_(scheme="replicas") if whole else result
 
 
 def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
@@ -104,14 +104,14 @@ def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str,
     spent = sum(p.time_s * p.charged for p in times.priced)
     beside = sum(p.time_s * p.charged for p in times.priced if p not in on_cards)
     units: dict[str, tuple[float, float]] = {}
-    found = wires(plan, times)
-    for link, way, hold, adds in found:
+    links = wires(plan, times)
+    for link, way, hold, adds in links:
         if way == "in":
             units[f"{link}, in"] = hold, adds
     cores = int(bound.host.cpu.cores.si) if bound.host is not None and bound.host.cpu is not None else 1
     units[CARDS] = pace * cards / scenario.streams, spent - beside
     units[HOST] = host_seconds(bound, times), beside
-    for link, way, hold, adds in found:
+    for link, way, hold, adds in links:
         if way != "in":
             units[f"{link}, {way}"] = hold, adds
     many = dict.fromkeys(units, 1) | {CARDS: cards, HOST: cores}
@@ -120,13 +120,13 @@ def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str,
 
 def _needs(scenario: Scenario) -> dict[tuple[str, str, bool], tuple[float, float]]:
     """Bytes that all stages need of each memory level of a device, and what there is, by (device, level, required)."""
-    found: dict[tuple[str, str, bool], tuple[float, float]] = {}
+    needs: dict[tuple[str, str, bool], tuple[float, float]] = {}
     for part in priced(scenario)[2].priced:
         for fit in part.fits:
             key = part.stage.device.name, fit.level, fit.required
-            need, room = found.get(key, (0.0, 0.0))
-            found[key] = need + fit.need_bytes, max(room, fit.capacity_bytes)
-    return found
+            need, room = needs.get(key, (0.0, 0.0))
+            needs[key] = need + fit.need_bytes, max(room, fit.capacity_bytes)
+    return needs
 
 
 def _check(loads: Sequence[Load]) -> None:
@@ -250,13 +250,13 @@ def share_node(loads: Sequence[Load]) -> SharedNode:
             if required:
                 name, count = f"{level.upper()} of {device}", scenario.devices if device == card else 1
                 levels[name] = levels.get(name, (0.0, 0.0, 0))[0] + need, room, count
-    memory = tuple((name, *found) for name, found in levels.items())
+    memory = tuple((name, *result) for name, result in levels.items())
     problem = _problem(use, memory)
-    found = []
+    result = []
     for at, (scenario, load) in enumerate(zip(scenarios, loads, strict=True)):
         bound, plan, times = priced(scenario)
         p50, p99 = (None, None) if problem else (one.value for one in _waits(scenarios, loads, at))
-        found.append(
+        result.append(
             Network(
                 scenario,
                 bound.workload.name,
@@ -269,4 +269,4 @@ def share_node(loads: Sequence[Load]) -> SharedNode:
                 each[at],
             )
         )
-    return SharedNode(tuple(found), use, memory, problem)
+    return SharedNode(tuple(result), use, memory, problem)

@@ -136,14 +136,14 @@ def products(scenario: Scenario) -> tuple[tuple[Job, Op, np.ndarray], ...]:
             f"system is {scenario.system!r}: tilings are searched on many-core cards, such as fb-node or fb-card"
         )
     bound = bind(scenario.with_(switches={**scenario.switches, SWITCH: True}))
-    found = []
+    result = []
     for stage in make_plan(bound).stages:
         for phase in bound.graph.phases:
             job = job_of(bound, stage, family(stage.device.kind), phase)
             if job.ops and phase.repeat.at(scenario.inputs, scenario.outputs) > 0:
                 rows = sides(job)
-                found += [(job, op, row) for op, row in zip(job.ops, rows, strict=True) if row[C.PIECES] > 0]
-    return tuple(found)
+                result += [(job, op, row) for op, row in zip(job.ops, rows, strict=True) if row[C.PIECES] > 0]
+    return tuple(result)
 
 
 def _unit(x: int, side: np.ndarray) -> float:
@@ -200,16 +200,16 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
     """The tilings of one product: counted as far as `counted`, searched by every aim, and their front."""
     problem, tried, seeds = C.arranged(side), 0, np.zeros((len(AIMS), 1, len(MAPPING)))
     for aim, rows in enumerate(seeds):
-        found, more = search(*problem, aim, rows, 0)
+        length, more = search(*problem, aim, rows, 0)
         tried += int(more)
-    best = {name: _told(rows[0], side) for name, rows in zip(AIMS, seeds, strict=True)} if found else {}
-    rows, at = np.zeros((_ROWS, len(MAPPING))), _ROWS * found
+    best = {name: _told(rows[0], side) for name, rows in zip(AIMS, seeds, strict=True)} if length else {}
+    rows, at = np.zeros((_ROWS, len(MAPPING))), _ROWS * length
     while at == len(rows):  # no room for all of them
         rows = np.zeros((2 * len(rows), len(MAPPING)))
         rows[: len(AIMS)] = seeds[:, 0]
         at, _ = search(*problem, 0, rows, len(AIMS))
-    found = at
-    _, first = np.unique(rows[:found, :3], axis=0, return_index=True)
+    length = at
+    _, first = np.unique(rows[:length, :3], axis=0, return_index=True)
     rows = rows[np.sort(first)]
     front = rows[front_mask(rows[:, :3].T)]
     near, again = C.by_size(side)
@@ -222,8 +222,8 @@ def tiled(job: Job, op: Op, side: np.ndarray, counted: float = COUNTED) -> Tiled
 
 
 def _legal(problem: tuple, most: float) -> float:
-    found = float(count(*problem[:7], most)) if most > 0 else math.inf
-    return found if found <= most else math.inf
+    result = float(count(*problem[:7], most)) if most > 0 else math.inf
+    return result if result <= most else math.inf
 
 
 def _parts(side: np.ndarray, cores: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -291,15 +291,15 @@ def block_map(side: np.ndarray, cores: tuple[int, int]) -> tuple[list[int], list
     problem, (_, part) = C.arranged(side), _parts(side, cores)
     _, held, where, room, copies, *_ = problem
     counts = [sorted({math.ceil(part[x] / b) for b in range(1, int(part[x]) + 1)}, reverse=True) for x in (0, 1)]
-    found = np.full((len(counts[0]), len(counts[1])), np.nan)
+    seconds = np.full((len(counts[0]), len(counts[1])), np.nan)
     for i, high in enumerate(counts[0]):
         for j, wide in enumerate(counts[1]):
             inner = np.array([high, wide, 1.0])
             fewest_k(part, inner, np.ones(3), held[0], where[0].copy(), room[0], copies[0])
             if inner[2] > 0:
-                found[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
+                seconds[i, j] = _fastest(problem, np.array(cores, dtype=np.float64), inner, (0, 1, 2))[3]
     sizes = [[int(math.ceil(part[x] / n) * _unit(x, side)) for n in counts[x]] for x in (0, 1)]
-    return sizes[0], sizes[1], found
+    return sizes[0], sizes[1], seconds
 
 
 def mapped(job: Job, op: Op, side: np.ndarray) -> Mapped:
@@ -307,6 +307,6 @@ def mapped(job: Job, op: Op, side: np.ndarray) -> Mapped:
     product = tiled(job, op, side)
     if not product.best:
         return Mapped(product, (), (), ())
-    rows, columns, found = block_map(side, product.best["latency"].cores)
-    cells = tuple(tuple(None if math.isnan(v) else v for v in row) for row in found.tolist())
+    rows, columns, seconds = block_map(side, product.best["latency"].cores)
+    cells = tuple(tuple(None if math.isnan(v) else v for v in row) for row in seconds.tolist())
     return Mapped(product, tuple(rows), tuple(columns), cells)

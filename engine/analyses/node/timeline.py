@@ -95,7 +95,7 @@ def _joined(spans: Sequence[Span], seconds: float) -> list[Span]:
             row[-1].append(span)
         else:
             row.append([span])
-    found = []
+    result = []
     for unit, groups in rows.items():
         for group in groups:
             by: dict[str, float] = defaultdict(float)
@@ -104,8 +104,8 @@ def _joined(spans: Sequence[Span], seconds: float) -> list[Span]:
             end = group[-1].start_s + group[-1].duration_s
             name = group[0].name if len(group) == 1 else f"{len(group)} operators"
             most = max(by, key=lambda resource: by[resource])
-            found.append(Span(unit, name, group[0].start_s, end - group[0].start_s, most))
-    return found
+            result.append(Span(unit, name, group[0].start_s, end - group[0].start_s, most))
+    return result
 
 
 class _Stage:

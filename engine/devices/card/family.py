@@ -131,11 +131,11 @@ def _traits(ops: tuple[Op, ...]) -> np.ndarray:
 def needs(ops: tuple[Op, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Which ops each one waits for: the entries ``first[j]:first[j + 1]`` of the second array."""
     at = {op.name: j for j, op in enumerate(ops)}
-    first, found = [0], []
+    first, result = [0], []
     for op in ops:
-        found += [at[name] for name in op.inputs if name in at and at[name] < at[op.name]]
-        first.append(len(found))
-    return np.array(first, dtype=np.int64), np.array(found or [0], dtype=np.int64)
+        result += [at[name] for name in op.inputs if name in at and at[name] < at[op.name]]
+        first.append(len(result))
+    return np.array(first, dtype=np.int64), np.array(result or [0], dtype=np.int64)
 
 
 def _lowered(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -268,10 +268,10 @@ def sides(job: Job) -> np.ndarray:
 
 def _asked(job: Job) -> tuple[np.ndarray, np.ndarray]:
     table, traits, _, _, lookups, lists = _tables(job)
-    out, found = np.zeros((table.shape[0], D.DEMANDS)), np.zeros((table.shape[0], SIDES))
+    out, widest = np.zeros((table.shape[0], D.DEMANDS)), np.zeros((table.shape[0], SIDES))
     sizes = (float(job.batch), job.length, job.context)
-    D.ask(table, traits, lookups, lists, *sizes, np.array(record(job)), out, found)
-    return out, found
+    D.ask(table, traits, lookups, lists, *sizes, np.array(record(job)), out, widest)
+    return out, widest
 
 
 def schedule(job: Job) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float]]:

@@ -79,11 +79,11 @@ def _convert(name: str, kind: str, elements: Dim, near: Op, inputs: tuple[str, .
 
 
 def _readers(ops: list[Op]) -> dict[str, list[Op]]:
-    found: dict[str, list[Op]] = {}
+    readers: dict[str, list[Op]] = {}
     for op in ops:
         for name in op.inputs:
-            found.setdefault(name, []).append(op)
-    return found
+            readers.setdefault(name, []).append(op)
+    return readers
 
 
 def _unfused_clip(ops: list[Op]) -> list[Op]:

@@ -29,13 +29,13 @@ def padded_length(mean: float, spread: float, batch: float, lengths: tuple[float
         return next((n for n in lengths if n >= mean), last)
     centre = math.log(mean) - spread * spread / 2
     cdf = NormalDist(centre, spread).cdf
-    found, before = 0.0, 0.0
+    result, before = 0.0, 0.0
     for n in (*lengths[:-1], last):
         below = 1.0 if n == last else cdf(math.log(n))
         share = below if alike else below**batch
-        found += n * (share - before)
+        result += n * (share - before)
         before = share
-    return found
+    return result
 
 
 def padded(switches: Mapping[str, bool]) -> Callable[[Mapping[str, float], float, float], float] | None:

@@ -19,8 +19,8 @@ def _byte_s(job: Job) -> float:
 
 def _near_s(job: Job, per: str) -> float:
     """Time of a byte in the on-chip memory of a core, or in the one they share, where it has a bandwidth. [s/B]"""
-    found = [m.bandwidth.si for m in levels(job.device)[1] if m.per == per and m.bandwidth is not None]
-    return (job.streams if per == "device" else 1.0) / found[0] if found else 0.0
+    near_s = [m.bandwidth.si for m in levels(job.device)[1] if m.per == per and m.bandwidth is not None]
+    return (job.streams if per == "device" else 1.0) / near_s[0] if near_s else 0.0
 
 
 def _busy_banks(banks: float, waiting: float) -> float:

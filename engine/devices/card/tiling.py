@@ -118,8 +118,8 @@ def searched(side):
     """Bytes that pass the cache, and those that pass LPDDR, of the tiling that takes least time. [B], [B]"""
     tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second = arranged(side)
     best = np.zeros((1, len(MAPPING)))
-    found, _ = search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0)
-    if found == 0:  # a core has no room for a tile: the network is said not to fit
+    tiling, _ = search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0)
+    if tiling == 0:  # a core has no room for a tile: the network is said not to fit
         near, again = by_size(side)
         return near, base.sum() + again
     return best[0, 3], best[0, 2]

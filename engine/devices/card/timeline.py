@@ -72,7 +72,7 @@ def core_spans(
         np.zeros(cores),
     )
     names = [RESOURCES[r] for r in seconds.argmax(axis=1)]
-    found: list[Span] = []
+    result: list[Span] = []
     clock, low = 0.0, 0
     while low < n:
         high = low + 1
@@ -86,11 +86,11 @@ def core_spans(
             for j, core, at, done in bars.tolist():
                 if done > at:
                     op = int(j)
-                    found.append(
+                    result.append(
                         Span(f"core {start + int(core) + 1}", job.ops[op].name, clock + at, done - at, names[op])
                     )
             clock += makespan
         apart = (asked[low:high, D.HOST_OPS] > 0) | (asked[low:high, D.PIXELS] > 0)
         clock += float(seconds[low:high][apart].sum())
         low = high
-    return tuple(found)
+    return tuple(result)

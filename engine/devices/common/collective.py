@@ -65,13 +65,13 @@ def _ring(op, gpus, size, rate, form):
         sent = others / gpus * size
         return pipelined(sent / rate, others * hop), sent
     sent = 2.0 * others / gpus * size
-    found = pipelined((sent + RECEIVED * size / gpus) / rate, 2.0 * others * hop)
+    result = pipelined((sent + RECEIVED * size / gpus) / rate, 2.0 * others * hop)
     if form[ADDS] > 0.0:
         added = (1.0 + 1.0 / gpus) * size
         in_switch = pipelined(added / (rate * form[ADDS]), 4.0 * hop)
-        if in_switch < found:
+        if in_switch < result:
             return in_switch, added
-    return found, sent
+    return result, sent
 
 
 @kernel

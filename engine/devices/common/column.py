@@ -187,9 +187,9 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
     return np.full(shape, 0.0, dtype=object)
 
 
-def as_doubles(found: np.ndarray) -> np.ndarray:
+def as_doubles(values: np.ndarray) -> np.ndarray:
     """The same as doubles, where no entry is a column."""
-    return found if any(isinstance(one, Column) for one in found.flat) else found.astype(np.float64)
+    return values if any(isinstance(one, Column) for one in values.flat) else values.astype(np.float64)
 
 
 def one_by_one(work: Callable[..., float], *given: Any) -> Any:
@@ -208,8 +208,8 @@ def each(work: Callable[..., np.ndarray], *given: Any) -> np.ndarray:
         return work(*given)
     spread = together(*given)
     shape = spread[0].shape
-    found = [work(*one) for one in zip(*(s.ravel().tolist() for s in spread), strict=True)]
-    return columns_of(np.stack(found, axis=-1), shape)
+    result = [work(*one) for one in zip(*(s.ravel().tolist() for s in spread), strict=True)]
+    return columns_of(np.stack(result, axis=-1), shape)
 
 
 def together(*given: Any) -> list[np.ndarray]:
@@ -230,14 +230,14 @@ def columns_of(every: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def columns_as(found: np.ndarray, values: Sequence[Any]) -> np.ndarray:
+def columns_as(shape: np.ndarray, values: Sequence[Any]) -> np.ndarray:
     """Numbers and columns in the shape of an array."""
-    out = np.empty(found.size, dtype=object)
+    out = np.empty(shape.size, dtype=object)
     out[:] = values
-    return out.reshape(found.shape)
+    return out.reshape(shape.shape)
 
 
-def arrays_of(found: Any, dims: int) -> list[np.ndarray]:
+def arrays_of(value: Any, dims: int) -> list[np.ndarray]:
     """What a function of designs returned, a number or a column each, as arrays of so many dimensions."""
-    values = (np.asarray(_operand(one)) for one in found)
+    values = (np.asarray(_operand(one)) for one in value)
     return [one if one.ndim == dims else one.reshape((1,) * dims) for one in values]

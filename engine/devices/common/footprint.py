@@ -85,7 +85,7 @@ def _share(graph: Graph, phase: Phase, rows: bytes, ways: float, fused: bool) ->
         fixed[int(not op.quantisable)] += (not op.state_writes.s) * op.state_writes.coef * op.layers * part
     whole = sum(op.state_writes.coef * op.layers for op, _ in kept if not op.state_writes.s)
     fixed = fixed / whole if whole else np.array([most_heads, 0.0])
-    busiest = tuple((low, own, reads, writes) for (low, own, *_), found in most.items() for reads, writes in found)
+    busiest = tuple((low, own, reads, writes) for (low, own, *_), split in most.items() for reads, writes in split)
     weights, tables = parameters.tolist()
     return _Share(tuple(weights), tuple(tables), most_heads, tuple(fixed.tolist()), busiest)
 

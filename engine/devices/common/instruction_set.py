@@ -182,5 +182,5 @@ def register(name: str, before: np.ndarray | None, after: np.ndarray, wanted: np
     """A register as it is shown: its first elements, and its error where there is one."""
     error = relative_error(after.astype(np.float64), wanted) if wanted.any() else None
     first = tuple(map(float, before[:4])) if before is not None else ()
-    found = error if error is not None and math.isfinite(error) else None
-    return Values(name, len(after), first, tuple(map(float, after[:4])), found)
+    result = error if error is not None and math.isfinite(error) else None
+    return Values(name, len(after), first, tuple(map(float, after[:4])), result)

@@ -30,8 +30,8 @@ __all__ = ["FAMILY", "instructions_per_cycle", "pipeline_use"]
 def formats(device: Device) -> tuple[str, ...]:
     """Formats its cores have arithmetic for, fastest first; binary where the spec gives a population-count rate."""
     cpu = cpu_of(device)
-    found = sorted((f for f in cpu.flop_per_cycle if f != "binary"), key=lambda f: -cpu.flop_per_cycle[f].si)
-    return (*found, *(["binary"] if cpu.popcount_bits_per_cycle is not None else []))
+    result = sorted((f for f in cpu.flop_per_cycle if f != "binary"), key=lambda f: -cpu.flop_per_cycle[f].si)
+    return (*result, *(["binary"] if cpu.popcount_bits_per_cycle is not None else []))
 
 
 def supports(device: Device, graph: Graph, format: str) -> str | None:

@@ -247,7 +247,7 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
     along a tree, so a power of two or all of them is best. An op is done when the fewer threads of the next lower level
     take longer even without their barrier. ``done`` of an op is the mask of the designs that are done with it.
     """
-    part, found, done, threads = room
+    part, tried, done, threads = room
     threads[:] = rec[R.threads * LANES : (R.threads + 1) * LANES]
     done[:] = 0
     _on_threads(threads, rec, part)
@@ -260,17 +260,17 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
         for j in rows:
             done[j] |= ALL & ~left
         _on_threads(threads, rec, part)
-        _price_ops(rows, table, flags, size, ways, part, done, found)
+        _price_ops(rows, table, flags, size, ways, part, done, tried)
         left = 0
         for j in rows:
             if done[j] == ALL:
                 continue
-            best, time = _summed(out, j, OVERHEAD + 1), _summed(found, j, OVERHEAD + 1)
+            best, time = _summed(out, j, OVERHEAD + 1), _summed(tried, j, OVERHEAD + 1)
             less = above(best, time) & ~done[j]
             for r in range(WIDTH):
                 at = (j * WIDTH + r) * LANES
-                store(out, at, chosen(less, load(found, at), load(out, at)))
-            done[j] |= at_least(_summed(found, j, OVERHEAD), best)
+                store(out, at, chosen(less, load(tried, at), load(out, at)))
+            done[j] |= at_least(_summed(tried, j, OVERHEAD), best)
             left |= ALL & ~done[j]
         left &= above(load(threads, 0), 1.0)
 
@@ -486,7 +486,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
 def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
     rec, sums, at_once = np.empty(record.shape[0] * LANES), np.empty(6 * LANES), np.empty(3 * LANES)
-    part, found, done, threads = (
+    part, tried, done, threads = (
         np.empty(rec.shape),
         np.empty(out.shape),
         np.empty(table.shape[0], np.int64),
@@ -502,7 +502,7 @@ def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
         size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES)
-        _priced(rows, table, flags, size, ways, rec, (part, found, done, threads), out)
+        _priced(rows, table, flags, size, ways, rec, (part, tried, done, threads), out)
         for j in rows:
             for r in range(6):
                 store(sums, r * LANES, load(sums, r * LANES) + load(out, (j * WIDTH + r) * LANES))

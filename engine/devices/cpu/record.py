@@ -198,8 +198,8 @@ class StreamView:
     def efficiency(self, name: str) -> float:
         """Share of the peak that products, or convolutions, reach at this part's width. [-]"""
         wider = one_by_one(pow, REFERENCE_WIDTH / self.width, self.model["width_exponent"])
-        found = self.model[name] * wider
-        return smaller(self.model["efficiency_ceiling"], found)
+        result = self.model[name] * wider
+        return smaller(self.model["efficiency_ceiling"], result)
 
     @cached_property
     def reach(self) -> tuple[float, float]:

@@ -120,19 +120,19 @@ def _listing(machine: BoundMachine, text: str) -> Listing:
 
 def _waited(program: Sequence[isa.Instruction], timed: Any, i: int) -> tuple[int | None, str]:
     """The instruction before number i that let it go last, and what kind of hazard that was."""
-    one, found = program[i], []
+    one, hazards = program[i], []
     unit = timed.code[:, isa.UNIT]
     for source in {one.src1, one.src2} - {isa.NONE}:
         writers = [j for j in range(i) if program[j].dst == source][-1:]
-        found += [(timed.done[j], j, "read after write") for j in writers]
+        hazards += [(timed.done[j], j, "read after write") for j in writers]
     if one.dst != isa.NONE:
         others = [j for j in range(i) if unit[j] != unit[i]]
         ends = timed.start + timed.code[:, isa.OCCUPY]
-        found += [(ends[j], j, "write after read") for j in others if one.dst in (program[j].src1, program[j].src2)]
-        found += [(timed.done[j], j, "write after write") for j in others if program[j].dst == one.dst]
-    if not found:
+        hazards += [(ends[j], j, "write after read") for j in others if one.dst in (program[j].src1, program[j].src2)]
+        hazards += [(timed.done[j], j, "write after write") for j in others if program[j].dst == one.dst]
+    if not hazards:
         return None, ""
-    _, last, hazard = max(found, key=lambda f: (f[0], f[2] == "read after write"))
+    _, last, hazard = max(hazards, key=lambda f: (f[0], f[2] == "read after write"))
     return last, hazard
 
 

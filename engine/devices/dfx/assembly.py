@@ -52,15 +52,15 @@ def _register(word: Word) -> int:
 
 def _keyed(words: Sequence[Word]) -> dict[str, tuple[Word, str]]:
     """``key=value`` words by key."""
-    found: dict[str, tuple[Word, str]] = {}
+    result: dict[str, tuple[Word, str]] = {}
     for word in words:
         key, sign, value = word.text.partition("=")
         if not sign or key not in ("n", "rows", "w", "head"):
             raise word.wrong(f"{word.text[:40]!r} is no size of an instruction; allowed: n=, rows=, w=, head=, @part")
-        if key in found:
+        if key in result:
             raise word.wrong(f"{key}= stands here twice")
-        found[key] = (word, value)
-    return found
+        result[key] = (word, value)
+    return result
 
 
 def _argument(op: int, role: int, head: Word, keyed: dict[str, tuple[Word, str]]) -> float:

@@ -191,30 +191,30 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
     if isinstance(context, Column) and not any(isinstance(one, Column) for one in record):
         values, which = np.unique(context.values, return_inverse=True)
         if len(values) < which.size:  # contexts that occur are fewer than the designs that have them
-            found = role_cycles(part, record, layer, Column(values), chaining)
+            varying = role_cycles(part, record, layer, Column(values), chaining)
             which = which.reshape(context.values.shape)
-            spread = [Column(one.values[which]) if isinstance(one, Column) else one for one in found.flat]
-            return columns_as(found, spread)
+            spread = [Column(one.values[which]) if isinstance(one, Column) else one for one in varying.flat]
+            return columns_as(varying, spread)
     code, fill = _program(part, record, layer, context), record[isa.FILL]
-    found = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
-    found += [(-1, 0, fill)] if isinstance(fill, Column) else []
-    if not found:
+    varying = [(i, c, code[i, c]) for i, c in np.ndindex(code.shape) if c in _TIMING and isinstance(code[i, c], Column)]
+    varying += [(-1, 0, fill)] if isinstance(fill, Column) else []
+    if not varying:
         return _summarise(code.astype(np.float64), chaining, fill).by_role
-    shape = np.broadcast_shapes(*(one.values.shape for _, _, one in found))
+    shape = np.broadcast_shapes(*(one.values.shape for _, _, one in varying))
     fixed = np.array([[0.0 if isinstance(one, Column) else float(one) for one in row] for row in code])
     strides = [
         [math.prod(v.shape[d + 1 :]) if v.shape[d] > 1 else 0 for d in range(len(shape))]
-        for v in (one.values for _, _, one in found)
+        for v in (one.values for _, _, one in varying)
     ]
-    sizes = [one.values.size for _, _, one in found]
+    sizes = [one.values.size for _, _, one in varying]
     out = np.zeros((len(isa.ROLES), len(RESOURCES), math.prod(shape)))
     book_many(
         fixed,
-        np.array([i for i, _, _ in found]),
-        np.array([c for _, c, _ in found]),
+        np.array([i for i, _, _ in varying]),
+        np.array([c for _, c, _ in varying]),
         np.cumsum([0, *sizes[:-1]]),
         np.array(strides),
-        np.concatenate([one.values.ravel() for _, _, one in found]),
+        np.concatenate([one.values.ravel() for _, _, one in varying]),
         0.0 if isinstance(fill, Column) else float(fill),
         np.array(shape),
         chaining,

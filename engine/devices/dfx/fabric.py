@@ -63,18 +63,18 @@ def _counted(device: Device, tile: tuple[float, float]) -> dict[str, dict[str, f
         "DMA": (("channel", ports),),
         "router": (("link", 2.0),),
     }
-    found: dict[str, dict[str, float]] = {"dsp": dsp_slices(d, lanes, vector)}
+    result: dict[str, dict[str, float]] = {"dsp": dsp_slices(d, lanes, vector)}
     for name in ("lut", "ff"):
-        found[name] = {unit: sum(getattr(COSTS[c], name) * n for c, n in of) for unit, of in here.items()}
-    found["ff"]["operand buffers"] = _DOUBLE * (d * lanes + d) * BYTES * 8  # a beat of weights and its inputs
+        result[name] = {unit: sum(getattr(COSTS[c], name) * n for c, n in of) for unit, of in here.items()}
+    result["ff"]["operand buffers"] = _DOUBLE * (d * lanes + d) * BYTES * 8  # a beat of weights and its inputs
     word = ceil(bits / _BLOCK)  # blocks side by side that make a channel's word
-    found["bram36"] = {
+    result["bram36"] = {
         "DMA": ports * word * (_DOUBLE + 1.0),  # weights twice, what is written back once
         "matrix special function unit": 1.0 * lanes,  # 2,048 samples of the GELU of a lane
         "bias buffers": _DOUBLE * ceil(vector * BYTES * 8 / _BLOCK),
     }
-    found["uram"] = {"vector registers": _FILES * ceil(vector * BYTES * 8 / _BLOCK)}
-    return found
+    result["uram"] = {"vector registers": _FILES * ceil(vector * BYTES * 8 / _BLOCK)}
+    return result
 
 
 def fabric(device: Device, tile: tuple[float, float]) -> Demand:

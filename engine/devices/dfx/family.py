@@ -236,11 +236,11 @@ def helps(job: Job) -> tuple[tuple[str, float], ...]:
     def cycles(record: tuple[float, ...]) -> float:
         return sum(time_program(p, record, one.sizes, at, one.chaining).cycles * n for p, at, n in one.parts)
 
-    now, found = cycles(one.record), []
+    now, result = cycles(one.record), []
     for name, places in _TRIED.items():
         less = tuple(0.9 * v if i in places else v for i, v in enumerate(one.record))
-        found.append((name, 10.0 * (1.0 - cycles(less) / now)))
-    return tuple(found)
+        result.append((name, 10.0 * (1.0 - cycles(less) / now)))
+    return tuple(result)
 
 
 def price(job: Job) -> PhaseCost:
@@ -306,26 +306,26 @@ def _notes(job: Job) -> tuple[str, ...]:
     assert job.device.dfx is not None
     d, lanes, taken, there = _slices(job)
     share = f" of {there:,.0f} ({100 * taken / there:.0f}%)" if there else ""
-    found = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
+    notes = [f"A tile of {d:.0f} x {lanes:.0f} takes {taken:,.0f}{share} DSP slices."]
     dfx, hbm = job.device.dfx, _weight_memory(job.device)
     port = dfx.channels.si * dfx.channel_bits.si / 8 * dfx.clock.si
     if hbm.bandwidth and port < hbm.bandwidth.si:
-        found.append(
+        notes.append(
             f"Weights enter by {dfx.channels.si:.0f} channels of {dfx.channel_bits.si:.0f} bits, {port / 1e9:.0f} GB/s "
             f"at {dfx.clock.si / 1e6:.0f} MHz: that port is the off-chip limit; a faster {level_name(hbm.name)} "
             "changes nothing."
         )
     if job.length > 1 and not job.switches["skip_head"]:
-        found.append("The LM head runs for input tokens too.")
+        notes.append("The LM head runs for input tokens too.")
     one = _Pass.of(job)
     reads, kept = one.directed()[0]
-    found.append(
+    notes.append(
         f"Products of a layer read {reads:,.0f} words of vector registers and keep {kept:,.0f} partial sums a lane."
     )
     guessed = [name for name in DEPTHS if name not in job.device.dfx.depths]
     if guessed:
-        found.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
-    return tuple(found)
+        notes.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
+    return tuple(notes)
 
 
 @lru_cache(maxsize=512)

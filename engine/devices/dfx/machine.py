@@ -248,11 +248,11 @@ def _product(machine: DfxMachine, packed: TreeWeights, x: np.ndarray) -> np.ndar
 
 def _conv1d(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     packed, bias = core.weights[machine._layer][int(row[isa.ARG])]
-    found = _product(machine, packed, _a(core, row))
+    products = _product(machine, packed, _a(core, row))
     columns, ahead = core.buffer.get(int(row[isa.SRC2]), (0, packed))
     if ahead is not packed:  # what was loaded is what is multiplied
-        found[:columns] = _product(machine, ahead, _a(core, row))[:columns]
-    _set(core, row, found + bias)
+        products[:columns] = _product(machine, ahead, _a(core, row))[:columns]
+    _set(core, row, products + bias)
 
 
 def _conv1d_gelu(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
@@ -276,8 +276,8 @@ def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
         return
     keys = pack_tree(_head(machine, core.keys[machine._layer], head // machine.model.shared).view(np.uint16))
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
-    found = _product(machine, keys, query)
-    _set(core, row, found * HALF(1 / np.sqrt(machine.head)))
+    products = _product(machine, keys, query)
+    _set(core, row, products * HALF(1 / np.sqrt(machine.head)))
 
 
 def _sub_maximum(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:

@@ -29,9 +29,9 @@ class Oracle:
                     core.registers[one.dst] = whole
                 continue
             for core in self.cores:
-                found = core.work(one)
-                if found is not None:
-                    core.registers[one.dst] = np.atleast_1d(found)
+                values = core.work(one)
+                if values is not None:
+                    core.registers[one.dst] = np.atleast_1d(values)
         return self.cores[0].registers
 
 

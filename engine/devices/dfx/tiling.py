@@ -52,9 +52,9 @@ def dsp_slices(d: float, lanes: float, vector: float) -> dict[str, float]:
 
 def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     """The choices that take no longer than the fastest by more than `NEGLIGIBLE`."""
-    found = tuple(choices)
-    least = min(c.seconds for c in found)
-    return tuple(c for c in found if c.seconds <= least * (1 + NEGLIGIBLE))
+    result = tuple(choices)
+    least = min(c.seconds for c in result)
+    return tuple(c for c in result if c.seconds <= least * (1 + NEGLIGIBLE))
 
 
 def chosen(seconds: Mapping[tuple[int, int], float], slices: Mapping[tuple[int, int], float]) -> tuple[int, int]:

@@ -38,7 +38,7 @@ _LAYOUT = frozenset({"Transpose", "Concat", "Split", "Reshape"})
 def _attentions(ops: tuple[Op, ...]) -> dict[str, tuple[Op, set[str]]]:
     """Scores by name: the product with the values, and everything the attention's kernel does besides them."""
     by_name = {op.name: op for op in ops}
-    found = {}
+    attentions = {}
     for soft in (op for op in ops if op.kind == "Softmax"):
         inside, at = {soft.name}, soft
         while at.kind != "MatMul" and at.inputs and at.inputs[0] in by_name:
@@ -49,8 +49,8 @@ def _attentions(ops: tuple[Op, ...]) -> dict[str, tuple[Op, set[str]]]:
             for name in at.inputs:  # the rotation, and what appends to the cache
                 if name in by_name and by_name[name].kind in ("RotaryEmbedding", "Concat"):
                     inside.add(name)
-            found[at.name] = values, (inside | {values.name}) - {at.name}
-    return found
+            attentions[at.name] = values, (inside | {values.name}) - {at.name}
+    return attentions
 
 
 def _rides(op: Op, by_name: dict[str, Op], riding: set[str], readers: dict[str, list[Op]]) -> bool:
@@ -65,12 +65,14 @@ def _rides(op: Op, by_name: dict[str, Op], riding: set[str], readers: dict[str, 
 
 def _between_experts(ops: tuple[Op, ...], by_name: dict[str, Op]) -> set[str]:
     """What lies between two products of experts: done where their tokens are permuted."""
-    found: set[str] = set()
+    between_experts: set[str] = set()
     for op in ops:
         before = [by_name[name] for name in op.inputs if name in by_name]
-        if T.CLASS_OF.get(op.kind) == T.ELEMENTWISE and any(p.attribute("experts") or p.name in found for p in before):
-            found.add(op.name)
-    return found
+        if T.CLASS_OF.get(op.kind) == T.ELEMENTWISE and any(
+            p.attribute("experts") or p.name in between_experts for p in before
+        ):
+            between_experts.add(op.name)
+    return between_experts
 
 
 def _role(op: Op, by_name: dict[str, Op], readers: dict[str, list[Op]]) -> float:

@@ -320,20 +320,20 @@ def _where(table, j, q, rec, menu):
 @kernel
 def _products(table, j, q, launches, first, upto, some, rec, room, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    block, menu, found, gain, sums, kept, _ = room
+    block, menu, best, gain, sums, kept, _ = room
     runs, every, count, flops, m = _where(table, j, q, rec, menu)
     if upto - first > LANES:
         count = gemm.thinned(menu, count)
     at, way = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, min(int(kept[j]), count - 1)
     for point in range(first, upto, LANES):
-        way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, found)
-        start = load(found, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
+        way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, best)
+        start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
         if above(q[WEIGHTS], 0.0):
             scaled = 2.0 * q[READS] * m / q[M] * load(block, (at + gemm.QUANTISE_BYTE_S) * STRIDE + point)
             start = start + (load(block, (at + gemm.QUANTISE_S) * STRIDE + point) + scaled)
-        far = load(found, gemm.MISSED * LANES)
+        far = load(best, gemm.MISSED * LANES)
         _passes(gain, runs * far, runs * larger(every - far, 0.0))
-        busy, which = load(found, gemm.BUSY_S * LANES), load(found, gemm.LARGEST * LANES)
+        busy, which = load(best, gemm.BUSY_S * LANES), load(best, gemm.LARGEST * LANES)
         issue = load(block, ISSUE * STRIDE + point)
         _spend(gain, runs, busy, which, start, launches, rec[GRAPH] > 0.0, issue)
         _tally(gain, some, q[RUNS] * q[FLOPS], block, out, j, point, sums)
@@ -477,7 +477,7 @@ def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, 
 @kernel
 def _varying(record, lo, hi):
     """Fields that differ between the designs lo..hi."""
-    found, count = np.empty(FIELDS, np.int64), 0
+    best, count = np.empty(FIELDS, np.int64), 0
     for f in range(FIELDS):
         row, alike, point = record[f], ALL, lo
         first = spread(row[lo])
@@ -489,9 +489,9 @@ def _varying(record, lo, hi):
             alike = ALL if row[point] == row[lo] else 0
             point += 1
         if alike != ALL:
-            found[count] = f
+            best[count] = f
             count += 1
-    return found[:count]
+    return best[:count]
 
 
 @kernel
@@ -525,10 +525,10 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
     varying = _varying(record, lo, hi)
     steady = varying[STEADY[varying]]
     rec, block, here = record[:, lo].copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((3, STRIDE))
-    found, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
+    best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
     kept, answer = np.zeros(table.shape[0]), np.empty(slots.ANSWER)
     menu, wide = np.empty((gemm.MOST, len(gemm.MENU))), np.empty((gemm.MOST, len(gemm.MENU) * LANES))
-    room, apart = (block, menu, found, gain, sums, kept, answer), (block, wide, found, gain, sums, kept, answer)
+    room, apart = (block, menu, best, gain, sums, kept, answer), (block, wide, best, gain, sums, kept, answer)
     _put(record, np.arange(FIELDS), lo, lo + 1, min(-(-(hi - lo) // LANES) * LANES, STRIDE), block)
     start = lo
     while start < hi:

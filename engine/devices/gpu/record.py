@@ -94,10 +94,10 @@ def own_constants(device: Device) -> dict[str, float]:
     Of its kin, shares of the data sheet alone: how late a kernel starts and what a unit is fed are a part's own.
     """
     generation = device.gpu.generation if device.gpu else None
-    found = fitted().get(facts()["kin"].get(generation, generation))
-    if found is None:
+    constants = fitted().get(facts()["kin"].get(generation, generation))
+    if constants is None:
         return {}
-    machine = found["machine"]
+    machine = constants["machine"]
     start = {}
     if generation in fitted():
         start = {"op_latency": machine["start"], "collective_latency": start_of(generation)}
@@ -197,30 +197,30 @@ def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     usual = _stand_in(job)
     for key in (name, "bfloat16"):
         for table in (own or usual, usual, *fitted().values()):
-            found = table.get(kind, {}).get(key)
-            if found:
-                values = found[_captured(kind, found)]
+            row = table.get(kind, {}).get(key)
+            if row:
+                values = row[_captured(kind, row)]
                 return values if table is own else _scaled(job, values, table)
     raise KeyError(kind)
 
 
-def _captured(kind: str, found: Mapping[str, Any]) -> str:
+def _captured(kind: str, runtimes: Mapping[str, Any]) -> str:
     """Runtime whose kernels of a kind a captured graph holds."""
-    return next(runtime for runtime in (*facts()["captured"].get(kind, ("trtllm",)), *found) if runtime in found)
+    return next(runtime for runtime in (*facts()["captured"].get(kind, ("trtllm",)), *runtimes) if runtime in runtimes)
 
 
 def _token_way(job: Job, wide: bool) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Constants of a token's kernel with a block for every query head, and how a part's kernels read a cache."""
     name = _NAMED.get(_attention_format(job, wide), "bfloat16")
-    found, shared = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
-    if found is None:
+    result, shared = (_of(job) or {}).get("attention_decode", {}).get(name), _constants(job, "attention_decode", name)
+    if result is None:
         return shared, decode_way("", "", "")
     assert job.device.gpu is not None
-    runtime = _captured("attention_decode", found)
+    runtime = _captured("attention_decode", result)
     way = decode_way(str(job.device.gpu.generation), name, runtime) | {
         "whole": 0.0
     }  # engines keep no more than a window
-    return found.get(f"{runtime}-own", shared), way
+    return result.get(f"{runtime}-own", shared), way
 
 
 def _scaled(job: Job, values: Mapping[str, float], table: Mapping[str, Any]) -> Mapping[str, float]:
@@ -243,9 +243,9 @@ def _draw_s(job: Job, format: str) -> float:
     shape = compute_format(job.device, format)
     own, device = _of(job), job.device
     if own is not None and shape in _NAMED and device.power.max is not None:
-        found = own.get("gemm", {}).get(_NAMED[shape])
-        if found is not None and facts()["kin"].get(device.gpu.generation) is None:  # ty: ignore
-            energy = next(iter(found.values()))["energy"]
+        draw = own.get("gemm", {}).get(_NAMED[shape])
+        if draw is not None and facts()["kin"].get(device.gpu.generation) is None:  # ty: ignore
+            energy = next(iter(draw.values()))["energy"]
             of = reference(own["parts"][0])
             like = shape if shape in of.peak else facts()["formats"][_NAMED[shape]]["peak"]  # its clock is the same
             held = draw_s(energy, device.power.max.si, peak(device, like), (of.power, of.peak[like]))

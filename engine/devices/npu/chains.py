@@ -133,12 +133,12 @@ class Pipeline:
 
 def _v(text: str) -> tuple[VectorOp, ...]:
     """``"add:a sigmoid>s mul:b"`` as vector operations; ``>s`` writes the value there as well."""
-    found = []
+    result = []
     for item in text.split():
         body, _, tap = item.partition(">")
         op, _, operand = body.partition(":")
-        found.append(VectorOp(op, operand, tap))
-    return tuple(found)
+        result.append(VectorOp(op, operand, tap))
+    return tuple(result)
 
 
 GRU = (

@@ -71,13 +71,13 @@ def densities(device: Device) -> tuple[Density, ...]:
     npu, fabric = device.npu, device.fpga
     if npu is None or fabric is None or fabric.alm is None or fabric.dsp is None:
         return ()
-    found = []
+    result = []
     for name, bits in FORMATS.items():
         logic = LOGIC_SHARE * fabric.alm.si
         hard = min(fabric.dsp.si * PER_BLOCK * packed(bits), math.floor(logic / _tree(bits)))
         soft = math.floor((logic - hard * _tree(bits)) / (_tree(bits) + _product(bits)))
-        found.append(Density(name, hard, soft, 2.0 * (hard + soft) * npu.clock.si))
-    return tuple(found)
+        result.append(Density(name, hard, soft, 2.0 * (hard + soft) * npu.clock.si))
+    return tuple(result)
 
 
 def resized(device: Device, format: str) -> Device:
@@ -106,20 +106,20 @@ def fabric(device: Device, format: str) -> Demand:
     cores = npu.cores.si if npu.cores else 1.0
     weights = npu.native_dim.si * npu.lanes.si * npu.tiles.si * cores  # read every cycle, each by its own multipliers
     ports = math.ceil(weights / math.floor(PORT / (bits + 1)))
-    found = {"m20k": {"ports of the weights": ports, "register files, control and network": CONTROL["m20k"]}}
+    result = {"m20k": {"ports of the weights": ports, "register files, control and network": CONTROL["m20k"]}}
     if has.alm is None or has.dsp is None:
-        return found
+        return result
     side = PER_BLOCK * packed(bits)  # products of one block
     units = weights * (npu.batch_lanes.si if npu.batch_lanes else 1.0)
     hard = smaller(units, has.dsp.si * side)
     logic = units * _tree(bits) + larger(units - hard, 0.0) * _product(bits)
-    found["dsp"] = {"matrix-vector unit": math.ceil(hard / side)}
-    found["alm"] = {
+    result["dsp"] = {"matrix-vector unit": math.ceil(hard / side)}
+    result["alm"] = {
         "matrix-vector unit": logic,
         "converters and multifunction units": VECTOR * npu.native_dim.si * cores,
         "control and network": CONTROL["alm"],
     }
-    return found
+    return result
 
 
 def overfull(device: Device, format: str) -> str | None:

@@ -45,10 +45,10 @@ class TimedChains:
 
     def busy(self) -> dict[str, float]:
         """Cycles of each unit. [cycle]"""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for bar in self.bars:
-            found[bar.unit] = found.get(bar.unit, 0.0) + bar.duration
-        return found
+            result[bar.unit] = result.get(bar.unit, 0.0) + bar.duration
+        return result
 
 
 class _Clock:

@@ -250,10 +250,10 @@ def _priced(job: Job) -> tuple[WeightPlacement, list[_Layer]]:
     weights = sum(op.stored * op.layers for op in job.ops if op.kind == "BinaryGemm") / 8.0
     home = home_of(device, weights, job.switches["weights-near"])
     at = (job.batch, job.length, job.context)
-    found = []
+    result = []
     for op in job.ops:
         if op.kind != "BinaryGemm":
-            found.append(_Layer(1.0, compare_s(device, op.writes.at(*at) * op.layers, executors, model)))
+            result.append(_Layer(1.0, compare_s(device, op.writes.at(*at) * op.layers, executors, model)))
             continue
         rows = op.m.at(*at) * op.g.at(*at) * op.layers * op.steps.at(*at)
         k, n = op.k.at(*at), op.n.at(*at)
@@ -261,8 +261,8 @@ def _priced(job: Job) -> tuple[WeightPlacement, list[_Layer]]:
         late = 0.0
         if dram.bandwidth is not None:
             late = larger(0.0, home.dram * (k * n) / 8.0 / dram.bandwidth.si - work - waited)
-        found.append(_Layer(rows, work, waited, late, chain_s(device, executors, model), k * n))
-    return home, found
+        result.append(_Layer(rows, work, waited, late, chain_s(device, executors, model), k * n))
+    return home, result
 
 
 def _seconds(home: WeightPlacement, layers: list[_Layer]) -> np.ndarray:

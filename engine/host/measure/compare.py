@@ -114,17 +114,19 @@ class Compared:
 
 def fitting(zoo: Zoo, bounds: Bounds, most_flops: float) -> dict[str, str]:
     """Every workload, with an empty string where it fits this run's memory and time, else the reason it does not."""
-    found = {}
+    result = {}
     for id in zoo.ids():
         graph, request = zoo.graph(id), zoo.workload(id).request
         need = 3.0 * 4.0 * graph.parameters  # noise, transposed and packed weights exist at once
         work = graph.flops(request.batch, min(request.inputs, 64), min(request.outputs, 64))
-        found[id] = ""
+        result[id] = ""
         if need > bounds.bytes:
-            found[id] = f"weights take {need / 1e9:,.3g} GB while they are packed; {bounds.bytes / 1e9:,.3g} GB allowed"
+            result[id] = (
+                f"weights take {need / 1e9:,.3g} GB while they are packed; {bounds.bytes / 1e9:,.3g} GB allowed"
+            )
         elif work > most_flops:
-            found[id] = f"a request is {work / 1e9:,.3g} GFLOP; {most_flops / 1e9:,.3g} allowed"
-    return found
+            result[id] = f"a request is {work / 1e9:,.3g} GFLOP; {most_flops / 1e9:,.3g} allowed"
+    return result
 
 
 def _reports(device: Device, run: WorkloadRun) -> Callable[[str, bool], Report]:
@@ -155,7 +157,7 @@ def predict_ops(device: Device, run: WorkloadRun) -> dict[tuple[str, str], float
     """Time of a request that the CPU model expects for each op that ran, by name and phase. [s] An estimate."""
     report = _reports(device, run)
     rows: dict[tuple[str, bool], dict[tuple[str, str], Any]] = {}
-    found: dict[tuple[str, str], float] = {}
+    result: dict[tuple[str, str], float] = {}
     for op in run.ops:
         if op.reason:
             continue
@@ -165,8 +167,8 @@ def predict_ops(device: Device, run: WorkloadRun) -> dict[tuple[str, str], float
         if key not in rows:
             rows[key] = {(row.name, row.phase): row for row in report(precision, fused).ops}
         row = rows[key][op.name, op.phase]
-        found[op.name, op.phase] = row.time_s - (row.resources["overhead"] if fused else 0.0)
-    return found
+        result[op.name, op.phase] = row.time_s - (row.resources["overhead"] if fused else 0.0)
+    return result
 
 
 def predict(device: Device, run: WorkloadRun) -> float:
@@ -216,8 +218,8 @@ def predict_op(device: Device, op: Op, precision: str, threads: int) -> float | 
 class MeasuredHost:
     """This host, to hold networks against: its profile, and its roofs as they are now."""
 
-    def __init__(self, roofline: MeasuredRoofline, found: HostProfile) -> None:
-        self._roofline, self._found = roofline, found
+    def __init__(self, roofline: MeasuredRoofline, profile: HostProfile) -> None:
+        self._roofline, self._found = roofline, profile
         self._prober = Prober()
 
     def now(self) -> MeasuredRoofline:
@@ -279,7 +281,7 @@ class MeasuredHost:
 
 def compare(
     roofline: MeasuredRoofline,
-    found: HostProfile,
+    profile: HostProfile,
     workloads: Sequence[str] | None = None,
     precision: str = "fp32",
     threads: int = 1,
@@ -294,7 +296,7 @@ def compare(
     wanted = dict.fromkeys(workloads, "") if workloads else fitting(zoo, bounds, most_flops)
     for id in wanted:
         zoo.workload(id)  # an unknown name is the caller's to hear of, before anything is measured
-    host = MeasuredHost(roofline, found)
+    host = MeasuredHost(roofline, profile)
     rows: list[Compared] = []
     for at, (id, reason) in enumerate(wanted.items()):
         if progress:

@@ -36,7 +36,7 @@ class OperatorPrediction:
 def devices_with_operators(catalog: Catalog | None = None) -> dict[str, str]:
     """Devices that operators are predicted on, by id with their name."""
     catalog = catalog or default_catalog()
-    found = {}
+    names = {}
     for id in catalog.ids("devices"):
         device = catalog.device(id)
         try:
@@ -44,8 +44,8 @@ def devices_with_operators(catalog: Catalog | None = None) -> dict[str, str]:
                 part_of(device, catalog)
         except NoModel:
             continue
-        found[id] = device.name
-    return found
+        names[id] = device.name
+    return names
 
 
 def _predicted(kind: str, row: dict[str, str]) -> Answers:
@@ -83,10 +83,10 @@ def predict_elsewhere(
         wanted = _EIGHT if precision == "int8" and kind == "gemm" else (row["dtype"],)
         tried = [_predicted(kind, row | {"device": device, "dtype": format}) for format in wanted]
         at = next((i for i, one in enumerate(tried) if not one.why[0]), len(tried) - 1)
-        found = tried[at]
-        if found.why[0]:
-            raise NoModel(found.reasons[found.why[0]])
+        attempt = tried[at]
+        if attempt.why[0]:
+            raise NoModel(attempt.reasons[attempt.why[0]])
     except (NoModel, RowsError) as error:
         return OperatorPrediction(spec.name, None, reason=str(error))
-    low, high = (float(column[0]) if math.isfinite(column[0]) else None for column in (found.low, found.high))
-    return OperatorPrediction(spec.name, float(found.seconds[0]), low, high, float(found.bound[0]), wanted[at])
+    low, high = (float(column[0]) if math.isfinite(column[0]) else None for column in (attempt.low, attempt.high))
+    return OperatorPrediction(spec.name, float(attempt.seconds[0]), low, high, float(attempt.bound[0]), wanted[at])

@@ -221,16 +221,16 @@ def measure_block(
         raise MeasureError(f"block is {name[:30]!r}; allowed: {', '.join(BLOCKS)}")
     block = BLOCKS[name]
     calls, size = _calls(block, device)
-    found: list[list[float]] = [[] for _ in calls]
+    result: list[list[float]] = [[] for _ in calls]
     started = perf_counter()
-    while len(found[0]) < rounds and (len(found[0]) < 5 or perf_counter() - started < limit_s):
-        for call, times in zip(calls, found, strict=True):
+    while len(result[0]) < rounds and (len(result[0]) < 5 or perf_counter() - started < limit_s):
+        for call, times in zip(calls, result, strict=True):
             start = thread_time()
             call()
             times.append(thread_time() - start)
-        if progress is not None and progress(len(found[0]), rounds) is False:
+        if progress is not None and progress(len(result[0]), rounds) is False:
             raise MeasurementCancelled
-    read, copied = (float(np.median(times)) / size for times in found[2:])
+    read, copied = (float(np.median(times)) / size for times in result[2:])
     rates = Rates(read, max(copied - read, 0.0))
     wide, deep = predicted_times(device, block, rates)
-    return FusedRun(name, block.title, Spread(tuple(found[0])), Spread(tuple(found[1])), rates, wide, deep)
+    return FusedRun(name, block.title, Spread(tuple(result[0])), Spread(tuple(result[1])), rates, wide, deep)

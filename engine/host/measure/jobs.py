@@ -38,13 +38,13 @@ def kernel(
 ) -> KernelShown:
     """One kernel, the host probed first (once a process). A measurement beside an estimate."""
     entry = kernel_named(name)
-    roofline, found = host()
+    roofline, profile = host()
     run = measure_kernel(
         name, shape, precision, threads, repeats=repeats, bounds=bounds, roofline=roofline, progress=progress
     )
     predicted = None
     if entry.op is not None:
-        predicted = predict_op(device_of(roofline, found), entry.op(shape), precision, threads)
+        predicted = predict_op(device_of(roofline, profile), entry.op(shape), precision, threads)
     return KernelShown(run, roofline, predicted)
 
 

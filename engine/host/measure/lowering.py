@@ -71,22 +71,22 @@ def lower(phase: Phase, at: At, precision: str, threads: int, most_rows: int) ->
 
 def _inside(phase: Phase, precision: str) -> dict[str, str]:
     """Ops that the operator of another op does."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     by_name = {op.name: op for op in phase.ops}
     for op in phase.ops:
         source = by_name.get(op.inputs[0]) if op.inputs else None
         if op.name.endswith("-recurrent") and op.sequential:
             cell = op.name.removesuffix("-recurrent")
             rest = [o.name for o in phase.ops if o.name.startswith(f"{cell}-") and o.name != op.name]
-            found |= dict.fromkeys(rest, op.name)
+            result |= dict.fromkeys(rest, op.name)
         elif op.kind == "Softmax" and source is not None and source.kind == "MatMul" and source.state_reads.coef:
             after = next((o for o in phase.ops if o.kind == "MatMul" and op.name in o.inputs), None)
-            found |= {op.name: source.name} | ({after.name: source.name} if after else {})
-        elif source is not None and op.layers == source.layers and source.name not in found:
+            result |= {op.name: source.name} | ({after.name: source.name} if after else {})
+        elif source is not None and op.layers == source.layers and source.name not in result:
             rides = op.kind == "Relu" and source.kind in ("Gemm", "Conv")
             if rides or (op.kind == "Sign" and source.kind == "BinaryGemm"):
-                found[op.name] = source.name
-    return found
+                result[op.name] = source.name
+    return result
 
 
 def _follow(op: Op, images: dict[str, Image]) -> None:

@@ -66,8 +66,8 @@ def top(rows: int, columns: int, k: int, threads: int) -> Case:
     run = partial(top_k, x, k, threads=threads)
     exact = -np.sort(-x.astype(np.float64), axis=1)[:, :k]
 
-    def check(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return found, exact
+    def check(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return values, exact
 
     def values() -> np.ndarray:
         return run()[0]
@@ -83,7 +83,7 @@ def suppress(boxes: int, kept: int, threads: int) -> Case:
     corners = np.concatenate([centres - 0.05, centres + 0.05], axis=2).astype(np.float32)
     run = partial(non_max_suppression, corners, scores, kept, overlap=_OVERLAP, threads=threads)
 
-    def check(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def check(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         left = np.argsort(-scores[0, 0], kind="stable")
         chosen = []
         while left.size and len(chosen) < kept:  # of those left the best, then all that it does not cover
@@ -92,7 +92,7 @@ def suppress(boxes: int, kept: int, threads: int) -> Case:
             sides = np.clip(np.minimum(a[2:], b[:, 2:]) - np.maximum(a[:2], b[:, :2]), 0, None)
             shared, areas = sides.prod(axis=1), (b[:, 2:] - b[:, :2]).prod(axis=1)
             left = left[shared / ((a[2:] - a[:2]).prod() + areas - shared) <= _OVERLAP]
-        return found[:, 2], np.array(chosen, np.float64)
+        return values[:, 2], np.array(chosen, np.float64)
 
     return Case("non_max_suppression", (run,), check, None, 10.0 * boxes, 20.0 * boxes, "fp32", (corners, scores))
 
@@ -161,11 +161,11 @@ def _aligned(image: np.ndarray, box: np.ndarray, cells: int, samples: int) -> np
         at = low + (high - low) * (np.arange(cells * samples) + 0.5) / (cells * samples)
         clipped = np.clip(at, 0, extent - 1)
         first = np.minimum(clipped.astype(np.int64), max(extent - 2, 0))
-        found = np.zeros((at.size, extent))
-        np.add.at(found, (np.arange(at.size), first), 1 - (clipped - first))
-        np.add.at(found, (np.arange(at.size), np.minimum(first + 1, extent - 1)), clipped - first)
-        found[(at < -1) | (at > extent)] = 0
-        return found.reshape(cells, samples, extent).mean(axis=1)
+        out = np.zeros((at.size, extent))
+        np.add.at(out, (np.arange(at.size), first), 1 - (clipped - first))
+        np.add.at(out, (np.arange(at.size), np.minimum(first + 1, extent - 1)), clipped - first)
+        out[(at < -1) | (at > extent)] = 0
+        return out.reshape(cells, samples, extent).mean(axis=1)
 
     left, top, right, bottom = box.astype(np.float64) - 0.5
     down, across = weights(top, bottom, image.shape[0]), weights(left, right, image.shape[1])

@@ -130,15 +130,15 @@ def _generate(height: int) -> Any:
                     builder.call(hint, [builder.gep(fetch_at, [at]), _I32(0), _I32(3), _I32(1)])
                 at = builder.gep(w_at, [builder.mul(pair, _I64(8 * ACROSS))])
                 w = [[load(builder, at, _I64(4 * VL * (2 * j + i)), vector) for i in (0, 1)] for j in range(VECTORS)]
-                found, offset = {}, builder.mul(pair, _I64(8))
+                result, offset = {}, builder.mul(pair, _I64(8))
                 for r in range(height):
                     word, both = (load(builder, row_at[r], builder.add(offset, _I64(i)), _I32) for i in (0, 4))
                     word, both = splat(builder, word, VL), splat(builder, both, VL)
                     for j in range(VECTORS):
                         place, a = ones[r, j][0], builder.xor(w[j][0], word)
-                        found[r, j], total = _pair(builder, builder.load(place), a, w[j][1], both)
+                        result[r, j], total = _pair(builder, builder.load(place), a, w[j][1], both)
                         builder.store(total, place)
-                return found
+                return result
 
             def add_counts(carries: dict[tuple[int, int], Any]) -> None:
                 for cell, carry in carries.items():
@@ -154,12 +154,12 @@ def _generate(height: int) -> Any:
                     if level == 0:
                         return first_carries(builder.add(begin, _I64(pair)))
                     low, high = (carries(level - 1, pair + i * 2 ** (level - 1)) for i in (0, 1))
-                    found = {}
+                    result = {}
                     for cell in cells:
                         place = ones[cell][level]
-                        found[cell], total = _adder(builder, builder.load(place), low[cell], high[cell])
+                        result[cell], total = _adder(builder, builder.load(place), low[cell], high[cell])
                         builder.store(total, place)
-                    return found
+                    return result
 
                 add_counts(carries(_LEVELS - 1, 0))
             for cell in cells:  # from here on in units of a first carry, two bits

@@ -174,8 +174,8 @@ def _offer_one(of: Any, of_vector: Any, of_number: Any) -> None:
         return (lambda a: of_vector(a)) if isinstance(a, _Doubles) else of_number  # noqa: PLW0108
 
 
-def _mask_of(found: Any) -> int:
-    return sum(1 << lane for lane, on in enumerate(np.broadcast_to(found, LANES)) if on)
+def _mask_of(mask: Any) -> int:
+    return sum(1 << lane for lane, on in enumerate(np.broadcast_to(mask, LANES)) if on)
 
 
 def _put(array: Any, at: int, value: Any) -> None:

@@ -134,22 +134,22 @@ class _Loop:
 
     def _decoded(self, block: Any) -> list[Any]:
         """The stored elements of a row's block as float32 vectors; of int4 the even, then the odd columns of each."""
-        builder, found = self.builder, []
+        builder, result = self.builder, []
         bytes_type, ints = ir.VectorType(_I8, self.width), ir.VectorType(_I32, self.width)
         for v in range(self.vectors):
             step = _at(builder, block, _I64(v * self.vector_bytes))
             if self.fmt == "fp32":
-                found.append(_load(builder, step, self.floats))
+                result.append(_load(builder, step, self.floats))
             elif self.fmt == "fp16":
-                found.append(half_vector(builder, _load(builder, step, ir.VectorType(_I16, self.width)), self.width))
+                result.append(half_vector(builder, _load(builder, step, ir.VectorType(_I16, self.width)), self.width))
             elif self.fmt == "int8":
-                found.append(builder.sitofp(builder.zext(_load(builder, step, bytes_type), ints), self.floats))
+                result.append(builder.sitofp(builder.zext(_load(builder, step, bytes_type), ints), self.floats))
             else:
                 both = builder.zext(_load(builder, step, bytes_type), ints)
                 low = builder.and_(both, ir.Constant(ints, [15] * self.width))
                 high = builder.lshr(both, ir.Constant(ints, [4] * self.width))
-                found += [builder.sitofp(low, self.floats), builder.sitofp(high, self.floats)]
-        return found
+                result += [builder.sitofp(low, self.floats), builder.sitofp(high, self.floats)]
+        return result
 
     def _emit(self, weighted: bool) -> None:
         """The loop and the stores behind it; without weights the first of ``factors`` stands for all."""

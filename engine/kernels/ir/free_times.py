@@ -34,12 +34,12 @@ def _never_busy(builder: Any, first: int, servers: Any) -> Any:
 def _taken(builder: Any, free: list[Any], x: Any) -> list[Any]:
     """Free times in order once the earliest server is free at ``x`` instead."""
     x = builder.shuffle_vector(builder.insert_element(_UNSET, x, _I32(0)), _UNSET, _lanes([0] * _LANES))
-    found = []
+    result = []
     for here, beyond in zip(free, [*free[1:], ir.Constant(_VECTOR, [math.inf] * _LANES)]):
         above = builder.shuffle_vector(here, beyond, _lanes(range(1, _LANES + 1)))
         low = builder.select(builder.fcmp_ordered("<", above, x), above, x)
-        found.append(builder.select(builder.fcmp_ordered(">", here, low), here, low))
-    return found
+        result.append(builder.select(builder.fcmp_ordered(">", here, low), here, low))
+    return result
 
 
 def _loop_ir(vectors: int) -> Any:

@@ -110,10 +110,10 @@ def gelu_table_range(lo, hi, x, pairs, limit, out):
     vector loops: the gather instructions of current cores take longer than as many loads.
     """
     pitch, most = np.float32(pairs.size - 1) / np.float32(np.float32(2) * limit), np.int32(pairs.size - 2)
-    places, found = np.empty(STEP, np.int32), np.empty(STEP, np.int64)
+    places, table = np.empty(STEP, np.int32), np.empty(STEP, np.int64)
     for first in range(lo, hi, STEP):
         part, to = x[first : min(hi, first + STEP)], out[first : min(hi, first + STEP)]
-        at, got = places[: part.size], found[: part.size]
+        at, got = places[: part.size], table[: part.size]
         for i in range(at.size):
             at[i] = min(np.int32(_position(part[i], limit, pitch)), most)
         for i in range(at.size):

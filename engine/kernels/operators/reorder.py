@@ -150,12 +150,12 @@ def argmax_rows(lo, hi, x, out):
     for r in range(lo, hi):
         row = x[r]
         top = row_max(row)
-        found = 0
+        best = 0
         for c in range(row.size):
             if row[c] >= top:
-                found = c
+                best = c
                 break
-        out[r] = found
+        out[r] = best
 
 
 def argmax(x: np.ndarray, *, threads: int | None = None) -> np.ndarray:

@@ -70,7 +70,7 @@ def drop_dominated(values, alive, killers, out):
     """
     n, most = values.shape[1], killers.shape[1]
     keep = np.empty(_BLOCK, dtype=np.int64)
-    found = 0
+    result = 0
     for lo in range(0, n, _BLOCK):
         width = min(_BLOCK, n - lo)
         here = alive[lo : lo + width]
@@ -96,9 +96,9 @@ def drop_dominated(values, alive, killers, out):
                     beaten = True
                     break
             if not beaten:
-                out[found] = lo + i
-                found += 1
-    return found
+                out[result] = lo + i
+                result += 1
+    return result
 
 
 @kernel

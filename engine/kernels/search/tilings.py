@@ -364,7 +364,7 @@ def every(tiles, held, where, room, copies, masks, cuts, volume, base, work, jou
 @kernel
 def count(tiles, held, where, room, copies, masks, cuts, most):
     """Legal tilings, every order of loops by itself, without trying them; stops beyond ``most``. [-]"""
-    near, found, inner = where[0].copy(), 0.0, np.ones(3)
+    near, result, inner = where[0].copy(), 0.0, np.ones(3)
     outer, more = np.ones(3), True
     while more:
         ways = 0.0
@@ -378,9 +378,9 @@ def count(tiles, held, where, room, copies, masks, cuts, most):
             while again:
                 own = np.ceil(part / inner)
                 if fits(own, inner * outer, inner[2] * outer[2] > 1.0, held[0], near, room[0], copies[0]):
-                    found += 36.0 * ways
+                    result += 36.0 * ways
                 again = _advance(part, inner)
-            if found > most:
-                return found
+            if result > most:
+                return result
         more = _advance(tiles, outer)
-    return found
+    return result

@@ -91,7 +91,7 @@ def read_measured(
     except RowsError as error:
         raise ScenarioError(str(error)) from None
     columns = sorted_out(table.header)
-    found = []
+    result = []
     for at in range(len(table.lines)):
         cells = {name: values[at].strip() for name, values in table.columns.items()}
         given = {f.attribute: measured(f, cells[f.column], at + 1) for f in columns.figures}
@@ -100,10 +100,10 @@ def read_measured(
             if not figures:
                 raise ScenarioError("no figure was measured")
             scenario, concurrency = _scenario(cells, columns, settings, catalog, zoo)
-            found.append(Row(at + 1, figures, scenario, concurrency, _engine(cells)))
+            result.append(Row(at + 1, figures, scenario, concurrency, _engine(cells)))
         except _REFUSED as error:
-            found.append(Row(at + 1, figures, reason=str(error)))
-    return Measured(path.name, table, columns, tuple(found))
+            result.append(Row(at + 1, figures, reason=str(error)))
+    return Measured(path.name, table, columns, tuple(result))
 
 
 def _scenario(
@@ -217,17 +217,17 @@ def figures_of(
         missing = {name: f"under load it {_QUEUES}" for name in row.measured if name != "tpot_s"}
         if "tpot_s" not in row.measured:
             return {}, missing, None
-        found = {"tpot_s": mixed_tpot(scenario, row.concurrency, row.engine or _engine({}), catalog)}
-        return found, missing, evaluate(scenario, catalog, zoo).error_band
+        figures = {"tpot_s": mixed_tpot(scenario, row.concurrency, row.engine or _engine({}), catalog)}
+        return figures, missing, evaluate(scenario, catalog, zoo).error_band
     report = evaluate(scenario, catalog, zoo)
-    found = {}
+    figures = {}
     for name in row.measured:
         value = getattr(report, name)
         if value is None or not value > 0.0:
             missing[name] = f"{report.system_name} has no {name} for {report.workload_name}"
         else:
-            found[name] = float(value)
-    return found, missing, report.error_band
+            figures[name] = float(value)
+    return figures, missing, report.error_band
 
 
 def compared(data: Measured, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Measured:
@@ -241,11 +241,11 @@ def _priced(row: Row, catalog: Catalog, zoo: Zoo | None) -> Row:
     if row.scenario is None:
         return row
     try:
-        found, missing, band = figures_of(row, catalog, zoo)
+        figures, missing, band = figures_of(row, catalog, zoo)
     except _REFUSED as error:
         return replace(row, reason=str(error))
-    reason = "" if found else next(iter(missing.values()))
-    return replace(row, reason=reason, predicted=found, missing=missing, band=band)
+    reason = "" if figures else next(iter(missing.values()))
+    return replace(row, reason=reason, predicted=figures, missing=missing, band=band)
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
@@ -260,16 +260,16 @@ def groups(rows: Sequence[Row], by: str = "family", zoo: Zoo | None = None) -> l
     ``by``: networks of a ``family`` together, or each ``workload`` by itself.
     """
     zoo = zoo or default_zoo()
-    found: dict[tuple[str, ...], list[float]] = {}
+    sizes: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         for name, error in row.errors.items():
             s = row.scenario
             assert s is not None
             network = s.workload if by == "workload" else zoo.workload(s.workload).family
-            found.setdefault((s.system, network, s.precision, name), []).append(error)
+            sizes.setdefault((s.system, network, s.precision, name), []).append(error)
     return [
         {"system": system, by: network, "precision": precision, "figure": name, **spread(errors)}
-        for (system, network, precision, name), errors in sorted(found.items())
+        for (system, network, precision, name), errors in sorted(sizes.items())
     ]
 
 

@@ -73,12 +73,12 @@ Predict = Callable[[Mapping[str, float], Sequence[int]], np.ndarray]
 
 def _parts(rows: Sequence[Row], catalog: Catalog) -> dict[tuple[str, str], list[Row]]:
     """Rows that have a prediction, by their system and its first device."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.predicted and row.scenario is not None:
             system = row.scenario.system
-            found.setdefault((system, catalog.system(system).devices[0].device), []).append(row)
-    return found
+            parts.setdefault((system, catalog.system(system).devices[0].device), []).append(row)
+    return parts
 
 
 def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
@@ -91,8 +91,8 @@ def _predict(rows: Sequence[Row], catalog: Catalog) -> Predict:
             assert row.scenario is not None
             overrides = row.scenario.overrides | {f"model.{name}": value for name, value in values.items()}
             turned = row.scenario.with_(overrides=overrides)
-            found, _, _ = figures_of(Row(row.number, row.measured, turned, row.concurrency), catalog)
-            known[key] = sum(math.log(found[name] / row.measured[name]) for name in found) / len(found)
+            figures, _, _ = figures_of(Row(row.number, row.measured, turned, row.concurrency), catalog)
+            known[key] = sum(math.log(figures[name] / row.measured[name]) for name in figures) / len(figures)
         return known[key]
 
     def predict(values: Mapping[str, float], which: Sequence[int]) -> np.ndarray:
@@ -120,7 +120,7 @@ def _constants(device: Device, rows: Sequence[Row], catalog: Catalog) -> list[_C
     fam = family(device.kind)
     values = fam.model(device)
     own = {path.removeprefix("model.") for row in rows if row.scenario for path in row.scenario.overrides}
-    found = []
+    constants = []
     for p in fam.parameters:
         value = values[p.name]
         if value <= 0.0 or p.name in own or (p.unit == "1" and math.isinf(p.high)):
@@ -128,8 +128,8 @@ def _constants(device: Device, rows: Sequence[Row], catalog: Catalog) -> list[_C
         evidence = device.model[p.name].basis if p.name in device.model else p.basis
         spread = math.log(PRIOR.get(evidence, PRIOR["published"]))
         low = math.log(p.low / value) if p.low > 0.0 else -math.inf
-        found.append(_Constant(p, value, spread, low, math.log(p.high / value) if p.high < math.inf else math.inf))
-    return found
+        constants.append(_Constant(p, value, spread, low, math.log(p.high / value) if p.high < math.inf else math.inf))
+    return constants
 
 
 def _weights(residuals: np.ndarray) -> np.ndarray:
@@ -154,12 +154,12 @@ def _cost(residuals: np.ndarray, at: np.ndarray, spread: np.ndarray) -> float:
 def _left_out(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> float:
     """Mean absolute residual of each row when a linear model is met without it."""
     rows = len(residuals)
-    found = []
+    result = []
     for out in range(rows):
         kept = np.arange(rows) != out
         moved = _step(slopes[kept], residuals[kept], np.zeros(len(spread)), spread)
-        found.append(abs(residuals[out] + slopes[out] @ moved))
-    return float(np.mean(found))
+        result.append(abs(residuals[out] + slopes[out] @ moved))
+    return float(np.mean(result))
 
 
 def _chosen(slopes: np.ndarray, residuals: np.ndarray, spread: np.ndarray) -> list[int]:
@@ -198,14 +198,14 @@ def _moved(
         goal = np.clip(_step(local, residuals, at, own), low, high)
         cost = _cost(residuals, at, own)
         for _ in range(4):
-            found = predict(values(goal), rows)
-            if _cost(found, goal, own) < cost:
+            answers = predict(values(goal), rows)
+            if _cost(answers, goal, own) < cost:
                 break
             goal = (goal + at) / 2.0
         else:
             break
         done = np.abs(goal - at).max() < 1e-3
-        at, residuals = goal, found
+        at, residuals = goal, answers
         if done:
             break
         for j in range(len(mine)):
@@ -258,15 +258,15 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
             slopes[:, j] = (predict({c.parameter.name: c.value * math.exp(step)}, every) - start) / step
         except (ScenarioError, Unsupported):
             continue  # a value this part may not take: it stays
-    found = _moved(predict, every, constants, slopes, start)
+    result = _moved(predict, every, constants, slopes, start)
     outside = np.empty(len(rows))
     folds = min(_FOLDS, len(rows))
     for at in range(folds):
         out = [i for i in every if i % folds == at]
         kept = [i for i in every if i % folds != at]
         outside[out] = predict(_moved(predict, kept, constants, slopes, start), out)
-    mine = [(c.parameter, c.value) for c in constants if c.parameter.name in found]
-    moved = tuple(FittedConstant(p.name, p.unit, value, found[p.name], _basis(device, p)) for p, value in mine)
+    mine = [(c.parameter, c.value) for c in constants if c.parameter.name in result]
+    moved = tuple(FittedConstant(p.name, p.unit, value, result[p.name], _basis(device, p)) for p, value in mine)
     gains = np.abs(start) - np.abs(outside)
     return FittedPart(
         device,
@@ -274,7 +274,7 @@ def fit(system: str, device: Device, rows: Sequence[Row], catalog: Catalog) -> F
         len(rows),
         moved,
         _size(start),
-        _size(predict(found, every)),
+        _size(predict(result, every)),
         _size(outside),
         float(gains.mean()),
         float(gains.std(ddof=1) / math.sqrt(len(rows))),
@@ -292,10 +292,10 @@ def _size(residuals: np.ndarray) -> float:
 
 def enough(rows: Sequence[Row], catalog: Catalog) -> list[tuple[str, Device, list[Row]]]:
     """Parts with enough rows to fit; ScenarioError where there is none."""
-    found = _parts(rows, catalog)
-    enough = [(system, catalog.device(id), mine) for (system, id), mine in found.items() if len(mine) >= LEAST]
+    parts = _parts(rows, catalog)
+    enough = [(system, catalog.device(id), mine) for (system, id), mine in parts.items() if len(mine) >= LEAST]
     if not enough:
-        most = max((len(mine) for mine in found.values()), default=0)
+        most = max((len(mine) for mine in parts.values()), default=0)
         raise ScenarioError(
             f"--fit needs at least {LEAST} predicted rows of one part, three for a constant and one to leave out; "
             f"there are {most}"

@@ -51,11 +51,11 @@ class Header:
 
 
 def _figures() -> dict[str, Figure]:
-    found = {}
+    figures = {}
     for stem, units in _UNITS.items():
         attribute = f"{stem}_{next(iter(units))}"
-        found |= {f"{stem}_{unit}": Figure(f"{stem}_{unit}", attribute, scale) for unit, scale in units.items()}
-    return found
+        figures |= {f"{stem}_{unit}": Figure(f"{stem}_{unit}", attribute, scale) for unit, scale in units.items()}
+    return figures
 
 
 FIGURES: dict[str, Figure] = _figures()
@@ -103,12 +103,12 @@ def sorted_out(header: Sequence[str]) -> Header:
 
 def _single(meant: Mapping[str, str], verb: str) -> dict[str, str]:
     """Columns by what they mean; ScenarioError where two mean the same."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for column, meaning in meant.items():
-        if meaning in found:
-            raise ScenarioError(f"columns {found[meaning]!r} and {column!r} {verb} {meaning}: give one of the two")
-        found[meaning] = column
-    return found
+        if meaning in result:
+            raise ScenarioError(f"columns {result[meaning]!r} and {column!r} {verb} {meaning}: give one of the two")
+        result[meaning] = column
+    return result
 
 
 def _unknown(column: str, others: Sequence[str]) -> str:

@@ -42,13 +42,13 @@ class DesignBlock:
 
     def numbers(self, inside: np.ndarray) -> np.ndarray:
         """Numbers in the space of designs numbered inside the block."""
-        found = np.full(inside.shape, self.first, dtype=np.int64)
+        out = np.full(inside.shape, self.first, dtype=np.int64)
         left = inside.astype(np.int64)
         if self.program is not None:
             for radix, stride in zip(reversed(self.program.radix), reversed(self.strides), strict=True):
-                found += left % radix * stride
+                out += left % radix * stride
                 left //= radix
-        return found
+        return out
 
 
 class Programs:
@@ -127,11 +127,11 @@ def figures_of(space: Space, number: int, catalog: Catalog | None = None, zoo: Z
     """
     space = space.within(catalog, zoo)
     report = evaluate(space.scenario(number), space.catalog, space.zoo)
-    found = {}
+    figures = {}
     for name in FIGURES:
         value = report.figure(name)
-        found[name] = float("nan") if value is None else float(value)
-    return found | {"fits": report.fits}
+        figures[name] = float("nan") if value is None else float(value)
+    return figures | {"fits": report.fits}
 
 
 def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Iterator[dict[str, Any]]:
@@ -146,8 +146,8 @@ def table_rows(space: Space, catalog: Catalog | None = None, zoo: Zoo | None = N
     origin = Origin(space)
     values, bad, unfit = price(space)
     for number in range(space.size):
-        found = (None if isnan(v) else v for v in map(float, values[:, number]))
-        figures = dict(zip(FIGURES, found, strict=True))
+        numbers = (None if isnan(v) else v for v in map(float, values[:, number]))
+        figures = dict(zip(FIGURES, numbers, strict=True))
         scenario = None if bad[number] else space.scenario(number)
         yield {
             "design": number,

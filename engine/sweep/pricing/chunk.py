@@ -124,9 +124,9 @@ class _Sieve:
             self.front.append((at + lo, signed[:, at]))
             self.waiting += kept
             if self.waiting > max(_THINNED, self.thinned):
-                numbers, found = self.thin()
-                self.front, self.waiting, self.thinned = [(numbers, found)], 0, len(numbers)
-                self.killers = killers_of(found)
+                numbers, designs = self.thin()
+                self.front, self.waiting, self.thinned = [(numbers, designs)], 0, len(numbers)
+                self.killers = killers_of(designs)
 
     def thin(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers in the block and values of the designs that no other of them dominates."""
@@ -140,15 +140,15 @@ class _Sieve:
         """All of it."""
         at, values = self.thin()
         refused, unfit, kept = map(int, self.counts)
-        found = ChunkResult(block.numbers(at), values, designs, refused, unfit, self.missed, kept)
-        found.bins = self.bins if self.wish.bins else None
+        chunk = ChunkResult(block.numbers(at), values, designs, refused, unfit, self.missed, kept)
+        chunk.bins = self.bins if self.wish.bins else None
         if self.best:
             top = np.concatenate([values for _, values in self.best], axis=1)
             numbers = np.concatenate([at for at, _ in self.best])
             kept_best = Top(self.wish.top, len(self.signs))
             kept_best.take(block.numbers(numbers), top)
-            found.top_number, found.top_values = kept_best.number, kept_best.values
-        return found
+            chunk.top_number, chunk.top_values = kept_best.number, kept_best.values
+        return chunk
 
 
 def search(
@@ -178,9 +178,9 @@ def search(
         if drawn is not None:
             _alike(wish.figures, values, slice(*np.searchsorted(picks, (start, end))), picks - start, drawn[0])
         sieve.take(start, values, bad, unfit)
-    found = sieve.found(block, designs)
-    found.drawn = drawn
-    return found
+    chunk = sieve.found(block, designs)
+    chunk.drawn = drawn
+    return chunk
 
 
 def _alike(figures: tuple[str, ...], values: np.ndarray, some: slice, at: np.ndarray, drawn: np.ndarray) -> None:

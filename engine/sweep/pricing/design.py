@@ -98,8 +98,8 @@ class _Values:
 
     def __init__(self, settings: list[Any]) -> None:
         self.settings = settings
-        self.refused = [(digit, found) for digit, found in enumerate(settings) if isinstance(found, str)]
-        self.allowed = [digit for digit, found in enumerate(settings) if not isinstance(found, str)]
+        self.refused = [(digit, harvest) for digit, harvest in enumerate(settings) if isinstance(harvest, str)]
+        self.allowed = [digit for digit, harvest in enumerate(settings) if not isinstance(harvest, str)]
 
     def columns(self, axis: int) -> list[tuple[str, Any, Any, np.ndarray]]:
         """What the axis sets, as (kind, where, one value, all allowed ones as numbers); Structural where uneven."""
@@ -112,13 +112,13 @@ class _Values:
         every = [self.settings[digit] for digit in self.allowed]
         if len({tuple((kind, where) for kind, where, _ in settings) for settings in every}) > 1:
             return None
-        found = []
+        columns = []
         for settings in zip(*every, strict=True):
             kind, where, one = settings[0]
             numbers = [value[1].si if kind == "spec" else value[1] if kind == "model" else value
                        for _, _, value in settings]  # fmt: skip
-            found.append((kind, where, one, np.array(numbers, dtype=np.float64)))
-        return found
+            columns.append((kind, where, one, np.array(numbers, dtype=np.float64)))
+        return columns
 
 
 class DesignFamily:
@@ -147,15 +147,15 @@ class DesignFamily:
         self.graph = self.base.graph  # as the accelerator's compiler runs it, once `Design.lower` has found it
         self._designs: dict[Part, Design] = {}
         self._radix = tuple(len(space.axes[axis]) for axis in numeric)
-        found = [self._harvest(axis, known) for axis in numeric]
-        self.refused = {(axis, d): text for axis, one in zip(numeric, found, strict=True) for d, text in one.refused}
-        self._set = [one.settings for one in found]
+        harvest = [self._harvest(axis, known) for axis in numeric]
+        self.refused = {(axis, d): text for axis, one in zip(numeric, harvest, strict=True) for d, text in one.refused}
+        self._set = [one.settings for one in harvest]
         self._joint()
-        self._allowed = [one.allowed for one in found]
-        for axis, one in zip(numeric, found, strict=True):
+        self._allowed = [one.allowed for one in harvest]
+        for axis, one in zip(numeric, harvest, strict=True):
             if not one.allowed:
                 raise Refused(self.refused[axis, 0])
-        self._columns = [*(one.columns(axis) for axis, one in zip(numeric, found, strict=True)), []]
+        self._columns = [*(one.columns(axis) for axis, one in zip(numeric, harvest, strict=True)), []]
         self.option, self.allowed = 0, [*self._allowed, [0]]
         self.radix: tuple[int, ...] = (*self._radix, 1)
 
@@ -172,11 +172,11 @@ class DesignFamily:
         plain = all("." not in path for path in one.paths)  # what a scenario takes is the same on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            found = self._between(axis)
-            for digit in () if found else range(len(one)):
+            settings = self._between(axis)
+            for digit in () if settings else range(len(one)):
                 self.beat(digit, len(one))
-                found.append(self._setting(axis, digit))
-            known[key] = _Values(found)
+                settings.append(self._setting(axis, digit))
+            known[key] = _Values(settings)
         return known[key]
 
     def _between(self, axis: int) -> list[Any]:
@@ -197,13 +197,13 @@ class DesignFamily:
 
     def _setting(self, axis: int, digit: int) -> list[tuple[str, Any, Any]] | str:
         """What a digit of an axis sets; the first sentence that refuses it."""
-        found: list[tuple[str, Any, Any]] = []
+        settings: list[tuple[str, Any, Any]] = []
         for path, value in self.space.axes[axis].settings(digit):
             try:
-                found.append(read_setting(self.space.base, self.base, path, value, self.catalog, self.zoo))
+                settings.append(read_setting(self.space.base, self.base, path, value, self.catalog, self.zoo))
             except ValueError as error:
                 return str(error)
-        return found
+        return settings
 
     @property
     def whole(self) -> Part:
@@ -220,20 +220,20 @@ class DesignFamily:
 
     def settings(self, of: Part) -> list[tuple[str, Any, Any]]:
         """Everything the axes set in a part, as (kind, where, value)."""
-        found = []
+        settings = []
         for at, (lo, hi) in enumerate(of):
             shape = [-1 if a == at else 1 for a in range(len(of))]
             for kind, where, one, values in self._columns[at]:
                 if hi - lo == 1:
                     own = next(v for k, w, v in self._set[at][self.allowed[at][lo]] if (k, w) == (kind, where))
-                    found.append((kind, where, own))
+                    settings.append((kind, where, own))
                     continue
                 column = Column(values[lo:hi].reshape(shape))
                 if kind == "spec":
-                    found.append((kind, where, (one[0], _Many.of(one[1], column))))
+                    settings.append((kind, where, (one[0], _Many.of(one[1], column))))
                 else:
-                    found.append((kind, where, (one[0], column) if kind == "model" else column))
-        return found
+                    settings.append((kind, where, (one[0], column) if kind == "model" else column))
+        return settings
 
     def lowered(self, graph: Any) -> None:
         """From now on, designs have this graph."""

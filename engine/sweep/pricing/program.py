@@ -76,15 +76,15 @@ class Program:
 
     def _given(self, lo: int, hi: int, numbers: np.ndarray | None) -> np.ndarray:
         """Seconds by resource of the groups that are priced design by design, (6 * groups, hi - lo). [s]"""
-        found = np.empty((M * sum(len(run.groups) for run in self.live), hi - lo))
+        out = np.empty((M * sum(len(run.groups) for run in self.live), hi - lo))
         for at in range(lo, hi, AT_ONCE) if self.live else ():
             upto, top = min(hi, at + AT_ONCE), 0
             some = None if numbers is None else numbers[at - lo : upto - lo]
             for run in self.live:
                 below = top + M * len(run.groups)
-                run.seconds(at, some, self.steps, found[top:below, at - lo : upto - lo])
+                run.seconds(at, some, self.steps, out[top:below, at - lo : upto - lo])
                 top = below
-        return found
+        return out
 
 
 @dataclass
@@ -103,14 +103,14 @@ class Assembly:
         """Each array goes to a row; further ones go nowhere."""
         self.parts += zip(rows, values, strict=False)
 
-    def found(self, found: Any, rows: Sequence[int]) -> None:
+    def found(self, chunk: Any, rows: Sequence[int]) -> None:
         """The numbers of a piece, and what it refuses."""
-        self.rows(found.values or (), rows)
-        self.refusals([found])
+        self.rows(chunk.values or (), rows)
+        self.refusals([chunk])
 
-    def refusals(self, found: Sequence[Any]) -> None:
+    def refusals(self, refused: Sequence[Any]) -> None:
         """What pieces refuse."""
-        for one in found:
+        for one in refused:
             self.bad += [one.bad] if one.bad.any() else []
             self.sentences.update(one.sentences)
 

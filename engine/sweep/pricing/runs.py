@@ -40,7 +40,7 @@ def laid(values: Sequence[np.ndarray], order: Sequence[int]) -> tuple[np.ndarray
 
 def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], np.ndarray, np.ndarray]]:
     """Sizes that vary, those along a common axis together: which they are, (sizes, n) values that occur, and where."""
-    left, found = list(sizes), []
+    left, result = list(sizes), []
     while left:
         some, axes = [left.pop(0)], set()
         grown = True
@@ -51,12 +51,12 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
             some, grown = some + more, bool(more)
         if len(some) == 1:
             single, place = np.unique(some[0][1], return_inverse=True)
-            found.append(([some[0][0]], single[None], place.reshape(some[0][1].shape)))
+            result.append(([some[0][0]], single[None], place.reshape(some[0][1].shape)))
             continue
         spread = np.broadcast_arrays(*(value for _, value in some))
         values, place = np.unique(np.stack([one.ravel() for one in spread]), axis=1, return_inverse=True)
-        found.append(([k for k, _ in some], values, place.reshape(spread[0].shape)))
-    return found
+        result.append(([k for k, _ in some], values, place.reshape(spread[0].shape)))
+    return result
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class CompiledRun:
 
         Groups that carry the same sizes lie in their tables alike: they have one `GroupTable.place`.
         """
-        found: list[GroupTable | None] = [None] * len(self.groups)
+        result: list[GroupTable | None] = [None] * len(self.groups)
         axes = [a for a in range(len(radix)) if any(value.shape[a] > 1 for value in self.record)]
         alike: dict[tuple[int, ...], list[int]] = {}
         for at, group in enumerate(self.groups):
@@ -121,8 +121,8 @@ class CompiledRun:
             place += [at * prod(counts[i + 1 :]) for i, (_, _, at) in enumerate(kinds)]
             doubles = tuple(one.astype(np.float64) for one in place if one.any())
             for at, seconds in zip(some, self._entries(some, axes, kinds, radix, beat), strict=True):
-                found[at] = GroupTable(seconds, doubles)
-        return found
+                result[at] = GroupTable(seconds, doubles)
+        return result
 
     def _entries(
         self, groups: Sequence[int], axes: Sequence[int], kinds: Any, radix: Sequence[int], beat: Any
@@ -161,14 +161,14 @@ class Matrix:
 
     def at(self, lo: int, n: int, numbers: np.ndarray | None, radix: np.ndarray) -> np.ndarray:
         """Rows (fields, n) of the designs from ``lo`` on, or of some numbers."""
-        part, found = np.empty((len(self.varying), n)), np.empty((len(self.constant), n))
-        found[:] = self.constant[:, None]
+        part, result = np.empty((len(self.varying), n)), np.empty((len(self.constant), n))
+        result[:] = self.constant[:, None]
         if numbers is None:
             gather_range(lo, radix, *self.given, part)
         else:
             gather_rows(numbers, radix, *self.given, part)
-        found[self.varying] = part
-        return found
+        result[self.varying] = part
+        return result
 
 
 @dataclass(frozen=True)

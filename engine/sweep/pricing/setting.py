@@ -39,15 +39,15 @@ def numeric_axes(space: Space) -> tuple[int, ...]:
 
 def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:
     """Keys of a path through a spec (lists are entered by position or name), and what lies there."""
-    found: list[Any] = []
+    keys: list[Any] = []
     for step in path:
         key: Any = step
         if isinstance(spec, tuple):
             by_name = next((i for i, item in enumerate(spec) if getattr(item, "name", None) == step), 0)
             key = int(step) if step.isdigit() else by_name
         spec = getattr(spec, step) if isinstance(spec, BaseModel) else spec[key]
-        found.append(key)
-    return found, spec
+        keys.append(key)
+    return keys, spec
 
 
 def read_setting(

@@ -56,16 +56,16 @@ class _Arrays:
 
 def tabulate(fam: DesignFamily, piece: Piece) -> Tabulated:
     """A piece of the model over all designs of a family; Refused where it refuses every one."""
-    found = _found(fam, piece, fam.whole)
-    if found.values is None:
-        raise Refused(next(iter(found.sentences)))
-    found.values = [_least(value) for value in found.values]
+    tabulated = _found(fam, piece, fam.whole)
+    if tabulated.values is None:
+        raise Refused(next(iter(tabulated.sentences)))
+    tabulated.values = [_least(value) for value in tabulated.values]
     for at, (size, digits) in enumerate(zip(fam.radix, fam.allowed, strict=True)):
         if len(digits) < size:  # values that are refused take the place of some other: nobody reads them
             place = np.searchsorted(digits, np.arange(size)).clip(max=len(digits) - 1)
-            found.values = [v.take(place, at) if v.shape[at] > 1 else v for v in found.values]
-            found.bad = found.bad.take(place, at) if found.bad.shape[at] > 1 else found.bad
-    return found
+            tabulated.values = [v.take(place, at) if v.shape[at] > 1 else v for v in tabulated.values]
+            tabulated.bad = tabulated.bad.take(place, at) if tabulated.bad.shape[at] > 1 else tabulated.bad
+    return tabulated
 
 
 def _found(fam: DesignFamily, piece: Piece, of: Part) -> Tabulated:
@@ -91,7 +91,7 @@ def _found(fam: DesignFamily, piece: Piece, of: Part) -> Tabulated:
 
 def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
     """Axes of a part along which alone a piece fails that takes numbers only."""
-    found = []
+    culprits = []
     for a, (lo, hi) in enumerate(of):
         if hi - lo == 1:
             continue
@@ -100,8 +100,8 @@ def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
         except (
             Exception
         ):  # whatever such a piece raises of a column: `_found` raises it again where no axis is to blame
-            found.append(a)
-    return found or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
+            culprits.append(a)
+    return culprits or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1]
 
 
 def _apart(fam: DesignFamily, piece: Piece, of: Part, axes: Sequence[int], wholly: bool) -> Tabulated:
@@ -109,21 +109,21 @@ def _apart(fam: DesignFamily, piece: Piece, of: Part, axes: Sequence[int], wholl
     at = max(axes, key=lambda a: of[a][1] - of[a][0])
     lo, hi = of[at]
     edges = range(lo, hi + 1) if wholly else (lo, (lo + hi) // 2, hi)
-    found, sizes = [], []
+    priced, sizes = [], []
     for start, end in pairwise(edges):
         fam.beat(start, hi)
-        found.append(_found(fam, piece, (*of[:at], (start, end), *of[at + 1 :])))
+        priced.append(_found(fam, piece, (*of[:at], (start, end), *of[at + 1 :])))
         sizes.append(end - start)
-    good = [one for one in found if one.values is not None]
-    sentences = {text: None for one in found for text in one.sentences}
-    bad = _joined([one.bad for one in found], sizes, at)
+    good = [one for one in priced if one.values is not None]
+    sentences = {text: None for one in priced for text in one.sentences}
+    bad = _joined([one.bad for one in priced], sizes, at)
     if not good:
         return Tabulated(None, bad, None, sentences)
     if any(one.mark != good[0].mark for one in good):
         raise Structural({fam.numeric[at]})
     if any(len(one.values or ()) != len(good[0].values or ()) for one in good):
         raise Structural({fam.numeric[at]})
-    rows = [one.values if one.values is not None else _stand_in(good[0].values, at) for one in found]
+    rows = [one.values if one.values is not None else _stand_in(good[0].values, at) for one in priced]
     return Tabulated([_joined(values, sizes, at) for values in zip(*rows, strict=True)], bad, good[0].mark, sentences)
 
 

@@ -104,14 +104,14 @@ def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
 
 def _state(shape: Shape, encoder: Encoder | None) -> Sum:
     """What a sequence keeps: caches by how far back their layers look, and states that do not grow."""
-    found: dict[tuple[int, float], float] = {}
+    result: dict[tuple[int, float], float] = {}
     for layer, count in shape.layers.items():
         kept = [cached(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
         if encoder:
             kept.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
         for one in kept:
-            found[one.c, one.cap] = found.get((one.c, one.cap), 0.0) + one.coef * count
-    return Sum(tuple(Dim(coef, 1, 0, c, cap) for (c, cap), coef in found.items()))
+            result[one.c, one.cap] = result.get((one.c, one.cap), 0.0) + one.coef * count
+    return Sum(tuple(Dim(coef, 1, 0, c, cap) for (c, cap), coef in result.items()))
 
 
 def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], int]:

@@ -153,7 +153,7 @@ def _layers(p: Params, hidden: int, experts: int) -> dict[Layer, int]:
     mixers, feeds = _letters(p, "mixers", MIXERS), _letters(p, "feeds", FEEDS, "e" if experts else "d")
     if "e" in feeds and not experts:
         raise WorkloadError("parameter 'feeds' has layers with experts; 'experts' and 'top_k' say how many")
-    first, found = p.whole("dense_layers", 0, 4096), Counter[Layer]()
+    first, layers = p.whole("dense_layers", 0, 4096), Counter[Layer]()
     for i in range(p.whole("layers", 1, 4096)):
         mixer, feed = MIXERS[mixers[i % len(mixers)]], FEEDS[feeds[i % len(feeds)]]
         feed = "dense" if feed and i < first else feed
@@ -167,12 +167,12 @@ def _layers(p: Params, hidden: int, experts: int) -> dict[Layer, int]:
         layer = Layer(mixer, feed, own if mixer else 0, kv if cached else 0, ffn if feed else 0)
         if not mixer and not feed:  # a layer that was pruned whole
             continue
-        found[layer] += 1
-    if len(found) > _MOST_KINDS:
-        raise WorkloadError(f"parameter 'layers' has {len(found)} kinds of layer; at most {_MOST_KINDS} are allowed")
-    if not found:
+        layers[layer] += 1
+    if len(layers) > _MOST_KINDS:
+        raise WorkloadError(f"parameter 'layers' has {len(layers)} kinds of layer; at most {_MOST_KINDS} are allowed")
+    if not layers:
         raise WorkloadError("parameters 'mixers', 'feeds' and 'ffn' leave no layer that does anything")
-    return found
+    return layers
 
 
 def read_shape(values: Mapping[str, Any]) -> Shape:

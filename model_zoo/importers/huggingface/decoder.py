@@ -76,10 +76,10 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
     WorkloadError in one sentence that names the key.
     """
     own = architecture(kind)
-    found: Found = {}
+    fields: Found = {}
 
     def put(name: str, value: Any, key: str) -> None:
-        found[name] = (value, key or keys.last or "model_type")
+        fields[name] = (value, key or keys.last or "model_type")
 
     _refuse(keys)
     for name, value in own.items():
@@ -89,9 +89,9 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
     put("layers", layers, keys.last)
     put("hidden", keys.whole(*_WIDTH, low=1, high=1_048_576), keys.last)
     put("vocab", keys.whole("vocab_size", "padded_vocab_size", low=1, high=2**31), keys.last)
-    _attention(keys, kind, put, found)
-    _position(keys, kind, found, put)
-    _feed_forward(keys, kind, layers, own, put, found)
+    _attention(keys, kind, put, fields)
+    _position(keys, kind, fields, put)
+    _feed_forward(keys, kind, layers, own, put, fields)
     mixers, said = mixers_of(keys, layers, kind, own.get("mixers", ""))
     if pattern := keys.text("hybrid_override_pattern"):
         mixers, feeds = _pattern(keys, pattern, layers)
@@ -100,17 +100,17 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
         put("feeds", "n", "model_type")
     put("mixers", shortest(mixers, layers), said or keys.last)
     if kind in ("nemotron-nas", "deci"):
-        _blocks(keys, layers, put, found)
+        _blocks(keys, layers, put, fields)
     if narrow := keys.whole("swa_num_key_value_heads", default=0, low=1, high=65536):  # MiMo: of windowed layers
-        wide = found["kv_heads"][0]
+        wide = fields["kv_heads"][0]
         put("kv_heads", [narrow if letter == "w" else wide for letter in mixers[:layers]], "swa_num_key_value_heads")
-    _mixing(keys, kind, set(mixers), put, found)
+    _mixing(keys, kind, set(mixers), put, fields)
     tied = _tied(keys, outside, own)
-    if found.get("lm_head", ("", ""))[0] != "own-bias":
+    if fields.get("lm_head", ("", ""))[0] != "own-bias":
         put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
     plain = {"mixers": "f"}
-    found = {name: one for name, one in found.items() if one[0] not in (0, "", None, plain.get(name))}
-    return found, _notes(keys, outside)
+    fields = {name: one for name, one in fields.items() if one[0] not in (0, "", None, plain.get(name))}
+    return fields, _notes(keys, outside)
 
 
 def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:
@@ -143,14 +143,14 @@ def _refuse(keys: Keys) -> None:
             raise WorkloadError(f"key {name!r} is {str(value)[:60]} beside {same!r} {keys.data[same]}: not understood")
 
 
-def _attention(keys: Keys, kind: str, put: Put, found: Found) -> None:
+def _attention(keys: Keys, kind: str, put: Put, fields: Found) -> None:
     if kind in _BARE:
         put("heads", 1, "model_type")
         return
     heads = keys.whole(*_HEADS, low=1, high=65536)
-    width, said = found["hidden"][0], keys.last
+    width, said = fields["hidden"][0], keys.last
     put("heads", heads, said)
-    _biases(keys, kind, put, found)
+    _biases(keys, kind, put, fields)
     rank = keys.whole("kv_lora_rank", default=0, low=1, high=65536)
     if rank:
         _latent(keys, rank, put)
@@ -170,7 +170,7 @@ def _attention(keys: Keys, kind: str, put: Put, found: Found) -> None:
     norm = keys.raw("use_qk_norm", "qk_norm", "qk_layernorm", "add_qk_norm")
     if isinstance(norm, bool) and not kind.startswith("llama4"):  # of Llama 4 it has no scales
         said = keys.last
-        full = "layer" in keys.text("qk_norm_type") or found.get("head_norm", ("",))[0] == "rms-full"
+        full = "layer" in keys.text("qk_norm_type") or fields.get("head_norm", ("",))[0] == "rms-full"
         put("head_norm", ("rms-full" if full else "rms") if norm else "no", said)
 
 
@@ -202,9 +202,9 @@ def _latent(keys: Keys, rank: int, put: Put) -> None:
         put("index_dim", keys.whole("index_head_dim", low=1, high=65536), "index_head_dim")
 
 
-def _biases(keys: Keys, kind: str, put: Put, found: Found) -> None:
+def _biases(keys: Keys, kind: str, put: Put, fields: Found) -> None:
     """Which products have a bias: the architecture's, or what the configuration says of attention and of the rest."""
-    if found.get("bias", ("",))[0] in ("all", "feed-forward"):
+    if fields.get("bias", ("",))[0] in ("all", "feed-forward"):
         for name in _BIASES:
             keys.raw(name)
         return
@@ -229,20 +229,20 @@ def _biases(keys: Keys, kind: str, put: Put, found: Found) -> None:
     put("bias", "qkv" if word == "attention" and only_keys else word, where or "model_type")
 
 
-def _position(keys: Keys, kind: str, found: Found, put: Put) -> None:
-    if "position" not in found:
+def _position(keys: Keys, kind: str, fields: Found, put: Put) -> None:
+    if "position" not in fields:
         alibi = keys.flag("alibi", "use_alibi")
         put("position", "none" if alibi or kind in _BARE else "rotary", "model_type")
-    if found["position"][0] == "learned":
+    if fields["position"][0] == "learned":
         rows = keys.whole("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", low=1, high=2**31)
         put("context", rows + 2 * (kind in ("opt", "bart", "mbart")), keys.last)
-    if "norm" not in found:
+    if "norm" not in fields:
         put("norm", "rms" if keys.flag("rmsnorm", default=True) else "layer", "model_type")
     if kind in ("gpt_neox", "stablelm") and keys.flag("use_parallel_residual", default=kind == "gpt_neox"):
         put("block", "parallel", "use_parallel_residual")
 
 
-def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: Put, found: Found) -> None:
+def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: Put, fields: Found) -> None:
     act = keys.text(
         "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "feed_forward_proj", "act_fn"
     )
@@ -265,7 +265,7 @@ def _feed_forward(keys: Keys, kind: str, layers: int, own: dict[str, Any], put: 
         if not dense and config is not None:
             dense = config.whole("ffn_hidden_size", default=0, low=1, high=1_048_576)
         if kind == "mpt":
-            dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * found["hidden"][0]
+            dense = keys.whole("expansion_ratio", default=4, low=1, high=64) * fields["hidden"][0]
         put("ffn", dense, dense_key or keys.last)
         keys.raw(*_TOP)
         return
@@ -325,12 +325,12 @@ def _pattern(keys: Keys, pattern: str, layers: int) -> tuple[str, str]:
     return "".join(mixers[one] for one in pattern), "".join(feeds[one] for one in pattern)
 
 
-def _blocks(keys: Keys, layers: int, put: Put, found: Found) -> None:
+def _blocks(keys: Keys, layers: int, put: Put, fields: Found) -> None:
     """Nemotron-NAS: each layer with as many key heads, and as wide a feed-forward, as a search left it."""
     listed = keys.listed("block_configs")
     if len(listed) != layers:
         raise keys.refuse(f"{len(listed)} entries", f"one entry for each of the {layers} layers is needed")
-    heads, width = found["heads"][0], found["hidden"][0]
+    heads, width = fields["heads"][0], fields["hidden"][0]
     mixers, kv_heads, ffn = "", [], []
     for i, one in enumerate(listed):
         block = Keys(one if isinstance(one, dict) else {}, f"block_configs[{i}].")
@@ -347,7 +347,7 @@ def _blocks(keys: Keys, layers: int, put: Put, found: Found) -> None:
     put("ffn", ffn, "block_configs")
 
 
-def _mixing(keys: Keys, kind: str, letters: set[str], put: Put, found: Found) -> None:
+def _mixing(keys: Keys, kind: str, letters: set[str], put: Put, fields: Found) -> None:
     """What layers of those letters need beside heads."""
     if "w" in letters:
         put("window", keys.whole("sliding_window", "sliding_window_size", low=1, high=2**31), keys.last)
@@ -358,7 +358,7 @@ def _mixing(keys: Keys, kind: str, letters: set[str], put: Put, found: Found) ->
     if "m" in letters:
         groups = keys.whole("n_groups", "mamba_n_groups", "mamba_ngroups", default=1, low=1, high=65536)
         put("ssm_groups", groups, keys.last)
-        width = found["hidden"][0]
+        width = fields["hidden"][0]
         inner = int(keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64) * width)
         head = keys.whole(
             "mamba_head_dim",
@@ -373,7 +373,7 @@ def _mixing(keys: Keys, kind: str, letters: set[str], put: Put, found: Found) ->
         names = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *(("num_heads",) if kind == "mamba2" else ()))
         put("ssm_heads", keys.whole(*names, default=inner // head, low=1, high=65536), keys.last or "mamba_expand")
     if "s" in letters:
-        width = found["hidden"][0]
+        width = fields["hidden"][0]
         inner = keys.whole("intermediate_size", default=0, low=1) if kind != "jamba" else 0
         factor = keys.number("mamba_expand", "expand", default=2.0, low=0.01, high=64)
         put("ssm_dim", inner or int(factor * width), keys.last or "expand")

@@ -17,12 +17,12 @@ _SHOWN = 60
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in result:
             raise WorkloadError(f"key {key[:_SHOWN]!r} is given twice")
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 def _number(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -87,12 +87,12 @@ class Keys:
     def raw(self, *names: str) -> Any:
         """The value of the first of those keys that is set, else None."""
         self.last = ""
-        found = None
+        value = None
         for name in names:
             self.read[name] = None
-            if found is None and self.data.get(name) is not None:
-                self.last, found = self.prefix + name, self.data[name]
-        return found
+            if value is None and self.data.get(name) is not None:
+                self.last, value = self.prefix + name, self.data[name]
+        return value
 
     def refuse(self, value: Any, allowed: str) -> WorkloadError:
         """What is wrong with the key last read."""

@@ -12,16 +12,16 @@ __all__ = ["encoder", "images"]
 _SIDE = 448  # pixels of an image where the network takes any size and the configuration names none
 
 
-def encoder(keys: Keys, found: Found) -> None:
+def encoder(keys: Keys, fields: Found) -> None:
     """Parameters of the encoder of a sequence-to-sequence network, added to what was found."""
     layers = keys.whole("encoder_layers", "num_layers", "num_hidden_layers", low=1, high=4096)
-    found["encoder_layers"] = (layers, keys.last)
+    fields["encoder_layers"] = (layers, keys.last)
     for name, key in (("encoder_heads", "encoder_attention_heads"), ("encoder_ffn", "encoder_ffn_dim")):
         if value := keys.whole(key, default=0, low=1, high=1_048_576):
-            found[name] = (value, key)
+            fields[name] = (value, key)
     if mels := keys.whole("num_mel_bins", default=0, low=1, high=65536):
-        found["encoder_channels"] = (mels, "num_mel_bins")
-        found["encoder_tokens"] = (keys.whole("max_source_positions", low=1, high=2**24), "max_source_positions")
+        fields["encoder_channels"] = (mels, "num_mel_bins")
+        fields["encoder_tokens"] = (keys.whole("max_source_positions", low=1, high=2**24), "max_source_positions")
 
 
 def _side(value: Any, vision: Keys) -> int:
@@ -33,7 +33,7 @@ def _side(value: Any, vision: Keys) -> int:
     return value
 
 
-def images(outside: Keys, text: Keys, found: Found) -> list[str]:
+def images(outside: Keys, text: Keys, fields: Found) -> list[str]:
     """Parameters of the encoder of images, added to what was found; notes on what is assumed. Nothing without one."""
     vision = outside.under("vision_config", "vision_encoder", "vision_tower_config", "visual")
     if vision is None or not (
@@ -78,7 +78,7 @@ def images(outside: Keys, text: Keys, found: Found) -> list[str]:
     pooled = outside.whole("mm_tokens_per_image", default=0, low=1, high=2**24)
     tokens = pooled or -(-patches // each)
     entering = hidden if pooled else hidden * each
-    middle = outer or vision.whole("projector_output_dim", default=0, high=1_048_576) or found["hidden"][0]
+    middle = outer or vision.whole("projector_output_dim", default=0, high=1_048_576) or fields["hidden"][0]
     two = not pooled and outside.text("model_type") != "paligemma"
     where = vision.prefix.rstrip(".")
     for name, value in (
@@ -97,12 +97,12 @@ def images(outside: Keys, text: Keys, found: Found) -> list[str]:
         ),
         ("image_tokens", tokens),
     ):
-        found[name] = (value, where)
+        fields[name] = (value, where)
     full = vision.listed("fullatt_block_indexes")
     if full:
         window = _side(vision.raw("window_size") or 112, vision) // patch
-        found["tower_window"] = (min(window * window, patches), f"{where}.window_size")
-        found["tower_full_layers"] = (min(len(full), layers), f"{where}.fullatt_block_indexes")
+        fields["tower_window"] = (min(window * window, patches), f"{where}.window_size")
+        fields["tower_full_layers"] = (min(len(full), layers), f"{where}.fullatt_block_indexes")
     text.raw("vision_config")
     if dynamic:
         return [f"The network takes images of any size; one of {side} by {side} pixels, {tokens} tokens, is counted."]

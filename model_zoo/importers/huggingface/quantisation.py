@@ -30,21 +30,21 @@ def checkpoint_format(config: Keys, text: Keys, beside: Keys | None) -> Format:
     WorkloadError in one sentence where two places disagree, or the method is not known.
     """
     plain = _FLOATS.get(text.text("torch_dtype", "dtype") or config.text("torch_dtype", "dtype"), "bf16")
-    found = []
+    formats = []
     for place in (config, text):
         for name in ("quantization_config", "compression_config"):
             under = place.under(name)
             if under is not None and under.data:
-                found.append(_of(under))
+                formats.append(_of(under))
     if beside is not None and (own := beside.under("quantization")) is not None:
-        found.append(_modelopt(own, own.text("quant_algo"), own.listed("exclude_modules")))
-    for one in found[1:]:
-        if (one.precision, one.quantised) != found[0][:2] and one.precision != found[0].precision:
+        formats.append(_modelopt(own, own.text("quant_algo"), own.listed("exclude_modules")))
+    for one in formats[1:]:
+        if (one.precision, one.quantised) != formats[0][:2] and one.precision != formats[0].precision:
             raise WorkloadError(
-                f"key {one.key!r} says {one.precision} and {found[0].key!r} says {found[0].precision}: a checkpoint's "
-                "weights are in one format"
+                f"key {one.key!r} says {one.precision} and {formats[0].key!r} says {formats[0].precision}: a "
+                "checkpoint's weights are in one format"
             )
-    return found[0] if found else Format(plain, "all", "torch_dtype")
+    return formats[0] if formats else Format(plain, "all", "torch_dtype")
 
 
 def _of(keys: Keys) -> Format:
@@ -90,8 +90,8 @@ _ALGORITHMS = (
 
 def _modelopt(keys: Keys, algorithm: str, ignored: Any) -> Format:
     place = keys.prefix + "quant_algo"
-    found = next((format for words, format in _ALGORITHMS if any(word in algorithm for word in words)), None)
-    if found is None and algorithm:
+    result = next((format for words, format in _ALGORITHMS if any(word in algorithm for word in words)), None)
+    if result is None and algorithm:
         raise WorkloadError(
             f"key {place!r} is {algorithm[:60]!r}; known: {', '.join(w for ws, _ in _ALGORITHMS for w in ws)}"
         )
@@ -102,7 +102,7 @@ def _modelopt(keys: Keys, algorithm: str, ignored: Any) -> Format:
     notes = (f"Its card keeps the KV cache in {cache.upper()}: set kv_format.",) if cache else ()
     if algorithm == "mixed_precision":
         notes = (*notes, "Layers in formats of their own (mixed_precision) are counted as FP8.")
-    return Format(found, _which(ignored), place, notes) if found else Format("bf16", "all", place, notes)
+    return Format(result, _which(ignored), place, notes) if result else Format("bf16", "all", place, notes)
 
 
 def _groups(keys: Keys, ignored: Any) -> Format:
@@ -111,7 +111,7 @@ def _groups(keys: Keys, ignored: Any) -> Format:
         raise WorkloadError(
             f"key '{keys.prefix}config_groups' is missing; compressed-tensors says there what is stored"
         )
-    found: dict[str, None] = {}
+    formats: dict[str, None] = {}
     for name in groups.data:
         group = groups.under(name)
         weights = group.under("weights") if group is not None else None
@@ -126,11 +126,11 @@ def _groups(keys: Keys, ignored: Any) -> Format:
             known = {4: "w4a16", 8: "w8a16" if entering is None else "int8"}
         if bits not in known:
             raise WorkloadError(f"key {said!r} is {bits} for {kind} weights; known: {', '.join(map(str, known))}")
-        found[known[bits]] = None
-    if not found:
+        formats[known[bits]] = None
+    if not formats:
         raise WorkloadError(f"key '{keys.prefix}config_groups' has no group with weights")
-    narrow = min(found, key=lambda one: int(re.findall(r"\d+", one)[0]))
-    notes = (f"Groups in {' and '.join(found)} are counted in {narrow}.",) if len(found) > 1 else ()
+    narrow = min(formats, key=lambda one: int(re.findall(r"\d+", one)[0]))
+    notes = (f"Groups in {' and '.join(formats)} are counted in {narrow}.",) if len(formats) > 1 else ()
     return Format(narrow, _which(ignored), keys.prefix + "config_groups", notes)
 
 

@@ -82,15 +82,15 @@ def read_config(
     own = keys.text("model_type", default=kind) if keys is not outside else kind
     if keys is not outside and kind:
         architecture(kind)
-    found, notes = decoder(keys, own, outside)
+    fields, notes = decoder(keys, own, outside)
     if architecture(own).get("encoder") == "yes":
-        encoder(keys, found)
-    notes += images(outside, keys, found)
+        encoder(keys, fields)
+    notes += images(outside, keys, fields)
     format = checkpoint_format(outside, keys, Keys(beside) if beside is not None else None)
     if format.quantised != "all":
-        found["quantised"] = (format.quantised, format.key)
+        fields["quantised"] = (format.quantised, format.key)
     notes += [*format.notes, *_strange(keys), *(_strange(outside) if keys is not outside else [])]
-    return _workload(found, id, own, file, format.precision, notes)
+    return _workload(fields, id, own, file, format.precision, notes)
 
 
 def _strange(keys: Keys) -> list[str]:
@@ -111,12 +111,12 @@ def _number(value: Any, key: str) -> Number:
     return Number(value=listed, source="config", where=key[:200])
 
 
-def _workload(found: Found, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
-    params = {name: value for name, (value, _) in found.items()}
+def _workload(fields: Found, id: str, kind: str, file: str, precision: str, notes: list[str]) -> Workload:
+    params = {name: value for name, (value, _) in fields.items()}
     try:
         graph = built(FAMILIES[_FAMILY], params)
     except WorkloadError as error:
-        raise WorkloadError(_by_key(str(error), found)) from None
+        raise WorkloadError(_by_key(str(error), fields)) from None
     size = graph.parameters
     said = f"{size / 1e9:.4g} B" if size >= 1e9 else f"{size / 1e6:.4g} M"
     try:
@@ -128,7 +128,7 @@ def _workload(found: Found, id: str, kind: str, file: str, precision: str, notes
             precision=precision,
             summary=f"Read from {file}: architecture {kind}, {said} parameters.",
             sources={"config": Source(title=file, note="a configuration of the user's own")},
-            params={name: _number(value, key) for name, (value, key) in found.items()},
+            params={name: _number(value, key) for name, (value, key) in fields.items()},
             request=Request(inputs=512, outputs=128),
             notes=tuple(note[:1200] for note in notes),
         )
@@ -141,9 +141,9 @@ def _workload(found: Found, id: str, kind: str, file: str, precision: str, notes
         ) from None
 
 
-def _by_key(sentence: str, found: Found) -> str:
+def _by_key(sentence: str, fields: Found) -> str:
     """A family's sentence on a parameter, with the configuration's key in its place."""
-    for name, (_, key) in found.items():
+    for name, (_, key) in fields.items():
         sentence = sentence.replace(f"parameter {name!r}", f"key {key!r}")
     return sentence
 

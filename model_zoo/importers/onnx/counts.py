@@ -25,8 +25,8 @@ def combined(dims: Sequence[Dim]) -> Dim:
         groups[key] = groups.get(key, 0.0) + d.coef
     if not groups:
         return Dim(0.0)
-    found = [Dim(coef, *key) for key, coef in groups.items()]
-    return max(found, key=lambda d: d.at(BATCH, LENGTH, LENGTH))
+    result = [Dim(coef, *key) for key, coef in groups.items()]
+    return max(result, key=lambda d: d.at(BATCH, LENGTH, LENGTH))
 
 
 @dataclass
@@ -63,53 +63,53 @@ class Survey:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Extents of a tensor at the first point; WorkloadError where they are not known."""
-        found = self.walks[0].shape(name)
-        if found is None or None in found:
+        result = self.walks[0].shape(name)
+        if result is None or None in result:
             raise WorkloadError(
                 f"the shape of tensor {shown(name)} can't be inferred from the inputs' shapes; it depends on the data, "
                 "or its operator has no shape rule"
             )
-        return tuple(e for e in found if e is not None)
+        return tuple(e for e in result if e is not None)
 
     def measure(self, name: str, of: Callable[[tuple[int, ...]], int | float]) -> tuple[float, ...]:
         """Something of a tensor's shape at every point."""
         self.shape(name)
-        found = []
+        measures = []
         for walk in self.walks:
             extents = walk.shape(name) or ()
             if None in extents:
                 raise WorkloadError(f"the shape of tensor {shown(name)} can't be inferred at every batch and length")
-            found.append(float(of(tuple(e for e in extents if e is not None))))
-        return tuple(found)
+            measures.append(float(of(tuple(e for e in extents if e is not None))))
+        return tuple(measures)
 
     def elements(self, name: str) -> Dim:
         """Elements of a tensor as a count."""
         return self.fit(self.measure(name, prod), f"tensor {shown(name)}")
 
-    def powers(self, found: tuple[float, ...], what: str) -> tuple[int, int]:
+    def powers(self, measures: tuple[float, ...], what: str) -> tuple[int, int]:
         """With which power of the batch and of the length a figure grows."""
         batch = length = 0
-        rest = list(found[1:])
+        rest = list(measures[1:])
         if isinstance(self.file.batch, str):
-            batch = _power(found[0], rest.pop(0), what, str(self.file.batch), self.walks[0].batch, 1)
+            batch = _power(measures[0], rest.pop(0), what, str(self.file.batch), self.walks[0].batch, 1)
         if self.grows:
-            length = _power(found[0], rest.pop(0), what, self.file.length or "past", LENGTH, 2)
+            length = _power(measures[0], rest.pop(0), what, self.file.length or "past", LENGTH, 2)
         return batch, length
 
-    def fit(self, found: tuple[float, ...], what: str) -> Dim:
+    def fit(self, measures: tuple[float, ...], what: str) -> Dim:
         """The count that has these values at the points; a fixed batch is taken out and made a factor."""
-        return self.spread([found], what)[0]
+        return self.spread([measures], what)[0]
 
     def spread(self, factors: Sequence[tuple[float, ...]], what: str) -> list[Dim]:
         """Counts whose product is linear in batch, length and context; a fixed batch is a factor of the first."""
-        powers = [self.powers(found, what) for found in factors]
+        powers = [self.powers(factor, what) for factor in factors]
         lengths = ["c", "s"] if self.file.steps else ["s", "c"]
         if sum(b for b, _ in powers) > 1 or sum(s for _, s in powers) > 2:
             raise WorkloadError(f"{what} grows faster than the batch and the square of the length, which has no count")
         dims = []
-        for found, (b, s) in zip(factors, powers, strict=True):
+        for factor, (b, s) in zip(factors, powers, strict=True):
             taken = [lengths.pop(0) for _ in range(s)]
-            coef = found[0] / (self.walks[0].batch ** b * LENGTH**s)
+            coef = factor[0] / (self.walks[0].batch ** b * LENGTH**s)
             dims.append(Dim(coef, b, int("s" in taken), int("c" in taken)))
         if isinstance(self.file.batch, int):
             first = dims[0]
@@ -118,10 +118,10 @@ class Survey:
 
     def made_by(self, names: Sequence[str]) -> tuple[str, ...]:
         """Ops that made some tensors, each once."""
-        found: dict[str, None] = {}
+        result: dict[str, None] = {}
         for name in names:
-            found.update(dict.fromkeys(self.source.get(name, ())))
-        return tuple(found)
+            result.update(dict.fromkeys(self.source.get(name, ())))
+        return tuple(result)
 
     def computed(self, names: Sequence[str]) -> list[str]:
         """Those of some tensors that are not the file's own and are known."""

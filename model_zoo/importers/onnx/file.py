@@ -193,13 +193,13 @@ def _inlined(model: Any) -> Any:
 def _opset(model: Any) -> int:
     from onnx import defs
 
-    found = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    result = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     newest = defs.onnx_opset_version()
-    if not found:
+    if not result:
         raise WorkloadError("the ONNX model does not say which opset it uses")
-    if not 1 <= found[0] <= newest:
-        raise WorkloadError(f"the ONNX model's opset is {found[0]}; 1 to {newest} can be read")
-    return int(found[0])
+    if not 1 <= result[0] <= newest:
+        raise WorkloadError(f"the ONNX model's opset is {result[0]}; 1 to {newest} can be read")
+    return int(result[0])
 
 
 def _weight(tensor: Any) -> tuple[int, ...]:
@@ -266,8 +266,8 @@ def _opened(
 
 def _past(inputs: Mapping[str, Axes], batch: int | str) -> frozenset[str]:
     """Inputs that hold keys and values of tokens before: named so, and open along one axis beside the batch's."""
-    found = {n for n, axes in inputs.items() if _PAST.search(n.lower()) and len(axes) >= 3}
-    return frozenset(n for n in found if sum(isinstance(a, str) and a != batch for a in inputs[n]) == 1)
+    result = {n for n, axes in inputs.items() if _PAST.search(n.lower()) and len(axes) >= 3}
+    return frozenset(n for n in result if sum(isinstance(a, str) and a != batch for a in inputs[n]) == 1)
 
 
 def _needed(nodes: tuple[Any, ...], given: set[str], outputs: tuple[str, ...]) -> tuple[Any, ...]:

@@ -253,7 +253,7 @@ def _survey(opened: File) -> Survey:
         known = rows[0] == 1 or int(rows[0]) in (axes[:-1] if len(axes) > 2 else axes)
         named = rows[0] != opened.batch and known
         return Survey(replace(opened, batch=int(rows[0]))) if named else file
-    batch, length = (file.powers(found, f"node {shown(node.name)}") for found in (rows, steps))
+    batch, length = (file.powers(one, f"node {shown(node.name)}") for one in (rows, steps))
     if batch[0] or not length[0]:
         return file
     if opened.length is None:  # the open axis is the sequence

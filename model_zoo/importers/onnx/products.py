@@ -31,7 +31,7 @@ def _contraction(
 ) -> list[Op]:
     """G products of M x K by K x N, `extents` at every point; one side may be the file's own."""
     what = f"node {shown(name)}"
-    if any(value <= 0 for found in extents.values() for value in found):
+    if any(value <= 0 for extent in extents.values() for value in extent):
         raise WorkloadError(f"{what} multiplies matrices without elements")
     own = [side for side in sides if side in file.constant]
     read, new = file.own(own)
@@ -93,8 +93,8 @@ def _filters(file: Survey, node: Any, name: str, at: int) -> tuple[int, ...]:
 def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
     weight = 3 if node.op_type == "QLinearConv" else 1
     shape, image = _filters(file, node, name, weight), file.shape(node.input[0])
-    found = attributes_of(node)
-    groups = int(found.get("group", 1))
+    attributes = attributes_of(node)
+    groups = int(attributes.get("group", 1))
     turned = node.op_type == "ConvTranspose"
     if len(shape) < 3 or len(image) != len(shape) or groups < 1:
         raise WorkloadError(
@@ -131,22 +131,22 @@ def _convolution(file: Survey, node: Any, name: str) -> list[Op]:
             reads=reads,
             writes=writes,
             shard="n",
-            attributes=() if turned else _plane(found, kernel, image, groups, wanted),
+            attributes=() if turned else _plane(attributes, kernel, image, groups, wanted),
         )
     ]
 
 
 def _plane(
-    found: dict[str, Any], kernel: tuple[int, ...], image: tuple[int, ...], groups: int, filters: int
+    attributes: dict[str, Any], kernel: tuple[int, ...], image: tuple[int, ...], groups: int, filters: int
 ) -> tuple[tuple[str, float], ...]:
     """What the cost models ask of a convolution; its plane only where one figure each tells kernel, stride and pad."""
     rank = len(kernel)
-    strides, dilations = found.get("strides") or [1] * rank, found.get("dilations") or [1] * rank
-    pads = found.get("pads") or [0] * 2 * rank
+    strides, dilations = attributes.get("strides") or [1] * rank, attributes.get("dilations") or [1] * rank
+    pads = attributes.get("pads") or [0] * 2 * rank
     marks = {"kernel": max(kernel), "stride": max(strides), "groups": groups, "channels": image[1], "filters": filters}
     plane = slice(-2, None)
     same = all(len(set(part)) == 1 for part in (kernel[plane], strides[plane], pads[rank - 2 : rank], pads[plane]))
-    if rank in (2, 3) and same and set(dilations) == {1} and found.get("auto_pad", b"NOTSET") == b"NOTSET":
+    if rank in (2, 3) and same and set(dilations) == {1} and attributes.get("auto_pad", b"NOTSET") == b"NOTSET":
         marks |= {"kernel": kernel[-1], "stride": strides[-1], "pad": pads[-1], "height": image[-2], "width": image[-1]}
         marks |= {
             "frames": image[2] if rank == 3 else 1,
@@ -190,16 +190,16 @@ def _einsum(file: Survey, node: Any, name: str) -> list[Op]:
     return _contraction(file, name, list(node.input), node.output[0], extents)
 
 
-def axes_of(found: Mapping[str, Any]) -> tuple[int, int]:
+def axes_of(attributes: Mapping[str, Any]) -> tuple[int, int]:
     """Axes of a recurrent layer's input that are its batch and its sequence, by the layer's attributes."""
-    return (0, 1) if found.get("layout", 0) else (1, 0)
+    return (0, 1) if attributes.get("layout", 0) else (1, 0)
 
 
 def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
     """LSTM, GRU or RNN: the steps of families/rnn.py, a copy for each direction."""
-    found = attributes_of(node)
+    attributes = attributes_of(node)
     kind = node.op_type.lower()
-    step_kind = "gru-reset-first" if kind == "gru" and not found.get("linear_before_reset", 0) else kind
+    step_kind = "gru-reset-first" if kind == "gru" and not attributes.get("linear_before_reset", 0) else kind
     for side in node.input[1:3]:
         if side not in file.constant:
             raise WorkloadError(f"node {shown(name)}: a recurrent layer whose weights are computed can't be counted")
@@ -207,7 +207,7 @@ def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
         raise WorkloadError(f"node {shown(name)}: an LSTM with peepholes has no count here")
     directions, gates, width = file.shape(node.input[1])
     hidden = gates // GATES[kind]
-    rows, steps = (file.measure(node.input[0], lambda s, at=at: s[at]) for at in axes_of(found))
+    rows, steps = (file.measure(node.input[0], lambda s, at=at: s[at]) for at in axes_of(attributes))
     row, step = file.spread([rows, steps], f"node {shown(name)}")
     cell = Cell(name, "network", hidden, directions, directions, row, step)
     step_of(step_kind)(cell, width, file.made_by(node.input[:1]))
@@ -219,10 +219,10 @@ def _recurrent(file: Survey, node: Any, name: str) -> list[Op]:
 
 def _attention(file: Survey, node: Any, name: str) -> list[Op]:
     """Scaled dot-product attention of opset 23: scores, softmax, context."""
-    found = attributes_of(node)
+    attributes = attributes_of(node)
     queries, keys, values = node.input[:3]
     flat = len(file.shape(queries)) == 3
-    heads, kept = int(found.get("q_num_heads", 0)), int(found.get("kv_num_heads", 0))
+    heads, kept = int(attributes.get("q_num_heads", 0)), int(attributes.get("kv_num_heads", 0))
     if (flat and not (heads and kept)) or (len(node.input) > 4 and node.input[4]):
         raise WorkloadError(
             f"node {shown(name)} (Attention) with a cache, or without its numbers of heads, has no count"

@@ -128,7 +128,7 @@ class Walk:
         if not all(name in self.types for name in names):
             return
         try:
-            found = shape_inference.infer_node_outputs(
+            types = shape_inference.infer_node_outputs(
                 schema,
                 node,
                 {n: self.types[n] for n in names},
@@ -138,7 +138,7 @@ class Walk:
             )
         except (shape_inference.InferenceError, checker.ValidationError, *NATIVE) as error:
             raise WorkloadError(f"the shapes of node {label} ({node.op_type}) do not fit ({told(error)})") from None
-        self.types.update(found)
+        self.types.update(types)
 
     def _fold(self, node: Any) -> None:
         """Values of a node whose result follows from shapes alone, where it is small."""
@@ -166,8 +166,8 @@ class Walk:
     def _evaluate(self, node: Any, inputs: list[str], outputs: list[str], numpy_helper: Any) -> None:
         try:
             run = _runner(node.SerializeToString(), self.file.opset)
-            found = run.run(None, {name: numpy_helper.to_array(self.data[name]) for name in dict.fromkeys(inputs)})
-            for name, value in zip(outputs, found, strict=True):
+            done = run.run(None, {name: numpy_helper.to_array(self.data[name]) for name in dict.fromkeys(inputs)})
+            for name, value in zip(outputs, done, strict=True):
                 if value.size <= SMALL:
                     self.data[name] = numpy_helper.from_array(value, name)
         except Exception:  # each operator of the reference is Python of its own and raises what it likes
@@ -215,8 +215,8 @@ def _attribute_types(kind: str, since: int) -> dict[str, tuple[int, bool]]:
     """Type of each attribute of an operator, and whether a node must give it."""
     from onnx import defs
 
-    found: Any = defs.get_schema(kind, since).attributes
-    return {name: (int(a.type.value), bool(a.required)) for name, a in found.items()}
+    attributes: Any = defs.get_schema(kind, since).attributes
+    return {name: (int(a.type.value), bool(a.required)) for name, a in attributes.items()}
 
 
 def _fits(schema: Any, node: Any, label: str) -> None:

@@ -61,6 +61,6 @@ def _grows(op: Op) -> bool:
 
 
 def _said(graph: Graph) -> str:
-    found = sum(len(phase.ops) for phase in graph.phases)
-    operators = "1 operator" if found == 1 else f"{found:,} operators"
+    ops = sum(len(phase.ops) for phase in graph.phases)
+    operators = "1 operator" if ops == 1 else f"{ops:,} operators"
     return f"{operators}, {graph.parameters:,.0f} parameters"

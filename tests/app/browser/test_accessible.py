@@ -92,9 +92,9 @@ def zoomed(me) -> list[str]:
     size = me.page.viewport_size
     me.page.set_viewport_size({"width": size["width"] // 2, "height": size["height"] // 2})
     me.page.wait_for_timeout(700)  # charts are laid out anew
-    found = me.page.evaluate(CUT)
+    report = me.page.evaluate(CUT)
     me.page.set_viewport_size(size)
-    return found
+    return report
 
 
 def serious(me, axe: str) -> list[str]:

@@ -42,20 +42,20 @@ def alive(at: AppTest) -> AppTest:
 def compared(at: AppTest) -> Comparison:
     """What the address bar holds."""
     shown = at.query_params["c"]
-    found, message = comparison.read(shown[0] if isinstance(shown, list) else shown)
+    result, message = comparison.read(shown[0] if isinstance(shown, list) else shown)
     assert message is None
-    return found
+    return result
 
 
 def columns(*entries: Entry) -> list[ComparedScenario]:
-    found = []
+    result = []
     for at, entry in enumerate(entries):
         report = evaluate(entry.scenario)
         reason = "" if report.fits else report.problems[0]
         knobs = (entry.scenario.system, f"on {entry.scenario.devices}")
         kept = report if report.fits else None
-        found.append(ComparedScenario(at, entry.scenario.system, entry.scenario, entry.note, knobs, kept, reason))
-    return found
+        result.append(ComparedScenario(at, entry.scenario.system, entry.scenario, entry.note, knobs, kept, reason))
+    return result
 
 
 # --- the link
@@ -211,9 +211,9 @@ def test_bars_carry_the_values_and_parts_start_where_others_end():
 
 
 def test_an_attribution_is_drawn_from_one_scenario_to_the_other():
-    found = attribute(V100, DFX, METRICS["latency"].figure)
+    attribution = attribute(V100, DFX, METRICS["latency"].figure)
     fig = charts.attribution(
-        ("A", "B"), (found.base, found.other), list(found.shares.items()), "s", "Latency", False, True
+        ("A", "B"), (attribution.base, attribution.other), list(attribution.shares.items()), "s", "Latency", False, True
     )
     ends = [bar.base[0] + bar.x[0] for bar in fig.data[1:-1]]
     assert ends[-1] == pytest.approx(fig.data[-1].x[0])

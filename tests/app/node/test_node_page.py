@@ -172,11 +172,11 @@ def test_another_model_s_curve_and_another_card_can_be_looked_at():
 def test_a_products_tilings_are_drawn_beside_their_bound():
     token = encode(NODE)
     names = cached.tiled_names(token)
-    found = cached.tiled(token, names[0])
-    best = found.product.best["latency"]
-    assert {len(row) for row in found.bytes} == {len(found.columns)}
-    assert len(found.bytes) == len(found.rows)
-    assert min(v for row in found.bytes for v in row if v is not None) >= found.product.least[0]
+    tiled = cached.tiled(token, names[0])
+    best = tiled.product.best["latency"]
+    assert {len(row) for row in tiled.bytes} == {len(tiled.columns)}
+    assert len(tiled.bytes) == len(tiled.rows)
+    assert min(v for row in tiled.bytes for v in row if v is not None) >= tiled.product.least[0]
     at = opened(NODE)
     assert best.words() not in said(at)
     next(t for t in at.toggle if t.label == "Search them").set_value(True).run()

@@ -137,8 +137,8 @@ def test_every_answer_says_what_a_page_may_do(served):
 def test_defaults_keep_the_app_to_this_machine_and_uploads_to_its_own_limit():
     code = "from streamlit import config as c; print(*map(c.get_option, ('server.address', 'browser.serverAddress', "
     code += "'client.showErrorLinks', 'server.maxUploadSize', 'runner.postScriptGC')))"
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    address, named, links, size, collects = found.stdout.split()
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    address, named, links, size, collects = done.stdout.split()
     assert (address, named, links.lower(), collects) == ("127.0.0.1", "localhost", "false", "False")
     assert _TRACE_MAX <= int(size) * 2**20 < _TRACE_MAX + 2**20
     make = (ROOT / "Makefile").read_text()
@@ -241,7 +241,7 @@ def test_a_server_without_a_folder_to_write_in_still_answers(lacks):
     code += "from engine.evaluate import evaluate; from engine.resolve.presets import preset\n"
     code += "print(evaluate(preset('wide-deep-int8').scenario).fits)\n"
     env = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "INFERSCAPE_CATALOG")}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         capture_output=True,
@@ -250,4 +250,4 @@ def test_a_server_without_a_folder_to_write_in_still_answers(lacks):
         check=False,
         env=env | {"PYTHONPATH": str(ROOT)},
     )
-    assert found.stdout == "True\n", found.stderr[-500:]
+    assert done.stdout == "True\n", done.stderr[-500:]

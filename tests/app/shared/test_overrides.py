@@ -55,11 +55,11 @@ def test_every_overridable_value_is_written_and_read_back(system):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_overridable_number_is_an_axis_that_holds_its_own_value(system):
     scenario = usual(system)
-    found = axes.candidates(scenario)
+    candidates = axes.candidates(scenario)
     for row in specs.overridable(scenario):
         if row.si <= 0:
             continue  # a range about nothing is none
-        candidate = found[row.path]
+        candidate = candidates[row.path]
         space = spaces.read(spaces.write(spaces.PageSpace(((row.path, candidate.first),), _OBJECTIVES)))
         low, *_, high = axes.values_of(dict(space.axes)[row.path])
         assert low < row.si < high, row.path

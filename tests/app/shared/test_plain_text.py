@@ -22,10 +22,10 @@ pytestmark = pytest.mark.timeout(300)
 
 def texts(at: AppTest) -> list[tuple[str, str]]:
     """Every text of a page with the kind of element it is of, code left out."""
-    found = []
+    result = []
     for node in (*at.main, *at.sidebar):
-        found += list(_of(node))
-    return found
+        result += list(_of(node))
+    return result
 
 
 def _of(node):

@@ -72,8 +72,8 @@ def test_two_of_a_system_on_compare_have_a_line_each(pair):
 def test_whatever_stands_beside_has_an_offer_each():
     load, sla = Load(encode(MI300X.with_(precision="fp8")), max_batch=8), Sla(20.0)
     for others in itertools.permutations((H100, FOUR, H100.with_(outputs=64)), 2):
-        found = loads.offers(load, sla, SITE, tuple((encode(s),) for s in others))
-        assert [o.scenario for o in found] == [load.scenario, *others]
+        offers = loads.offers(load, sla, SITE, tuple((encode(s),) for s in others))
+        assert [o.scenario for o in offers] == [load.scenario, *others]
 
 
 def test_the_panel_stays_open_on_its_first_pick():
@@ -149,9 +149,9 @@ def test_the_count_that_serves_it_cheapest_stands_for_a_system(session):
 
 def test_money_that_is_missing_is_no_price():
     load, sla = Load(encode(PRESETS["brainwave-gru"].scenario)), Sla(5e-3)
-    found = loads.offers(load, sla, SITE, ((encode(default_scenario("h100-sxm", load.scenario.workload)),),))
-    assert found[0].plan.usd_per_million is None
-    frame = tables.offers_shown(tables.offers_frame(found, ("NPU", "H100")))
+    offers = loads.offers(load, sla, SITE, ((encode(default_scenario("h100-sxm", load.scenario.workload)),),))
+    assert offers[0].plan.usd_per_million is None
+    frame = tables.offers_shown(tables.offers_frame(offers, ("NPU", "H100")))
     money = [c for c in frame if "$" in c]
     assert len(money) == 2
     assert [frame[c][0] for c in money] == ["no price"] * 2

@@ -49,9 +49,9 @@ NAMES = ["latency_per_unit_s", "power_w", "throughput_per_s", "throughput_per_w"
 @pytest.mark.parametrize("id", PRESETS)
 def test_the_first_space_of_every_preset_is_small_enough_and_every_value_is_allowed(id):
     scenario = PRESETS[id].scenario
-    found = axes.usual(scenario)
-    assert 2 <= axes.size(found) <= axes.DESIGNS
-    for path, values in found.items():
+    usual = axes.usual(scenario)
+    assert 2 <= axes.size(usual) <= axes.DESIGNS
+    for path, values in usual.items():
         listed = axes.values_of(values)
         assert len(listed) == len(set(listed))
         if path.startswith("tile."):
@@ -198,9 +198,9 @@ def test_axes_that_are_tied_are_set_side_by_side_and_a_link_keeps_them():
         with pytest.raises(ScenarioError, match="ties axes"):
             spaces.read(spaces.write(replace(SMALL, ties=ties)))
     limited = GPU.with_(limits={"latency_s": cached.report(encode(GPU)).latency_s * 0.95})
-    found = questions.smallest_change(cached.report(encode(limited)), TIED, metrics)
-    assert found.met == (not cached.report(encode(found.scenario)).problems)
-    assert {"Batch", "HBM bandwidth"} >= {name for name, *_ in found.changes} - {"Precision"}
+    change = questions.smallest_change(cached.report(encode(limited)), TIED, metrics)
+    assert change.met == (not cached.report(encode(change.scenario)).problems)
+    assert {"Batch", "HBM bandwidth"} >= {name for name, *_ in change.changes} - {"Precision"}
 
 
 @pytest.mark.parametrize("space", [SMALL, TIED])
@@ -381,15 +381,15 @@ def test_the_smallest_change_meets_the_limit_and_nothing_smaller_does():
     report = cached.report(encode(limited))
     assert report.problems
     metrics = objectives.metrics(report)
-    found = questions.smallest_change(report, SMALL, metrics)
-    assert found.met == (not cached.report(encode(found.scenario)).problems)
+    change = questions.smallest_change(report, SMALL, metrics)
+    assert change.met == (not cached.report(encode(change.scenario)).problems)
     devices = PageSpace(
         (("devices", (1, 2, 4)), ("scheme", ("single", "tensor")), ("precision", ("fp32", "fp16"))), SMALL.objectives
     )
-    found = questions.smallest_change(report, devices, metrics)
-    assert found.met
-    assert 1 <= len(found.changes) <= 3
-    assert not cached.report(encode(found.scenario)).problems
+    change = questions.smallest_change(report, devices, metrics)
+    assert change.met
+    assert 1 <= len(change.changes) <= 3
+    assert not cached.report(encode(change.scenario)).problems
     wide = SMALL.with_axis("links.peer.bandwidth", AxisRange("1 GB/s", "1 TB/s", 4000))
     wide = wide.with_axis("devices.0.power.max", AxisRange("100 W", "400 W", 4000))
     with pytest.raises(ScenarioError, match="fewer steps"):
@@ -431,12 +431,12 @@ def test_a_search_without_its_package_says_what_to_install(monkeypatch):
 
 
 def test_systems_and_networks_are_axes_and_a_tile_stands_beside_a_system_without_one():
-    found = axes.candidates(HOME)
-    assert found["system"].options[0] == HOME.system
-    assert {"v100-appliance", "h100-sxm"} < set(found["system"].options)
-    assert "agilio-cx" not in found["system"].options
-    assert set(found["workload"].options) >= {"gpt2-1.5b", "gpt2-345m"}
-    assert "resnet50" not in found["workload"].options
+    candidates = axes.candidates(HOME)
+    assert candidates["system"].options[0] == HOME.system
+    assert {"v100-appliance", "h100-sxm"} < set(candidates["system"].options)
+    assert "agilio-cx" not in candidates["system"].options
+    assert set(candidates["workload"].options) >= {"gpt2-1.5b", "gpt2-345m"}
+    assert "resnet50" not in candidates["workload"].options
     space = PageSpace((("system", ("dfx-u280", "h100-sxm")), ("tile.0", (16, 64)), ("batch", (1, 2))), SMALL.objectives)
     swept = outcome(HOME, space)
     assert swept.result.counts.skipped == 2

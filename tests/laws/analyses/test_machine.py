@@ -130,13 +130,13 @@ def test_blocks_of_memory_meet_the_three_instances_recalled():
 
 
 def test_the_tile_map_is_evaluate_and_picks_the_published_tile():
-    found = tile_map(DFX)
-    assert found.best == found.now == (64, 16)
-    for row, values in zip(found.rows, found.seconds, strict=True):
-        for column, seconds in zip(found.columns, values, strict=True):
+    grid = tile_map(DFX)
+    assert grid.best == grid.now == (64, 16)
+    for row, values in zip(grid.rows, grid.seconds, strict=True):
+        for column, seconds in zip(grid.columns, values, strict=True):
             if seconds is not None:
                 assert seconds == evaluate(DFX.with_(tile=(row, column))).latency_s
-    assert found.seconds[found.rows.index(128)][found.columns.index(128)] is None
+    assert grid.seconds[grid.rows.index(128)][grid.columns.index(128)] is None
 
 
 @pytest.mark.parametrize("bits", range(1, 17))

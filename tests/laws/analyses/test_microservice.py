@@ -23,14 +23,14 @@ GRU = preset("brainwave-gru").scenario
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 64), st.floats(1e-3, 0.5))
 def test_rates_add_up(devices, clients, cores, query_s):
-    found = microservice(GRU, devices, clients, Client(cores, query_s))
-    assert found.pool_qps == pytest.approx(devices * found.instance_qps)
-    assert found.clients_per_instance * found.client_qps == pytest.approx(found.instance_qps)
-    assert found.utilisation == pytest.approx(clients * cores / query_s / found.pool_qps)
-    assert (found.p95_s is None) == (found.utilisation >= 0.999)
-    assert found.most_clients * found.client_qps < found.pool_qps
-    assert (clients <= found.most_clients) == (found.p95_s is not None)
-    assert (found.clients_per_instance > 1) == (query_s > found.shared_above_s)
+    service = microservice(GRU, devices, clients, Client(cores, query_s))
+    assert service.pool_qps == pytest.approx(devices * service.instance_qps)
+    assert service.clients_per_instance * service.client_qps == pytest.approx(service.instance_qps)
+    assert service.utilisation == pytest.approx(clients * cores / query_s / service.pool_qps)
+    assert (service.p95_s is None) == (service.utilisation >= 0.999)
+    assert service.most_clients * service.client_qps < service.pool_qps
+    assert (clients <= service.most_clients) == (service.p95_s is not None)
+    assert (service.clients_per_instance > 1) == (query_s > service.shared_above_s)
 
 
 def test_waits_grow_with_clients_and_shrink_with_devices():
@@ -51,18 +51,18 @@ def test_a_limit_on_the_wait_costs_clients():
 
 def test_an_instance_of_several_devices_leaves_the_rest_idle():
     scenario = default_scenario("brainwave-sv", "gru-3200x2400", devices=4, scheme="pinned")
-    found = microservice(scenario, 11)
-    assert (found.instances, found.idle_devices) == (2, 3)
-    assert found.instance_qps == pytest.approx(evaluate(scenario).throughput_per_s, rel=0.02)
+    service = microservice(scenario, 11)
+    assert (service.instances, service.idle_devices) == (2, 3)
+    assert service.instance_qps == pytest.approx(evaluate(scenario).throughput_per_s, rel=0.02)
 
 
 def test_one_instance_waits_as_the_simulation_does():
     client = Client(1, 1.0)  # a request a second each
-    found = microservice(GRU, 1, 700, client)
+    service = microservice(GRU, 1, 700, client)
     system = single(service_table(GRU), NoBatching())
     seen = simulate(system, Poisson(700.0), requests=200_000, seed=3)
-    assert found.mean_s == pytest.approx(seen.latency.mean.value, rel=0.02)
-    assert found.p95_s == pytest.approx(seen.latency.p95.value, rel=0.04)
+    assert service.mean_s == pytest.approx(seen.latency.mean.value, rel=0.02)
+    assert service.p95_s == pytest.approx(seen.latency.p95.value, rel=0.04)
 
 
 @pytest.mark.parametrize(

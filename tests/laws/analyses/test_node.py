@@ -131,8 +131,8 @@ def test_sharded_layers_take_the_dense_part_off_one_card():
 def test_every_model_is_inside_its_limit(workload):
     limit = limit_of(workload)
     changes = {"inputs": 70} if workload == "xlm-r-large" else {"batch": 64} if "dlrm" in workload else {}
-    found = evaluate(default_scenario("fb-node", workload, limits={"latency_s": limit}, **changes))
-    assert not found.problems
+    report = evaluate(default_scenario("fb-node", workload, limits={"latency_s": limit}, **changes))
+    assert not report.problems
 
 
 def test_the_limits_are_those_of_table_one():

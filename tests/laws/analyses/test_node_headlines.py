@@ -25,8 +25,8 @@ def _node(set_: Overrides, **changes) -> Scenario:
 
 
 def _pool_share(scenario: Scenario) -> float:
-    found = evaluate(scenario)
-    return sum(op.time_s for op in found.ops if op.kind == "GlobalAveragePool") / found.latency_s
+    report = evaluate(scenario)
+    return sum(op.time_s for op in report.ops if op.kind == "GlobalAveragePool") / report.latency_s
 
 
 def _int8(set_: Overrides) -> float:

@@ -71,9 +71,9 @@ def test_a_sweep_over_lengths_and_batches_sees_the_padding():
     values, bad, _ = price(space)
     assert not bad.any()
     for number in range(0, space.size, 3):
-        found = figures_of(space, number)
+        figures = figures_of(space, number)
         for name, value in zip(FIGURES, values[:, number], strict=True):
-            assert np.float64(found[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
+            assert np.float64(figures[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
 
 
 def test_a_sweep_over_streams_shares_the_hosts_cores_as_evaluate_does():
@@ -83,9 +83,9 @@ def test_a_sweep_over_streams_shares_the_hosts_cores_as_evaluate_does():
     values, bad, _ = price(space)
     assert not bad.any()
     for number in range(space.size):
-        found = figures_of(space, number)
+        figures = figures_of(space, number)
         for name, value in zip(FIGURES, values[:, number], strict=True):
-            assert np.float64(found[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
+            assert np.float64(figures[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
 
 
 def test_embedding_on_the_host_takes_tables_off_the_card_and_bytes_onto_the_link():

@@ -100,9 +100,9 @@ def test_what_can_not_share_is_one_sentence(capsys):
 
 def test_the_command_line_tells_every_network(capsys):
     assert main(["node", "preset:node-dlrm@2000", "xlm-r-large@60", f"{token_of(DLRM)}@10", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [one["qps"] for one in found["networks"]] == [2000, 60, 10]
-    assert "LPDDR" in found["problem"]  # two recommenders are more than its memory
+    value = json.loads(capsys.readouterr().out)
+    assert [one["qps"] for one in value["networks"]] == [2000, 60, 10]
+    assert "LPDDR" in value["problem"]  # two recommenders are more than its memory
     assert main(["node", "preset:node-dlrm@2000", "xlm-r-large@60"]) == 0
     text = capsys.readouterr().out
     assert "limit 200 ms met" in text

@@ -15,20 +15,20 @@ def named(*args, **kwargs):
 
 
 def test_each_tier_and_each_cut_is_answered():
-    found = named("mobilenet-v1")
-    assert set(found) == {"far edge", "metro edge", "core", "far edge and metro edge", "far edge and core"}
+    bound = named("mobilenet-v1")
+    assert set(bound) == {"far edge", "metro edge", "core", "far edge and metro edge", "far edge and core"}
     assert len(TIERS) == 3
-    for p in found.values():
+    for p in bound.values():
         assert p.latency_s == pytest.approx(p.travel_s + p.compute_s)
         assert (p.uplink_bytes_per_s == 0) == (p.name == "far edge")
         assert bool(p.after) == ("and" in p.name)
 
 
 def test_travel_and_compute_trade_against_each_other():
-    found = named("resnet50")
-    assert found["far edge"].travel_s == 0
-    assert found["far edge"].travel_s < found["metro edge"].travel_s < found["core"].travel_s
-    assert found["far edge"].compute_s > found["metro edge"].compute_s > found["core"].compute_s
+    bound = named("resnet50")
+    assert bound["far edge"].travel_s == 0
+    assert bound["far edge"].travel_s < bound["metro edge"].travel_s < bound["core"].travel_s
+    assert bound["far edge"].compute_s > bound["metro edge"].compute_s > bound["core"].compute_s
 
 
 def test_distance_adds_the_speed_of_light_in_glass():
@@ -83,7 +83,7 @@ def test_a_precision_that_one_point_lacks_rules_out_that_point_alone():
 
 
 def test_a_limit_rules_placements_out():
-    found = named("resnet152", limit_s=0.1)
-    assert not found["far edge"].meets_limit
-    assert found["core"].meets_limit
+    bound = named("resnet152", limit_s=0.1)
+    assert not bound["far edge"].meets_limit
+    assert bound["core"].meets_limit
     assert all(p.meets_limit for p in placements("resnet152"))

@@ -238,20 +238,20 @@ def fitted(path: Path):
 
 
 def test_a_fit_finds_a_constant_that_is_off_and_says_by_how_much(tmp_path: Path):
-    found = fitted(measurements(tmp_path, TURNED))
-    assert 1 <= len(found.moved) <= len(NETS) // ROWS_EACH
-    assert found.before > 0.25
-    assert found.after < 0.05
-    assert found.left_out < 0.7 * found.before
-    moved = {m.name: m.after for m in found.moved}
+    fit = fitted(measurements(tmp_path, TURNED))
+    assert 1 <= len(fit.moved) <= len(NETS) // ROWS_EACH
+    assert fit.before > 0.25
+    assert fit.after < 0.05
+    assert fit.left_out < 0.7 * fit.before
+    moved = {m.name: m.after for m in fit.moved}
     assert moved.keys() >= TURNED.keys()
     assert {name: moved[name] for name in TURNED} == pytest.approx(TURNED, rel=0.15)
 
 
 def test_a_fit_of_what_is_predicted_already_moves_nothing(tmp_path: Path):
-    found = fitted(measurements(tmp_path, {}))
-    assert found.moved == ()
-    assert not found.helps
+    fit = fitted(measurements(tmp_path, {}))
+    assert fit.moved == ()
+    assert not fit.helps
 
 
 def test_a_fit_of_noise_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
@@ -344,8 +344,8 @@ def test_a_setting_by_path_is_a_column_too(tmp_path: Path):
 
 def test_a_field_with_a_comma_comes_back_whole(tmp_path: Path):
     path = table(tmp_path, "note,system,workload,latency_ms", '"a, b",h100-sxm,resnet50,5', '"c, d",h9,resnet50,5')
-    found = compared(read_measured(path))
-    write_back(tmp_path / "out.csv", found)
+    rows = compared(read_measured(path))
+    write_back(tmp_path / "out.csv", rows)
     with (tmp_path / "out.csv").open(newline="") as file:
         assert [row["note"] for row in csv.DictReader(file)] == ["a, b", "c, d"]
 

@@ -20,9 +20,9 @@ from model_zoo.catalog import default_zoo
 @cache
 def random_scenarios(count: int, seed: int) -> tuple[Scenario, ...]:
     """Scenarios of any system, workload, precision, partition, batch and switches that run."""
-    draw, found = random.Random(seed), []
+    draw, result = random.Random(seed), []
     systems, workloads = default_catalog().ids("systems"), default_zoo().ids()
-    while len(found) < count:
+    while len(result) < count:
         try:
             base = default_scenario(draw.choice(systems), draw.choice(workloads))
             offered = choices(base)
@@ -39,8 +39,8 @@ def random_scenarios(count: int, seed: int) -> tuple[Scenario, ...]:
             evaluate(base)
         except (ScenarioError, Unsupported):
             continue
-        found.append(base)
-    return tuple(found)
+        result.append(base)
+    return tuple(result)
 
 
 def agree(scenario: Scenario) -> None:

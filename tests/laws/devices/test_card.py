@@ -39,8 +39,8 @@ def job(workload: str, precision: str | None = None):
 
 
 def shares(scenario: Scenario, *kinds: str) -> float:
-    found = evaluate(scenario)
-    return sum(op.time_s for op in found.ops if op.kind in kinds) / found.latency_s
+    report = evaluate(scenario)
+    return sum(op.time_s for op in report.ops if op.kind in kinds) / report.latency_s
 
 
 def conserved(workload: str, low: bool):

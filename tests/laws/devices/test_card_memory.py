@@ -30,10 +30,10 @@ def _node(workload: str = MORE, **changes) -> Scenario:
 
 def _limits(scenario: Scenario) -> Counter:
     """Seconds of a request's operators by what sets the time of each."""
-    found: Counter = Counter()
+    limits: Counter = Counter()
     for op in evaluate(scenario).ops:
-        found[op.limit] += op.time_s
-    return found
+        limits[op.limit] += op.time_s
+    return limits
 
 
 @pytest.mark.parametrize("workload", [MORE, LESS])
@@ -77,8 +77,8 @@ def test_the_hosts_memory_binds_where_it_is_slow():
 
 
 def test_bytes_of_every_level_are_in_the_report():
-    found = evaluate(default_scenario("fb-card", "xlm-r-large", inputs=32, precision="int8"))
-    for op in found.ops:
+    report = evaluate(default_scenario("fb-card", "xlm-r-large", inputs=32, precision="int8"))
+    for op in report.ops:
         assert set(op.levels) == {"sram", "llc", "lpddr", "nvm"}
         assert op.levels["lpddr"] + op.levels["nvm"] == pytest.approx(op.offchip_bytes)
         if op.kind == "Gemm":  # what comes from LPDDR passes the cache, and what the array multiplies passes SRAM
@@ -155,9 +155,9 @@ def test_a_level_that_moves_nothing_is_refused_in_a_sentence(field):
 
 def test_a_core_too_small_for_a_block_and_a_card_too_small_for_a_net_say_so():
     tiny = {MEMORY + "sram.capacity": "1 KiB", MEMORY + "tcm.capacity": "1 KiB"}
-    found = evaluate(default_scenario("fb-card", "resnet50", overrides=tiny))
-    assert not found.fits
-    assert found.problems[0].startswith("Does not fit: core memory on M.2 inference card")
+    report = evaluate(default_scenario("fb-card", "resnet50", overrides=tiny))
+    assert not report.fits
+    assert report.problems[0].startswith("Does not fit: core memory on M.2 inference card")
     assert evaluate(default_scenario("fb-card", "resnet50")).fits
     alone = evaluate(default_scenario("fb-card", MORE))
     assert "Does not fit: LPDDR" in alone.problems[0]

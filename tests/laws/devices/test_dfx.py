@@ -237,14 +237,14 @@ def test_the_vector_unit_keeps_its_width_whatever_the_tile():
 @pytest.mark.parametrize(("model", "cards"), [("345m", 1), ("345m", 4), ("1.5b", 4)])
 def test_the_published_tile_is_the_fastest_that_fits_in_a_long_context_and_in_a_short_one(model, cards):
     def latencies(inputs, outputs):
-        found = {}
+        result = {}
         base = default_scenario("dfx-u280", f"gpt2-{model}", devices=cards, inputs=inputs, outputs=outputs)
         for tile in itertools.product(TILE_SIDES, TILE_SIDES):
             try:
-                found[tile] = evaluate(base.with_(tile=tile)).latency_s
+                result[tile] = evaluate(base.with_(tile=tile)).latency_s
             except Unsupported:
                 assert 3 * tile[0] * tile[1] > 9024 * 0.9
-        return found
+        return result
 
     for found in (latencies(768, 256), latencies(64, 64)):
         assert min(found, key=found.get) == (64, 16)

@@ -28,7 +28,7 @@ _AT_MOST = {"kv_heads": 32, "topk": 8, "moe_tp": 4, "moe_ep": 8, "gpus": 8, "gat
 
 def _variants(kind: Kind, part: Part) -> list[dict[str, str]]:
     """Texts of every format (or variant) and runtime that a kind's constants know on a part."""
-    found = []
+    variants = []
     for key, by in fitted()[part.generation].get(kind.name, {}).items():
         for runtime in by:
             texts = {name: default or _OPS.get(name, key) for name, default in kind.texts.items()}
@@ -38,8 +38,8 @@ def _variants(kind: Kind, part: Part) -> list[dict[str, str]]:
             texts |= {"attn_dtype": arithmetic[0]} if arithmetic else {}
             framework, *eager = runtime.split("-")
             texts |= {"kernel": "eager"} if eager else {}
-            found.append({"framework": framework, "device": part.id} | texts | {kind.format: own})
-    return found
+            variants.append({"framework": framework, "device": part.id} | texts | {kind.format: own})
+    return variants
 
 
 def _seconds(
@@ -155,8 +155,8 @@ def test_a_hundred_thousand_rows_are_quick() -> None:
     few = {name: value[:10] for name, value in numbers.items()}
     predict(KINDS["gemm"], {name: value[:10] for name, value in texts.items()}, few)  # compiled now
     begun = time.thread_time()
-    found = predict(KINDS["gemm"], texts, numbers)
-    assert (found.why == 0).all()
+    answers = predict(KINDS["gemm"], texts, numbers)
+    assert (answers.why == 0).all()
     assert time.thread_time() - begun < 4.0
 
 
@@ -184,11 +184,11 @@ def test_one_operator_is_told_and_given_as_json(capsys: pytest.CaptureFixture[st
 def test_a_generation_that_was_not_measured_is_predicted_without_evidence(name: str) -> None:
     """From its data sheet, with the constants of the generation whose kernels it runs; nothing says how far off."""
     texts = {"device": [name], "dtype": ["bfloat16"]}
-    found = predict(KINDS["gemm"], texts, {"m": np.array([4096.0]), "n": np.array([4096.0]), "k": np.array([4096.0])})
-    assert found.reasons == ("",)
-    assert found.seconds[0] >= found.bound[0] > 0.0
-    assert np.isnan(found.low[0])
-    assert np.isnan(found.high[0])
+    answers = predict(KINDS["gemm"], texts, {"m": np.array([4096.0]), "n": np.array([4096.0]), "k": np.array([4096.0])})
+    assert answers.reasons == ("",)
+    assert answers.seconds[0] >= answers.bound[0] > 0.0
+    assert np.isnan(answers.low[0])
+    assert np.isnan(answers.high[0])
 
 
 def test_rows_come_back_whole_with_an_answer_or_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,8 +284,8 @@ def test_a_part_outside_its_evidence_has_a_wider_band() -> None:
         texts, numbers = checked(
             KINDS["gemm"], {"device": [name], "dtype": ["bf16"], "m": ["8192"], "n": ["8192"], "k": ["8192"]}
         )
-        found = predict(KINDS["gemm"], texts, numbers)
-        wide.append(float(found.high[0] / found.low[0]))
+        answers = predict(KINDS["gemm"], texts, numbers)
+        wide.append(float(answers.high[0] / answers.low[0]))
     assert wide[1] > wide[0] > 1.0
 
 

@@ -15,9 +15,9 @@ PAIR = {"system": "xeon-8280l", "workload": "wide-deep-criteo"}
 
 @pytest.mark.parametrize("kind", decoders.DECODERS)
 def test_hostile_inputs_are_read_or_refused_in_a_sentence(kind: str) -> None:
-    found = decoders.run(kind, 1500)
-    assert found["read"] > 0
-    assert found["refused"] > 500
+    done = decoders.run(kind, 1500)
+    assert done["read"] > 0
+    assert done["refused"] > 500
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:

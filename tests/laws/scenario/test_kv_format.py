@@ -113,9 +113,9 @@ def test_it_is_offered_where_it_is_priced_and_refused_in_a_sentence_elsewhere(sy
 
 def test_a_gain_of_it_is_one_of_precision():
     base = default_scenario("h100-sxm", "llama2-7b", batch=16)
-    found = attribute(base, base.with_(kv_format="fp8"))
-    assert set(found.shares) == {"precision"}
-    assert found.shares["precision"] == found.difference < 0
+    attribution = attribute(base, base.with_(kv_format="fp8"))
+    assert set(attribution.shares) == {"precision"}
+    assert attribution.shares["precision"] == attribution.difference < 0
     mixed = attribute(base.with_(kv_format="fp8"), default_scenario("dfx-u280", "gpt2-345m"))
     assert set(mixed.shares) >= {"precision"}
 

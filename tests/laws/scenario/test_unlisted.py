@@ -105,9 +105,9 @@ def test_a_sweep_prices_what_evaluate_prices(axes) -> None:
     space = space_of(BASE | {"axes": axes, "objectives": ["latency_s"]})
     values = price(space, ["latency_s", *MONEY])[0]
     for number in range(space.size):
-        found = figures_of(space, number)
+        figures = figures_of(space, number)
         assert values[:, number].tolist() == pytest.approx(
-            [found[name] for name in ("latency_s", *MONEY)], rel=0, abs=0, nan_ok=True
+            [figures[name] for name in ("latency_s", *MONEY)], rel=0, abs=0, nan_ok=True
         )
 
 
@@ -127,7 +127,7 @@ def test_a_goal_that_no_design_has_is_refused_and_a_usual_one_left_out() -> None
             sweep(BASE | {"axes": AXES} | goal)
     with pytest.raises(ScenarioError, match=sentence):
         inverse(space_of(BASE | {"axes": {WIDER: [9e11, 2e12]}, "constraints": ["capex_usd <= 3"]}), {WIDER: 9e11})
-    found = sweep(BASE | {"axes": AXES})
-    assert len(found.front) > 0
+    result = sweep(BASE | {"axes": AXES})
+    assert len(result.front) > 0
     priced = sweep(BASE | {"axes": AXES | {"devices.0.price": [2000]}, "objectives": ["latency_s", "capex_usd"]})
     assert len(priced.front) > 0

@@ -54,12 +54,12 @@ def agree(space) -> tuple[int, int]:
     ran = skipped = 0
     for number in range(space.size):
         try:
-            found = figures_of(space, number)
+            figures = figures_of(space, number)
         except (ScenarioError, Unsupported) as refused:
             assert bad[number], space.values(number)
             skipped += isinstance(refused, SkippedError)
             continue
-        same = [np.float64(found[name]).tobytes() for name in FIGURES]
+        same = [np.float64(figures[name]).tobytes() for name in FIGURES]
         assert same == [np.float64(v).tobytes() for v in values[:, number]], space.values(number)
         ran += 1
     return ran, skipped

@@ -38,9 +38,9 @@ def test_a_search_is_evaluate_and_its_front_is_of_all_it_tried() -> None:
     assert counts.kept == 400 - counts.refused - counts.unfit - int(counts.missed.sum())
     assert result.histogram(0)[1].sum() == counts.kept
     for i, number in enumerate(result.front.numbers):
-        found = figures_of(space, int(number))
-        assert [found["latency_s"], found["throughput_per_w"]] == result.front.values[:, i].tolist()
-        assert found["latency_s"] <= 0.5
+        figures = figures_of(space, int(number))
+        assert [figures["latency_s"], figures["throughput_per_w"]] == result.front.values[:, i].tolist()
+        assert figures["latency_s"] <= 0.5
     tried = result.cloud[:, result.cloud_state == 0]
     x, y = (tried[result.figures.index(o.figure)] for o in space.objectives)
     for a, b in result.front.values.T:

@@ -86,14 +86,14 @@ def check_points(space, count: int, seed: int) -> int:
     ran = 0
     for number in random.Random(seed).sample(range(space.size), min(count, space.size)):
         try:
-            found = figures_of(space, number)
+            figures = figures_of(space, number)
         except (ScenarioError, Unsupported):
             assert bad[number], space.values(number)
             continue
         assert not bad[number], space.values(number)
-        assert found["fits"] == (not unfit[number]), space.values(number)
+        assert figures["fits"] == (not unfit[number]), space.values(number)
         for name, value in zip(FIGURES, values[:, number], strict=True):
-            assert np.float64(found[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
+            assert np.float64(figures[name]).tobytes() == np.float64(value).tobytes(), (name, space.values(number))
         ran += 1
     return ran
 

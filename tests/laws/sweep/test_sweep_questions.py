@@ -52,13 +52,13 @@ def pairs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("one", "two"), pairs())
 def test_attribution_sums_to_the_difference(one: str, two: str) -> None:
     base, other = preset(one).scenario, preset(two).scenario
-    found = attribute(base, other)
-    assert found.base == evaluate(base).latency_s
-    assert found.other == evaluate(other).latency_s
-    assert fsum(found.shares.values()) == found.other - found.base
+    attribution = attribute(base, other)
+    assert attribution.base == evaluate(base).latency_s
+    assert attribution.other == evaluate(other).latency_s
+    assert fsum(attribution.shares.values()) == attribution.other - attribution.base
     back = attribute(other, base)
     if base.system == other.system and base.workload == other.workload:
-        for group, share in found.shares.items():
+        for group, share in attribution.shares.items():
             assert back.shares[group] == pytest.approx(-share, rel=1e-9, abs=1e-15)
 
 
@@ -71,19 +71,19 @@ def test_attribution_counts_layers_kept_wide_as_precision() -> None:
     base = default_scenario("fb-node", "resnext101-32x4d")
     wide = [op.name for op in bind(base).graph.phases[0].ops if op.contraction and op.stored][:20]
     other = base.with_(layers=dict.fromkeys(wide, "fp16"))
-    found = attribute(base, other)
-    assert (found.base, found.other) == (evaluate(base).latency_s, evaluate(other).latency_s)
-    assert found.other > found.base
-    assert found.shares == {"precision": found.difference}
+    attribution = attribute(base, other)
+    assert (attribution.base, attribution.other) == (evaluate(base).latency_s, evaluate(other).latency_s)
+    assert attribution.other > attribution.base
+    assert attribution.shares == {"precision": attribution.difference}
     elsewhere = default_scenario("a100-sxm-80gb", "resnet50")
-    assert attribute(other, elsewhere).base == found.other
-    assert attribute(elsewhere, other).other == found.other
+    assert attribute(other, elsewhere).base == attribution.other
+    assert attribute(elsewhere, other).other == attribution.other
 
 
 def test_attribution_is_the_mean_over_every_order() -> None:
     other = PAIR.with_(batch=4, precision="fp32", devices=2 if PAIR.devices != 2 else 1, scheme="tensor")
-    found = attribute(PAIR, other)
-    groups = list(found.shares)
+    attribution = attribute(PAIR, other)
+    groups = list(attribution.shares)
     assert len(groups) >= 3
     mean = dict.fromkeys(groups, 0.0)
     orders = list(permutations(groups))
@@ -94,7 +94,7 @@ def test_attribution_is_the_mean_over_every_order() -> None:
             mean[group] += (evaluate(after).latency_s - evaluate(now).latency_s) / len(orders)
             now = after
     for group in groups:
-        assert found.shares[group] == pytest.approx(mean[group], rel=1e-9)
+        assert attribution.shares[group] == pytest.approx(mean[group], rel=1e-9)
 
 
 GRID = {
@@ -113,15 +113,15 @@ def test_inverse_is_the_nearest_of_all() -> None:
     latency = price(space_of(GRID), ["latency_s"])[0][0]
     for target in sorted(latency.tolist())[1::5]:
         space = space_of(GRID | {"constraints": [f"latency_s <= {target!r}"]})
-        found = inverse(space, START)
-        assert found.met
-        assert found.figures["latency_s"] <= target
-        assert evaluate(found.scenario).latency_s == found.figures["latency_s"]
+        change = inverse(space, START)
+        assert change.met
+        assert change.figures["latency_s"] <= target
+        assert evaluate(change.scenario).latency_s == change.figures["latency_s"]
         digits = [space.digits(n) for n in range(space.size)]
         fewest = min(sum(d > 0 for d in at) for n, at in enumerate(digits) if latency[n] <= target)
-        assert len(found.changes) == fewest
+        assert len(change.changes) == fewest
         if fewest:
-            assert found.binding == f"latency_s <= {target:.6g}"
+            assert change.binding == f"latency_s <= {target:.6g}"
 
 
 def test_of_equal_changes_the_nearest_and_then_the_first_is_taken() -> None:
@@ -134,14 +134,14 @@ def test_of_equal_changes_the_nearest_and_then_the_first_is_taken() -> None:
     far = {path: [round(d / max(row), 9) for d in row] for path, row in far.items()}
     for target in sorted(set(cost.tolist())):
         space = space_of(base | {"constraints": [f"usd_per_million <= {target!r}"]})
-        found = inverse(space, start)
+        change = inverse(space, start)
 
         def rank(number: int, space=space) -> tuple[int, float, int]:
             digits = space.digits(number)
             moved = sum(axis.values[d] != start[axis.path] for axis, d in zip(space.axes, digits, strict=True))
             return moved, round(sum(far[axis.path][d] for axis, d in zip(space.axes, digits, strict=True)), 9), number
 
-        assert found.number == min((n for n in range(space.size) if cost[n] <= target), key=rank)
+        assert change.number == min((n for n in range(space.size) if cost[n] <= target), key=rank)
     years = space_of({**base, "axes": {"costs.years": [2, 4, 8]}, "constraints": ["latency_s <= 1e-9"]})
     missed = inverse(years, {"costs.years": 4})  # no year is better than another: nothing is changed
     assert not missed.met
@@ -150,13 +150,13 @@ def test_of_equal_changes_the_nearest_and_then_the_first_is_taken() -> None:
 
 def test_infeasible_says_which_and_by_how_much() -> None:
     space = space_of(GRID | {"constraints": ["latency_s <= 1e-6", "power_w <= 1e6"]})
-    found = inverse(space, START)
+    change = inverse(space, START)
     best = price(space, ["latency_s"])[0][0].min()
-    assert not found.met
-    assert found.binding == "latency_s <= 1e-06"
-    assert found.figures["latency_s"] == best
-    assert found.gap == pytest.approx((best - 1e-6) / 1e-6)
-    assert "Infeasible" in found.sentence
+    assert not change.met
+    assert change.binding == "latency_s <= 1e-06"
+    assert change.figures["latency_s"] == best
+    assert change.gap == pytest.approx((best - 1e-6) / 1e-6)
+    assert "Infeasible" in change.sentence
 
 
 def test_inverse_needs_a_start_on_the_grid() -> None:

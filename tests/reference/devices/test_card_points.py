@@ -44,13 +44,13 @@ def network(draw: np.random.Generator, ops: int, segments: int, cores: int):
 
 def by_points(asked, first, waits, cores: int, ranked: bool, rates: np.ndarray) -> np.ndarray:
     """Sums by resource, a point at a time."""
-    found = np.zeros((6, rates.shape[1]))
+    result = np.zeros((6, rates.shape[1]))
     for p in range(rates.shape[1]):
         out, spans = np.zeros((len(asked), 6)), np.zeros((len(asked), 5))
         C.time_ops(asked, first, waits, cores, ranked, rates, p, out, spans)
         for row in out:
-            found[:, p] += row
-    return found
+            result[:, p] += row
+    return result
 
 
 @pytest.mark.parametrize("ranked", [True, False])

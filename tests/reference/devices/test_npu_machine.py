@@ -108,11 +108,11 @@ def _gru_parts(prefix, width, hidden):
 
 def _gru_reference(xs, weights, hidden):
     w, r, bias = weights
-    state, found = np.zeros((1, hidden)), []
+    state, result = np.zeros((1, hidden)), []
     for x in xs:
         state = naive.gru_step(x[None], state, w, r, bias)
-        found.append(state[0])
-    return found
+        result.append(state[0])
+    return result
 
 
 def _lstm_parts(prefix, width, hidden):
@@ -129,11 +129,11 @@ def _lstm_parts(prefix, width, hidden):
 
 def _lstm_reference(xs, weights, hidden):
     w, r, bias = weights
-    h, c, found = np.zeros((1, hidden)), np.zeros((1, hidden)), []
+    h, c, result = np.zeros((1, hidden)), np.zeros((1, hidden)), []
     for x in xs:
         h, c = naive.lstm_step(x[None], h, c, w, r, bias)
-        found.append(h[0])
-    return found
+        result.append(h[0])
+    return result
 
 
 def _rnn_parts(prefix, width, hidden):
@@ -231,9 +231,9 @@ def zoo(tmp_path_factory):
     for cell in CELLS:
         own = text.replace("id: deepbench-gru-1024", f"id: one-{cell}").replace("value: gru,", f"value: {cell},")
         (folder / f"one-{cell}.yaml").write_text(own)
-    found = Zoo().with_guest(folder)
-    assert not found.problems
-    return found
+    result = Zoo().with_guest(folder)
+    assert not result.problems
+    return result
 
 
 @settings(max_examples=200, deadline=None)

@@ -69,10 +69,10 @@ SAMPLES = {
 def test_order_statistics_are_those_of_the_sorted_sample(name: str) -> None:
     sample = SAMPLES[name]
     ranks = np.unique((np.array([0, 0.01, 0.5, 0.500001, 0.95, 0.99, 1.0]) * (sample.size - 1)).astype(np.int64))
-    found = np.empty(ranks.size, np.int64)
+    out = np.empty(ranks.size, np.int64)
     before = sample.copy()
-    order_statistics(sample.view(np.int64), ranks, found)
-    np.testing.assert_array_equal(found.view(np.float64), np.sort(sample)[ranks])
+    order_statistics(sample.view(np.int64), ranks, out)
+    np.testing.assert_array_equal(out.view(np.float64), np.sort(sample)[ranks])
     np.testing.assert_array_equal(sample, before)
 
 

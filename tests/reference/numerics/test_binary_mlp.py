@@ -59,8 +59,8 @@ def test_digits_need_no_package_that_a_server_lacks():
     code = "import sys; sys.modules['sklearn'] = None; from importlib import util; known = util.find_spec\n"
     code += "util.find_spec = lambda name, *at: None if name == 'sklearn' else known(name, *at)\n"
     code += "from engine.numerics.binary_mlp import digits; print(len(digits().train) + len(digits().test))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert (found.stdout, found.stderr) == ("1797\n", "")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout, done.stderr) == ("1797\n", "")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

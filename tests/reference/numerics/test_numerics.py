@@ -228,10 +228,10 @@ def plan_for(bound, share=1.0):
         return 1 - metrics.cosine(net.run(data[split]), net.run(data[split], plan))
 
     ladder = ("int4", "int8", "fp16", "fp32")
-    found = search(
+    result = search(
         times, loss, lambda n, p: net.own_error(data["tuning"], n, p), ladder=ladder, bound=bound, share=share
     )
-    return found, loss, times
+    return result, loss, times
 
 
 @pytest.mark.parametrize("bound", [0.2, 1e-3, 1e-5, 1e-8])

@@ -16,28 +16,28 @@ pytestmark = pytest.mark.skipif(not JIT_ENABLED, reason="training needs the spee
 
 def test_wide_deep_is_judged_in_each_precision():
     steps: list[tuple[int, int]] = []
-    found = wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: steps.append((done, of)))
-    assert [q.precision for q in found.quality] == ["FP32", "INT8 as published", "INT8 refined"]
-    assert found.quality[0].changed == pytest.approx(0, abs=1e-3)
-    assert found.quality[0].auc > 0.6
-    for q in found.quality[1:]:
-        assert abs(q.accuracy - found.quality[0].accuracy) < 0.005
-        assert abs(q.auc - found.quality[0].auc) < 0.005
+    study = wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: steps.append((done, of)))
+    assert [q.precision for q in study.quality] == ["FP32", "INT8 as published", "INT8 refined"]
+    assert study.quality[0].changed == pytest.approx(0, abs=1e-3)
+    assert study.quality[0].auc > 0.6
+    for q in study.quality[1:]:
+        assert abs(q.accuracy - study.quality[0].accuracy) < 0.005
+        assert abs(q.auc - study.quality[0].auc) < 0.005
         assert len(q.layers_db) == 4  # what each product is given: codes of 8 bits leave errors of 20 to 60 dB
         assert all(20 < db < 60 for db in q.layers_db)
     assert steps == [(i, 7) for i in range(1, 8)]
-    rate = {s.precision: s.rate for s in found.speed}
-    assert found.gain(32) == rate["INT8 as published"] / rate["FP32"] > 1
+    rate = {s.precision: s.rate for s in study.speed}
+    assert study.gain(32) == rate["INT8 as published"] / rate["FP32"] > 1
     with pytest.raises(MeasurementCancelled):
         wide_deep_study(8192, (32,), held_out=5000, progress=lambda done, of: False)
 
 
 def test_digits_keep_most_of_their_accuracy_in_a_bit():
-    found = digits_study((64, 64))
-    exact, binary = found.quality
+    study = digits_study((64, 64))
+    exact, binary = study.quality
     assert exact.accuracy > 0.94
     assert 0.8 < binary.accuracy <= 1
-    assert found.weight_bytes[0] > 4 * found.weight_bytes[1]
+    assert study.weight_bytes[0] > 4 * study.weight_bytes[1]
 
 
 def test_mistakes_are_named(capsys, monkeypatch):

@@ -33,7 +33,7 @@ def found_by(name: str, bound: float | None = None) -> WorkflowResult:
 def test_a_layer_on_kernels_is_its_definition(format):
     x, w = RNG.standard_normal((33, 70)).astype(np.float32), RNG.standard_normal((70, 41)).astype(np.float32)
     b = RNG.standard_normal(41).astype(np.float32)
-    found = QuantisedLayer(w, b).run(x, format)
+    done = QuantisedLayer(w, b).run(x, format)
     if format == "int8":
         x = Integer(8, symmetric=False).apply(x)
         w = Integer(8, granularity="channel").apply(w)
@@ -42,7 +42,7 @@ def test_a_layer_on_kernels_is_its_definition(format):
         x, w = by_name(format).apply(x), by_name(format).apply(w)
         close = 2e-3 if format == "fp16" else 1e-4  # the sum itself is rounded to fp16
     want = x.astype(np.float64) @ w + b
-    assert np.abs(found - want).max() <= close * np.abs(want).max()
+    assert np.abs(done - want).max() <= close * np.abs(want).max()
 
 
 def test_a_static_range_clips_what_was_not_seen():

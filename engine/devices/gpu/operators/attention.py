@@ -87,9 +87,9 @@ APART, MOST_PARTS, OWN_PARTS, RESIDENT, OWN_RESIDENT, QUERIES, COPIED, WHOLE = r
 
 
 @kernel
-def _answer(found, out):
+def _answer(figures, out):
     """Fills ``out`` with what one design comes to."""
-    seconds, start, which, compute, memory = found
+    seconds, start, which, compute, memory = figures
     out[BOUND] = max(compute, memory)
     out[BOUND_BY] = COMPUTE if compute >= memory else MEMORY
     out[SECONDS], out[START_S], out[REGIME] = seconds, start, which
@@ -137,11 +137,11 @@ def decoded(batch, tokens, context, heads, kv_heads, row, pair_flops, cold, mach
         chain = chain + larger(0.0, chosen(whole, larger(dealt, blocks), blocks) / units - 1.0) * filling
         joined = 2.0 * machine[GAP] + parts * batch * heads * row * _RESULT_BYTES / (units * machine[FEED])
         rest = chosen(above(parts, 1.0), joined, 0.0)
-        found = overlapped(chain, dram, chip, arithmetic) + rest
-        less = above(best, found)
+        seconds = overlapped(chain, dram, chip, arithmetic) + rest
+        less = above(best, seconds)
         if less == 0:
             continue
-        best = smaller(best, found)
+        best = smaller(best, seconds)
         top = larger(larger(chain, dram), larger(chip, arithmetic))
         term = chosen(at_least(arithmetic, top), alike(top, float(AT_COMPUTE)), float(AT_CHIP))
         term = chosen(at_least(dram, top), float(AT_MEMORY), term)

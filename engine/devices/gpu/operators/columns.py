@@ -75,8 +75,8 @@ def _texts(column: Sequence[str]) -> Any:
 
 
 def _codes(column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    found = _texts(column).dictionary_encode()
-    return found.indices.to_numpy(), found.dictionary.to_pylist()
+    codes = _texts(column).dictionary_encode()
+    return codes.indices.to_numpy(), codes.dictionary.to_pylist()
 
 
 def groups(columns: Sequence[Sequence[str]]) -> tuple[np.ndarray, list[tuple[str, ...]]]:

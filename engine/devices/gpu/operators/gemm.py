@@ -228,8 +228,8 @@ def _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start):
 
 
 @kernel
-def best_of(menu, count, flops, block, at, machine, form, more, guess, found):
-    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``found`` (FOUND * LANES).
+def best_of(menu, count, flops, block, at, machine, form, more, guess, fastest):
+    """The fastest way on a menu at the `LANES` parts from a place of ``block`` on; fills ``fastest`` (FOUND * LANES).
 
     The menu is one for all of them or has as many lanes, as ``flops`` has.
 
@@ -273,15 +273,15 @@ def best_of(menu, count, flops, block, at, machine, form, more, guess, found):
         which = chosen(at_least(draw, most), spread(float(AT_POWER)), float(AT_CHIP))
         which = chosen(at_least(dram, most), float(AT_MEMORY), which)
         which = chosen(at_least(compute, most), float(AT_COMPUTE), which)
-        store(found, BUSY_S * LANES, chosen(less, busy, load(found, BUSY_S * LANES)))
-        store(found, REST_S * LANES, chosen(less, rest, load(found, REST_S * LANES)))
-        store(found, MISSED * LANES, chosen(less, one[_FAR], load(found, MISSED * LANES)))
-        store(found, LARGEST * LANES, chosen(less, which, load(found, LARGEST * LANES)))
+        store(fastest, BUSY_S * LANES, chosen(less, busy, load(fastest, BUSY_S * LANES)))
+        store(fastest, REST_S * LANES, chosen(less, rest, load(fastest, REST_S * LANES)))
+        store(fastest, MISSED * LANES, chosen(less, one[_FAR], load(fastest, MISSED * LANES)))
+        store(fastest, LARGEST * LANES, chosen(less, which, load(fastest, LARGEST * LANES)))
     return way
 
 
 @kernel
-def product_seconds(m, n, k, layers, machine, form, block, menu, guess, found, out):
+def product_seconds(m, n, k, layers, machine, form, block, menu, guess, best, out):
     """Seconds of one layer ``(m, k) x (k, n)`` when ``layers`` of them with other weights run in turn; fills ``out``.
 
     ``layers`` of 0 means that weights come from DRAM. `slots` names what ``machine`` and ``out`` hold; ``block`` has
@@ -294,8 +294,8 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, guess, found, o
     count = menu_of(1.0, m, n, k, inputs, weights, missed, kept, machine, form, menu)
     form_row = len(MACHINE)
     flops = 2.0 * m * n * k
-    way = best_of(menu, count, flops, block, 0, 0, form_row, form_row + len(FORMAT), min(guess, count - 1), found)
-    busy, rest = found[BUSY_S * LANES], found[REST_S * LANES]
+    way = best_of(menu, count, flops, block, 0, 0, form_row, form_row + len(FORMAT), min(guess, count - 1), best)
+    busy, rest = best[BUSY_S * LANES], best[REST_S * LANES]
     quantise = form[QUANTISE_S] + 2.0 * m * k * form[QUANTISE_BYTE_S]
     total = busy + rest + machine[START] + quantise
     if layers == 0.0:  # inputs and results may still be in the L2
@@ -307,7 +307,7 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, guess, found, o
     out[BOUND] = max(arithmetic, roof)
     out[BOUND_BY] = COMPUTE if arithmetic >= roof else MEMORY
     out[SECONDS] = max(total, out[BOUND])
-    out[REGIME] = found[LARGEST * LANES] if busy > rest + machine[START] + quantise else 0
+    out[REGIME] = best[LARGEST * LANES] if busy > rest + machine[START] + quantise else 0
     return way
 
 
@@ -315,10 +315,10 @@ def product_seconds(m, n, k, layers, machine, form, block, menu, guess, found, o
 def product_rows(lo, hi, m, n, k, layers, machine, form, out):
     """`product_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     rows, way = len(MACHINE) + len(FORMAT), 0
-    block, menu, found = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(FOUND * LANES)
+    block, menu, best = np.empty((rows + len(PER)) * STRIDE), np.empty((MOST, len(MENU))), np.empty(FOUND * LANES)
     for lane in range(LANES):
         for r in range(rows):
             block[r * STRIDE + lane] = machine[r] if r < len(MACHINE) else form[r - len(MACHINE)]
     follow(block, 0, rows, LANES)
     for i in range(lo, hi):
-        way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, way, found, out[i])
+        way = product_seconds(m[i], n[i], k[i], layers[i], machine, form, block, menu, way, best, out[i])

@@ -117,8 +117,8 @@ def _peak(part: Part, format: str) -> float:
 
 def _triple(kind: str, part: Part, format: str, runtime: str, given: Mapping[str, Any] | None) -> list[float]:
     """A kind's three constants in the order `facts.yaml` lists them."""
-    found = constants_of(part, kind, format, runtime, given)
-    return [found[name] for name in facts()["kinds"][kind]]
+    constants = constants_of(part, kind, format, runtime, given)
+    return [constants[name] for name in facts()["kinds"][kind]]
 
 
 _WAY = {
@@ -195,9 +195,9 @@ def prefill_heads(generation: str, mixed: str) -> tuple[float, float]:
 
 
 def _prompts(columns: list[np.ndarray], causal: bool, rig: np.ndarray, form: np.ndarray) -> np.ndarray:
-    found = np.zeros((len(columns[0]), ANSWER))
-    spread(len(found), lambda lo, hi: attention.prefill_rows(lo, hi, *columns, causal, rig, form, found))
-    return found
+    out = np.zeros((len(columns[0]), ANSWER))
+    spread(len(out), lambda lo, hi: attention.prefill_rows(lo, hi, *columns, causal, rig, form, out))
+    return out
 
 
 def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) -> Model:

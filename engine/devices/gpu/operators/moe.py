@@ -120,9 +120,9 @@ def grouped_seconds(counts, loads, n, k, kept, machine, form, out):
         feed = waves * (rows * form[IN_BYTES] + columns * form[WEIGHT_BYTES]) * deep / machine[FEED]
         rest = deep * machine[STEP] + waves * rows * columns * 2.0 / machine[STORE]
         filling = max(waves - 1.0, 0.0) * machine[BLOCK]
-        found = overlapped(compute, feed, dram, filling) + rest
-        if found < best:
-            best = found
+        seconds = overlapped(compute, feed, dram, filling) + rest
+        if seconds < best:
+            best = seconds
             which = regime(compute, feed, dram, 0.0, rest)
     out[REGIME] = which
     return best

@@ -91,15 +91,15 @@ def predict(
         said = dict(zip(names, key, strict=True))
         try:
             part = named_part(said["device"])
-            found = kind.model(
+            figures = kind.model(
                 part, said, {name: np.ascontiguousarray(v[at]) for name, v in numbers.items()}, cold, None
             )
         except NoModel as error:
             why[at] = reasons.setdefault(str(error), len(reasons))
             continue
-        answers[at] = found
-        small, large = _band(kind, part, said, found[:, REGIME].astype(np.int64))
-        low[at], high[at] = found[:, SECONDS] * small, found[:, SECONDS] * large
+        answers[at] = figures
+        small, large = _band(kind, part, said, figures[:, REGIME].astype(np.int64))
+        low[at], high[at] = figures[:, SECONDS] * small, figures[:, SECONDS] * large
     by = np.where(np.isnan(answers[:, BOUND_BY]), 0.0, answers[:, BOUND_BY]).astype(np.int64)
     words = np.array(BOUNDS, dtype=object)[by]
     words[why > 0] = ""

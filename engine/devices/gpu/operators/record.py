@@ -110,10 +110,10 @@ def format_named(name: str) -> str:
     """The format others write so; NoModel where there is none."""
     known = facts()["formats"]
     low = name.strip().lower()
-    found = low if low in known else facts()["format_aliases"].get(low)
-    if found is None:
+    result = low if low in known else facts()["format_aliases"].get(low)
+    if result is None:
         raise NoModel(f"format {name[:40]!r} has no operators: {', '.join(known)} are known")
-    return found
+    return result
 
 
 @cache

@@ -68,9 +68,9 @@ def read_rows(path: Path) -> Table:
     for name in header:
         if header.count(name) > 1:
             raise RowsError(f"{path.name}: column {name[:40]!r} is given twice")
-    found = None if quoted else read_columns(text.encode(), header)
-    if found is not None:
-        return Table(header, *found)
+    result = None if quoted else read_columns(text.encode(), header)
+    if result is not None:
+        return Table(header, *result)
     if not quoted:
         fields = [line.split(",") for line in text.splitlines() if line]
     if len(fields) < 2:
@@ -138,7 +138,7 @@ def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True)
     """A column as numbers; RowsError names the first that is none, too small, too large or not whole."""
     what = f"a {'whole ' if whole else ''}number from {least:g} to {_LARGEST:g}"
     try:
-        found = floats(column)
+        numbers = floats(column)
     except ValueError:
         for i, value in enumerate(column):
             try:
@@ -146,13 +146,13 @@ def _numbers(name: str, column: Sequence[str], least: float, whole: bool = True)
             except ValueError:
                 raise RowsError(f"row {i + 1}: {name} is {value[:40]!r}; {what} is allowed") from None
         raise
-    good = (found >= least) & (found <= _LARGEST)
+    good = (numbers >= least) & (numbers <= _LARGEST)
     if whole:
-        good &= found == np.floor(found)
+        good &= numbers == np.floor(numbers)
     if not good.all():
         bad = int(np.argmin(good))
         raise RowsError(f"row {bad + 1}: {name} is {column[bad][:40]}; {what} is allowed")
-    return found
+    return numbers
 
 
 def kind_named(name: str) -> Kind:
