@@ -20,7 +20,7 @@ AIMS = {  # by network: median and 90th percentile of |predicted / measured - 1|
 
 
 @pytest.fixture(scope="module")
-def found() -> Measured:
+def measured() -> Measured:
     return compared(read_measured(ROWS))
 
 
