@@ -140,7 +140,8 @@ def test_a_host_that_works_beneath_the_device_is_waited_for_only_where_it_is_slo
 def test_voltage_falls_with_the_clock_under_a_power_limit(generation):
     """A measured part holds what was measured; half its power costs it less than half its rate, and never nothing."""
     part = fitted()[generation]["parts"][0]
-    watts, printed = reference(part, "bf16")
+    of = reference(part)
+    watts, printed = of.power, of.peak["bf16"]
     energy = next(iter(fitted()[generation]["gemm"]["bfloat16"].values()))["energy"]
     rates = [1 / draw_s(energy, share * watts, printed, (watts, printed)) for share in (1.0, 0.5, 0.25, 0.05, 0.025)]
     assert rates[0] == pytest.approx(watts / energy)
