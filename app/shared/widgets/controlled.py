@@ -29,6 +29,7 @@ class _Widget:
     looks: Hashable
     number: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
+    turned: str = ""  # the key under which its reader last turned it, so that the browser is known to draw it
 
 
 def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
@@ -46,7 +47,11 @@ def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hash
         for old in list(widget.holds)[:-_KEPT]:
             del widget.holds[old]
     widget.looks = looks
-    if key not in ss or not _same(ss[key], widget.holds[key]):  # else what its reader's hand is at would be drawn over
+    # Every answer says what it holds, since the one before may never be drawn where several come at once; but not what
+    # its reader's hand is at, which would be drawn over.
+    if key not in ss:
+        widget.turned = ""  # drawn anew
+    if key != widget.turned or not _same(ss[key], widget.holds[key]):
         ss[key] = widget.holds[key]
     return {"key": key, "on_change": _sent, "args": (name, key, turned)}
 
@@ -58,6 +63,7 @@ def _sent(name: str, key: str, turned: Callable[[Any], None]) -> None:
     value = st.session_state.get(key)
     if key in widget.holds and not _same(widget.holds[key], value):
         widget.holds[key] = value
+        widget.turned = key
         widget.looks = None  # whatever it changes of its own options, the reader's hand stays on it
         turned(value)
 

@@ -1,0 +1,36 @@
+"""What an answer says of a control: its value, unless its reader's hand is at it."""
+
+from __future__ import annotations
+
+from streamlit.testing.v1 import AppTest
+
+
+def _page() -> None:
+    import streamlit as st
+
+    from app.shared.widgets.controlled import controlled
+
+    values = st.session_state.setdefault("values", {"first": 64, "second": 1})
+    for name in values:
+        put = lambda value, name=name: values.update({name: value})  # noqa: E731
+        st.number_input(name, min_value=1, **controlled(f"w.{name}", values[name], put))
+
+
+def test_a_control_that_nobody_turned_has_its_value_in_every_answer():
+    """Several answers may come at once: a browser that draws the last one alone must not show a default."""
+    page = AppTest.from_function(_page).run()
+    for value in (2, 3):
+        page.number_input[1].set_value(value).run()
+        assert not page.exception
+        first, second = page.number_input
+        assert (first.proto.set_value, first.proto.value) == (True, 64)
+        assert not second.proto.set_value, "what its reader turns is not drawn over"
+        assert (first.value, second.value) == (64, value)
+
+
+def test_a_control_that_was_turned_is_drawn_once_something_else_changes_it():
+    page = AppTest.from_function(_page).run()
+    page.number_input[0].set_value(5).run()
+    page.session_state["values"]["first"] = 9
+    page.run()
+    assert (page.number_input[0].proto.set_value, page.number_input[0].value) == (True, 9)
