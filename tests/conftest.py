@@ -34,6 +34,12 @@ class ByGroup(LoadScopeScheduling):
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: the one with the browser waits for it most of its time."""
+    return 1 + len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByGroup:
     config.option.loadscopereorder = False  # by length, as below, not by number of tests
     return ByGroup(config, log)
