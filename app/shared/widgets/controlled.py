@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.shared.boundary import callback
 
@@ -29,7 +30,6 @@ class _Widget:
     looks: Hashable
     number: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
-    turned: str = ""  # the key under which its reader last turned it, so that the browser is known to draw it
 
 
 def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hashable = None) -> dict[str, Any]:
@@ -47,13 +47,22 @@ def controlled(name: str, value: Any, turned: Callable[[Any], None], looks: Hash
         for old in list(widget.holds)[:-_KEPT]:
             del widget.holds[old]
     widget.looks = looks
-    # Every answer says what it holds, since the one before may never be drawn where several come at once; but not what
-    # its reader's hand is at, which would be drawn over.
-    if key not in ss:
-        widget.turned = ""  # drawn anew
-    if key != widget.turned or not _same(ss[key], widget.holds[key]):
+    if not (_drawn(key) and key in ss and _same(ss[key], widget.holds[key])):
         ss[key] = widget.holds[key]
     return {"key": key, "on_change": _sent, "args": (name, key, turned)}
+
+
+def _drawn(key: str) -> bool:
+    """Whether the browser's message of this run holds the widget.
+
+    Until it does, every answer says its value: of several that come at once a browser may draw the last one alone.
+    Afterwards none does that has nothing new to say: what its reader's hand is at meanwhile would be drawn over.
+    """
+    context = get_script_run_ctx()
+    if context is None:
+        return False
+    state = context.session_state._state  # Streamlit tells this nowhere else
+    return state._key_id_mapper.get_id_from_key(key) in state._new_widget_state.states
 
 
 @callback
@@ -63,7 +72,6 @@ def _sent(name: str, key: str, turned: Callable[[Any], None]) -> None:
     value = st.session_state.get(key)
     if key in widget.holds and not _same(widget.holds[key], value):
         widget.holds[key] = value
-        widget.turned = key
         widget.looks = None  # whatever it changes of its own options, the reader's hand stays on it
         turned(value)
 
