@@ -23,10 +23,10 @@ from engine.traffic.scenario_load import priced
 
 __all__ = ["Load", "Network", "SharedNode", "share_node", "usual"]
 
-MOST = 8  # networks
+MOST = 8  # networks: what stays on chip is tried for every set of them
 CARDS, HOST = "cards", "host"
 _KEEP = "on-chip-weights"
-_REQUESTS = 60_000
+_REQUESTS = 60_000  # simulated for each network: 600 of them are slower than its 99th percentile if all are its own
 
 
 @dataclass(frozen=True)

@@ -157,41 +157,37 @@ def _field(block, wide, at, point):
 
 
 @kernel
-def _prompt_form(block, wide, point):
-    """`attention.FORMAT`'s first five of a prompt."""
-    at, other = L.prefill, L.prefill16
+def _prompt_form(block, wide, at, point):
+    """`attention.FORMAT`'s first five, of a prompt's or a token's kernels at ``at``."""
+    one, other = at
     return (
-        _field(block, wide, (at, other), point),
-        _field(block, wide, (at + 1, other + 1), point),
-        _field(block, wide, (at + 2, other + 2), point),
-        _field(block, wide, (at + 3, other + 3), point),
-        _field(block, wide, (at + 4, other + 4), point),
+        _field(block, wide, (one, other), point),
+        _field(block, wide, (one + 1, other + 1), point),
+        _field(block, wide, (one + 2, other + 2), point),
+        _field(block, wide, (one + 3, other + 3), point),
+        _field(block, wide, (one + 4, other + 4), point),
     )
 
 
 @kernel
-def _token_form(block, wide, point):
-    """`attention.FORMAT` of a token."""
-    at, other = L.decode, L.decode16
+def _token_form(block, wide, at, point):
+    """`attention.FORMAT` of a token's kernels."""
+    one, other = at
     return (
-        _field(block, wide, (at, other), point),
-        _field(block, wide, (at + 1, other + 1), point),
-        _field(block, wide, (at + 2, other + 2), point),
-        _field(block, wide, (at + 3, other + 3), point),
-        _field(block, wide, (at + 4, other + 4), point),
-        _field(block, wide, (at + 5, other + 5), point),
-        _field(block, wide, (at + 6, other + 6), point),
-        _field(block, wide, (at + 7, other + 7), point),
-        _field(block, wide, (at + 8, other + 8), point),
-        _field(block, wide, (at + 9, other + 9), point),
-        _field(block, wide, (at + 10, other + 10), point),
-        _field(block, wide, (at + 11, other + 11), point),
-        _field(block, wide, (at + 12, other + 12), point),
-        _field(block, wide, (at + 13, other + 13), point),
-        _field(block, wide, (at + 14, other + 14), point),
-        _field(block, wide, (at + 15, other + 15), point),
-        _field(block, wide, (at + 16, other + 16), point),
-        _field(block, wide, (at + 17, other + 17), point),
+        *_prompt_form(block, wide, at, point),
+        _field(block, wide, (one + 5, other + 5), point),
+        _field(block, wide, (one + 6, other + 6), point),
+        _field(block, wide, (one + 7, other + 7), point),
+        _field(block, wide, (one + 8, other + 8), point),
+        _field(block, wide, (one + 9, other + 9), point),
+        _field(block, wide, (one + 10, other + 10), point),
+        _field(block, wide, (one + 11, other + 11), point),
+        _field(block, wide, (one + 12, other + 12), point),
+        _field(block, wide, (one + 13, other + 13), point),
+        _field(block, wide, (one + 14, other + 14), point),
+        _field(block, wide, (one + 15, other + 15), point),
+        _field(block, wide, (one + 16, other + 16), point),
+        _field(block, wide, (one + 17, other + 17), point),
     )
 
 
@@ -218,7 +214,7 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
     few = above(cached, 0.0) & at_least(_FEW, length)
     grows = causal and table[j, T.N + 3] > 0.0
     if few:
-        form, seen = _token_form(block, wide, point), larger(context, keys) if grows else keys
+        form, seen = _token_form(block, wide, (L.decode, L.decode16), point), larger(context, keys) if grows else keys
         if table[j, R.CACHED] == 0.0:
             form = _latent(form, alike(like, 1e9))
         row, pair = cached / (batch * keys * kv_heads * 2.0), 2.0 * (depth + values) * length
@@ -232,7 +228,7 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
             whole = context
             window = chosen(above(context, keys), keys, window)
         wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
-        form = _prompt_form(block, wide, point)
+        form = _prompt_form(block, wide, (L.prefill, L.prefill16), point)
         prompt = attention.prompted(batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form)
         moved = batch * length * heads * (depth + values) * q[ACT]
         more = batch * keys * kv_heads * (depth + values) * q[ACT]

@@ -150,6 +150,24 @@ def _chosen(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
     return _doubles(types.int64, _doubles, _doubles), codegen
 
 
+def _plain(of: Any) -> Any:
+    """A function of one as a plain function: numba compiles neither an intrinsic nor a ufunc in its place."""
+
+    def plain(a: Any) -> Any:
+        return of(a)
+
+    return plain
+
+
+def _plain_two(of: Any) -> Any:
+    """The same of a function of two."""
+
+    def plain(a: Any, b: Any) -> Any:
+        return of(a, b)
+
+    return plain
+
+
 def _offer(of: Any, of_vectors: Any, of_numbers: Any = None) -> None:
     """Compiles a function of two for vectors, for a vector beside a number and, where one is given, for numbers."""
 
@@ -158,7 +176,7 @@ def _offer(of: Any, of_vectors: Any, of_numbers: Any = None) -> None:
         if not all(isinstance(kind, _Doubles | types.Number) for kind in (a, b)):
             return None
         if isinstance(a, _Doubles) and isinstance(b, _Doubles):
-            return lambda a, b: of_vectors(a, b)  # noqa: PLW0108 - an overload is a plain function
+            return _plain_two(of_vectors)
         if isinstance(a, _Doubles):
             return lambda a, b: of_vectors(a, spread(b))
         if isinstance(b, _Doubles):
@@ -171,7 +189,7 @@ def _offer_one(of: Any, of_vector: Any, of_number: Any) -> None:
 
     @overload(of, strict=False)
     def found(a: Any) -> Any:
-        return (lambda a: of_vector(a)) if isinstance(a, _Doubles) else of_number  # noqa: PLW0108
+        return _plain(of_vector if isinstance(a, _Doubles) else of_number)
 
 
 def _mask_of(mask: Any) -> int:
@@ -262,9 +280,9 @@ _offer(larger, _picked(">"), lambda a, b: b if b > a else a)
 _offer(smaller, _picked("<"), lambda a, b: b if b < a else a)
 _offer(above, _compared(">"), lambda a, b: ALL if a > b else 0)
 _offer(at_least, _compared(">="), lambda a, b: ALL if a >= b else 0)
-_offer_one(root, _of_one("sqrt"), lambda a: np.sqrt(a))  # noqa: PLW0108
-_offer_one(rounded_up, _of_one("ceil"), lambda a: np.ceil(a))  # noqa: PLW0108
-_offer_one(rounded_down, _of_one("floor"), lambda a: np.floor(a))  # noqa: PLW0108
+_offer_one(root, _of_one("sqrt"), np.sqrt)
+_offer_one(rounded_up, _of_one("ceil"), np.ceil)
+_offer_one(rounded_down, _of_one("floor"), np.floor)
 
 
 @overload(alike, strict=False)
@@ -280,7 +298,11 @@ _pick: Any = _chosen
 @overload(chosen, strict=False)
 def _chosen_of(mask: Any, a: Any, b: Any) -> Any:
     if isinstance(a, _Doubles) and isinstance(b, _Doubles):
-        return lambda mask, a, b: _pick(mask, a, b)  # noqa: PLW0108
+
+        def picked(mask: Any, a: Any, b: Any) -> Any:
+            return _pick(mask, a, b)
+
+        return picked
     if isinstance(a, _Doubles):
         return lambda mask, a, b: _pick(mask, a, spread(b))
     if isinstance(b, _Doubles):

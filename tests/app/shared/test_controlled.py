@@ -6,13 +6,15 @@ from streamlit.testing.v1 import AppTest
 
 
 def _page() -> None:
+    from functools import partial
+
     import streamlit as st
 
     from app.shared.widgets.controlled import controlled
 
     values = st.session_state.setdefault("values", {"first": 64, "second": 1})
     for name in values:
-        put = lambda value, name=name: values.update({name: value})  # noqa: E731
+        put = partial(values.__setitem__, name)
         st.number_input(name, min_value=1, **controlled(f"w.{name}", values[name], put))
 
 
