@@ -23,6 +23,7 @@ from app.shared.figures.style import (
     rows_axis,
     style,
 )
+from app.views.node import texts
 from engine.analyses.node.at_work import LinkLoad
 from engine.analyses.node.load import LoadCurve
 from engine.analyses.node.power import LoadPower
@@ -67,8 +68,13 @@ def _line(ends: tuple[float, float, float, float], row: LinkRow | None, dark: bo
     dash = {} if row and row.bytes_per_request > 0 else {"dash": "dot"}
     x0, y0, x1, y1 = ends
     hover = (
-        f"<b>{row.name}</b><br>{fmt.si(row.bytes_per_request, 'B')} a request, {fmt.percent(used)} of "
-        f"{fmt.si(row.bandwidth, 'B/s')}<br>{fmt.seconds(row.time_s)} of a request's latency<extra></extra>"
+        texts.WIRE_HOVER.format(
+            name=row.name,
+            bytes_per_request=fmt.si(row.bytes_per_request, "B"),
+            used=fmt.percent(used),
+            bandwidth=fmt.si(row.bandwidth, "B/s"),
+            time=fmt.seconds(row.time_s),
+        )
         if row
         else "idle<extra></extra>"
     )
@@ -190,7 +196,7 @@ def cores(spans: Sequence[Span], card: int, dark: bool) -> go.Figure:
                 }
             )
             named.add(resource)
-    x = {"title": f"Time ({scale.unit}), numbers are requests", "range": [0, scale(end) * 1.02], "showgrid": False}
+    x = {"title": texts.TIMELINE_AXIS.format(unit=scale.unit), "range": [0, scale(end) * 1.02], "showgrid": False}
     labels = [unit.removeprefix(f"card {card}, ") if card else unit for unit in units]
     fig = style(data, x, rows_axis(labels, least=1), 104 + _ROW * max(len(units), 3), dark)
     key = {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}}
@@ -232,7 +238,7 @@ def power(points: Sequence[LoadPower], dark: bool, height: int = 300) -> go.Figu
             "name": name,
             "stackgroup": "power",
             "line": {"color": ink, "width": 1.5},
-            "hovertemplate": f"<b>{name}</b><br>%{{y:.1f}} W at %{{x:.0f}}% of the load<extra></extra>",
+            "hovertemplate": texts.POWER_HOVER.format(name=name),
         }
         for name, watts, ink in bands
     ]
@@ -245,10 +251,10 @@ def power(points: Sequence[LoadPower], dark: bool, height: int = 300) -> go.Figu
             "name": "clock",
             "yaxis": "y2",
             "line": {"color": INK[dark], "width": 2.2, "dash": "dot"},
-            "hovertemplate": f"<b>clock</b><br>%{{y:.0f}} {clock.unit} at %{{x:.0f}}% of the load<extra></extra>",
+            "hovertemplate": texts.CLOCK_HOVER.format(unit=clock.unit),
         }
     )
-    x_axis = {"title": "Share of the load carried without pause (%)", "range": [0, 100]}
+    x_axis = {"title": texts.POWER_AXIS, "range": [0, 100]}
     fig = style(data, x_axis, {"title": "Power (W)", "rangemode": "tozero"}, height, dark)
     second = {"title": f"Clock ({clock.unit})", "overlaying": "y", "side": "right", "rangemode": "tozero"}
     legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
@@ -320,6 +326,6 @@ def load(curves: Sequence[tuple[str, LoadCurve]], limit_s: float | None, dark: b
         "range": [math.log10(left), math.log10(right)],
         "tickvals": horizontal[0],
         "ticktext": horizontal[1],
-        "title": f"Requests a second ({x.unit}, log)",
+        "title": texts.LOAD_AXIS.format(unit=x.unit),
     }
     return style(data, across, axis, height, dark, notes=notes)

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.shared import cached
 from app.shared import formats as fmt
+from app.views.node import texts
 from app.views.node.charts import Topology
 from engine.analyses.node import at_work
 from engine.analyses.node.load import LoadCurve
@@ -55,8 +56,8 @@ def not_a_node(scenario: Scenario) -> str | None:
     if bound.system.topology == "switch" and bound.host is not None:
         return None
     if bound.system.topology == "switch":
-        return f"{bound.system.name} names no host: there is nothing on the other side of its links."
-    return f"{bound.system.name} is no node of cards behind a switch: its topology is {bound.system.topology}."
+        return texts.NO_HOST.format(name=bound.system.name)
+    return texts.NO_NODE.format(name=bound.system.name, topology=bound.system.topology)
 
 
 def shared(scenario: Scenario) -> bool:
@@ -127,7 +128,7 @@ def gains(scenario: Scenario, name: str) -> tuple[float | None, list[Gain]]:
 def told(together: float | None, rows: list[Gain]) -> str:
     """The gain of all together and the largest single one, in words."""
     if not rows or together is None:
-        return "this device has no switch"
+        return texts.NO_SWITCH
     text = f"all together {fmt.times(together)}"
     best = rows[0]
     return f"{text}, {best.label.lower()} {fmt.times(best.beside)}" if (best.beside or 0.0) > 1.005 else text
@@ -165,9 +166,9 @@ def load_told(card: LoadCurve, host: LoadCurve, limit_s: float | None) -> str:
     inside = f"inside {fmt.seconds(limit_s)}" if limit_s else "before it saturates"
     text = f"{fmt.si(card.held_qps, 'QPS')} {inside}" if card.held_qps else f"no load {inside}"
     if not host.qps:
-        return f"{text}; the host alone can't hold it"
+        return texts.HOST_CANT.format(text=text)
     ratio = card.held_qps / host.held_qps if host.held_qps else None
-    alone = f"{fmt.times(ratio)} the host alone" if ratio else "the host alone none"
+    alone = f"{fmt.times(ratio)} the host alone" if ratio else texts.HOST_NONE
     return f"{text}, {alone}"
 
 
@@ -179,7 +180,7 @@ def kinds_table(columns: Sequence[KindColumn]) -> dict[str, list[Any]]:
     first, *others = columns
     kinds = list(dict.fromkeys(kind for column in columns for kind in column.seconds))
     table: dict[str, list[Any]] = {"Operator": ["all", *kinds]}
-    table["as it is (ms)"] = [1e3 * first.latency_s, *(1e3 * first.seconds.get(kind, 0.0) for kind in kinds)]
+    table[texts.MS] = [1e3 * first.latency_s, *(1e3 * first.seconds.get(kind, 0.0) for kind in kinds)]
     for column in others:
         if column.seconds != first.seconds:
             name = f"{column.label} {'on' if column.on else 'off'} (ms)"

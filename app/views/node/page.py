@@ -13,7 +13,7 @@ from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
-from app.views.node import facts, pool
+from app.views.node import facts, pool, texts
 from app.views.node.tilings import tilings
 from engine.analyses.node.load import limit_of, limited
 from engine.analyses.node.shared_load import usual
@@ -42,7 +42,7 @@ def elsewhere(reason: str) -> None:
 
 def wires(report: Report) -> None:
     """The node with what crosses each link, and how busy it is."""
-    with parts.card("Traffic on each wire", glossary.answer_links(report)):
+    with parts.card(texts.TRAFFIC, glossary.answer_links(report)):
         alt = f"Topology: {glossary.answer_links(report)}."
         if parts.mobile():
             parts.figure(charts.links(report.links, parts.dark()), alt, "wires")
@@ -59,7 +59,7 @@ def switches(report: Report) -> None:
         picked, args = choice("Figure", figures, "figure")
         st.pills("Figure", list(figures), required=True, label_visibility="collapsed", **args)
         together, rows = facts.gains(report.scenario, picked)
-        title.markdown(f"**Speed-up of each optimisation** :gray[· {fmt.plain(facts.told(together, rows))}]")
+        title.markdown(texts.SPEED_UPS.format(told=fmt.plain(facts.told(together, rows))))
         frame = pd.DataFrame(
             {
                 "Optimisation": [r.label for r in rows],
@@ -78,11 +78,11 @@ def switches(report: Report) -> None:
             height=288,
             column_config={
                 "Switch": st.column_config.TextColumn(pinned=True),
-                "As set": text(alignment="right", help="On against off, the others as they are set."),
-                "On its own": text(alignment="right", help="On against off, every other one off."),
+                "As set": text(alignment="right", help=texts.GAIN_HELP),
+                "On its own": text(alignment="right", help=texts.ALONE_HELP),
                 "On": st.column_config.CheckboxColumn(width="small"),
             },
-            alt="Switches, the gain of each beside the others and alone, and whether it is on",
+            alt=texts.SPEED_UPS_ALT,
         )
         at = event["selection"]["rows"]
         if at and at[0] < len(rows):
@@ -105,7 +105,7 @@ def split(scenario: Scenario) -> None:
         return
     best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
     first = "lookups" if scenario.scheme == "tables" else "the first net"
-    answer = f"{points[best][0]} of {facts.cores(scenario)} for {first} is best"
+    answer = texts.CORE_SPLIT_ANSWER.format(best=points[best][0], cores=facts.cores(scenario), operator=first)
     if now is not None and now != best:
         gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
         answer += f", {fmt.times(gain)} the present throughput"
@@ -119,7 +119,7 @@ def split(scenario: Scenario) -> None:
             unit,
             parts.dark(),
         )
-        parts.figure(fig, f"Throughput along the core split: {answer}.", "split")
+        parts.figure(fig, texts.CORE_SPLIT_ALT.format(answer=answer), "split")
 
 
 @boundary.fragment
@@ -134,17 +134,15 @@ def over_time(report: Report) -> None:
         card = int(picked) if picked != "all" else 0
         timeline = cached.node_timeline(report.token, _REQUESTS, card)
         ahead = timeline.latency_s / timeline.interval_s
-        answer = f"a request every {fmt.seconds(timeline.interval_s)}, each takes {fmt.seconds(timeline.latency_s)}"
-        answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else ", one at a time"
-        title.markdown(f"**Links and cores over time** :gray[· {fmt.plain(answer)}]")
+        answer = texts.TIMELINE_ANSWER.format(
+            interval=fmt.seconds(timeline.interval_s), latency=fmt.seconds(timeline.latency_s)
+        )
+        answer += f": {fmt.digits3(ahead)} in flight" if ahead > 1.005 else texts.ONE_AT_A_TIME
+        title.markdown(texts.TIMELINE.format(answer=fmt.plain(answer)))
         fig = node_charts.cores(timeline.bars, card, parts.dark())
         parts.figure(fig, f"Timeline of {_REQUESTS} requests: {answer}.", "cores")
-        waits = (
-            f"; some of these wait up to {fmt.seconds(timeline.waited_s)} for a unit"
-            if timeline.waited_s > 1e-9
-            else ""
-        )
-        st.caption(f"The first request lasts the reported latency{waits}. Every second request is hatched.")
+        waits = texts.SOME_WAIT.format(waited=fmt.seconds(timeline.waited_s)) if timeline.waited_s > 1e-9 else ""
+        st.caption(texts.TIMELINE_CAPTION.format(waits=waits))
 
 
 @boundary.fragment
@@ -164,8 +162,7 @@ def under_load(scenario: Scenario) -> None:
         if card.qps:
             fig = node_charts.load([("node", card), ("host alone", host)], limit, parts.dark())
             parts.figure(fig, f"Latency against load: {answer}.", "load")
-        told = "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of "
-        told += f"{one.batch:,}. Shaded: beyond what the model's document allows."
+        told = texts.LOAD_CAPTION.format(batch=one.batch)
         alone = f" The host alone: {host.problem[:1].lower()}{host.problem[1:]}"
         st.caption(fmt.plain(told if host.qps else told + alone))
         if switch("All models", "models"):
@@ -176,14 +173,12 @@ def under_load(scenario: Scenario) -> None:
 def drawn_power(scenario: Scenario) -> None:
     """Power and clock along the load, by part at the full one."""
     full, points = cached.node_power(encode(scenario))
-    answer = (
-        f"{full.cards_w:.0f} W of cards and switch, {full.host_w:.0f} W of the host, at {fmt.si(full.clock_hz, 'Hz')}"
-    )
+    answer = texts.POWER_ANSWER.format(cards=full.cards_w, host=full.host_w, clock=fmt.si(full.clock_hz, "Hz"))
     with parts.card("Power against load", answer):
-        parts.figure(node_charts.power(points, parts.dark()), f"Power and clock along the load: {answer}.", "power")
+        parts.figure(node_charts.power(points, parts.dark()), texts.POWER_ALT.format(answer=answer), "power")
         shares = ", ".join(f"{name} {watts / full.cards:.1f} W" for name, watts in full.parts.items() if watts > 0.05)
-        told = f"A card at full load: {shares}. "
-        told += "The cap takes clock and voltage. " if full.governed else "The cap leaves the highest clock. "
+        told = texts.CARD_AT_FULL_LOAD.format(shares=shares)
+        told += texts.CAP_TAKES if full.governed else texts.CAP_LEAVES
         told += f"Host counted: {fmt.si(full.per_joule)} {glossary.rate_unit(cached.report(encode(scenario)).unit)}/J."
         st.caption(fmt.plain(told))
 
@@ -192,7 +187,7 @@ def drawn_power(scenario: Scenario) -> None:
 def by_kind(scenario: Scenario) -> None:
     """Time by kind of operator, before and after each optimisation."""
     with st.container(border=True):
-        st.markdown("**Time by kind of operator** :gray[· before and after each optimisation]")
+        st.markdown(texts.KINDS)
         if switch("Each optimisation", "kinds"):
             frame = pd.DataFrame(facts.kinds_table(cached.kinds(encode(scenario))))
             numbers = {
@@ -204,7 +199,7 @@ def by_kind(scenario: Scenario) -> None:
                 frame,
                 hide_index=True,
                 column_config={"Operator": st.column_config.TextColumn(pinned=True), **numbers},
-                alt="Milliseconds of a request by kind of operator, as it is and with each optimisation turned over",
+                alt=texts.KINDS_ALT,
             )
 
 
@@ -236,7 +231,7 @@ def all_models(scenario: Scenario) -> None:
             "Host, QPS inside": text,
             "Model": st.column_config.TextColumn(pinned=True),
         },
-        alt="Models with their latency limit, latency when idle and load inside the limit, on the node and on its host",
+        alt=texts.MODELS_ALT,
     )
 
 

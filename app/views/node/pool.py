@@ -8,6 +8,7 @@ from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.figures import machine
 from app.shared.widgets.checked import checked
+from app.views.node import texts
 from engine.analyses.microservice import Microservice
 from engine.cost.report import Report
 from engine.scenario import encode
@@ -17,9 +18,9 @@ __all__ = ["pool"]
 
 def _figures(service: Microservice) -> None:
     busy = "over capacity" if service.p95_s is None else f"{fmt.percent(service.utilisation)} busy"
-    waits = "no end to the wait" if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
-    fills = "How many clients fill one instance; below one, a client needs several."
-    idle = "To an idle instance, network included; below it with these clients."
+    waits = texts.NO_END if service.p95_s is None else f"p95 {fmt.seconds(service.p95_s)}"
+    fills = texts.CLIENTS_HELP
+    idle = texts.WAIT_HELP
     with st.grid(4, min_column_width=150):
         for label, value, below, help in (
             ("Pool, requests/s", fmt.si(service.pool_qps), f"{service.instances:,} instances", None),
@@ -38,27 +39,28 @@ def _figures(service: Microservice) -> None:
 def pool(report: Report) -> None:
     """The pool's knobs and what it carries."""
     own = report.scenario.devices if report.scenario.scheme != "replicas" else 1
-    with parts.card("Hardware microservice", "one pool, called by many CPU servers over the network", stretch=False):
+    with parts.card("Hardware microservice", texts.POOL, stretch=False):
         one, two, three, four = st.columns(4)
-        devices = checked(one.number_input, "Devices in the pool", own, 100_000, max(8, own), key="pool.devices")
+        devices = checked(one.number_input, texts.DEVICES, own, 100_000, max(8, own), key="pool.devices")
         clients = checked(two.number_input, "Clients", 1, 1_000_000, 4, key="pool.clients")
-        cores = checked(three.number_input, "Cores of a client", 1, 1024, 16, key="pool.cores")
+        cores = checked(three.number_input, texts.CORES, 1, 1024, 16, key="pool.cores")
         spent = checked(
             four.number_input,
-            "Core time a query (ms)",
+            texts.CORE_TIME,
             0.001,
             100_000.0,
             50.0,
             key="pool.ms",
-            help="What a client's core spends on a query beside the call. Assumed.",
+            help=texts.CORE_TIME_HELP,
         )
         service = cached.pool(encode(report.scenario), int(devices), int(clients), int(cores), float(spent))
         _figures(service)
         st.caption(
-            f"{fmt.plain(service.message)}. More than one client shares an instance where a query takes "
-            f"{fmt.seconds(service.shared_above_s)} of core time or more. Poisson arrivals, first come first served."
+            texts.POOL_CAPTION.format(
+                message=fmt.plain(service.message), shared_above=fmt.seconds(service.shared_above_s)
+            )
         )
         curve = cached.pool_waits(encode(report.scenario), int(devices), int(cores), float(spent))
         if len(curve) > 1:
             fig = machine.waits(curve, int(clients), parts.dark())
-            parts.figure(fig, f"95th percentile along the number of clients: {service.message}.", "pool")
+            parts.figure(fig, texts.POOL_ALT.format(message=service.message), "pool")

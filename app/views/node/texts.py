@@ -1,0 +1,73 @@
+"""The Node page's texts; the page puts values where braces are."""
+
+# page.py
+TRAFFIC = "Traffic on each wire"
+SPEED_UPS = "**Speed-up of each optimisation** :gray[· {told}]"
+GAIN_HELP = "On against off, the others as they are set."
+ALONE_HELP = "On against off, every other one off."
+SPEED_UPS_ALT = "Switches, the gain of each beside the others and alone, and whether it is on"
+CORE_SPLIT_ANSWER = "{best} of {cores} for {operator} is best"
+CORE_SPLIT_ALT = "Throughput along the core split: {answer}."
+TIMELINE_ANSWER = "a request every {interval}, each takes {latency}"
+ONE_AT_A_TIME = ", one at a time"
+TIMELINE = "**Links and cores over time** :gray[· {answer}]"
+SOME_WAIT = "; some of these wait up to {waited} for a unit"
+TIMELINE_CAPTION = "The first request lasts the reported latency{waits}. Every second request is hatched."
+LOAD_CAPTION = (
+    "Bold: 99th percentile, thin: median, of requests that come independently; a request is a batch of {batch:,}. "
+    "Shaded: beyond what the model's document allows."
+)
+POWER_ANSWER = "{cards:.0f} W of cards and switch, {host:.0f} W of the host, at {clock}"
+POWER_ALT = "Power and clock along the load: {answer}."
+CARD_AT_FULL_LOAD = "A card at full load: {shares}. "
+CAP_TAKES = "The cap takes clock and voltage. "
+CAP_LEAVES = "The cap leaves the highest clock. "
+KINDS = "**Time by kind of operator** :gray[· before and after each optimisation]"
+KINDS_ALT = "Milliseconds of a request by kind of operator, as it is and with each optimisation turned over"
+MODELS_ALT = "Models with their latency limit, latency when idle and load inside the limit, on the node and on its host"
+
+# charts.py
+WIRE_HOVER = (
+    "<b>{name}</b><br>{bytes_per_request} a request, {used} of {bandwidth}<br>{time} of a request's "
+    "latency<extra></extra>"
+)
+TIMELINE_AXIS = "Time ({unit}), numbers are requests"
+POWER_HOVER = "<b>{name}</b><br>%{{y:.1f}} W at %{{x:.0f}}% of the load<extra></extra>"
+CLOCK_HOVER = "<b>clock</b><br>%{{y:.0f}} {unit} at %{{x:.0f}}% of the load<extra></extra>"
+POWER_AXIS = "Share of the load carried without pause (%)"
+LOAD_AXIS = "Requests a second ({unit}, log)"
+
+# facts.py
+NO_HOST = "{name} names no host: there is nothing on the other side of its links."
+NO_NODE = "{name} is no node of cards behind a switch: its topology is {topology}."
+NO_SWITCH = "this device has no switch"
+HOST_CANT = "{text}; the host alone can't hold it"
+HOST_NONE = "the host alone none"
+MS = "as it is (ms)"
+
+# pool.py
+NO_END = "no end to the wait"
+CLIENTS_HELP = "How many clients fill one instance; below one, a client needs several."
+WAIT_HELP = "To an idle instance, network included; below it with these clients."
+POOL = "one pool, called by many CPU servers over the network"
+DEVICES = "Devices in the pool"
+CORES = "Cores of a client"
+CORE_TIME = "Core time a query (ms)"
+CORE_TIME_HELP = "What a client's core spends on a query beside the call. Assumed."
+POOL_CAPTION = (
+    "{message}. More than one client shares an instance where a query takes {shared_above} of core time or more. "
+    "Poisson arrivals, first come first served."
+)
+POOL_ALT = "95th percentile along the number of clients: {message}."
+
+# tilings.py
+TILINGS = "**Tilings of a product** :gray[· blocks and loops for two levels of memory, every one searched]"
+NO_TILE = "No tile of this product fits a core's memory."
+TILINGS_ANSWER = "{moved} into and out of cores, no tiling below {least}"
+BYTES_AXIS = "Bytes into and out of cores"
+COLUMNS_AXIS = "Columns of a block"
+ROWS_AXIS = "Rows of a block"
+TILINGS_ALT = "Bytes by block of {name}: {answer}."
+TRAFFIC_COLUMN = "Into and out of cores"
+BEST_ALT = "The best tilings of {name} by latency, energy and traffic, with lower bounds of bytes"
+TILINGS_CAPTION = "The star is the fastest one. Blocks are as deep as fits; what stays empty does not fit."

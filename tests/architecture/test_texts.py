@@ -1,0 +1,78 @@
+"""A page's sentences stand in its `texts.py`, to be read and mended together; each is used, with its values."""
+
+import ast
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+VIEWS = Path(__file__).parents[2] / "app" / "views"
+PAGES = sorted(page.parent.name for page in VIEWS.glob("*/texts.py"))
+_CHARTS = re.compile(r"%\{[^}]*\}")  # a value that a chart puts there
+WORDS = 4  # as many make a sentence; a label may stand beside its control
+
+
+def parsed(page: str) -> dict[str, ast.Module]:
+    return {path.name: ast.parse(path.read_text()) for path in sorted((VIEWS / page).glob("*.py"))}
+
+
+def documentation(tree: ast.Module) -> set[int]:
+    """Literals that stand by themselves: docstrings."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def said(node: ast.expr) -> str:
+    """The text of a literal, values left out."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return " # ".join(p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str))
+
+
+def words(text: str) -> list[str]:
+    """Its words: no markup, no style sheet, no path and no name with an underscore."""
+    plain = re.sub(r"<style>.*</style>|<[^>]*>|%\{[^}]*\}|:\w+:", " ", text)
+    return [] if "\n" in plain else re.findall(r"(?<![^\s(*>\"'\[;])[A-Za-z][A-Za-z'’-]*(?![\w/_]|\.\w)", plain)
+
+
+def sentences(tree: ast.Module) -> list[str]:
+    """Literals of as many words as make a sentence."""
+    skipped = documentation(tree)
+    skipped |= {id(part) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for part in n.values}
+    literals = [n for n in ast.walk(tree) if isinstance(n, (ast.Constant, ast.JoinedStr)) and id(n) not in skipped]
+    return [f"{n.lineno}: {said(n)}" for n in literals if len(words(said(n))) >= WORDS]
+
+
+def values(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_s_sentences_stand_in_its_texts(page):
+    trees = parsed(page)
+    assert {name: found for name, tree in trees.items() if name != "texts.py" and (found := sentences(tree))} == {}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_text_is_used_with_the_values_it_names(page):
+    trees = parsed(page)
+    texts = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in trees["texts.py"].body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    }
+    used, wrong = set(), []
+    for name, tree in trees.items():
+        formatted = {id(c.func.value): c for c in ast.walk(tree) if isinstance(c, ast.Call) and _is_format(c.func)}
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "texts" and node.attr in texts):
+                continue
+            used.add(node.attr)
+            call = formatted.get(id(node))
+            given = {keyword.arg for keyword in call.keywords} if call else set()
+            if given != values(texts[node.attr] if call else _CHARTS.sub("", texts[node.attr])):
+                wrong.append(f"{name}:{node.lineno} gives {node.attr} {given}")
+    assert (wrong, texts.keys() - used) == ([], set())
+
+
+def _is_format(func: ast.expr) -> bool:
+    return isinstance(func, ast.Attribute) and func.attr == "format"
