@@ -13,6 +13,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.choices import choose, unknown
+from app.views.catalog import texts
 from app.views.catalog.upload import own_network
 from engine.devices import family as family_of
 from engine.devices.common.contract import Unsupported
@@ -64,7 +65,7 @@ def pick() -> tuple[str, str | None]:
     with st.sidebar:
         section = choose("Section", _SECTIONS, "section")
         needle = st.text_input(
-            "Search", key="find", bind="query-params", placeholder="name, id, vendor or source", max_chars=60
+            "Search", key="find", bind="query-params", placeholder=texts.SEARCH_PLACEHOLDER, max_chars=60
         )
     entries = {id: _get(section, id) for id in _ids(section)}
     wanted = (needle or "").lower()
@@ -72,7 +73,7 @@ def pick() -> tuple[str, str | None]:
     answer = f"{len(result)} of {len(entries)} {_SECTIONS[section].lower() if section != 'nics' else 'NICs'}"
     with parts.card("Entries", answer, stretch=False):
         if not result:
-            st.caption("Nothing matches. Clear the search in the sidebar.")
+            st.caption(texts.NOTHING_MATCHES)
             return section, None
         frame = pd.DataFrame(
             {
@@ -123,7 +124,7 @@ def notes(entry: Any) -> None:
 def values(rows: Sequence[specs.Row]) -> None:
     """Every number with its unit, evidence and place."""
     if not rows:
-        st.caption("This entry has no numbers of its own; its parts have.")
+        st.caption(texts.NO_NUMBERS)
         return
     frame = pd.DataFrame(
         {
@@ -137,7 +138,7 @@ def values(rows: Sequence[specs.Row]) -> None:
         frame,
         hide_index=True,
         height="content" if len(rows) <= 14 else 520,
-        alt="Numbers with unit, evidence and source",
+        alt=texts.NUMBERS_ALT,
         column_config={
             "Quantity": st.column_config.TextColumn(pinned=True, width=parts.wide_enough(frame["Quantity"])),
             "Value": st.column_config.TextColumn(alignment="right", width=parts.wide_enough(frame["Value"])),
@@ -177,7 +178,7 @@ def members(system: Any) -> None:
         )
     if system.nic:
         rows.append({"Part": catalog.nic(system.nic).name, "Count": 1, "As": "NIC"})
-    st.dataframe(pd.DataFrame(rows), hide_index=True, height="content", alt="Parts of the system")
+    st.dataframe(pd.DataFrame(rows), hide_index=True, height="content", alt=texts.PARTS_ALT)
 
 
 def graph(workload: Any) -> None:
@@ -193,8 +194,13 @@ def graph(workload: Any) -> None:
     work = net.flops(request.batch, request.inputs, request.outputs)
     asked = [f"batch {request.batch}", *_lengths(workload)]
     st.markdown(
-        f"**{fmt.count(net.parameters)} parameters**, {fmt.si(work, 'FLOP')} a request of {', '.join(asked)}; "
-        f"{len(phase.ops)} kinds of operator in {phase.name}."
+        texts.NETWORK.format(
+            parameters=fmt.count(net.parameters),
+            work=fmt.si(work, "FLOP"),
+            asked=", ".join(asked),
+            kinds=len(phase.ops),
+            phase=phase.name,
+        )
     )
     flops = fmt.scale([op.flops.at(*at) for op in phase.ops], "FLOP")
     frame = pd.DataFrame(
@@ -220,7 +226,7 @@ def graph(workload: Any) -> None:
         },
     )
     if len(phase.ops) > _MOST_NODES:
-        st.caption(f"{len(phase.ops)} operators are too many to draw; the table lists what each reads from.")
+        st.caption(texts.TOO_MANY_OPERATORS.format(count=len(phase.ops)))
         return
     with st.expander("Graph", key="open.graph", on_change="rerun") as folded:
         if folded.open:
@@ -258,7 +264,7 @@ def _open(section: str, id: str) -> None:
         load = now.workload if why_not(id, now.workload) is None else None
         system, load = id, load or next((w for w in zoo.ids() if why_not(id, w) is None), None)
     if system is None or load is None:
-        st.session_state.problem = ((), "No system of the catalog runs this workload")
+        st.session_state.problem = ((), texts.NO_SYSTEM)
         return
     link.open_scenario(default_scenario(system, load))
     link.go("explore")
@@ -286,10 +292,7 @@ def detail(section: str, id: str) -> None:
         notes(entry)
         path = default_zoo().path(id) if section == "workloads" else default_catalog().path(section, id)
         if section == "workloads" and default_zoo().is_guest(id):
-            st.caption(
-                f"Your own network, read from `{path.name}` in the folder `workloads` of your catalog "
-                "(`INFERSCAPE_CATALOG`, else `~/.inferscape/catalog`)."
-            )
+            st.caption(texts.YOUR_OWN.format(name=path.name))
         if path.suffix == ".onnx":
             return
         with st.expander("YAML", key="open.yaml", on_change="rerun") as folded:
@@ -308,13 +311,14 @@ def show() -> None:
     if stray := unknown("Section", _SECTIONS, "section"):
         st.warning(fmt.plain(f"{stray}."), icon=":material/link_off:")
     st.markdown(
-        f"**{len(catalog.ids('devices'))} devices, {len(catalog.ids('systems'))} systems and {len(zoo.ids())} "
-        "workloads**, each number with its unit as printed, its source and the kind of evidence it is."
+        texts.CATALOG.format(
+            devices=len(catalog.ids("devices")), systems=len(catalog.ids("systems")), workloads=len(zoo.ids())
+        )
     )
     if problems := (*catalog.problems, *zoo.problems):
         told = [fmt.plain(problem) for problem in problems[:_PROBLEMS]]
         if len(problems) > len(told):
-            told.append(f"And {len(problems) - len(told):,} more files that can't be used.")
+            told.append(texts.MORE_FILES.format(count=len(problems) - len(told)))
         st.warning("\n\n".join(told), icon=":material/edit_off:")
     own_network()
     left, right = st.columns([2, 3], gap="small")

@@ -11,6 +11,7 @@ import streamlit as st
 from app.shared import formats as fmt
 from app.shared import link
 from app.shared.boundary import callback
+from app.views.catalog import texts
 from engine.host.files import beside
 from engine.resolve.choices import default_scenario, why_not
 from engine.scenario import ScenarioError
@@ -40,7 +41,7 @@ def _open(id: str) -> None:
     tried = (now.system, *default_catalog().ids("systems"))
     system = next((s for s in tried if why_not(s, id) is None), None)
     if system is None:
-        st.session_state.problem = ((), "No system of the catalog runs this workload")
+        st.session_state.problem = ((), texts.NO_SYSTEM)
         return
     link.open_scenario(default_scenario(system, id))
     link.go("explore")
@@ -51,7 +52,7 @@ def _configured(files: list[Any]) -> Workload:
     told = {}
     for file in files:
         if file.size > MAX_BYTES:
-            raise WorkloadError(f"{file.name}: more than the {MAX_BYTES} bytes a model configuration may have")
+            raise WorkloadError(texts.CONFIGURATION_TOO_LONG.format(name=file.name, most=MAX_BYTES))
         try:
             told[file.name] = plain(file.getvalue())
         except WorkloadError as error:
@@ -59,9 +60,7 @@ def _configured(files: list[Any]) -> Workload:
     beside_it = next((data for data in told.values() if "quantization" in data and "model_type" not in data), None)
     own = [(name, data) for name, data in told.items() if data is not beside_it]
     if len(own) != 1:
-        raise WorkloadError(
-            f"{len(own)} model configurations are given; one is read, and a hf_quant_config.json with it"
-        )
+        raise WorkloadError(texts.TOO_MANY_CONFIGURATIONS.format(count=len(own)))
     name, data = own[0]
     try:
         return read_config(data, id_from(str(data.get("_name_or_path") or Path(name).stem)), name, beside_it)
@@ -72,21 +71,16 @@ def _configured(files: list[Any]) -> Workload:
 def _kept(file: Any) -> str:
     """The id of an ONNX file that now lies in the folder of this machine's networks; WorkloadError otherwise."""
     if not _local():
-        raise WorkloadError(
-            f"{file.name}: this server answers more than this machine, and keeps no files of its readers; put it into "
-            "the folder `workloads` of your own catalog"
-        )
+        raise WorkloadError(texts.KEEPS_NO_FILES.format(name=file.name))
     if file.size > MAX_ONNX:
-        raise WorkloadError(
-            f"{file.name}: more than the {MAX_ONNX} bytes that are read (keep weights outside the file)"
-        )
+        raise WorkloadError(texts.FILE_TOO_LONG.format(name=file.name, most=MAX_ONNX))
     id = id_from(Path(file.name).stem)
     zoo, target = default_zoo(), own_folder() / f"{id}.onnx"
     data = file.getvalue()
     if id in zoo.ids():
         if target.is_file() and target.read_bytes() == data:
             return id
-        raise WorkloadError(f"{file.name}: the zoo has a workload {id!r} already; give the file another name")
+        raise WorkloadError(texts.KNOWN_ALREADY.format(name=file.name, id=id))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -109,15 +103,14 @@ def _kept(file: Any) -> str:
 
 def own_network() -> None:
     """The upload, what was found in it, and the way to it."""
-    with st.expander("A network of your own", icon=":material/upload_file:"):
+    with st.expander(texts.OWN_NETWORK, icon=":material/upload_file:"):
         files = st.file_uploader(
-            "A model's config.json (Hugging Face), or an ONNX file",
+            texts.UPLOAD,
             type=["json", "onnx"],
             accept_multiple_files=True,
             key="own.files",
             max_upload_size=_LARGEST if _local() else 2,
-            help="A configuration travels in the link and is kept nowhere; a `hf_quant_config.json` may lie beside it. "
-            "An ONNX file is kept in the folder of your own networks, on a server that only this machine reaches.",
+            help=texts.UPLOAD_HELP,
         )
         if not files:
             return
@@ -133,8 +126,8 @@ def own_network() -> None:
             return
         name = default_zoo().workload(id).name
         cache = sum(term.coef for term in graph.state_elements.terms if term.c)
-        held = f", {fmt.count(cache)} elements of KV cache a token" if cache else ""
+        held = texts.KV_CACHE.format(cache=fmt.count(cache)) if cache else ""
         st.markdown(f"**{fmt.plain(name)}**: {fmt.count(graph.parameters)} parameters{held}.")
         for note in notes:
             st.caption(fmt.plain(note))
-        st.button("Open it in Explore", type="primary", on_click=_open, args=(id,), key="open.own")
+        st.button(texts.OPEN_EXPLORE, type="primary", on_click=_open, args=(id,), key="open.own")

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from app.shared import formats as fmt
 from app.shared.figures.labels import BESIDE, Plot
 from app.shared.figures.style import CLOUD, INK, PICK, log_axis, style
+from app.views.choose import texts
 from engine.choose import Row
 from engine.scenario.configuration import configuration
 
@@ -37,8 +38,12 @@ def front(rows: Sequence[Row], picked: str, unit: str, user: str, dark: bool, ph
         line = {"color": colour, "width": 2.4 if one else 1.4}
         marker = {"color": colour, "size": 8 if one else 5, "symbol": "circle" if row.rank else "circle-open"}
         hover = [
-            f"<b>{row.label}</b><br>{configuration(p.scenario)}<br>{fmt.si(p.rate_per_device, f'{unit}/s')} a device"
-            f"<br>{fmt.si(p.speed, f'{user}/s')} a user<extra></extra>"
+            texts.FRONT_HOVER.format(
+                label=row.label,
+                configuration=configuration(p.scenario),
+                rate=fmt.si(p.rate_per_device, f"{unit}/s"),
+                speed=fmt.si(p.speed, f"{user}/s"),
+            )
             for p in row.front
         ]
         data.append(

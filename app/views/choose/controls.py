@@ -12,6 +12,7 @@ from app.shared import formats as fmt
 from app.shared import glossary, link
 from app.shared.widgets import pickers
 from app.shared.widgets.controlled import controlled
+from app.views.choose import texts
 from app.views.choose.page_question import PageQuestion, lengths
 from engine.choose.presets import QUESTIONS
 from hardware_specs.catalog import default_catalog
@@ -19,15 +20,15 @@ from model_zoo.catalog import default_zoo
 
 __all__ = ["controls", "questions"]
 
-_PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resnet-edge": "ResNet at the edge",
+_PILLS = {"llama-70b": "Llama 70B at 40 tok/s", "dlrm": "DLRM at 100 ms", "resnet-edge": texts.RESNET_AT_EDGE,
           "gru": "GRU under 1 ms", "gpt2": "GPT-2, one user"}  # fmt: skip
 _DEMANDS = {"": "Full load", "qps": "QPS", "users": "Users"}
 _BITS = {16: "16-bit", 8: "8-bit", 4: "4-bit"}
 _LIMITS = (
-    ("latency_s", "p99 latency", fmt.MILLISECOND, "99% of requests are answered within this, waiting included."),
+    ("latency_s", "p99 latency", fmt.MILLISECOND, texts.P99_HELP),
     ("ttft_s", "TTFT", fmt.MILLISECOND, glossary.HELP["ttft"]),
-    ("tpot_s", "TPOT", fmt.MILLISECOND, "Time per output token, the prefills of other users included."),
-    ("power_w", "Power", fmt.WATT, "Of one instance at full load."),
+    ("tpot_s", "TPOT", fmt.MILLISECOND, texts.TPOT_HELP),
+    ("power_w", "Power", fmt.WATT, texts.RATE_HELP),
 )
 
 
@@ -99,8 +100,7 @@ def _demand(ask: PageQuestion) -> None:
 
     st.segmented_control(
         "Demand", list(_DEMANDS), format_func=_DEMANDS.__getitem__, required=True, width="stretch",
-        help="Requests a second that come by themselves; users who each send the next request when the last is "
-        "answered; or an instance that is used to its limits.",
+        help=texts.DEMAND_HELP,
         **controlled("h.demand", now, kind),
     )  # fmt: skip
 
@@ -119,12 +119,12 @@ def _tried(ask: PageQuestion) -> None:
     left, right = st.columns(2)
     left.selectbox(
         "Precision down to", list(_BITS), format_func=_BITS.__getitem__,
-        help="Fewest bits of a weight that are tried. Fewer are faster and can cost accuracy: see Numerics.",
+        help=texts.PRECISION_DOWN_HELP,
         **controlled("h.bits", q.bits, lambda v: ask.change(bits=v)),
     )  # fmt: skip
     right.number_input(
         "Batch", min_value=1, max_value=65536, step=1, value=None, placeholder="best",
-        help="One batch alone; empty tries all.", **controlled("h.batch", q.batch, lambda v: ask.change(batch=v)),
+        help=texts.BATCH_HELP, **controlled("h.batch", q.batch, lambda v: ask.change(batch=v)),
     )  # fmt: skip
     pickers.systems("h.systems", list(q.systems), lambda ids: ask.change(systems=tuple(ids)))
 
@@ -164,11 +164,11 @@ def _prices(ask: PageQuestion) -> None:
         number = partial(st.column_config.NumberColumn, format="localized", min_value=0.0)
         st.data_editor(
             frame, hide_index=True, key=key, height=240, placeholder=fmt.UNKNOWN, disabled=["System", "List $"],
-            column_config={"List $": number(), "Yours $": number(help="Of one device, bought."),
-                           "Yours $/h": number(help="Of one device by the hour, its energy included.")},
+            column_config={"List $": number(), "Yours $": number(help=texts.CAPEX_HELP),
+                           "Yours $/h": number(help=texts.RENT_HELP)},
             on_change=lambda: edited(st.session_state[key]),
         )  # fmt: skip
-        costs = (("years", "Years in use"), ("utilisation", "Share of time busy"),
+        costs = (("years", "Years in use"), ("utilisation", texts.SHARE_TIME_BUSY),
                  ("energy_usd_per_kwh", "USD per kWh"), ("pue", "PUE"))  # fmt: skip
         for at in (0, 2):
             for column, (name, label) in zip(st.columns(2), costs[at : at + 2]):
@@ -193,6 +193,6 @@ def _what_if(ask: PageQuestion) -> None:
     mine = ({"system": now.system, "overrides": dict(now.overrides)},) if now.overrides else ()
     st.toggle(
         "What-if hardware too",
-        help="Tries the hardware overrides of your scenario as well, labelled and not ranked among real systems.",
+        help=texts.WHAT_IF_HELP,
         **controlled("h.whatif", asked, lambda on: ask.change(what_ifs=mine if on else ())),
     )

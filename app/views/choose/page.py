@@ -9,7 +9,7 @@ import streamlit as st
 from app.shared import cached, comparison, glossary, link, parts
 from app.shared import formats as fmt
 from app.shared.comparison import Entry
-from app.views.choose import charts, tables
+from app.views.choose import charts, tables, texts
 from app.views.choose.controls import controls, questions
 from app.views.choose.page_question import PageQuestion, ask
 from engine.choose import Answer, Row
@@ -27,15 +27,17 @@ def _picked(able: list[Row]) -> Row:
 def ranking(answer: Answer, able: list[Row]) -> None:
     """Systems that meet the limits; a row opens its detail."""
     ranked = sum(row.rank is not None for row in able)
-    title = f"{ranked} with a price, cheapest first" + (f"; {len(able) - ranked} without" if ranked < len(able) else "")
-    with parts.card("Systems that meet this", title, stretch=False):
+    title = texts.CHEAPEST_FIRST.format(ranked=ranked) + (
+        f"; {len(able) - ranked} without" if ranked < len(able) else ""
+    )
+    with parts.card(texts.SYSTEMS_MEET, title, stretch=False):
         frame = tables.meeting(answer, able)
         number = st.column_config.NumberColumn
         columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         text = st.column_config.TextColumn
         columns["System"] = text(pinned=not parts.mobile())
-        columns["Why it loses"] = text(help="Price and throughput of one device against one of the cheapest system.")
-        columns["Range ($)"] = text(help="Cost where the model is off by as much as its error band.")
+        columns["Why it loses"] = text(help=texts.RATIO_HELP)
+        columns["Range ($)"] = text(help=texts.BAND_HELP)
 
         def selected() -> None:
             rows = st.session_state["h.table"]["selection"]["rows"]
@@ -44,7 +46,7 @@ def ranking(answer: Answer, able: list[Row]) -> None:
         st.dataframe(
             frame, hide_index=True, column_config=columns, on_select=selected, selection_mode="single-row",
             key="h.table", placeholder=fmt.UNKNOWN, height="content" if len(frame) <= _ROWS else 38 * _ROWS,
-            alt="Systems that meet the limits, with configuration, cost, latency, throughput and power",
+            alt=texts.SYSTEMS_MEET_ALT,
         )  # fmt: skip
 
 
@@ -60,18 +62,25 @@ def detail(answer: Answer, row: Row) -> None:
                          f"({tables.money_range(best.usd_per_million, row.band.relative)})")  # fmt: skip
         if best.input_usd is not None and best.output_usd is not None:
             facts.append(
-                f"{fmt.usd(best.input_usd)} per million input tokens, {fmt.usd(best.output_usd)} per million output"
+                texts.TOKEN_PRICES.format(input_usd=fmt.usd(best.input_usd), output_usd=fmt.usd(best.output_usd))
             )
         if best.total_usd_per_hour is not None:
             many = f"{best.instances:,} instances" if best.instances > 1 else "one instance"
-            facts.append(f"{fmt.usd(best.total_usd_per_hour)} an hour for {many} of {row.configuration}")
+            facts.append(
+                texts.PRICE_AN_HOUR.format(
+                    total=fmt.usd(best.total_usd_per_hour), many=many, configuration=row.configuration
+                )
+            )
         if best.tpot_s is not None:
-            facts.append(f"TTFT {fmt.seconds(best.ttft_s)}, TPOT {fmt.seconds(best.tpot_s)}, "
-                         f"{fmt.seconds(best.latency_s)} end to end")  # fmt: skip
+            facts.append(
+                texts.LATENCIES.format(
+                    ttft=fmt.seconds(best.ttft_s), tpot=fmt.seconds(best.tpot_s), latency=fmt.seconds(best.latency_s)
+                )
+            )
         else:
             facts.append(f"Latency {fmt.seconds(best.latency_s)}")
         each = fmt.si(best.rate_per_device, f"{unit}/s")
-        facts.append(f"{fmt.si(best.rate, f'{unit}/s')} an instance, {each} a device")
+        facts.append(texts.RATES.format(rate=fmt.si(best.rate, f"{unit}/s"), each=each))
         if best.power_w is not None:
             facts.append(f"{fmt.si(best.power_w * best.instances, 'W')} at full load")
         st.markdown("  \n".join(line.replace("$", "\\$") for line in facts))
@@ -82,11 +91,11 @@ def detail(answer: Answer, row: Row) -> None:
             if st.button("Open in Explore", type="primary", key="h.open"):
                 link.open_scenario(best.scenario)
                 st.switch_page("views/explore/page.py", query_params=link.address())
-            if st.button("Load", key="h.load", help="Simulate the queue in front of it."):
+            if st.button("Load", key="h.load", help=texts.LOAD_HELP):
                 link.open_scenario(best.scenario)
                 st.switch_page("views/traffic/page.py", query_params=link.address())
             st.button("Compare", key="h.compare", on_click=comparison.add, args=(Entry(best.scenario),),
-                      help="Put it beside the scenarios of Compare.")  # fmt: skip
+                      help=texts.COMPARE_HELP)  # fmt: skip
             st.button("Pin", key="h.pin", on_click=link.pin_scenario, args=(best.scenario,),
                       help=glossary.HELP["baseline"])  # fmt: skip
 
@@ -96,19 +105,19 @@ def curves(answer: Answer, able: list[Row], row: Row) -> None:
     unit = glossary.rate_unit(answer.unit)
     decoder = any(r.best is not None and r.best.tpot_s is not None for r in able)
     fast = max(able, key=lambda r: max((one.speed for one in r.front), default=0.0))
-    with parts.card("Throughput a device against speed a user", f"{fast.label} is fastest for one user"):
+    with parts.card(texts.FRONT, texts.FRONT_ANSWER.format(label=fast.label)):
         fig = charts.front(able, row.system, unit, "tok" if decoder else "answers", parts.dark(), parts.mobile())
-        parts.figure(fig, f"One curve a system over its batches and counts; {fast.label} is fastest.", "h.front")
+        parts.figure(fig, texts.FRONT_ALT.format(label=fast.label), "h.front")
 
 
 def not_meeting(rows: list[Row]) -> None:
     """What does not meet the limits, folded."""
     if not rows:
         return
-    with st.expander(f"{len(rows)} systems do not meet this", key="open.refused"):
+    with st.expander(texts.DO_NOT_MEET.format(count=len(rows)), key="open.refused"):
         st.table(
             tables.refused(rows), hide_index=True, height="content" if len(rows) <= 8 else 318,
-            alt="Systems that do not meet the limits, with the reason",
+            alt=texts.DO_NOT_MEET_ALT,
         )  # fmt: skip
 
 
@@ -118,7 +127,7 @@ def what_ifs(answer: Answer) -> None:
         unit = f"{glossary.rate_unit(answer.unit)}/s"
         said = f"{row.configuration}, {fmt.si(row.best.rate_per_device, unit)} a device" if row.best else row.reason
         with parts.card(f":violet-badge[what-if] {fmt.plain(row.name)}", said, stretch=False):
-            st.caption("Hardware values of your own: not ranked among systems that exist; price and power are unknown.")
+            st.caption(texts.WHAT_IF_CAPTION)
 
 
 def _tools(asked: PageQuestion, answer: Answer) -> None:
@@ -165,9 +174,9 @@ def show() -> None:
     what_ifs(answer)
     not_meeting([row for row in answer.rows if row.best is None])
     st.caption(
-        f"{answer.workload}: {answer.tried:,} designs of {len(answer.rows)} systems in {fmt.seconds(answer.seconds)}. "
-        "Estimates. A limit on latency holds for 99% of requests that come independently; an instance is planned for "
-        "at most 80% of its capacity. TPOT includes the prefills of other users (continuous batching)."
+        texts.METHOD_CAPTION.format(
+            workload=answer.workload, tried=answer.tried, systems=len(answer.rows), seconds=fmt.seconds(answer.seconds)
+        )
     )
     parts.footer(None)
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.shared.boundary import callback
 from app.shared.widgets.choices import kept
+from app.views.choose import texts
 from engine.choose import READABLE, Question, question_of, read_fields
 from engine.choose.presets import QUESTIONS
 from engine.scenario import ScenarioError
@@ -59,7 +60,7 @@ def ask() -> PageQuestion:
             for id in (*question.systems, *question.prices, *(one.system for one in question.what_ifs)):
                 default_catalog().system(id)
         except Exception as error:  # whatever an address holds is one sentence
-            return usual, f"{str(error).rstrip('.')}; showing the first question"
+            return usual, texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip("."))
         return text, None
 
     written = _written()
@@ -84,7 +85,7 @@ def _written() -> str | None:
         workload = given.pop("workload")
         return question_of({"workload": workload} | read_fields(given)).token
     except ScenarioError as error:
-        st.warning(f"{str(error).rstrip('.')}; showing the first question.", icon=":material/link_off:")
+        st.warning(texts.SHOWING_FIRST_QUESTION_2.format(error=str(error).rstrip(".")), icon=":material/link_off:")
         return None
 
 

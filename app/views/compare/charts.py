@@ -23,6 +23,7 @@ from app.shared.figures.style import (
     style,
     two_lines,
 )
+from app.views.compare import texts
 from app.views.compare.tables import Difference
 from engine.devices.common.contract import RESOURCES
 
@@ -152,7 +153,7 @@ def operator_bars(rows: Sequence[Difference], base: str, other: str, dark: bool,
     low, high = min(0.0, *ends, 0.0), max(0.0, *ends, 0.0)
     pad = 0.05 * (high - low or 1.0)
     x = {
-        "title": f"Time saved by {other} against {base} ({scale.unit})",
+        "title": texts.SAVED_AXIS.format(other=other, base=base, unit=scale.unit),
         "range": [low - pad if low else 0, high + pad if high else 0],
         "zeroline": True,
         "zerolinecolor": NEUTRAL,

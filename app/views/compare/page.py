@@ -13,7 +13,7 @@ from app.shared.comparison import LETTERS, MOST, Comparison, Entry
 from app.shared.widgets import pickers
 from app.shared.widgets.checked import checked
 from app.shared.widgets.controlled import controlled
-from app.views.compare import charts, tables
+from app.views.compare import charts, tables, texts
 from app.views.compare.tables import METRICS, ComparedScenario
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
@@ -75,24 +75,24 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
             pickers.all_systems(),
             index=None,
             format_func=pickers.system_label,
-            placeholder="Runs the current scenario's request",
+            placeholder=texts.ADD_SYSTEM_HELP,
             **controlled("c.system", None, _on),
         )
         st.text_input(
-            "Add from a link or a token",
+            texts.ADD_LINK,
             placeholder="Paste it here",
-            help="A link of this app, a scenario's token, or the link of another comparison.",
+            help=texts.ADD_LINK_HELP,
             **controlled("c.paste", "", _pasted),
         )
         here = any(e.scenario == link.current() for e in now.entries)
         st.button(
-            "Add the current scenario",
+            texts.ADD_CURRENT,
             on_click=comparison.add,
             args=(Entry(link.current()),),
             disabled=here or len(now.entries) >= MOST,
             key="c.current",
             width="stretch",
-            help="It is compared already." if here else None,
+            help=texts.ALREADY_COMPARED if here else None,
         )
         st.selectbox(
             "Baseline",
@@ -117,7 +117,7 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
                     args=(column.at,),
                     type="tertiary",
                     disabled=len(columns) == 1,
-                    help=f"Take {column.letter} out of the comparison",
+                    help=texts.REMOVE_HELP.format(letter=column.letter),
                 )
         written = sum(bool(c.note) for c in columns)
         with st.expander(f"Notes · {written or 'none'}", key="open.notes"):
@@ -134,11 +134,11 @@ def controls(now: Comparison, columns: list[ComparedScenario]) -> None:
 def side_by_side(columns: list[ComparedScenario], base: ComparedScenario) -> None:
     """The delta table: rows metrics, columns scenarios."""
     common = tables.shared(columns)
-    answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else "nothing is the same in all"
+    answer = f"all have {', '.join(common)}" if common and len(columns) > 1 else texts.NOTHING_SAME_ALL
     with parts.card("Side by side", answer if len(columns) > 1 else f"{len(columns)} scenario"):
-        st.table(tables.frame(columns, base), border="horizontal", alt="Metrics of each scenario")
+        st.table(tables.frame(columns, base), border="horizontal", alt=texts.METRICS_ALT)
         if len(columns) > 1:
-            st.caption(f"Bold is the best of its row; coloured words are against {base.letter}.")
+            st.caption(texts.METRICS_CAPTION.format(letter=base.letter))
 
 
 def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> None:
@@ -171,12 +171,12 @@ def one_metric(columns: list[ComparedScenario], base: ComparedScenario) -> None:
         known = [(v, c) for c in columns if (v := tables.value(c, metric)) is not None]
         low, high = min(known, key=lambda item: item[0]), max(known, key=lambda item: item[0])
         if len(known) < 2 or low[0] <= 0:
-            answer = "no second scenario has it"
+            answer = texts.NO_SECOND
         else:
             answer = f"{high[1].letter} has {fmt.times(high[0] / low[0])} that of {low[1].letter}"
-            answer = "all have the same" if high[0] < 1.005 * low[0] else answer
+            answer = texts.ALL_HAVE_SAME if high[0] < 1.005 * low[0] else answer
         if not tables.alike(columns) and metric.key not in tables.MONEY_AND_POWER:
-            answer = "these count different work"
+            answer = texts.DIFFERENT_COUNTS
         title.markdown(f"**{metric.label}** :gray[· {fmt.plain(answer)}]")
         fig = charts.metric_bars(rows, base.at, metric.label, unit, parts.dark())
         parts.figure(fig, f"{metric.label} of each scenario: {answer}.", "c.metric")
@@ -190,11 +190,11 @@ def where_time(columns: list[ComparedScenario]) -> None:
         if c.report is not None:
             rows.append((c.letter, c.name, c.report.breakdown))
     answer = _limits(columns)
-    with parts.card("Where the time goes", answer):
+    with parts.card(texts.WHERE_TIME_GOES, answer):
         fig, shares = charts.breakdowns(rows, parts.dark(), parts.mobile())
-        parts.figure(fig, f"Time by resource of each scenario: {answer}.", "c.breakdown")
+        parts.figure(fig, texts.TIME_ALT.format(answer=answer), "c.breakdown")
         if shares:
-            st.caption("Drawn as shares, because the times are far apart.")
+            st.caption(texts.DRAWN_AS_SHARES)
 
 
 def _limits(columns: list[ComparedScenario]) -> str:
@@ -229,10 +229,10 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
     assert other.report is not None
     key = st.session_state.get("metric", "latency")
     metric = METRICS.get(key, METRICS["latency"])
-    title = f"Where the difference of {other.letter} against {base.letter} comes from"
+    title = texts.DIFFERENCE.format(letter=other.letter, base=base.letter)
     if base.report.unit != other.report.unit and metric.key not in tables.MONEY_AND_POWER:
-        with parts.card(title, "they do different work"):
-            st.caption("Pick Power or Capital cost above; times and rates of different work have no difference.")
+        with parts.card(title, texts.DIFFERENT_WORK):
+            st.caption(texts.DIFFERENT_WORK_CAPTION)
         return
     with st.skeleton(height=220):
         try:
@@ -246,7 +246,7 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
     label = metric.label
     if not moved:
         with parts.card(title, f"no difference in {label.lower()}"):
-            st.caption("Nothing that differs between them moves this figure.")
+            st.caption(texts.NOTHING_MOVES)
         return
     part = abs(moved[0][1]) / sum(abs(share) for _, share in moved)
     with parts.card(title, f"{fmt.percent(part)} of what moves {label.lower()}: {moved[0][0].lower()}"):
@@ -256,10 +256,7 @@ def where_gain(base: ComparedScenario, other: ComparedScenario) -> None:
             ends, (attribution.base, attribution.other), moved, unit, label, metric.rising, parts.dark()
         )
         parts.figure(fig, f"{title}: {', '.join(f'{n} {s:+.3g}' for n, s in moved)}.", "c.attribution")
-        st.caption(
-            f"Each part is the mean over every order in which the changes can be made ({attribution.evaluations} "
-            "mixtures evaluated), so it does not depend on the order. Ink is better, hatched is worse."
-        )
+        st.caption(texts.DIFFERENCE_CAPTION.format(evaluations=attribution.evaluations))
 
 
 def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
@@ -277,10 +274,10 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
         answer = "no operator differs"
     with parts.card(f"Operators of {other.letter} against {base.letter}", answer):
         if not both:
-            st.caption("No operator has the same name in both: they run different networks.")
+            st.caption(texts.NO_COMMON_OPERATOR)
         if moved:
             fig = charts.operator_bars(rows, base.letter, other.letter, parts.dark())
-            parts.figure(fig, f"Time saved by operator: {answer}.", "c.operators")
+            parts.figure(fig, texts.SAVED_ALT.format(answer=answer), "c.operators")
         with st.expander("All operators", key="open.c.operators", on_change="rerun") as opened:
             if opened.open:
                 frame = tables.operators(rows, base.letter, other.letter)
@@ -293,7 +290,7 @@ def by_operator(base: ComparedScenario, other: ComparedScenario) -> None:
                     }
                     | {"Operator": st.column_config.TextColumn(pinned=True, width="medium")},
                     height="content" if len(frame) <= 8 else 318,
-                    alt="Operators of two scenarios with their times",
+                    alt=texts.OPERATORS_ALT,
                 )
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.comparison import LETTERS
+from app.views.compare import texts
 from engine.cost.report import Report
 from engine.scenario import Scenario, encode
 
@@ -82,11 +83,11 @@ METRICS: dict[str, ComparedMetric] = {
         ComparedMetric("per_watt", "Perf per watt", "{u}/J", lambda r: r.throughput_per_w, "more", "less", True,
                glossary.HELP["perf_per_watt"], "throughput_per_w"),
         ComparedMetric("power", "Power", "W", lambda r: r.power_w, "less", "more", False,
-               "Wall power while it works.", "power_w"),
+               texts.POWER_HELP, "power_w"),
         ComparedMetric("capex", "Capital cost", "$", lambda r: r.capex_usd, "less", "more", False,
                glossary.HELP["capex"], "capex_usd"),
         ComparedMetric("million", "Per million", "$", lambda r: r.usd_per_million, "less", "more", False,
-               "Hardware and energy for a million units of work, at the share of time busy set under Costs.",
+               texts.COST_HELP,
                "usd_per_million"),
     )
 }  # fmt: skip
@@ -197,9 +198,9 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
     """Who is best at what, against the baseline; and where the error bands leave it open. Markdown."""
     running = [c for c in columns if c.report is not None]
     if not running:
-        return "**None of these scenarios can run.**"
+        return texts.NONE_RUNS
     if len(running) == 1:
-        return f"{_named(running[0])} is alone. Add a preset, a system or a link in the sidebar to compare it with."
+        return texts.ALONE.format(name=_named(running[0]))
     wins: dict[int, list[str]] = {}
     for key in HEADLINE:
         metric = METRICS[key]
@@ -212,11 +213,7 @@ def verdict(columns: Sequence[ComparedScenario], base: ComparedScenario) -> str:
             f"{metric.label.lower()} ({text}{f', {against[0]} than {base.letter}' if against else ''})"
         )
     if not wins:
-        return (
-            "**These scenarios do the same.**"
-            if alike(running)
-            else f"**These scenarios do different work.** {_different(running)}"
-        )
+        return texts.SAME_WORK if alike(running) else texts.DIFFERENT_SCENARIOS.format(difference=_different(running))
     order = sorted(wins, key=lambda at: -len(wins[at]))
     parts = [f"{_named(columns[at])} is best on {_listed(wins[at])}" for at in order]
     text = "; ".join(parts) + "."
@@ -227,11 +224,9 @@ def _different(running: Sequence[ComparedScenario]) -> str:
     """Whether they do different work, which no ratio of theirs may hide."""
     units = list(dict.fromkeys(c.report.unit for c in running if c.report))
     if len(units) > 1:
-        return (
-            f":gray[They count {_listed([f'{u}s' for u in units])}, so rates and times are not set against each other.]"
-        )
+        return texts.UNITS_DIFFER.format(units=_listed([f"{u}s" for u in units]))
     if len({c.scenario.workload for c in running}) > 1:
-        return ":gray[They run different networks, so not all of a difference is gain.]"
+        return texts.NETWORKS_DIFFER
     return ""
 
 
@@ -259,7 +254,7 @@ def _open(columns: Sequence[ComparedScenario], base: ComparedScenario, best: Com
     high, low = fast.report.interval()["latency_high_s"], slow.report.interval()["latency_low_s"]
     if high is not None and low is not None and high >= low:
         pair = " and ".join(sorted((fast.letter, slow.letter)))
-        return f":gray[The error bands of {pair} overlap in latency: their order is open.]"
+        return texts.BANDS_OVERLAP.format(pair=pair)
     return ""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.shared import formats as fmt
 from app.shared import glossary
+from app.views.explore import texts
 from engine.cost.report import Report
 
 __all__ = ["HeadlineFigure", "cards"]
@@ -62,7 +63,7 @@ def _times(report: Report, other: Report | None, band: str) -> list[HeadlineFigu
         card(
             "End to end",
             "latency_s",
-            f"{glossary.HELP['latency']} Here: one {glossary.per(report)}, to its last token.",
+            texts.LATENCY_HELP.format(latency=glossary.HELP["latency"], unit=glossary.per(report)),
         ),
     ]
 
@@ -99,7 +100,7 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
             counted_too + band if powered else "no power",
             per_watt,
             glossary.HELP["perf_per_watt"]
-            + ("" if powered else " No power is published for this system.")
+            + ("" if powered else texts.NO_POWER)
             + "".join(_token(report, name) for name in ("input", "output")),
             (report.throughput_per_w, other.throughput_per_w if other else None),
             "more",
@@ -108,15 +109,11 @@ def cards(report: Report, base: Report | None, phone: bool, assumed_price: bool)
             "Capital cost",
             (("assumed" if phone else "assumed price") if assumed_price else "list price")
             if priced
-            else "no price: a what-if"
+            else texts.WHAT_IF_PRICE
             if report.unlisted and not phone
             else "no price",
             fmt.usd(report.capex_usd),
-            glossary.HELP["capex"]
-            if priced
-            else "No list has hardware that a what-if changes; a price set among the what-ifs would count."
-            if report.unlisted
-            else "No price is published for a device of this system.",
+            glossary.HELP["capex"] if priced else texts.WHAT_IF_PRICE_HELP if report.unlisted else texts.NO_PRICE_HELP,
             (report.capex_usd, other.capex_usd if other else None),
             "cheaper",
         ),

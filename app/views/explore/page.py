@@ -15,6 +15,7 @@ from app.shared.figures import roofline
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice
 from app.views.explore import headline as cards
+from app.views.explore import texts
 from app.views.explore.report_file import report_html
 from engine.cost.report import OpRow, Report
 from engine.devices.common.contract import Unsupported
@@ -45,9 +46,9 @@ def headline(report: Report, against: tuple[str, Report] | None) -> None:
 def where_time(report: Report) -> None:
     """Waterfall of the latency."""
     answer = glossary.answer_breakdown(report)
-    with parts.card("Where the time goes", answer):
+    with parts.card(texts.WHERE_TIME_GOES, answer):
         fig = charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), parts.dark())
-        parts.figure(fig, f"Time by resource: {answer}, of {fmt.seconds(report.latency_s)}.", "breakdown")
+        parts.figure(fig, texts.TIME_ALT.format(answer=answer, latency=fmt.seconds(report.latency_s)), "breakdown")
 
 
 def under_roofs(report: Report, against: tuple[str, Report] | None) -> None:
@@ -66,13 +67,13 @@ def what_fits(report: Report) -> None:
         if report.memory:
             parts.figure(charts.fits(report.memory, parts.dark()), f"Memory: {answer}.", "fits")
         else:
-            st.caption("The family of this device models no memory level.")
+            st.caption(texts.NO_MEMORY_LEVEL)
 
 
 def traffic(report: Report) -> None:
     """Use of each wire."""
     answer = glossary.answer_links(report)
-    with parts.card("Traffic on each link", answer):
+    with parts.card(texts.TRAFFIC_EACH_LINK, answer):
         parts.figure(charts.links(report.links, parts.dark()), f"Links: {answer}.", "links")
 
 
@@ -120,16 +121,16 @@ def turn_one_knob() -> None:
         st.pills("Knob", list(labels), required=True, label_visibility="collapsed", **args)
         points = _along(scenario, knob)
         now = next((i for i, (_, r) in enumerate(points) if r.scenario == scenario), None)
-        answer = "no other value fits"
+        answer = texts.NO_OTHER_VALUE
         if now is not None and len(points) > 1:
             best = max(range(len(points)), key=lambda i: points[i][1].throughput_per_s)
             gain = points[best][1].throughput_per_s / points[now][1].throughput_per_s
             cost = points[best][1].latency_s / points[now][1].latency_s
             name = f"{labels[knob].lower()} {points[best][0]}"
             answer = (
-                f"no other {labels[knob].lower()} gives more throughput"
+                texts.NO_MORE_THROUGHPUT.format(knob=labels[knob].lower())
                 if gain < 1.005
-                else f"{name} gives {fmt.times(gain)} the throughput at {fmt.times(cost)} the latency"
+                else texts.KNOB_ANSWER.format(name=name, gain=fmt.times(gain), cost=fmt.times(cost))
             )
         title.markdown(f"**Turn one knob** :gray[· {fmt.plain(answer)}]")
         if len(points) > 1:
@@ -153,7 +154,7 @@ def _larger(report: Report) -> bool:
 def operators(report: Report) -> None:
     """Every operator in time order; a row opens its detail."""
     frame = report_tables.operators(report)
-    with parts.card("Operators", f"{len(frame)} rows, slowest first; select one for its detail"):
+    with parts.card("Operators", texts.OPERATORS_ANSWER.format(count=len(frame))):
         number = st.column_config.NumberColumn
         columns = {name: number(format=fmt.column(frame[name])) for name in frame if frame[name].dtype.kind == "f"}
         columns["Count"] = number(format="localized", help="Executions a request")
@@ -170,7 +171,7 @@ def operators(report: Report) -> None:
             key="v.operators",
             placeholder=fmt.UNKNOWN,
             height="content" if len(frame) <= 8 else 318,
-            alt="Operators with their time, share, limit, work and traffic",
+            alt=texts.OPERATORS_ALT,
         )
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(frame):
@@ -189,7 +190,7 @@ def assumptions(report: Report) -> None:
             hide_index=True,
             height="content" if len(frame) <= 8 else 318,
             column_config={"Evidence": st.column_config.TextColumn(width="small", pinned=True)},
-            alt="Assumptions and what kind of evidence each is",
+            alt=texts.ASSUMPTIONS_ALT,
         )
 
 
@@ -208,7 +209,7 @@ def violated(report: Report) -> None:
                 args=(fix.scenario,),
                 type="primary" if at == 0 else "secondary",
                 key=f"fix.{at}",
-                help=f"A smaller change of it would {fix.stops}." if fix.stops else None,
+                help=texts.SMALLER_CHANGE_WOULD.format(stops=fix.stops) if fix.stops else None,
             )
         if st.session_state.before:
             st.button("Undo last change", icon=":material/undo:", on_click=link.undo, key="undo")
@@ -238,10 +239,7 @@ def show() -> None:
     scenario = link.current()
     sidebar.scenario_controls(scenario)
     if st.session_state.newcomer and scenario == link.home():
-        st.caption(
-            "Inferscape predicts how fast a neural network runs on an accelerator, at what power and cost, and how far "
-            "to trust each number. Turn the knobs on the left, or let Choose find a system for you."
-        )
+        st.caption(texts.FIRST_VISIT)
     parts.presets()
     try:
         report = cached.report(encode(scenario))
@@ -258,9 +256,7 @@ def show() -> None:
         violated(report)
     if not report.fits:
         what_fits(report)
-        st.caption(
-            "Latency, throughput and cost are not shown: they would describe a machine that cannot hold the model."
-        )
+        st.caption(texts.DOES_NOT_FIT)
         parts.footer(report)
         return
     if not report.problems:

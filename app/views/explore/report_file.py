@@ -11,6 +11,7 @@ from app.shared import formats as fmt
 from app.shared import glossary, report_tables
 from app.shared.figures import report as charts
 from app.shared.figures import roofline
+from app.views.explore import texts
 from app.views.explore.headline import cards
 from engine.cost.report import Report
 
@@ -36,7 +37,7 @@ def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
     """Charts of the page: question, computed answer, figure."""
     figures = [
         (
-            "Where the time goes",
+            texts.WHERE_TIME_GOES,
             glossary.answer_breakdown(report),
             charts.breakdown(report.breakdown, report.error_band.relative, glossary.per(report), False),
         ),
@@ -45,7 +46,7 @@ def _figures(report: Report) -> list[tuple[str, str, go.Figure]]:
     if report.memory:
         figures.append(("What fits where", glossary.answer_fits(report), charts.fits(report.memory, False)))
     if report.links:
-        figures.append(("Traffic on each link", glossary.answer_links(report), charts.links(report.links, False)))
+        figures.append((texts.TRAFFIC_EACH_LINK, glossary.answer_links(report), charts.links(report.links, False)))
     figures += [(name, answer, charts.timeline(spans, False)) for name, answer, spans in glossary.timelines(report)]
     return figures
 

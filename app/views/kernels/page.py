@@ -16,6 +16,7 @@ from app.shared.figures.kernels import KernelPoint
 from app.shared.figures.roofs import Level
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choose
+from app.views.kernels import texts
 from engine.host.measure import KERNELS, Bounds, KernelRun
 from engine.host.measure.device import devices_with_operators, predict_elsewhere
 from engine.host.measure.jobs import KernelShown, kernel
@@ -46,7 +47,7 @@ def controls() -> KernelChoice:
             "Kernel",
             {id: entry.title for id, entry in KERNELS.items()},
             "kernel",
-            help="Operators of this project, compiled for this host.",
+            help=texts.KERNEL_HELP,
         )
         entry = KERNELS[name]
         columns, shape = st.columns(2), []
@@ -68,14 +69,14 @@ def controls() -> KernelChoice:
                 "Threads",
                 list(range(1, jit.pool_size() + 1)),
                 key="threads",
-                help="One is timed by its CPU time, several by the clock.",
+                help=texts.THREADS_HELP,
             )
     with st.sidebar:
         beside = choose(
             "Beside",
             {"": "This host alone", **devices_with_operators()},
             "beside",
-            help="What the operator model predicts for another device.",
+            help=texts.BESIDE_HELP,
         )
     return KernelChoice(name, tuple(shape), precision, threads, beside)
 
@@ -101,7 +102,7 @@ def headline(shown: KernelShown) -> None:
     said = f"**{fmt.seconds(run.time.median)}** for a {entry.title.lower()} of {_shape_words(run)}"
     said += f" in {glossary.format_label(run.precision)} on {run.threads} thread{'s' if run.threads > 1 else ''}"
     if run.roof_share is not None:
-        said += f", **{fmt.percent(run.roof_share)}** of what the roofs of this host allow"
+        said += texts.OF_ROOFS.format(roof_share=fmt.percent(run.roof_share))
     if predicted is not None:
         said += f"; the model predicted {fmt.seconds(predicted)} ({fmt.signed(predicted / run.time.median - 1)})"
     st.markdown(said + ".")
@@ -151,7 +152,7 @@ def beside(asked: KernelChoice, shown: KernelShown | None) -> None:
         return
     answer = f"predicted {fmt.seconds(other.seconds)} in {other.format}"
     if here is not None:
-        answer += f", {fmt.times(here.run.time.median / other.seconds)} as fast as this host was measured"
+        answer += texts.AS_FAST.format(median=fmt.times(here.run.time.median / other.seconds))
     with parts.card(f"On {other.device}", answer, stretch=False):
         known = other.low is not None and other.high is not None
         band = _between_ends(other.low, other.high) if known else "no evidence"
@@ -162,10 +163,10 @@ def beside(asked: KernelChoice, shown: KernelShown | None) -> None:
             if here.predicted is not None:
                 rows.append(("This host", fmt.seconds(here.predicted), "predicted", "no evidence", ""))
         st.dataframe(
-            pd.DataFrame(rows, columns=["Device", "Time", "Is", "90% band, or middle half", "Bound"]),
+            pd.DataFrame(rows, columns=["Device", "Time", "Is", texts.BAND_COLUMN, "Bound"]),
             hide_index=True,
             height="content",
-            alt=f"One operator on {other.device} and on this host",
+            alt=texts.BESIDE_ALT.format(device=other.device),
         )
 
 
@@ -177,10 +178,10 @@ def under_roofs(shown: KernelShown) -> None:
     """The measured point beside the library's and the prediction."""
     run, roofline = shown.run, shown.roofline
     ratio = run.library.median / run.time.median if run.library else None
-    answer = f"{fmt.times(ratio)} numpy's FP32 speed" if ratio else "no library has this operator"
-    with parts.card("On this host's roofline", answer):
+    answer = f"{fmt.times(ratio)} numpy's FP32 speed" if ratio else texts.NO_LIBRARY
+    with parts.card(texts.ROOFLINE, answer):
         if run.peak is None or not run.flops:
-            st.caption("This kernel has no arithmetic that the probed roofs bound.")
+            st.caption(texts.NO_ROOF)
             return
         spots = [KernelPoint("measured", run.rate, "measured")]
         if shown.predicted:
@@ -201,26 +202,26 @@ def under_roofs(shown: KernelShown) -> None:
             parts.dark(),
             240 if parts.mobile() else 400,
         )
-        parts.figure(fig, f"Roofline of this host: {answer}.", "kernel-roofline")
+        parts.figure(fig, texts.ROOFLINE_ALT.format(answer=answer), "kernel-roofline")
 
 
 def spread(shown: KernelShown) -> None:
     """Every run."""
     low, high = shown.run.time.quartiles
     share = (high - low) / shown.run.time.median
-    answer = f"the middle half spans {fmt.percent(share)} of the median"
+    answer = texts.RUNS_ANSWER.format(share=fmt.percent(share))
     with parts.card("Distribution of runs", answer):
         fig = kernel_charts.runs(shown.run.time.samples, (low, high), shown.predicted, parts.dark())
-        parts.figure(fig, f"Time of each run: {answer}.", "kernel-runs")
+        parts.figure(fig, texts.RUNS_ALT.format(answer=answer), "kernel-runs")
 
 
 def _optional(roofline: MeasuredRoofline) -> list[tuple[str, str, str]]:
     """Peaks of formats that only some processors multiply."""
     rows = []
     if roofline.bf16 is not None:
-        rows.append(("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), "16-bit products in registers, one thread"))
+        rows.append(("BF16 peak", fmt.si(roofline.bf16, "FLOP/s"), texts.PRODUCTS_16_BIT))
     if roofline.binary is not None:
-        rows.append(("Binary peak", fmt.si(roofline.binary, "OP/s"), "differing bits counted in registers, one thread"))
+        rows.append(("Binary peak", fmt.si(roofline.binary, "OP/s"), texts.DIFFERING_BITS))
     return rows
 
 
@@ -228,28 +229,26 @@ def probed(roofline: MeasuredRoofline) -> None:
     """What the probe saw."""
     with st.expander(f"Host probe · {roofline.isa}, {roofline.threads} threads", key="open.probe"):
         rows = [
-            ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), "products in registers, one thread"),
+            ("FP32 peak", fmt.si(roofline.fp32, "FLOP/s"), texts.PRODUCTS),
             *_optional(roofline),
-            ("INT8 peak", fmt.si(roofline.int8, "OP/s"), "8-bit products in registers, one thread"),
+            ("INT8 peak", fmt.si(roofline.int8, "OP/s"), texts.PRODUCTS_8_BIT),
             ("L1", fmt.si(roofline.l1, "B/s"), fmt.si(roofline.caches.l1, "B")),
             ("L2", fmt.si(roofline.l2, "B/s"), fmt.si(roofline.caches.l2, "B")),
             ("L3", fmt.si(roofline.l3, "B/s"), fmt.si(roofline.caches.l3, "B")),
             ("DRAM", fmt.si(roofline.dram, "B/s"), "one thread"),
-            ("DRAM triad", fmt.si(roofline.triad, "B/s"), "two reads and a write, one thread"),
+            ("DRAM triad", fmt.si(roofline.triad, "B/s"), texts.TRIAD),
             ("DRAM, all threads", fmt.si(roofline.dram_all, "B/s"), f"{roofline.threads} threads"),
             ("Random lines", fmt.si(roofline.gather, "line/s"), "64 B each"),
-            ("A call", fmt.seconds(roofline.launch), "a compiled kernel that does nothing"),
-            ("All threads", fmt.seconds(roofline.dispatch), "a kernel that does nothing, over the pool"),
+            ("A call", fmt.seconds(roofline.launch), texts.EMPTY_KERNEL),
+            ("All threads", fmt.seconds(roofline.dispatch), texts.EMPTY_POOL),
         ]
         st.dataframe(
             pd.DataFrame(rows, columns=["Figure", "Measured", "Of what"]),
             hide_index=True,
             height="content",
-            alt="Peaks, bandwidths and latencies that the probe measured on this host",
+            alt=texts.PROBE_ALT,
         )
-        st.caption(
-            "`python -m engine calibrate` writes these into your catalog: this host is then a system to evaluate."
-        )
+        st.caption(texts.CALIBRATE_CAPTION)
 
 
 def _shown() -> KernelShown | None:
@@ -282,8 +281,7 @@ def show() -> None:
     shown = _shown()
     if shown is None:
         st.info(
-            "Nothing is measured yet. Run times the kernel on the machine that serves this page, for at most "
-            f"{fmt.seconds(_BOUNDS.seconds)}, one reader at a time.",
+            texts.NOT_MEASURED.format(seconds=fmt.seconds(_BOUNDS.seconds)),
             icon=":material/speed:",
         )
     else:
@@ -293,7 +291,7 @@ def show() -> None:
             asked.precision,
             asked.threads,
         ):
-            st.caption("The last run on this host was of another choice; Run measures this one.")
+            st.caption(texts.OTHER_CHOICE)
         headline(shown)
         left, right = st.columns(2, gap="small")
         with left:

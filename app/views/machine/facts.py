@@ -14,6 +14,7 @@ import pandas as pd
 from app.shared import formats as fmt
 from app.shared import glossary, parts, specs
 from app.shared.figures.style import level_name
+from app.views.machine import texts
 from engine.cost.report import MemoryRow, Report
 from engine.resolve.bind import Bound
 from hardware_specs.schema import Device
@@ -191,7 +192,7 @@ def links(machine: Machine, report: Report | None) -> pd.DataFrame:
 def money(machine: Machine, report: Report | None) -> Sequence[tuple[str, str]]:
     """What the machine costs: a label and a value each; a dash where nobody publishes it."""
     price = machine.bound.device.price
-    rows = [("Price of a device", fmt.usd(price.si if price else None))]
+    rows = [(texts.PRICE_DEVICE, fmt.usd(price.si if price else None))]
     if report is not None:
         rows += [
             ("Capital cost", fmt.usd(report.capex_usd)),

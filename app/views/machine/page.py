@@ -10,7 +10,7 @@ from app.shared import glossary, link, parts
 from app.shared import machine as inside
 from app.shared.figures import report as charts
 from app.shared.widgets import sidebar
-from app.views.machine import facts
+from app.views.machine import facts, texts
 from engine.cost.report import Report
 from engine.resolve.bind import named
 from engine.scenario import ScenarioError
@@ -34,7 +34,7 @@ def _levels(machine: facts.Machine, report: Report | None) -> None:
                 "Full (%)": st.column_config.ProgressColumn(format="%.1f%%", min_value=0, max_value=100),
                 **dict.fromkeys(("Capacity", "Bandwidth", "Bytes there"), right),
             },
-            alt="Memory levels with capacity, bandwidth and the bytes that lie there",
+            alt=texts.MEMORY_ALT,
         )
 
 
@@ -55,7 +55,7 @@ def _listed(title: str, frame: pd.DataFrame) -> None:
             frame,
             hide_index=True,
             height="content" if len(frame) <= 15 else 420,
-            alt=f"{title}: each number with what stands behind it",
+            alt=texts.NUMBERS_ALT.format(title=title),
         )
 
 
@@ -68,7 +68,7 @@ def _links(machine: facts.Machine, report: Report | None) -> None:
         right = dict.fromkeys(
             ("Bandwidth", "Latency", "A request", "Busy"), st.column_config.TextColumn(alignment="right")
         )
-        st.dataframe(frame, hide_index=True, height=parts.tall(frame), column_config=right, alt="Links and their use")
+        st.dataframe(frame, hide_index=True, height=parts.tall(frame), column_config=right, alt=texts.LINKS_ALT)
 
 
 def show() -> None:

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 
 from app.shared import formats as fmt
 from app.shared.figures.style import CLOUD, INK, NEUTRAL, PICK, bar, row_height, rows_axis, style, two_lines
-from app.views.numerics.labels import FAMILIES, called
+from app.views.numerics import texts
+from app.views.numerics.labels import called
 from engine.numerics.study import FormatLoss
 from engine.numerics.trained import Quality
 
@@ -32,15 +33,16 @@ def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
         data.append(
             {
                 "type": "scatter",
-                "name": FAMILIES[family],
+                "name": texts.FAMILIES[family],
                 "mode": "lines+markers" if joined else "markers",
                 "x": [p.bits for p in group],
                 "y": [p.sqnr_db for p in group],
                 "line": {"color": NEUTRAL, "width": 1.2, "dash": "solid" if at % 2 == 0 else "dot"},
                 "marker": {"symbol": _SYMBOLS[at % len(_SYMBOLS)], "color": INK[dark], "size": 8},
                 "hovertemplate": [
-                    f"<b>{called(p.format)}</b><br>{fmt.digits3(p.bits)} bits a value"
-                    f"<br>{fmt.digits3(p.sqnr_db)} dB<extra></extra>"
+                    texts.CURVE_HOVER.format(
+                        format=called(p.format), bits=fmt.digits3(p.bits), sqnr=fmt.digits3(p.sqnr_db)
+                    )
                     for p in group
                 ],
             }
@@ -86,7 +88,7 @@ def error_curve(points: Sequence[FormatLoss], chosen: FormatLoss, wanted_db: flo
             "yanchor": "top",
         },
     ]
-    x = {"title": "Bits stored a value, scales included", "range": [0, right], "showgrid": False}
+    x = {"title": texts.CURVE_AXIS, "range": [0, right], "showgrid": False}
     y = {"title": "SQNR (dB)", "range": [low, high]}
     fig = style(data, x, y, 380, dark, notes=notes)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
@@ -119,7 +121,7 @@ def distribution(before: np.ndarray, after: np.ndarray, dark: bool) -> go.Figure
             | look
         )
     notes = [
-        {"x": 0.02, "xref": "paper", "y": top, "text": "filled: before, line: after", "xanchor": "left"},
+        {"x": 0.02, "xref": "paper", "y": top, "text": texts.BEFORE_AFTER_KEY, "xanchor": "left"},
     ]
     x = {"title": "Value", "range": [-edge, edge], "showgrid": False, "nticks": 7}
     return style(data, x, {"title": "Share of values (%)", "range": [0, top * 1.1]}, 356, dark, notes=notes)
@@ -130,11 +132,9 @@ def plan_bars(precision: Mapping[str, str], share: Mapping[str, float], dark: bo
     data, labels = [], []
     for at, (layer, format) in enumerate(precision.items()):
         labels.append(two_lines(layer, f"{called(format)} · {fmt.percent(share[layer])}"))
-        hover = (
-            f"<b>{layer}</b><br>{called(format)}<br>{fmt.percent(share[layer])} of its reference bytes<extra></extra>"
-        )
+        hover = texts.PLAN_HOVER.format(layer=layer, format=called(format), share=fmt.percent(share[layer]))
         data.append(bar(at, 100 * share[layer], marker={"color": INK[dark]}, hovertemplate=hover))
-    x = {"title": "Share of its reference bytes (%)", "range": [0, 105], "showgrid": False}
+    x = {"title": texts.PLAN_AXIS, "range": [0, 105], "showgrid": False}
     return style(data, x, rows_axis(labels), max(220, 56 + row_height(labels) * len(labels)), dark)
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import re
 
 from app.shared import formats as fmt
+from app.views.numerics import texts
 from engine.numerics.study import TENSORS, FormatLoss
 
-__all__ = ["FAMILIES", "answer", "called", "ladder"]
+__all__ = ["answer", "called", "ladder"]
 
-FAMILIES = {
-    "Integer, one scale": "Integer, per-tensor scale",
-    "Integer, a scale a row": "Integer, per-row scale",
-    "Shared exponent": "Block floating point",
-    "Floating point": "Floating point",
-    "Binary": "Binary",
-}
 _RUNGS = {"int4-row-asymmetric": "INT4 (per-row scale)", "int8-row": "INT8 (per-row scale)", "bfp-1s2m": "BFP 2-bit",
           "bfp-1s4m": "BFP 4-bit", "binary": "Binary"}  # fmt: skip
 
@@ -44,9 +38,12 @@ def _tensor(name: str) -> str:
 def answer(tensor: str, wanted_db: float, best: FormatLoss | None) -> str:
     """What a tensor takes at a signal-to-noise ratio."""
     if best is None:
-        return f"No format here reaches {wanted_db:g} dB SQNR on {_tensor(tensor)}"
+        return texts.NO_FORMAT_SENTENCE.format(wanted_db=wanted_db, tensor=_tensor(tensor))
     value = "a weight" if "weight" in TENSORS[tensor].lower() else "a value"
-    return (
-        f"**{called(best.format)}** reaches {wanted_db:g} dB SQNR at **{fmt.digits3(best.bits)} bits** {value} "
-        f"({_tensor(tensor)})"
+    return texts.FORMAT_SENTENCE.format(
+        format=called(best.format),
+        wanted_db=wanted_db,
+        bits=fmt.digits3(best.bits),
+        value=value,
+        tensor=_tensor(tensor),
     )

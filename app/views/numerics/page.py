@@ -10,7 +10,7 @@ from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose
-from app.views.numerics import charts, labels, trained
+from app.views.numerics import charts, labels, texts, trained
 from engine.devices.common.contract import Unsupported
 from engine.numerics.formats import by_name
 from engine.numerics.mixed import MixedPlan
@@ -27,7 +27,7 @@ _BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 def controls() -> tuple[str, float, str, str, float]:
     """The sidebar: tensor, wanted ratio, format looked at; ladder and bound of the network's plan."""
     with st.sidebar:
-        name = choose("Layer", TENSORS, "layer", help="Values drawn with a fixed seed, 256 x 512.")
+        name = choose("Layer", TENSORS, "layer", help=texts.LAYER_HELP)
         wanted = checked(
             st.slider,
             "Target SQNR (dB)",
@@ -36,21 +36,19 @@ def controls() -> tuple[str, float, str, str, float]:
             30,
             5,
             key="wanted",
-            help="Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal.",
+            help=texts.TARGET_HELP,
         )
         formats = {p.format: labels.called(p.format) for p in points(name)}
-        format = choose("Format", formats, "format", "int8 by row", help="The one drawn before and after.")
+        format = choose("Format", formats, "format", "int8 by row", help=texts.FORMAT_HELP)
         ladder = choose(
-            "Formats of the plan",
+            texts.PLAN_FORMATS,
             {name: labels.ladder(name) for name in LADDERS},
             "ladder",
-            help="Cheapest first; the last is the reference.",
+            help=texts.PLAN_FORMATS_HELP,
         )
         bounds = {f"{bound:g}": f"{bound * 100:g}%" for bound in _BOUNDS}
-        bound, args = choice("Answers that may change", bounds, "bound", "0.02")
-        st.select_slider(
-            "Answers that may change", list(bounds), **args, help="Share of inputs whose largest output is another."
-        )
+        bound, args = choice(texts.BOUND, bounds, "bound", "0.02")
+        st.select_slider(texts.BOUND, list(bounds), **args, help=texts.BOUND_HELP)
     return name, float(wanted), format, ladder, float(bound)
 
 
@@ -58,22 +56,24 @@ def curve(name: str, wanted: float, chosen: FormatLoss) -> None:
     """Error against bits."""
     losses = points(name)
     enough = [p for p in losses if p.sqnr_db >= wanted]
-    answer = f"no format reaches {wanted:g} dB"
+    answer = texts.NO_FORMAT.format(wanted=wanted)
     if enough:
         least = enough[0]
         answer = f"{labels.called(least.format)}: {fmt.digits3(least.bits)} bits for {fmt.digits3(least.sqnr_db)} dB"
     with parts.card("Error against bits", answer):
         fig = charts.error_curve(losses, chosen, wanted, parts.dark())
-        parts.figure(fig, f"SQNR against stored bits: {answer}.", "error-bits")
+        parts.figure(fig, texts.CURVE_ALT.format(answer=answer), "error-bits")
 
 
 def before_after(name: str, format: str) -> None:
     """Distribution of the values."""
     shown = stored(name, format)
-    answer = f"{fmt.digits3(shown.point.sqnr_db)} dB, at most {fmt.digits3(shown.point.largest)} off"
+    answer = texts.BEFORE_AFTER_ANSWER.format(
+        sqnr=fmt.digits3(shown.point.sqnr_db), largest=fmt.digits3(shown.point.largest)
+    )
     with parts.card(f"Before and after {labels.called(format)}", answer):
         fig = charts.distribution(shown.before, shown.after, parts.dark())
-        parts.figure(fig, f"Distribution of values before and after {labels.called(format)}: {answer}.", "before-after")
+        parts.figure(fig, texts.BEFORE_AFTER_ALT.format(format=labels.called(format), answer=answer), "before-after")
 
 
 def _share(plan: MixedPlan, ladder: str) -> dict[str, float]:
@@ -89,13 +89,13 @@ def the_plan(plan: MixedPlan, ladder: str, bound: float) -> None:
     last = plan.steps[-1]
     held = last.held_out_loss if last.held_out_loss is not None else last.tuning_loss
     answer = (
-        f"{fmt.percent(1 / plan.speedup)} of the bytes, {held * 100:.2g}% of answers change"
+        texts.PLAN_ANSWER.format(bytes=fmt.percent(1 / plan.speedup), changed=held * 100)
         if plan.met
-        else (f"no plan keeps the changes within {bound * 100:g}%")
+        else (texts.NO_PLAN.format(bound=bound * 100))
     )
-    with parts.card("Mixed-precision plan of a six-layer network", answer):
+    with parts.card(texts.PLAN, answer):
         fig = charts.plan_bars(plan.precision, _share(plan, ladder), parts.dark())
-        parts.figure(fig, f"Precision of each layer: {answer}.", "plan")
+        parts.figure(fig, texts.PLAN_ALT.format(answer=answer), "plan")
 
 
 def log(plan: MixedPlan) -> None:
@@ -119,12 +119,9 @@ def log(plan: MixedPlan) -> None:
             height="content" if len(frame) <= 8 else 318,
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
             placeholder=fmt.UNKNOWN,
-            alt="Moves of the mixed-precision search with the share of changed answers after each",
+            alt=texts.LOG_ALT,
         )
-        st.caption(
-            "All layers start at the cheapest format; while too many answers change, the layer of largest own error is "
-            "given the next one. The plan counts only once held-out inputs agree."
-        )
+        st.caption(texts.LOG_CAPTION)
 
 
 @boundary.fragment
@@ -142,20 +139,20 @@ def measured() -> None:
             STUDIES[kind].bound,
             format_func=lambda b: f"{b * 100:g}%",
             key=f"n.metric.{kind}",
-            help="The middle one is the service's own limit in document 000.",
+            help=texts.LIMIT_HELP,
         )
         run = right.button(
             "Measure",
             icon=":material/timer:",
             key="n.measure",
             width="stretch",
-            help="Trains or seeds the network, times its layers on this host and searches: some seconds.",
+            help=texts.MEASURE_HELP,
         )
         asked = st.session_state.setdefault("v.numerics.asked", set())
         if run:
             asked.add((kind, bound))
         if (kind, bound) not in asked:
-            title.markdown("**Plan measured on kernels** :gray[· not run yet]")
+            title.markdown(texts.NOT_MEASURED)
             return
         with st.spinner("Training, timing, searching"):
             outcome = cached.precision_study(kind, bound, "fp16")
@@ -165,13 +162,15 @@ def measured() -> None:
 def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
     """What a measured search ended with, each of its moves, and the way into a scenario."""
     wide = len(result.layers)
-    held = f"{100 * result.untouched_loss:.2g}% on data no move has seen"
-    answer = f"{wide} of {sum(not op.startswith('table') for op in result.plan.precision)} layers stay in FP16, {held}"
+    held = texts.UNTOUCHED.format(loss=100 * result.untouched_loss)
+    answer = texts.MEASURED_ANSWER.format(
+        wide=wide, layers=sum(not op.startswith("table") for op in result.plan.precision), held=held
+    )
     if not result.met:
-        answer = f"no plan keeps the loss within {100 * result.bound:g}%"
+        answer = texts.NO_MEASURED_PLAN.format(bound=100 * result.bound)
         if result.plan.met:
-            answer += f" on data the search has not seen: the best loses {held}"
-    title.markdown(f"**Plan measured on kernels** :gray[· {fmt.plain(answer)}]")
+            answer += texts.HELD_OUT_MISSED.format(held=held)
+    title.markdown(texts.MEASURED.format(answer=fmt.plain(answer)))
     rows = pd.DataFrame(
         {
             "Layer": ["all" if s.operator == "*" else s.operator for s in result.plan.steps],
@@ -191,14 +190,14 @@ def planned(result: WorkflowResult, title: DeltaGenerator) -> None:
         height="content" if len(rows) <= 8 else 318,
         column_config={n: number(format=fmt.cells(rows[n])) for n in rows if rows[n].dtype.kind == "f"},
         placeholder=fmt.UNKNOWN,
-        alt="Moves of the search with the loss and the time of the layers after each",
+        alt=texts.MEASURED_ALT,
     )
     st.caption(fmt.plain(", ".join(f"{op} {format.upper()}" for op, format in result.plan.precision.items())))
     workload = STUDIES[result.name].workloads[0]
     try:
         scenario = in_scenario(result, default_scenario("fb-node", workload))
         st.button(
-            f"Open {default_zoo().workload(workload).name} on the six-card node with this plan",
+            texts.OPEN.format(name=default_zoo().workload(workload).name),
             on_click=link.open_scenario,
             args=(scenario,),
             key="n.open",
@@ -216,9 +215,9 @@ def show() -> None:
     best = next((p for p in points(name) if p.sqnr_db >= wanted), None)
     said, kept = labels.answer(name, wanted, best), f"{100 - bound * 100:g}% of its answers"
     if result.met:
-        said += f"; a six-layer network keeps {kept} in **{fmt.percent(1 / result.speedup)}** of its bytes"
+        said += texts.KEPT.format(kept=kept, speedup=fmt.percent(1 / result.speedup))
     else:
-        said += f"; no plan for a six-layer network keeps {kept}"
+        said += texts.NOT_KEPT.format(kept=kept)
     st.markdown(said + ".")
     curve(name, wanted, stored(name, format).point)
     left, right = st.columns(2, gap="small")
@@ -229,7 +228,7 @@ def show() -> None:
     log(result)
     measured()
     trained.trained_here()
-    st.caption(f"{field('precision').help} Tensors and the network are synthetic and the same on every visit.")
+    st.caption(texts.CAPTION.format(help=field("precision").help))
     parts.footer(report)
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import host_runs, parts
-from app.views.numerics import charts
+from app.views.numerics import charts, texts
 from engine.analyses.format_costs import FormatCost
 from engine.host.measure.jobs import digits, narrow_floats, wide_deep
 from engine.numerics.trained import DigitsStudy, WideDeepStudy
@@ -44,11 +44,11 @@ def _wide_deep(study: WideDeepStudy) -> None:
     plain, published = study.quality[:2]
     assert plain.auc is not None
     assert published.auc is not None
-    answer = f"INT8 is {fmt.times(study.gain(512))} as fast at batch 512 and loses {100 * study.accuracy_lost:.3f}% of "
+    answer = texts.WIDE_DEEP_ANSWER.format(gain=fmt.times(study.gain(512)), lost=100 * study.accuracy_lost)
     answer += f"answers, {plain.auc - published.auc:.5f} of AUC"
-    with parts.card("Wide & Deep trained here, FP32 and INT8", answer):
+    with parts.card(texts.WIDE_DEEP, answer):
         fig = charts.layer_errors(study.quality[1:], parts.dark())
-        parts.figure(fig, f"Signal over error of every layer's input in INT8: {answer}.", "wide-deep-layers")
+        parts.figure(fig, texts.WIDE_DEEP_ALT.format(answer=answer), "wide-deep-layers")
         _table(
             {
                 "Served in": [q.precision for q in study.quality],
@@ -65,20 +65,18 @@ def _wide_deep(study: WideDeepStudy) -> None:
                 "Answers changed (%)": "%.3f",
                 "Samples/s (k)": fmt.cells(fmt.THOUSAND(s.rate) for s in study.speed),
             },
-            "Accuracy, AUC, log loss and rate in FP32 and both INT8 schemes",
+            texts.WIDE_DEEP_TABLE_ALT,
         )
         st.caption(
-            "As published: the first product's inputs asymmetric, later ones symmetric, a scale a layer; refined: a "
-            f"scale a channel, ranges of 99.99%. {study.rows:,} synthetic rows trained, {study.held_out:,} held out, "
-            f"{fmt.percent(study.base)} of them no click: no evidence about Criteo's data."
+            texts.WIDE_DEEP_CAPTION.format(rows=study.rows, held_out=study.held_out, share=fmt.percent(study.base))
         )
 
 
 def _digits(study: DigitsStudy) -> None:
     plain, binary = study.quality
-    answer = f"{fmt.percent(binary.accuracy)} of digits right in one bit, {fmt.percent(plain.accuracy)} in FP32; "
+    answer = texts.DIGITS_ANSWER.format(binary=fmt.percent(binary.accuracy), plain=fmt.percent(plain.accuracy))
     answer += f"{fmt.times(study.image_s[0] / study.image_s[1])} as fast"
-    with parts.card("Perceptron trained here, FP32 and one bit", answer):
+    with parts.card(texts.DIGITS, answer):
         _table(
             {
                 "Stored in": [q.precision for q in study.quality],
@@ -87,21 +85,18 @@ def _digits(study: DigitsStudy) -> None:
                 "Images/s (k)": [fmt.THOUSAND(1 / time) for time in study.image_s],
             },
             {"Accuracy (%)": "%.2f", "Weights (kB)": "%.2f", "Images/s (k)": "%.1f"},
-            "Accuracy, size and rate of the perceptron in FP32 and in one bit",
+            texts.DIGITS_TABLE_ALT,
         )
-        st.caption(
-            f"Hidden layers of {' and '.join(map(str, study.hidden))}; 1,797 handwritten digits (UCI, 1998), "
-            f"{study.held_out} of them held out. One thread, all held-out images in a batch."
-        )
+        st.caption(texts.DIGITS_CAPTION.format(hidden=" and ".join(map(str, study.hidden)), held_out=study.held_out))
 
 
 def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
     own = [one for one in costs if one.format.startswith("ms-fp")]
     low = min(own, key=lambda one: one.accuracy.bits)
-    answer = f"{low.format} keeps {fmt.percent(low.accuracy.converted)} of digits right as it is, "
-    answer += f"{fmt.percent(low.accuracy.epochs[-1])} trained on in it; "
+    answer = texts.GRU_CONVERTED.format(format=low.format, converted=fmt.percent(low.accuracy.converted))
+    answer += texts.GRU_TRAINED.format(trained=fmt.percent(low.accuracy.epochs[-1]))
     answer += f"{fmt.percent(low.accuracy.trained)} in FP32"
-    with parts.card("GRU retrained here in the formats of soft processors", answer):
+    with parts.card(texts.GRU, answer):
         _table(
             {
                 "Machine": [one.machine.rpartition(" on ")[2] for one in costs],
@@ -120,12 +115,9 @@ def _narrow_floats(costs: tuple[FormatCost, ...]) -> None:
                 "Converted (%)": "%.2f",
                 "Retrained (%)": "%.2f",
             },
-            "Bits, size, peak, error and accuracy of each format, converted and retrained",
+            texts.GRU_TABLE_ALT,
         )
-        st.caption(
-            "Weights, and vectors on their way into a product, share an exponent over a block. The error is "
-            "of a drawn network's state after 16 steps, or its logits; accuracy is of held-out digits."
-        )
+        st.caption(texts.GRU_CAPTION)
 
 
 def trained_here() -> None:
@@ -134,10 +126,10 @@ def trained_here() -> None:
         (
             "wide_deep",
             "Train Wide & Deep",
-            "Wide & Deep trained here",
+            texts.WIDE_DEEP_TITLE,
             (wide_deep, _ROWS),
             _wide_deep,
-            "FP32 against INT8 on held-out rows, error by layer, samples a second",
+            texts.WIDE_DEEP_SAYS,
         ),
         (
             "digits",
@@ -145,20 +137,20 @@ def trained_here() -> None:
             "Perceptron trained here",
             (digits,),
             _digits,
-            "FP32 against one bit on handwritten digits",
+            texts.DIGITS_SAYS,
         ),
         (
             "narrow_floats",
             "Retrain the GRU",
-            "GRU retrained here in the formats of soft processors",
+            texts.GRU,
             (narrow_floats,),
             _narrow_floats,
-            "ms-fp8 to ms-fp11 and FP16: bits, size, peak, error, accuracy before and after retraining",
+            texts.GRU_SAYS,
         ),
     )
     for key, label, title, job, show, says in cards:
         slot = st.container()
-        study = _asked(key, label, "Runs on this host, about ten seconds; other readers' runs come between.", job)
+        study = _asked(key, label, texts.RUN_HELP, job)
         with slot:
             if study is None:
                 with parts.card(title, "not run yet"):

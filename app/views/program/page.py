@@ -9,7 +9,7 @@ from app.shared import boundary, cached, link, parts
 from app.shared import formats as fmt
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choose
-from app.views.program import charts
+from app.views.program import charts, texts
 from engine.analyses.programs import PARTS, Listing, Row, Values, mnemonics, shipped
 from engine.devices.common.contract import Unsupported
 from engine.resolve.presets import PRESETS
@@ -44,11 +44,11 @@ def editor(scenario: Scenario, own: str) -> str:
     """The text that is listed: the shipped program until it is changed."""
     st.html(_PLAIN)
     key = f"program.text.{encode(scenario)}.{hash(own)}"
-    with parts.card("Program", "the one this price rests on, or yours: any change is timed and checked"):
+    with parts.card("Program", texts.PROGRAM_HELP):
         text = st.text_area("Program", own, height=420, key=key, label_visibility="collapsed")
         changed = text.strip() != own.strip()
         st.button(
-            "Back to the shipped program",
+            texts.SHIPPED_PROGRAM,
             on_click=lambda: st.session_state.update({key: own}),
             disabled=not changed,
             key="program.reset",
@@ -56,7 +56,7 @@ def editor(scenario: Scenario, own: str) -> str:
         )
         with st.popover("Mnemonics", type="tertiary"):
             st.caption(fmt.plain(", ".join(mnemonics(scenario))))
-            st.caption("A semicolon starts a comment; `loop N` to `end` repeats lines.")
+            st.caption(texts.SYNTAX_CAPTION)
     return text
 
 
@@ -87,8 +87,8 @@ def rows(listing: Listing) -> None:
             "Hazard": [row.hazard for row in listing.rows],
         }
     )
-    said = f"{fmt.count(len(listing.rows))} instructions, {fmt.count(waits)} of them wait for another"
-    with parts.card("Listing", f"{said}; cycles from the start", stretch=False):
+    said = texts.LISTING_ANSWER.format(count=fmt.count(len(listing.rows)), waits=fmt.count(waits))
+    with parts.card("Listing", texts.LISTING.format(said=said), stretch=False):
         st.dataframe(
             frame,
             hide_index=True,
@@ -121,10 +121,8 @@ def _table(before: tuple[Values, ...], after: tuple[Values, ...], row: Row) -> p
 @boundary.fragment
 def registers(token: str, text: str, row: Row) -> None:
     """What the picked instruction reads and writes, before and after, on drawn numbers."""
-    with parts.card("Registers", f"before and after instruction {row.number}", stretch=False):
-        if not st.toggle(
-            "Run on numbers", key="program.run", help="Drawn inputs and weights, the machine's arithmetic."
-        ):
+    with parts.card("Registers", texts.REGISTERS_ANSWER.format(number=row.number), stretch=False):
+        if not st.toggle("Run on numbers", key="program.run", help=texts.RUN_NUMBERS_HELP):
             st.caption(fmt.plain(f"{' '.join(row.text.split())} reads {', '.join(row.reads) or 'nothing'}."))
             return
         try:
@@ -139,7 +137,7 @@ def registers(token: str, text: str, row: Row) -> None:
             hide_index=True,
             column_config={"From float64 (%)": number},
             placeholder=fmt.UNKNOWN,
-            alt="Registers before and after",
+            alt=texts.REGISTERS_ALT,
         )
 
 
@@ -148,7 +146,7 @@ def _step(listing: Listing) -> Row:
     last = len(listing.rows) - 1
     if last < 1:
         return listing.rows[0]
-    place = st.slider("Step", 0, last, 0, key="program.step", help="One instruction at a time.")
+    place = st.slider("Step", 0, last, 0, key="program.step", help=texts.STEP_HELP)
     return listing.rows[place]
 
 

@@ -10,6 +10,7 @@ import streamlit as st
 from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.figures.style import INK, PALETTE, bar, row_height, rows_axis, style, two_lines
+from app.views.published import texts
 from engine.published.dfx_figures import Comparison
 
 __all__ = ["paired", "section"]
@@ -56,15 +57,15 @@ def _answer(figure: Comparison) -> str:
     told = [(b.label, b.predicted / b.printed - 1) for b in figure.bars if b.printed]
     if not told:
         low = min(figure.bars, key=lambda b: b.predicted)
-        return f"{low.label} takes the least, {_text(figure, low.predicted)}; no number is printed"
+        return texts.LEAST.format(label=low.label, figure=_text(figure, low.predicted))
     label, worst = max(told, key=lambda one: abs(one[1]))
-    return f"{label} is the furthest off, {fmt.signed(worst)} (diamond: printed)"
+    return texts.FURTHEST_OFF.format(label=label, worst=fmt.signed(worst))
 
 
 def section() -> None:
     """The folded part of the page; what is in it is computed when it is opened."""
     with st.expander(
-        "Figures 8, 15 and 18 of the transformer appliance, beside what is printed",
+        texts.DFX_FIGURES,
         key="open.dfx_figures",
         on_change="rerun",
     ) as folded:

@@ -11,6 +11,7 @@ import streamlit as st
 from app.shared import cached, parts
 from app.shared import formats as fmt
 from app.shared.figures import report as charts
+from app.views.published import texts
 from engine.published.measured.compare import Measured, Row, coverage, groups, skipped, spread
 from engine.scenario import ScenarioError
 
@@ -22,11 +23,7 @@ _WORDS = {
     "latency_s": "latency", "ttft_s": "TTFT", "tpot_s": "TPOT", "throughput_per_s": "throughput", "power_w": "power",
     "energy_per_unit_j": "energy per unit", "latency_per_unit_s": "latency per unit",
 }  # fmt: skip
-_HELP = (
-    "One run a row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "
-    "figures with their unit (`latency_ms`, `throughput_per_s`, `ttft_s`, `tpot_ms`, `power_w`). Names as others write "
-    "them are known. Nothing is kept."
-)
+_HELP = texts.UPLOAD_HELP
 
 
 def section() -> None:
@@ -34,11 +31,11 @@ def section() -> None:
     with parts.card("Your measurements", "predicted against measured", stretch=False):
         file = st.file_uploader("Measurements, CSV", type="csv", key="measured", help=_HELP)
         if file is None:
-            st.caption("For example: `system,workload,precision,batch,latency_ms` and a run a row.")
+            st.caption(texts.UPLOAD_EXAMPLE)
             return
         try:
             if file.size > _MAX:
-                raise ScenarioError(f"the table has {file.size:,} bytes; at most {_MAX:,} are allowed")
+                raise ScenarioError(texts.TABLE_TOO_LONG.format(size=file.size, most=_MAX))
             with st.skeleton(height=380):
                 measured = cached.measured(file.getvalue(), _ROWS)
         except ScenarioError as error:
@@ -52,18 +49,21 @@ def _shown(measured: Measured) -> None:
     why = skipped(measured.rows)
     if why:
         lines = [f"{count}: {reason.rstrip('.')}." for reason, count in why.most_common(8)]
-        lines += ["others for other reasons."] if len(why) > len(lines) else []
+        lines += [texts.OTHER_REASONS] if len(why) > len(lines) else []
         told = "  \n".join(map(fmt.plain, lines))
         st.warning(f"{why.total()} of {len(measured.rows)} rows skipped  \n{told}", icon=":material/edit_off:")
     if not done:
         return
     held, size = coverage(done), spread([error for row in done for error in row.errors.values()])
-    band = (
-        f"the error band held {held['held']} of {held['banded']}" if held["banded"] else "no row has an error band"
-    ) + (f", {held['no_evidence']} have no evidence for one" if held["banded"] and held["no_evidence"] else "")
-    said = (
-        f"**{len(done)} of {len(measured.rows)} rows predicted**: half within {fmt.percent(size['median'])}, nine in "
-        f"ten within {fmt.percent(size['p90'])}; {band}"
+    band = (texts.BAND_HELD.format(held=held["held"], banded=held["banded"]) if held["banded"] else texts.NO_BANDS) + (
+        texts.WITHOUT_EVIDENCE.format(no_evidence=held["no_evidence"]) if held["banded"] and held["no_evidence"] else ""
+    )
+    said = texts.PREDICTED_ROWS.format(
+        done=len(done),
+        rows=len(measured.rows),
+        median=fmt.percent(size["median"]),
+        p90=fmt.percent(size["p90"]),
+        band=band,
     )
     st.markdown(f"{said}.")
     spots = [spot for row in done for spot in _spots(row)]
@@ -75,10 +75,10 @@ def _shown(measured: Measured) -> None:
     fig = charts.predicted(
         drawn, parts.dark(), [], 280 if parts.mobile() else 560, f"Measured {shown} ({drawn[0]['unit']})"
     )
-    parts.figure(fig, f"Predicted against measured {shown} of {len(drawn)} runs: {said}.", "v.measured")
-    st.caption("A diamond lies outside of its error band; a hollow point has no evidence for one; shaded is ±10%.")
-    st.dataframe(_table(done), hide_index=True, height=318, alt="Every predicted row with its measured figure")
-    with st.expander("By system, kind of network, format and figure", key="open.groups"):
+    parts.figure(fig, texts.MEASURED_ALT.format(shown=shown, count=len(drawn), said=said), "v.measured")
+    st.caption(texts.MEASURED_CAPTION)
+    st.dataframe(_table(done), hide_index=True, height=318, alt=texts.ROWS_ALT)
+    with st.expander(texts.GROUPS_ALT, key="open.groups"):
         st.dataframe(_grouped(done), hide_index=True, height="content", alt="Errors by group")
 
 
@@ -95,7 +95,7 @@ def _spots(row: Row) -> list[dict[str, Any]]:
             "predicted": row.predicted[name],
             "error": error,
             "role": "validation" if has else "calibration",
-            "evidence": "" if has else "no evidence for a band",
+            "evidence": "" if has else texts.BAND_UNKNOWN,
             "within": not has or bool(row.band and row.band.holds(error)),
         }
         for name, error in row.errors.items()

@@ -13,7 +13,7 @@ from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.figures import report as charts
 from app.shared.widgets.checked import checked
-from app.views.published import dfx_figures, measured
+from app.views.published import dfx_figures, measured, texts
 from engine.cost import error_bands
 from engine.published import headline
 from engine.scenario import ScenarioError, decode, encode
@@ -22,7 +22,7 @@ _ALL = "All"
 _STATUS = ("met", "missed", "not predicted")
 _COLUMNS = ("Claim", "Metric", "Published", "Predicted", "Unit", "Error (%)", "Allowed", "Status", "Role")
 """Of the table: as many as no edge cuts; a row picked says the rest beside the chart, and the files have it."""
-_NONE = "No claim matches these filters. Set them to All in the sidebar."
+_NONE = texts.NO_CLAIM_MATCHES
 _WORDS = 20  # characters of a value, above which it is a sentence
 
 
@@ -45,7 +45,7 @@ def filters(rows: list[claims.Row]) -> list[claims.Row]:
             required=True,
             key="role",
             format_func=str.capitalize,
-            help="Calibration claims fitted a constant; validation claims were only predicted.",
+            help=texts.ROLE_HELP,
         )
         status = checked(st.selectbox, "Status", [_ALL, *_STATUS], key="status", format_func=str.capitalize)
         needle = st.text_input(
@@ -74,15 +74,14 @@ def counters(rows: list[claims.Row]) -> None:
             delta=f"{len(told.missed)} missed",
             delta_color="gray",
             delta_arrow="off",
-            help="Times, rates, powers and shares that no constant was fitted on or chosen in view of. Missed: "
-            f"{', '.join(told.missed) or 'none'}.",
+            help=texts.INDEPENDENT_MET_HELP.format(missed=", ".join(told.missed) or "none"),
         )
         st.metric(
             "Other figures :gray[met]",
             f"{sum(met for _, _, met in rest)} of {sum(count for _, count, _ in rest)}",
             border=True,
             height="stretch",
-            delta="no evidence of times",
+            delta=texts.NO_EVIDENCE,
             delta_color="gray",
             delta_arrow="off",
             help="; ".join(f"{count} {words}, {met} met" for words, count, met in rest) + ".",
@@ -95,8 +94,8 @@ def counters(rows: list[claims.Row]) -> None:
             delta=fmt.band(told.p90) if told.p90 is not None else None,
             delta_color="gray",
             delta_arrow="off",
-            delta_description="for nine in ten",
-            help="Of the independent predictions with a number.",
+            delta_description=texts.NINE_TEN,
+            help=texts.TYPICAL_ERROR_HELP,
         )
         missing = sum(row["predicted"] is None for row in rows)
         st.metric(
@@ -104,7 +103,7 @@ def counters(rows: list[claims.Row]) -> None:
             f"{missing} of {len(rows)}",
             border=True,
             height="stretch",
-            delta="each with its reason",
+            delta=texts.WITH_REASON,
             delta_color="gray",
             delta_arrow="off",
         )
@@ -139,7 +138,9 @@ def detail(row: claims.Row) -> None:
     evidence = ", ".join(text for text in dict.fromkeys((row["kind"], claims.role(row))) if text)
     st.caption(f"Allowed {claims.tolerance(row['tolerance'])}; {evidence}; {claims.status(row)}.")
     if row["naive"]:
-        st.caption(f"It must be closer than {row['naive']['name']}: {claims.shown(row['naive']['predicted'])}.")
+        st.caption(
+            texts.NULL_MODEL.format(name=row["naive"]["name"], predicted=claims.shown(row["naive"]["predicted"]))
+        )
     for text in (row["reason"], row["note"]):
         if text:
             st.markdown(fmt.plain(text))
@@ -165,28 +166,25 @@ def evidence(rows: list[claims.Row]) -> None:
     left, right = st.columns([7, 3], gap="small")
     with left:
         inside = sum(bool(row["within"]) for row in drawn)
-        answer = (
-            f"{inside} of {len(drawn)} numbers within tolerance; filled is validation, hollow calibration, grey read "
-            "back or derived, a diamond missed, the shaded band ±10%"
-        )
+        answer = texts.SCATTER_ANSWER.format(inside=inside, count=len(drawn))
         with parts.card("Predicted against published", answer):
             parts.figure(
                 charts.predicted(drawn, parts.dark(), far, 280 if parts.mobile() else 560),
-                f"Scatter of predicted against published: {answer}.",
+                texts.SCATTER_ALT.format(answer=answer),
                 "v.claims",
                 select=_pointed,
             )
     now = next((row for row in rows if row["id"] == st.session_state.get("claim.now")), None)
     with right, st.container(border=True, height="stretch"):
-        st.markdown("**One claim** :gray[· pick a point or a row]")
+        st.markdown(texts.ONE_CLAIM)
         shown = now or next(iter(claims.worst(rows)), None) or (rows[0] if rows else None)
         if shown:
             detail(shown)
     times = [row for row in rows if row["kind"] == "timing"]
     rest = [row for row in rows if row["kind"] != "timing"]
-    with parts.card("Times, rates, powers and shares", f"{len(times)} listed", stretch=False):
+    with parts.card(texts.TIMES, f"{len(times)} listed", stretch=False):
         table(times, "v.table")
-    said = f"What else is compared, and is no evidence of times ({len(rest)})"
+    said = texts.ELSE_COMPARED.format(count=len(rest))
     with st.expander(said, expanded=bool(rest) and not times, key="open.rest"):
         table(rest, "v.rest")
 
@@ -227,7 +225,7 @@ def table(rows: list[claims.Row], key: str) -> None:
                 "Error (%)": st.column_config.NumberColumn(format="%+.1f"),
             },
             placeholder=fmt.UNKNOWN,
-            alt="Every claim with its published and predicted value",
+            alt=texts.CLAIMS_ALT,
         )
 
 
@@ -236,9 +234,8 @@ def bands() -> None:
     cells = error_bands.cells()
     held, n = (sum(row[name] for row in cells) for name in ("held", "of"))
     having = sum(row["relative"] is not None for row in cells)
-    said = (
-        f"{having} of {len(cells)} kinds of work have five independent sources or more; bands found without a "
-        f"measurement's source hold {held} of {n} ({fmt.percent(held / n) if n else 'none'})"
+    said = texts.BANDS_ANSWER.format(
+        having=having, kinds=len(cells), held=held, all=n, share=fmt.percent(held / n) if n else "none"
     )
     with st.expander(f"Error bands: {said}", key="open.bands"):
         frame = pd.DataFrame(
@@ -252,11 +249,8 @@ def bands() -> None:
             }
             for row in cells
         )
-        st.dataframe(frame, hide_index=True, height=318, alt="Evidence for error bands, by kind of work")
-        st.caption(
-            "By conformal prediction: 90% of measurements of a source that was never seen lie in the band. A source is "
-            "one publication's measurements of one part. With fewer than five there is no evidence."
-        )
+        st.dataframe(frame, hide_index=True, height=318, alt=texts.BANDS_ALT)
+        st.caption(texts.BANDS_CAPTION)
 
 
 def show() -> None:

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from app.shared import formats as fmt
 from app.shared.figures.style import INK, NEUTRAL, PALETTE, PICK, bar, row_height, rows_axis, style, two_lines
+from app.views.split import texts
 from engine.analyses.camera import Placement
 from engine.analyses.depth_first import DepthFirstComparison
 from engine.analyses.edge import Forwarding
@@ -73,7 +74,7 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
     }
     left = best.at > (points[0].at + points[-1].at) / 2
     note |= {"xanchor": "right" if left else "left"}
-    x = {"title": "Operators on the first device", "showgrid": False}
+    x = {"title": texts.CUTS_AXIS, "showgrid": False}
     y = {"title": f"Latency ({scale.unit})", "range": [0, top * 1.15]}
     fig = style(data, x, y, height, dark, notes=[note])
     fig.update_layout(
@@ -124,7 +125,7 @@ def placements(cuts: Sequence[Placement], limit_s: float | None, dark: bool) -> 
             }
         )
         notes = [{"x": scale(limit_s), "y": -0.6, "text": "limit", "xanchor": "right", "yanchor": "bottom"}]
-    x = {"title": f"From frame to answer ({scale.unit})", "range": [0, scale(end) * 1.06], "showgrid": False}
+    x = {"title": texts.PLACES_AXIS.format(unit=scale.unit), "range": [0, scale(end) * 1.06], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark, notes=notes)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     return fig
@@ -167,14 +168,18 @@ def chains(comparison: DepthFirstComparison, batch: int, dark: bool) -> go.Figur
     for at, chain in enumerate(ranked):
         before, after = chain.moved_bytes(batch)
         labels.append(two_lines(f"{chain.ops[0]} to {chain.ops[-1]}", fmt.times(before / after)))
-        hover = (
-            f"<b>{' → '.join(chain.ops)[:200]}</b><br>{fmt.si(before, 'B')} before, {fmt.si(after, 'B')} after"
-            f"<br>tile of {chain.rows} rows × {chain.channels} channels, {fmt.si(chain.tile_bytes, 'B')}<extra></extra>"
+        hover = texts.CHAIN_HOVER.format(
+            ops=" → ".join(chain.ops)[:200],
+            before=fmt.si(before, "B"),
+            after=fmt.si(after, "B"),
+            rows=chain.rows,
+            channels=chain.channels,
+            tile=fmt.si(chain.tile_bytes, "B"),
         )
         data.append(bar(at, scale(before), marker={"color": NEUTRAL, "opacity": 0.4}, hovertemplate=hover))
         data.append(bar(at, scale(after), marker={"color": PALETTE["offchip"][dark]}, hovertemplate=hover))
     top = scale(most)
-    x = {"title": f"Moved ({scale.unit}): light before, dark after", "range": [0, top * 1.05], "showgrid": False}
+    x = {"title": texts.CHAINS_AXIS.format(unit=scale.unit), "range": [0, top * 1.05], "showgrid": False}
     return style(data, x, rows_axis(labels), 60 + row_height(labels) * len(labels), dark)
 
 
@@ -211,7 +216,7 @@ def measured(runs: Sequence[FusedRun], dark: bool) -> go.Figure:
             "showlegend": False,
         }
     )
-    x = {"title": "Breadth-first time over depth-first time (×)", "range": [0, top * 1.08], "showgrid": False}
+    x = {"title": texts.GAIN_AXIS, "range": [0, top * 1.08], "showgrid": False}
     fig = style(data, x, rows_axis(labels), 90 + row_height(labels) * len(labels), dark)
     fig.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     return fig

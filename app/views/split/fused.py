@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.shared import formats as fmt
 from app.shared import host_runs, parts
-from app.views.split import charts
+from app.views.split import charts, texts
 from engine.host.measure import Bounds
 from engine.host.measure.fused import BLOCKS, FusedRun
 from engine.host.measure.jobs import block
@@ -21,12 +21,12 @@ def on_this_host() -> None:
     """A card with every block: nothing runs before the button, and runs wait for their turn."""
     runs: dict[str, FusedRun] = st.session_state.get("fused_rows", {})
     slot = st.container()
-    label = "Run on this host" if len(runs) in (0, len(BLOCKS)) else "Go on"
+    label = texts.RUN_HOST if len(runs) in (0, len(BLOCKS)) else "Go on"
     if st.button(
         label,
         icon=":material/timer:",
         key="split.fused",
-        help="One thread, about twenty seconds; the first run compiles and probes. Other readers' runs come between.",
+        help=texts.RUN_HELP,
     ):
         kept = st.session_state.setdefault("fused_rows", {})
         st.session_state.fused_problem = host_runs.one_by_one(
@@ -40,20 +40,17 @@ def on_this_host() -> None:
         if runs:
             _shown(list(runs.values()))
         else:
-            with parts.card("Depth first on this host", f"{len(BLOCKS)} blocks of four networks; none measured yet"):
-                st.caption(
-                    "Each is run both ways by this project's operators. The prediction knows what a block moves and "
-                    "works and the rates probed on this host, but none of the block's own times."
-                )
+            with parts.card(texts.ON_THIS_HOST, texts.NOT_MEASURED.format(count=len(BLOCKS))):
+                st.caption(texts.NOT_MEASURED_CAPTION)
 
 
 def _shown(rows: list[FusedRun]) -> None:
     faster = sum(run.gain > 1 for run in rows)
     close = sum(abs(run.gain / run.predicted - 1) <= 0.25 for run in rows)
-    answer = f"{faster} of {len(rows)} blocks are faster; {close} gain what was predicted within 25%"
-    with parts.card("Depth first on this host", answer):
+    answer = texts.MEASURED_ANSWER.format(faster=faster, count=len(rows), close=close)
+    with parts.card(texts.ON_THIS_HOST, answer):
         fig = charts.measured(rows, parts.dark())
-        parts.figure(fig, f"Measured and predicted gain of every block: {answer}.", "fused-host")
+        parts.figure(fig, texts.MEASURED_ALT.format(answer=answer), "fused-host")
         frame = pd.DataFrame(
             {
                 "Block": [run.title for run in rows],
@@ -70,7 +67,7 @@ def _shown(rows: list[FusedRun]) -> None:
             frame,
             hide_index=True,
             height="content",
-            alt="Measured and predicted gain and times of every block",
+            alt=texts.MEASURED_TABLE_ALT,
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"}
             | {"Block": st.column_config.TextColumn(pinned=True)},
         )

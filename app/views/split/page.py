@@ -10,7 +10,7 @@ from app.shared import formats as fmt
 from app.shared.widgets import sidebar
 from app.shared.widgets.checked import checked
 from app.shared.widgets.choices import choice, choose, switch
-from app.views.split import charts, fused
+from app.views.split import charts, fused, texts
 from engine.analyses.camera import Camera, placements, refusals, sees
 from engine.analyses.edge import bands_of_cuts, cuts, depth_first_of, executors, forwarding, nic_of
 from engine.analyses.split import Goal, SplitPoint, best_split
@@ -22,10 +22,10 @@ from engine.scenario import Scenario, ScenarioError, encode
 
 _GOALS: dict[Goal, str] = {
     "latency": "Least latency",
-    "throughput": "Most requests a second",
+    "throughput": texts.MOST_REQUESTS,
     "energy": "Least energy",
-    "first": "Least work on the first",
-    "second": "Least work on the second",
+    "first": texts.LEAST_WORK_FIRST,
+    "second": texts.LEAST_WORK_SECOND,
 }
 _OPEN = ("alexnet-split", "edge-camera", "nic-coprocessor", "tonic-fc")
 _LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -34,7 +34,7 @@ _LIMITS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 def elsewhere(reason: str) -> None:
     """This system has one executor; here are some with two."""
     st.info(
-        fmt.plain(f"No partition point to show: {reason.rstrip('.')}. These systems have two devices to cut between."),
+        fmt.plain(texts.NO_PARTITION_POINT.format(reason=reason.rstrip("."))),
         icon=":material/info:",
     )
     with st.container(horizontal=True, gap="small"):
@@ -53,12 +53,12 @@ def cut(scenario: Scenario) -> None:
         schemes = cached.options(encode(scenario)).schemes
         ways = ", ".join(glossary.SCHEMES.get(name, name).lower() for name in schemes)
         name = parts.pair_names(scenario)[0]
-        elsewhere(str(error) if "split" in schemes else f"{name} has no second device to cut for; it runs as {ways}")
+        elsewhere(str(error) if "split" in schemes else texts.NO_SECOND_DEVICE.format(name=name, ways=ways))
         return
     goals = [g for g in _GOALS if g != "energy" or all(p.energy_j is not None for p in plain)]
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         goal = choose("Best cut for", {g: _GOALS[g] for g in goals}, "goal", width=230)
-        low = switch("First part in INT8", "low", help="A quantised part at the edge: fewer bytes cross.")
+        low = switch("First part in INT8", "low", help=texts.INT8_HELP)
     points = plain
     if low:
         try:
@@ -71,9 +71,9 @@ def cut(scenario: Scenario) -> None:
     answer += f", {fmt.si(best.crossing_bytes, 'B')} cross" if best.crossing_bytes else ", nothing crosses"
     if best.latency_s > whole * 1.001:
         answer += f"; {fmt.times(best.latency_s / whole)} the least latency"
-    with parts.card(f"Where to cut · {len(points)} points", answer):
+    with parts.card(texts.CUTS.format(count=len(points)), answer):
         fig = charts.cuts(points, best, parts.dark(), 300 if parts.mobile() else 380)
-        parts.figure(fig, f"Latency of every cut with its parts: {answer}.", "cuts")
+        parts.figure(fig, texts.CUTS_ALT.format(answer=answer), "cuts")
         first, second = executors(split)
         st.caption(fmt.plain(f"First device: {first}. Second: {second}."))
         parts.evidence(bands_of_cuts(split, points, best)[best.at])
@@ -107,7 +107,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
             frame,
             hide_index=True,
             height=318,
-            alt="Every cut with the parts of its latency",
+            alt=texts.CUTS_TABLE_ALT,
             column_config={n: number(format=fmt.cells(frame[n])) for n in frame if frame[n].dtype.kind == "f"},
         )
 
@@ -116,9 +116,7 @@ def camera(scenario: Scenario) -> None:
     """The three execution points of a city and cuts between them, for a camera's frames."""
     one, two, three = st.columns(3)
     frames = checked(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
-    size = checked(
-        two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help="After the camera's encoder."
-    )
+    size = checked(two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
     asked, args = choice("Longest answer", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
     three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if asked == "any" else float(asked)
@@ -126,44 +124,40 @@ def camera(scenario: Scenario) -> None:
         seen = Camera(float(frames), fmt.KILOBYTE.si(float(size)))
         cuts = placements(scenario.workload, seen, limit, scenario.precision, params=scenario.params)
     except (ScenarioError, Unsupported) as error:
-        with parts.card("Edge placement", "none of the three runs this network"):
+        with parts.card("Edge placement", texts.NONE_RUNS):
             st.caption(fmt.plain(str(error)))
         return
     able = [p for p in cuts if p.meets_limit and p.cameras >= 1]
     quick = min(able, key=lambda p: p.latency_s, default=None)
-    answer = "no place answers in time and keeps up with one camera"
+    answer = texts.NO_PLACE
     if quick is not None:
         most = max(able, key=lambda p: p.cameras)
-        answer = f"{quick.name} answers first, in {fmt.seconds(quick.latency_s)}; {most.name} serves most cameras, "
+        answer = texts.PLACES_ANSWER.format(first=quick.name, latency=fmt.seconds(quick.latency_s), most=most.name)
         answer += fmt.count(most.cameras)
     with parts.card("Edge placement", answer):
         fig = charts.placements(cuts, limit, parts.dark())
-        parts.figure(fig, f"From frame to answer at each execution point: {answer}.", "places")
+        parts.figure(fig, texts.PLACES_ALT.format(answer=answer), "places")
         frame = pd.DataFrame(
             {
                 "Where": [p.name for p in cuts],
-                "Uplink of a camera (Mbit/s)": [fmt.MEGABIT(p.uplink_bytes_per_s) for p in cuts],
+                texts.UPLINK_COLUMN: [fmt.MEGABIT(p.uplink_bytes_per_s) for p in cuts],
                 "Cameras": [p.cameras for p in cuts],
                 "Error band": [fmt.band(p.error_band.relative) for p in cuts],
                 "In time": [p.meets_limit for p in cuts],
             }
         )
-        number = st.column_config.NumberColumn(format=fmt.cells(frame["Uplink of a camera (Mbit/s)"]))
+        number = st.column_config.NumberColumn(format=fmt.cells(frame[texts.UPLINK_COLUMN]))
         st.dataframe(
             frame,
             hide_index=True,
-            column_config={"Uplink of a camera (Mbit/s)": number},
-            alt="Uplink, cameras and limit of each execution point",
+            column_config={texts.UPLINK_COLUMN: number},
+            alt=texts.PLACES_TABLE_ALT,
         )
         for name, reason in refusals(scenario.workload, scenario.precision, params=scenario.params):
             st.caption(fmt.plain(f"Not at the {name}: {reason}"))
-        st.caption(
-            "Far edge: an ARM CPU. Metro edge: a Xeon. Core: a GPU in a data centre. "
-            "Machines, links and distances are assumed; the document names the placements only. "
-            f"A frame at a time in {glossary.format_label(scenario.precision)}."
-        )
+        st.caption(texts.PLACES_CAPTION.format(precision=glossary.format_label(scenario.precision)))
         if scenario.overrides or scenario.layers:
-            st.caption("What-ifs and layer formats are of the scenario's own system; these machines are the catalog's.")
+            st.caption(texts.WHAT_IFS_CAPTION)
 
 
 def packets(scenario: Scenario, report: Report | None) -> None:
@@ -177,10 +171,10 @@ def packets(scenario: Scenario, report: Report | None) -> None:
     counts = sorted({0, chosen, min(360, most), most})
     rates = [forwarding(device, n) for n in counts]
     mine = next(one for one in rates if one.executors == chosen)
-    answer = f"with {chosen} executors line rate from {mine.drop_bytes:.0f} B on; smaller packets are dropped"
+    answer = texts.FORWARDING_ANSWER.format(executors=chosen, size=mine.drop_bytes)
     with parts.card("Forwarding while inferring", answer):
         fig = charts.forwarding(rates, chosen, parts.dark())
-        parts.figure(fig, f"Forwarded traffic against packet size: {answer}.", "forwarding")
+        parts.figure(fig, texts.FORWARDING_ALT.format(answer=answer), "forwarding")
         held: dict[str, list[str]] = {}
         for fit in report.memory if report is not None else ():
             held.setdefault(fit.level, []).append(f"{fit.holds}, {fmt.si(fit.need_bytes, 'B')}")
@@ -191,7 +185,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
                 "Size (kB)": [fmt.KILOBYTE(m.capacity.si) for m in nic.memories],
                 "Cycles": [f"{m.nearest.si:g} to {m.farthest.si:g}" for m in nic.memories],
                 "Bytes an access": [f"{m.width.si:g}" if m.width is not None else fmt.UNKNOWN for m in nic.memories],
-                "Wait for 64 B (cycles)": [read_cycles(device, m.name, 64.0) for m in nic.memories],
+                texts.WAIT_COLUMN: [read_cycles(device, m.name, 64.0) for m in nic.memories],
                 "Holds": [
                     ", ".join(held.get(m.name, ())) or ("packets" if m.per == "island" else fmt.UNKNOWN)
                     for m in nic.memories
@@ -202,7 +196,7 @@ def packets(scenario: Scenario, report: Report | None) -> None:
         st.dataframe(
             frame,
             hide_index=True,
-            alt="Memories of the network processor with latency and width",
+            alt=texts.MEMORIES_ALT,
             column_config={"Size (kB)": size},
         )
 
@@ -213,16 +207,15 @@ def depth_first(scenario: Scenario, report: Report) -> None:
         comparison = depth_first_of(scenario)
     except (ScenarioError, Unsupported):
         return
-    answer = f"{fmt.times(comparison.speedup)} as fast, {fmt.si(comparison.depth_bytes, 'B')} moved in place of "
+    answer = texts.DEPTH_FIRST_ANSWER.format(
+        speedup=fmt.times(comparison.speedup), depth=fmt.si(comparison.depth_bytes, "B")
+    )
     answer += f"{fmt.si(comparison.breadth_bytes, 'B')} by {len(comparison.chains)} chains"
-    with parts.card("Depth first, without finishing each operator", answer):
+    with parts.card(texts.DEPTH_FIRST, answer):
         fig = charts.chains(comparison, scenario.batch, parts.dark())
-        parts.figure(fig, f"Activations moved by the largest chains: {answer}.", "chains")
+        parts.figure(fig, texts.CHAINS_ALT.format(answer=answer), "chains")
         parts.evidence(report.error_band)
-        st.caption(
-            "Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. "
-            "An estimate; below, such blocks run on this host."
-        )
+        st.caption(texts.DEPTH_FIRST_CAPTION)
 
 
 def show() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from app.shared import cached, priority
 from app.shared import formats as fmt
 from app.shared.sweep_queue import QUEUE
-from app.views.sweep import axes
+from app.views.sweep import axes, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
@@ -74,7 +74,7 @@ def _axis(scenario: Scenario, group: Sequence[str], values: Mapping[str, tuple[A
     if len({len(values[path]) for path in group}) > 1:
         candidates = axes.candidates(scenario)
         told = ", ".join(f"{candidates[path].label} has {len(values[path])}" for path in group)
-        raise ScenarioError(f"Axes that are set together need equally many values: {told}")
+        raise ScenarioError(texts.TIED_LENGTHS.format(told=told))
     rows = zip(*(values[path] for path in group), strict=True)
     return Axis(" and ".join(group), tuple(dict(zip(group, row, strict=True)) for row in rows))
 
@@ -296,7 +296,7 @@ class RunningSweep:
         """
         ahead = QUEUE.ahead(self)
         if ahead:
-            return f"Waiting: {ahead} sweep{'s' if ahead > 1 else ''} before this one"
+            return texts.WAITING.format(ahead=ahead, plural="s" if ahead > 1 else "")
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
         spent = time.monotonic() - self._began
         if not self._done or spent <= 0:

@@ -11,7 +11,7 @@ from app.shared import formats as fmt
 from app.shared.comparison import Entry
 from app.shared.figures.heat import ObjectiveAxis, heat
 from app.views.sweep import background as sweep_run
-from app.views.sweep import charts, objectives, questions, spaces
+from app.views.sweep import charts, objectives, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
@@ -49,10 +49,10 @@ def tiles(outcome: Outcome, design: SweptDesign) -> None:
         place = f"{grid.rows.values[grid.best[0]]} × {grid.columns.values[grid.best[1]]}"
         answer = f"{place} is best, {metric.text(best)}"
         if grid.slices is not None:
-            answer = f"{place} is as good as any within {_SAME}, {metric.text(best)}, with the fewest DSP slices"
+            answer = texts.TILE_ANSWER.format(place=place, share=_SAME, best=metric.text(best))
         if now is not None and grid.best != grid.now:
             answer += f"; selected {metric.text(now)}"
-    with parts.card(f"{metric.label} by tile", f"{answer} (ring: best, star: selected)"):
+    with parts.card(f"{metric.label} by tile", texts.TILE_MARKS.format(answer=answer)):
         fig = heat(
             [str(v) for v in grid.columns.values],
             [str(v) for v in grid.rows.values],
@@ -63,43 +63,40 @@ def tiles(outcome: Outcome, design: SweptDesign) -> None:
             ObjectiveAxis(metric.label, metric.unit, objectives.scale(metric, known), metric.less),
             parts.dark(),
         )
-        parts.figure(fig, f"{metric.label} over the tile's knobs: {answer}.", "tiles")
+        parts.figure(fig, texts.TILE_ALT.format(label=metric.label, answer=answer), "tiles")
         if grid.slices is not None:
-            st.caption(
-                f"Of the tiles within {_SAME} of the best figure, the ring marks the one that takes the fewest DSP "
-                f"slices, {grid.slices:,.0f} a core."
-            )
+            st.caption(texts.TILE_CAPTION.format(share=_SAME, slices=grid.slices))
 
 
 def moves(outcome: Outcome, design: SweptDesign) -> None:
     """What the first objective of the selected design depends on most."""
     metric = outcome.metrics[outcome.objectives[0]]
-    opened = st.expander("What moves the first objective most", key="open.moves", on_change="rerun")
+    opened = st.expander(texts.SENSITIVITY, key="open.moves", on_change="rerun")
     with opened:
         if not opened.open:
             return
         scenario = outcome.space.scenario(design.number)
         rows = questions.swings(scenario, metric)
         if not rows:
-            st.caption(f"No number of this design moves its {metric.label.lower()} by as much as 0.05%.")
+            st.caption(texts.NOTHING_MOVES.format(label=metric.label.lower()))
             return
         share = fmt.percent(questions.SHARE)
         said = f"{rows[0][0]} down by {share}: {fmt.signed(rows[0][1])}; up: {fmt.signed(rows[0][2])}"
-        st.caption(f"Every number of the selected design {share} down (hatched) and up (solid). {fmt.plain(said)}.")
+        st.caption(texts.SENSITIVITY_CAPTION.format(share=share, said=fmt.plain(said)))
         fig = charts.tornado(rows, questions.SHARE, metric.label.lower(), parts.dark())
         parts.figure(fig, f"Tornado of {metric.label}: {said}.", "moves")
 
 
 def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> None:
     """The smallest change of the current scenario that keeps its limits."""
-    opened = st.expander("What is the smallest change that meets my limits", key="open.change", on_change="rerun")
+    opened = st.expander(texts.INVERSE, key="open.change", on_change="rerun")
     with opened:
         if not opened.open:
             return
         if not sweep_run.limits_of(report.scenario) and report.fits:
-            st.caption("The scenario fits and has no limits: set a latency, a power or a budget under Constraints.")
+            st.caption(texts.NO_LIMITS)
             return
-        st.caption("Along the axes on the left, from the current scenario: fewest axes changed, then least far.")
+        st.caption(texts.INVERSE_CAPTION)
         key = f"{spaces.write(space)} {st.session_state.token}"
         if st.button("Look for it", key="sweep.change"):
             try:
@@ -113,7 +110,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
         if not smallest.met:
             st.error(fmt.plain(smallest.sentence), icon=":material/block:")
         elif not smallest.changes:
-            st.markdown("Nothing has to change: the scenario meets every limit.")
+            st.markdown(texts.NOTHING_TO_CHANGE)
         else:
             st.markdown(
                 "; ".join(f"**{fmt.plain(n)}** {fmt.plain(a)} → **{fmt.plain(b)}**" for n, a, b in smallest.changes)

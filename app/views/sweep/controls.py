@@ -14,7 +14,7 @@ from app.shared import parts
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar as widgets
 from app.shared.widgets.controlled import controlled
-from app.views.sweep import axes, spaces
+from app.views.sweep import axes, spaces, texts
 from app.views.sweep.axes import AxisRange, Candidate, Values
 from app.views.sweep.objectives import Metric
 from app.views.sweep.spaces import PageSpace
@@ -39,7 +39,7 @@ def _changed(path: str, values: Values, names: list[str]) -> None:
     """Set one axis of the space, or keep the old one and say why (from a callback)."""
     try:
         if not axes.values_of(values):
-            raise SpecError("an axis needs at least one value")
+            raise SpecError(texts.NO_VALUES)
     except (SpecError, ValueError) as error:
         st.session_state.space_problem = f"{str(error).rstrip('.')}. Nothing was changed."
         return
@@ -73,7 +73,7 @@ def _range(candidate: Candidate, span: AxisRange, names: list[str]) -> None:
     right.text_input("To", max_chars=40, **end("high"))
     left, right = st.columns(2, vertical_alignment="bottom")
     left.number_input("Steps", 1, axes.MOST_STEPS, **end("steps"))
-    right.toggle("Log", help="Equal ratios between steps instead of equal distances.", **end("log"))
+    right.toggle("Log", help=texts.LOG_HELP, **end("log"))
     st.caption(f"{fmt.plain(str(candidate.now))} in the catalog. {fmt.plain(candidate.help)}")
 
 
@@ -84,7 +84,7 @@ def _tie(
         "Set together with",
         [_NONE, *others],
         format_func=lambda p: candidates[p].label if p in candidates else p,
-        help="Values are taken side by side, first with first, not in every combination; each has equally many.",
+        help=texts.TIED_HELP,
         disabled=not others,
         **controlled(
             f"x.tie.{path}",
@@ -133,8 +133,8 @@ def _axes(space: PageSpace, candidates: Mapping[str, Candidate], names: list[str
 
 def _constraints(scenario: Scenario) -> None:
     """The scenario's own limits; what does not fit in memory never counts."""
-    st.markdown("**Constraints** :gray[· fits in memory, and]")
-    widgets.limits_inputs(scenario, "x", ("Latency of a request ≤", "Power ≤", "Budget ≤"))
+    st.markdown(texts.CONSTRAINTS)
+    widgets.limits_inputs(scenario, "x", (texts.LATENCY_LIMIT, "Power ≤", "Budget ≤"))
 
 
 def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str]) -> None:
@@ -168,7 +168,7 @@ def _objectives(space: PageSpace, metrics: Mapping[str, Metric], names: list[str
             **controlled(f"x.objective.{at}", now, partial(picked, at), tuple(options)),
         )
     if len(known) < len(names):
-        st.caption("Cost is no objective here: hardware that an axis changes has no list price.")
+        st.caption(texts.NO_COST)
 
 
 def searching(size: int) -> bool:
@@ -199,12 +199,11 @@ def controls(scenario: Scenario, space: PageSpace, metrics: Mapping[str, Metric]
                 size > EVERY_LIMIT,
                 key=_SEARCH,
                 disabled=size > EVERY_LIMIT,
-                help="Tries some of the designs, each picked in view of those before: a front from inside, not all of "
-                f"them. More than {fmt.count(EVERY_LIMIT)} designs can only be searched.",
+                help=texts.SEARCH_HELP.format(most=fmt.count(EVERY_LIMIT)),
                 persist_state="session",
             )
         _axes(space, candidates, names)
         _constraints(scenario)
         _objectives(space, metrics, names)
-        st.button("Back to the usual axes", key="x.reset", on_click=spaces.reset, args=(names,), width="stretch")
+        st.button(texts.USUAL_AXES, key="x.reset", on_click=spaces.reset, args=(names,), width="stretch")
     return run

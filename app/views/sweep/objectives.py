@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.shared import formats as fmt
 from app.shared import glossary
 from app.shared.figures.heat import ObjectiveAxis
+from app.views.sweep import texts
 from engine.cost.report import Report
 from engine.scenario.overrides import unstated
 
@@ -35,13 +36,13 @@ def metrics(report: Report) -> dict[str, Metric]:
     whole = report.latency_per_unit_s != report.latency_s
     rows = [
         Metric("latency_per_unit_s", f"Latency a {report.unit}" if whole else "Latency", "s", True),
-        Metric("latency_s", "Latency end to end", "s", True),
-        Metric("ttft_s", "Time to first token", "s", True),
-        Metric("tpot_s", "Time per output token", "s", True),
+        Metric("latency_s", texts.LATENCY_END_END, "s", True),
+        Metric("ttft_s", texts.TIME_FIRST_TOKEN, "s", True),
+        Metric("tpot_s", texts.TIME_PER_OUTPUT_TOKEN, "s", True),
         Metric("power_w", "Power", "W", True),
         Metric("energy_per_unit_j", f"Energy per {report.unit}", "J", True),
         Metric("capex_usd", "Capital cost", "$", True),
-        Metric("usd_per_million", f"Cost of 1 M {report.unit}s", "$", True),
+        Metric("usd_per_million", texts.COST_PER_MILLION.format(unit=report.unit), "$", True),
         Metric("throughput_per_s", "Throughput", f"{made}/s", False),
         Metric("throughput_per_w", "Perf per watt", f"{made}/J", False),
         Metric("throughput_per_usd", "Throughput per $", f"{made}/s/$", False),

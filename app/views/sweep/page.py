@@ -12,7 +12,7 @@ from app.shared import boundary, cached, fixes, link, parts
 from app.shared import formats as fmt
 from app.shared.boundary import callback
 from app.shared.widgets import sidebar
-from app.views.sweep import axes, below_front, brush, objectives, spaces, tables
+from app.views.sweep import axes, below_front, brush, objectives, spaces, tables, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep import controls as space_controls
 from app.views.sweep.axes import Candidate
@@ -98,7 +98,7 @@ def front(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[s
     """The Pareto front over its cloud, and along all axes."""
     x, y = (metrics[name] for name in outcome.objectives[:2])
     better = f"{'left' if x.less else 'right'} and {'down' if y.less else 'up'}"
-    answer = f"{len(outcome.front):,} of {fmt.count(outcome.feasible)} feasible designs; better is {better}"
+    answer = texts.FRONT_ANSWER.format(count=len(outcome.front), feasible=fmt.count(outcome.feasible), better=better)
     with parts.card("Pareto front", answer):
         brush.draw(
             outcome,
@@ -107,7 +107,7 @@ def front(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[s
             picked=st.session_state.get("sweep_row") or outcome.knee.number,
             limits=sweep_run.limits_of(outcome.scenario),
             height=330 if parts.mobile() else _HEIGHT,
-            alt=f"Pareto front of {x.label} against {y.label}: {answer}.",
+            alt=texts.FRONT_ALT.format(x=x.label, y=y.label, answer=answer),
             opened=callback(_opened),
             listed=callback(_listed),
         )
@@ -117,7 +117,7 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
     """The selected design beside the current one, and where to take it."""
     design = chosen(outcome)
     place = outcome.place(design)
-    where = f"{place + 1} of {len(outcome.front)}" if place is not None else "not on the front"
+    where = f"{place + 1} of {len(outcome.front)}" if place is not None else texts.NOT_FRONT
     with parts.card("Selected design", where):
         head = " · ".join(f"**{fmt.plain(metrics[n].text(design.figures[n]))}**" for n in outcome.objectives)
         st.markdown(head)
@@ -134,18 +134,18 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
         if explore or beside:
             below_front.go("explore" if explore else "compare", scenario)
         if design.alike > 1:
-            st.caption(f"{design.alike:,} designs reach exactly these figures; this is the first of them.")
+            st.caption(texts.ALIKE.format(alike=design.alike))
 
 
 def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
     """The front as a table; a row selects its design."""
     shown = _within(outcome)
     left = (
-        f"{len(shown)} of {len(outcome.front)} rows, those the brush kept"
+        texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
         if len(shown) < len(outcome.front)
-        else (f"{len(shown)} row{'s; select one for its card' if len(shown) > 1 else ''}")
+        else (f"{len(shown)} row{texts.SELECT_ONE if len(shown) > 1 else ''}")
     )
-    with parts.card("Designs on the front", left):
+    with parts.card(texts.FRONT, left):
         frame = tables.frame(outcome, shown, metrics, candidates)
 
         def picked() -> None:
@@ -164,10 +164,10 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[
             key="sweep.table",
             height="content" if len(frame) <= 8 else 318,
             column_config=config,
-            alt="Designs on the front with their objectives and settings",
+            alt=texts.FRONT_TABLE_ALT,
         )
         st.download_button(
-            "Export the front, CSV",
+            texts.EXPORT,
             data=lambda: tables.csv(outcome),
             file_name=fmt.file_name(
                 "sweep", [outcome.scenario.system, outcome.scenario.workload], "csv", datetime.now(UTC).date()
@@ -176,7 +176,7 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[
             on_click="ignore",
             icon=":material/download:",
             key="sweep.csv",
-            help="Every design of the front with its link's token, settings and figures in SI.",
+            help=texts.EXPORT_HELP,
         )
 
 
@@ -244,7 +244,7 @@ def show() -> None:
             st.warning(fmt.plain(text), icon=":material/edit_off:")
     if outcome is None:
         if "sweep_run" in st.session_state and st.session_state.sweep_run.stopped:
-            st.info("Sweep stopped before its first designs were done. Run it again for all of them.")
+            st.info(texts.STOPPED_BEFORE_ANY)
         empty(space)
     else:
         answer(outcome, key)
@@ -255,12 +255,13 @@ def show() -> None:
 def answer(outcome: Outcome, key: str) -> None:
     """What a sweep found, and whether it is what the page asks for now."""
     if outcome.key != key:
-        st.caption(":orange-badge[out of date] Inputs changed. Run again; this is what they gave before.")
+        st.caption(texts.OUT_OF_DATE)
     st.markdown(tables.told(outcome, outcome.metrics))
     if outcome.stopped:
         st.info(
-            f"Sweep stopped at {fmt.of(outcome.done, outcome.space.size, '')} designs"
-            f"{outcome.why and f': {outcome.why}'}. What is below covers those; run again for the rest.",
+            texts.STOPPED.format(
+                done=fmt.of(outcome.done, outcome.space.size, ""), why=outcome.why and f": {outcome.why}"
+            ),
             icon=":material/stop_circle:",
         )
     if outcome.front:
@@ -274,8 +275,8 @@ def empty(space: PageSpace) -> None:
     size = space.size
     candidates = axes.candidates(link.current())
     named = ", ".join(candidates[path].label for path, _ in space.axes)
-    ready = f"**{fmt.count(size)} designs are ready to be tried**"
-    st.markdown(f"{ready}, along {fmt.plain(named)}. Change the axes on the left.")
+    ready = texts.READY.format(size=fmt.count(size))
+    st.markdown(texts.READY_ALONG.format(ready=ready, axes=fmt.plain(named)))
     st.button(space_controls.action(size), key="sweep.run", on_click=_want, icon=":material/play_arrow:")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.shared import glossary
-from app.views.sweep import axes
+from app.views.sweep import axes, texts
 from app.views.sweep import background as sweep_run
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign
@@ -121,10 +121,7 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
     designs = sweep_run.designs_of(scenario, space, metrics)
     size = math.prod(1 + len(axis) for axis in designs.axes)
     if size > _MOST_DESIGNS:
-        raise ScenarioError(
-            f"{size:,} designs would be looked through; at most {_MOST_DESIGNS:,} are allowed here: "
-            "take axes away or give them fewer steps"
-        )
+        raise ScenarioError(texts.TOO_MANY_DESIGNS.format(size=size, most=_MOST_DESIGNS))
     before: dict[str, Any] = {}
     start: dict[str, Any] = {}
     grid = []
@@ -143,8 +140,8 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
         for path, value in after.items()
         if before[path] != value
     ]
-    missed = over(answer.figures, sweep_run.limits_of(scenario)) or "the nearest does not fit in memory"
-    return SmallestChange(answer.met, answer.scenario, changes, f"No design on these axes keeps every limit: {missed}.")
+    missed = over(answer.figures, sweep_run.limits_of(scenario)) or texts.NEAREST_DOES_NOT_FIT
+    return SmallestChange(answer.met, answer.scenario, changes, texts.NO_DESIGN_KEEPS.format(missed=missed))
 
 
 def _now(base: Scenario, candidate: Candidate) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import streamlit as st
 
 from app.shared import link
-from app.views.sweep import axes, objectives
+from app.views.sweep import axes, objectives, texts
 from app.views.sweep.axes import AxisRange, Values
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.token import boundary, deflated, pack, unpack
@@ -82,13 +82,13 @@ def write(space: PageSpace) -> str:
 def read(token: str) -> PageSpace:
     """Space of a token; ScenarioError in one sentence for anything that is not one."""
     if len(token) > LIMIT:
-        raise ScenarioError(f"This space has {len(token):,} characters; at most {LIMIT:,} are allowed")
+        raise ScenarioError(texts.SPACE_TOO_LONG.format(count=len(token), most=LIMIT))
     if not token.isascii() or not token[:1].isdigit() or token[1:2] != "z":
-        raise ScenarioError("This space is damaged: it does not begin like one")
+        raise ScenarioError(texts.SPACE_DAMAGED)
     if int(token[0]) != VERSION:
-        raise ScenarioError(f"This space was made by another version ({token[0]}; this server reads {VERSION})")
+        raise ScenarioError(texts.SPACE_VERSION.format(token=token[0], version=VERSION))
     plain = unpack(token[2:], "space", _JSON_LIMIT)
-    with boundary("This space is damaged: it does not hold axes"):
+    with boundary(texts.SPACE_NO_AXES):
         return _space(plain)
 
 
@@ -96,14 +96,14 @@ def _space(plain: Any) -> PageSpace:
     """Space of plain fields; ValueError, TypeError or KeyError where they are not one."""
     rows = [(str(path), _values(v)) for path, v in plain["axes"]]
     if len(rows) > _AXES_MAX or len(dict(rows)) < len(rows):
-        raise ScenarioError(f"This space has {len(rows)} axes; at most {_AXES_MAX} different ones are allowed")
+        raise ScenarioError(texts.SPACE_AXES.format(count=len(rows), most=_AXES_MAX))
     objectives = tuple(str(name) for name in plain["objectives"])
     if not 1 <= len(objectives) <= 3:
-        raise ScenarioError(f"This space has {len(objectives)} objectives; 1 to 3 are allowed")
+        raise ScenarioError(texts.SPACE_OBJECTIVES.format(count=len(objectives)))
     ties = tuple(tuple(str(path) for path in tie) for tie in plain.get("ties", ()))
     tied = [path for tie in ties for path in tie]
     if len(set(tied)) < len(tied) or not set(tied) <= set(dict(rows)) or any(len(tie) < 2 for tie in ties):
-        raise ScenarioError("This space ties axes that it does not have, or one of them twice")
+        raise ScenarioError(texts.SPACE_TIES)
     return PageSpace(tuple(rows), objectives, ties)
 
 
@@ -111,7 +111,7 @@ def _values(plain: Any) -> Values:
     if isinstance(plain, dict):
         span = AxisRange(str(plain["from"]), str(plain["to"]), int(plain["steps"]), bool(plain["log"]))
         if not 1 <= span.steps <= _VALUES_MAX:
-            raise ScenarioError(f"An axis of this space has {span.steps} steps; 1 to {_VALUES_MAX:,} are allowed")
+            raise ScenarioError(texts.SPACE_STEPS.format(steps=span.steps, most=_VALUES_MAX))
         try:
             axes.values_of(span)
         except SpecError as error:
@@ -119,7 +119,7 @@ def _values(plain: Any) -> Values:
         return span
     values = tuple(plain)
     if not 1 <= len(values) <= _VALUES_MAX or not all(isinstance(v, bool | int | float | str) for v in values):
-        raise ScenarioError(f"An axis of this space is not a list of 1 to {_VALUES_MAX:,} values")
+        raise ScenarioError(texts.SPACE_VALUES.format(most=_VALUES_MAX))
     return values
 
 
@@ -186,7 +186,7 @@ def sync(names: list[str]) -> str | None:
         else:
             fits, lost = fitting(space, link.current(), names)
             if lost:
-                message = f"Left out of this space, because the system does not have it: {', '.join(lost[:4])}."
+                message = texts.LEFT_OUT.format(lost=", ".join(lost[:4]))
             _take(fits)
     _mirror(names)
     return message

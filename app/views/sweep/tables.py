@@ -9,7 +9,7 @@ import pandas as pd
 
 from app.shared import formats as fmt
 from app.shared import specs
-from app.views.sweep import objectives
+from app.views.sweep import objectives, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.background import Outcome, SweptDesign, settings_along, settings_of
 from app.views.sweep.objectives import Metric
@@ -20,7 +20,7 @@ from engine.sweep.result import Origin
 __all__ = ["csv", "frame", "over", "pair", "setting", "start_of", "told", "unmet"]
 
 _LIMITS = {
-    "refused": "the system takes no such combination",
+    "refused": texts.NO_SUCH_COMBINATION,
     "fits": "memory capacity",
     "latency_s": "latency",
     "power_w": "power",
@@ -104,7 +104,7 @@ def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
         done += f" of {fmt.count(outcome.space.size)}, searched"
     pricing = outcome.seconds - outcome.setup_s
     rate = (
-        f" (set up in {fmt.seconds(outcome.setup_s)}, priced at {fmt.si(outcome.done / pricing)}/s)"
+        texts.PACE.format(setup=fmt.seconds(outcome.setup_s), done=fmt.si(outcome.done / pricing))
         if pricing > 0
         else ""
     )
@@ -119,7 +119,7 @@ def told(outcome: Outcome, metrics: Mapping[str, Metric]) -> str:
             f"{m.label[:1].lower()}{m.label[1:]} {'from' if m.less else 'up to'} "
             f"**{fmt.plain(m.text(min(values) if m.less else max(values)))}**"
         )
-    text = f"{done}{rate}: {share} meet every limit, **{len(outcome.front):,}** on the front, {', '.join(best)}."
+    text = texts.RESULT.format(done=done, rate=rate, share=share, count=len(outcome.front), best=", ".join(best))
     failed = _failed(outcome)
     return f"{text} The rest fail: {failed}." if failed else text
 
@@ -132,13 +132,13 @@ def _failed(outcome: Outcome) -> str:
 def unmet(outcome: Outcome, metrics: Mapping[str, Metric], limits: Mapping[str, float]) -> str:
     """What to say where no design meets all limits: the closest one and the limit that binds."""
     failed = sorted(((n, name) for name, n in outcome.failed.items() if n), reverse=True)
-    text = "No design meets all limits."
+    text = texts.NO_DESIGN
     closest = over(outcome.closest.figures, limits) if outcome.closest is not None else ""
     if closest:
         text += f" Closest: {closest}."
     if failed:
         share = fmt.percent(failed[0][0] / outcome.done)
-        text += f" The binding limit is {_LIMITS.get(failed[0][1], failed[0][1])}, missed by {share}."
+        text += texts.BINDING_LIMIT.format(failed=_LIMITS.get(failed[0][1], failed[0][1]), share=share)
     return text
 
 

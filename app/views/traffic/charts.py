@@ -26,6 +26,7 @@ from app.shared.figures.style import (
     two_lines,
 )
 from app.shared.load import LoadDetail, LoadPoint
+from app.views.traffic import texts
 from engine.traffic import RequestTimeline
 
 __all__ = ["along", "curve", "distribution", "use", "use_height", "window"]
@@ -121,7 +122,7 @@ def curve(
     if limit_qps > 0:
         ends = {"x": [x(limit_qps)], "y": [y(sla_s)]}
         marker = {"symbol": "diamond", "size": 10, "color": ink}
-        hover = f"<b>max {fmt.si(limit_qps, 'QPS')}</b><br>inside the limit<extra></extra>"
+        hover = texts.LIMIT_HOVER.format(limit_qps=fmt.si(limit_qps, "QPS"))
         data.append({"type": "scatter", "mode": "markers", "marker": marker, "hovertemplate": hover} | ends)
     at, figure = now
     if figure is not None and bottom <= y(figure) <= top:
@@ -240,7 +241,7 @@ def use(shares: dict[str, float], dark: bool, least: int = 140, over: bool = Fal
         hover = f"<b>{name}</b><br>{fmt.percent(share)} busy<extra></extra>"
         data.append(bar(at, 100 * share, marker={"color": colour}, hovertemplate=hover))
     x = {
-        "title": "Share of time busy",
+        "title": texts.SHARE_TIME_BUSY,
         "range": [0, 105],
         "showgrid": False,
         "tickvals": [0, 50, 100],
@@ -301,7 +302,7 @@ def along(points: Sequence[LoadPoint], qps: float, dark: bool, height: int = 300
             "xshift": -4 if left else 4,
         }
     )
-    y = {"title": "Share of time busy", "range": [0, 108], "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
+    y = {"title": texts.SHARE_TIME_BUSY, "range": [0, 108], "tickvals": [0, 50, 100], "ticktext": ["0%", "50%", "100%"]}
     return style(
         data,
         {"title": f"Load ({x.unit})", "range": [0, 1.8 * x(last.qps)]},
@@ -317,7 +318,7 @@ def _segments(seen: RequestTimeline, most: int) -> list[tuple[str, str, np.ndarr
     if seen.first is not None:
         first = seen.first[:most]
         return [
-            ("wait", "until its first token", seen.arrive[:most], first),
+            ("wait", texts.UNTIL_FIRST, seen.arrive[:most], first),
             ("serve", "further tokens", first, seen.done[:most]),
         ]
     segments = []
@@ -367,7 +368,7 @@ def window(seen: RequestTimeline, dark: bool, most: int = 40) -> go.Figure:
     last = arrive.size
     named = [0, *range(9, last, 10)]
     y = {
-        "title": "Request, in order of arrival",
+        "title": texts.TIMELINE_AXIS,
         "range": [last - 0.4, -0.6],
         "showgrid": False,
         "tickvals": named,

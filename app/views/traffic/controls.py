@@ -13,6 +13,7 @@ from app.shared.load import ARRIVALS, Load
 from app.shared.site import Site
 from app.shared.widgets.checked import checked, whole
 from app.shared.widgets.choices import choose
+from app.views.traffic import texts
 from engine.cost.report import Report
 from engine.traffic import Sla, TrafficError
 from engine.traffic.plan import DOMAINS
@@ -24,10 +25,10 @@ _TIMES = {"latency": "End to end", "ttft": "TTFT", "tpot": "TPOT"}
 _BATCHES = tuple(2**i for i in range(11))
 _SPREADS = {"fixed": "All alike", "uniform": "Uniform", "lognormal": "Log-normal"}
 _ARRANGED = {
-    "whole": "One queue for all of it",
-    "stages": "A queue for each stage",
-    "pool": "A pool behind the network",
-    "packets": "A NIC that forwards packets",
+    "whole": texts.ONE_QUEUE,
+    "stages": texts.QUEUE_EACH_STAGE,
+    "pool": texts.POOL,
+    "packets": texts.NIC,
 }
 _TRACE_MAX = 2_000_000  # bytes of a CSV of arrivals
 _DEMAND_NODES = 10  # nodes' worth of load a plan starts from
@@ -72,7 +73,7 @@ def _agreement(report: Report) -> Sla:
         "SLA",
         _METRICS,
         key="sla-of",
-        help="p99: 99% of requests stay under the limit.",
+        help=texts.SLA_HELP,
     )
     usual = float(f"{fmt.MILLISECOND(_usual_limit(report)):.6g}")
     limit = checked(
@@ -93,28 +94,25 @@ def _arrivals() -> dict[str, Any]:
     kind = choose("Arrivals", ARRIVALS, "come")
     arrivals: dict[str, Any] = {"arrivals": kind}
     if kind == "gamma":
-        arrivals["cv"] = _number("Variation of the gaps", 2.0, 0.1, 20.0, "gap-cv", help="1 is as random as Poisson.")
+        arrivals["cv"] = _number(texts.VARIATION, 2.0, 0.1, 20.0, "gap-cv", help=texts.VARIATION_HELP)
     elif kind == "bursty":
-        arrivals["peak"] = _number("Rate in a burst, times the mean", 4.0, 1.1, 100.0, "peak")
-        arrivals["share"] = _number("Share of time in bursts (%)", 10.0, 0.1, 90.0, "burst-share") / 100
-        arrivals["burst_s"] = _number("Length of a burst (s)", 1.0, 0.001, 3600.0, "burst")
+        arrivals["peak"] = _number(texts.BURST_RATE, 4.0, 1.1, 100.0, "peak")
+        arrivals["share"] = _number(texts.BURST_SHARE, 10.0, 0.1, 90.0, "burst-share") / 100
+        arrivals["burst_s"] = _number(texts.BURST_LENGTH, 1.0, 0.001, 3600.0, "burst")
     elif kind == "day":
-        arrivals["day_s"] = _number(
-            "Length of the day (s)", 60.0, 1.0, 86_400.0, "day", help="A day squeezed to this length, peak at 20 h."
-        )
+        arrivals["day_s"] = _number(texts.DAY_LENGTH, 60.0, 1.0, 86_400.0, "day", help=texts.DAY_LENGTH_HELP)
     elif kind == "trace":
         file = st.file_uploader(
             "Arrivals, CSV",
             type="csv",
             key="trace",
-            help="Column time_s, increasing; size and output where requests differ. Not in the link: it has to be "
-            "given again.",
+            help=texts.ARRIVALS_CSV_HELP,
         )
         if file is None:
-            st.caption("No file yet: arrivals are taken as Poisson.")
+            st.caption(texts.NO_FILE)
             arrivals["arrivals"] = "poisson"
         elif file.size > _TRACE_MAX:
-            raise TrafficError(f"trace has {file.size:,} bytes; at most {_TRACE_MAX:,} are allowed")
+            raise TrafficError(texts.TRACE_TOO_LONG.format(size=file.size, most=_TRACE_MAX))
         else:
             arrivals["trace"] = file.getvalue().decode("utf-8-sig", errors="replace")
     return arrivals
@@ -133,18 +131,18 @@ def _arrangement(report: Report) -> dict[str, Any]:
         arrangement["services"] = int(
             checked(
                 st.number_input,
-                "Copies in the pool",
+                texts.COPIES,
                 1,
                 4096,
                 4,
                 key="copies",
-                help="Each holds the whole model; clients share one queue for all.",
+                help=texts.COPIES_HELP,
             )
         )
     elif name == "packets":
         share = _number("Packets looked at (%)", 10.0, 0.001, 100.0, "looked", format="%.3f")
         arrangement["packet_share"] = share / 100
-        st.caption("A request is a packet. All are forwarded; these are classified as well.")
+        st.caption(texts.PACKETS_CAPTION)
     return arrangement
 
 
@@ -160,12 +158,11 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
             value=_usual_batch(report),
             key="together",
             of=_pair(report),
-            help="1: none. Requests join a decoder's batch between its steps; others wait until it is full or for the "
-            "time below.",
+            help=texts.MAX_BATCH_SIZE_HELP,
         )
         if batching["max_batch"] > 1 and not decoder:
             usual = float(f"{fmt.MILLISECOND(report.latency_s / 2):.2g}")
-            wait = _number("Longest wait for a batch (ms)", usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
+            wait = _number(texts.LONGEST_WAIT, usual, 0.0, 1e6, "wait", format="%.3f", of=_pair(report))
             batching["timeout_s"] = wait / fmt.MILLISECOND.factor
     places = checked(
         st.number_input,
@@ -175,7 +172,7 @@ def _batching(report: Report, packets: bool) -> dict[str, Any]:
         value=None,
         key="places",
         placeholder="no limit",
-        help="Admission control: a request that finds so many waiting is turned away.",
+        help=texts.QUEUE_LIMIT_HELP,
         of=_pair(report),
     )
     batching["places"] = None if places is None else int(places)
@@ -192,7 +189,7 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
     if decoder and offered.output_label:
         kinds["outputs"] = (offered.output_label, scenario.outputs)
     if not decoder:
-        kinds["items"] = ("Items of a request", scenario.batch)
+        kinds["items"] = (texts.ITEMS, scenario.batch)
     for p in offered.params:
         if p.name == "lookups":
             kinds["lookups"] = (p.label, max(1, round(scenario.params.get("lookups", p.default))))
@@ -202,7 +199,7 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
     if spread == "fixed" or not kinds:
         return {}
     names = {name: label for name, (label, _) in kinds.items()}
-    what = choose("Sizes in the file are" if traced else "They differ in", names, "differ")
+    what = choose(texts.SIZES if traced else "They differ in", names, "differ")
     if traced:
         return {"differ": what}
     mean = float(max(2, kinds[what][1]))
@@ -217,7 +214,7 @@ def _sizes(report: Report, batched: bool, traced: bool) -> dict[str, Any]:
             "Size buckets",
             (1, 2, 4),
             key="buckets",
-            help="A batch holds one bucket's requests only, so it pads less.",
+            help=texts.SIZE_BUCKETS_HELP,
         )
     return sizes
 
@@ -253,13 +250,13 @@ def site(report: Report) -> Site:
     opened, of = cached.load_answer(*_opening(report)), _pair(report)
     usual = nice(_DEMAND_NODES * (opened.headline.qps or opened.capacity.qps))
     with st.sidebar, st.expander("Demand and site", key="open.site"):
-        given = _asked("Demand at the peak (QPS)", "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
-        mean = _number("Mean over the peak (%)", 60.0, 1.0, 100.0, "mean-load")
+        given = _asked(texts.DEMAND, "demand", fmt.count(usual) if usual >= 1 else fmt.digits3(usual), of)
+        mean = _number(texts.MEAN_OVER_PEAK, 60.0, 1.0, 100.0, "mean-load")
         headroom = _number("Headroom (%)", 20.0, 0.0, 400.0, "headroom")
         survives = checked(st.selectbox, "Failures tolerated (one)", DOMAINS, index=2, key="survives")
-        slots = checked(st.number_input, "Nodes a rack takes", 1, 1000, 20, key="slots")
-        rack_w = _number("Power a rack takes (W)", 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
+        slots = checked(st.number_input, texts.RACK_NODES, 1, 1000, 20, key="slots")
+        rack_w = _number(texts.RACK_POWER, 15_000.0, 1.0, 1e7, "rack-w", format="%.0f")
         listed = fmt.usd(report.capex_usd) if report.capex_usd is not None else str(report.unpriced)
-        price = _asked("Price of a node ($)", "node-usd", listed, of)
-        idle = _asked("Idle power of a node (W)", "idle-w", "as published, else full power", of, 1e7)
+        price = _asked(texts.NODE_PRICE, "node-usd", listed, of)
+        idle = _asked(texts.IDLE_POWER, "idle-w", texts.IDLE_POWER_PLACEHOLDER, of, 1e7)
         return Site(given or usual, mean / 100, headroom / 100, survives, int(slots), rack_w, price, idle)

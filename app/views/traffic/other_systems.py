@@ -15,7 +15,7 @@ from app.shared.site import Site
 from app.shared.widgets import sidebar
 from app.shared.widgets.choices import kept
 from app.shared.widgets.controlled import controlled
-from app.views.traffic import tables
+from app.views.traffic import tables, texts
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.resolve.choices import why_not
@@ -60,7 +60,7 @@ def _picked() -> tuple[list[str], Callable[[list[str]], None]]:
         asked = list(dict.fromkeys(filter(None, text.split(","))))
         stray = [id for id in asked if id not in able]
         name = default_zoo().workload(link.current().workload).name
-        wrong = f"Left out of this link, because they do not run {name} here: {', '.join(stray)[:80]}"
+        wrong = texts.LEFT_OUT.format(name=name, stray=", ".join(stray)[:80])
         return [id for id in asked if id in able], wrong if stray else None
 
     return kept(_ALSO, [], read, ",".join)
@@ -92,9 +92,7 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
     """The same demand on other systems; computed when it is opened."""
     picked, pick = _picked()
     opened = st.session_state.setdefault("others.opened", bool(picked))  # by a link that has some
-    with st.expander(
-        "The same demand on other systems", expanded=opened, key="open.others", on_change="rerun"
-    ) as folded:
+    with st.expander(texts.OTHER_SYSTEMS, expanded=opened, key="open.others", on_change="rerun") as folded:
         if not folded.open:
             return
         able = _able()
@@ -102,24 +100,23 @@ def card(report: Report, load: Load, sla: Sla, where: Site) -> None:
             "Also on",
             able,
             format_func=sidebar.system_label,
-            placeholder="Choose systems that run this workload",
+            placeholder=texts.OTHER_SYSTEMS_PLACEHOLDER,
             **controlled("t.also", picked, pick, tuple(able)),
-            help="Each at the same batch and lengths, in the same format where it has that, with the number of devices "
-            "that carries the demand for least. The baseline and the scenarios on Compare are here by themselves.",
+            help=texts.OTHER_SYSTEMS_HELP,
         )
         groups, refused = _on(picked)
         others = rivals(report, groups)
         for said in refused:
             st.caption(fmt.plain(said))
         if not others:
-            st.caption("Choose systems here, pin a baseline or put scenarios on Compare: all are asked for the same.")
+            st.caption(texts.OTHER_SYSTEMS_CAPTION)
             return
         with st.skeleton(height=180):
             offers = cached.offers(load, sla, where, others)
         names = [parts.short_name(offer.scenario) for offer in offers]
         frame = tables.offers_frame(offers, names)
         st.markdown(f":gray[{fmt.plain(tables.offers_said(offers, names))}]")
-        table(tables.offers_shown(frame), "System", "Systems at the same promise and demand")
+        table(tables.offers_shown(frame), "System", texts.OTHER_SYSTEMS_ALT)
         for name, offer in zip(names, offers, strict=True):
             for said in [offer.problem] if offer.problem else offer.notes:
                 st.caption(fmt.plain(f"{name}: {said}"))

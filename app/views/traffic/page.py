@@ -15,7 +15,7 @@ from app.shared import formats as fmt
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, point_of, spot_of
 from app.shared.widgets.choices import choose, say
 from app.shared.widgets.controlled import controlled
-from app.views.traffic import charts, other_systems, tables
+from app.views.traffic import charts, other_systems, tables, texts
 from app.views.traffic.controls import load_and_sla, nice, site
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
@@ -42,7 +42,7 @@ def asked() -> float | None:
         if 0 < qps < math.inf:
             ss[_KEPT] = (token, qps)
         else:
-            say(_RATE, f"Load (QPS) {given[:40]!r} of this link is no load; a number above 0 is allowed")
+            say(_RATE, texts.NO_LOAD_IN_LINK.format(given=given[:40]))
             del st.query_params[_RATE]
     kept = ss.get(_KEPT)
     if kept is None or kept[0] != token:
@@ -71,7 +71,7 @@ def rate(answer: Answer) -> float:
         max_value=round(count * step, decimals),
         step=round(step, decimals),
         format=f"%.{decimals}f",
-        help="Requests a second offered to one node. A request is the scenario's batch at its lengths.",
+        help=texts.LOAD_HELP,
         **controlled("w.qps", now, moved, (step, count)),
     )
 
@@ -103,8 +103,8 @@ def spread(spot: LoadDetail, sla: Sla) -> None:
         return
     promised = sla.metric if sla.time == "latency" else None
     ratio = spot.figures["p99"] / spot.figures["p50"]
-    said = f"p99 is {fmt.times(ratio)} p50" if promised else "whole answers; the promise is about another time"
-    with parts.card("How long requests take", said):
+    said = f"p99 is {fmt.times(ratio)} p50" if promised else texts.OTHER_PROMISE
+    with parts.card(texts.DISTRIBUTION, said):
         fig = charts.distribution(spot, sla.seconds, promised, parts.dark(), _TALL[parts.mobile()])
         parts.figure(fig, f"Distribution of latency: {said}.", "t.spread")
         for note in spot.report.notes if spot.report else ():
@@ -115,12 +115,12 @@ def busy(spot: LoadDetail, least: int = 140) -> None:
     """How busy each resource is."""
     most = max(spot.use, key=lambda name: spot.use[name])
     said = f"{most} is {fmt.percent(spot.use[most])} busy"
-    with parts.card("Utilisation of each station", said):
+    with parts.card(texts.UTILISATION, said):
         parts.figure(charts.use(spot.use, parts.dark(), least, spot.message is not None), f"Use: {said}.", "t.use")
         if "server" in spot.use and len(spot.use) > 1:
-            st.caption("Server: the whole system at work on a request, whichever of its parts that takes.")
+            st.caption(texts.SERVER_CAPTION)
         if spot.message is None and spot.use[most] >= _ALWAYS:
-            st.caption("One that batches is at work whenever somebody is in it: more load makes its batches larger.")
+            st.caption(texts.BATCHES_CAPTION)
 
 
 def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> None:
@@ -130,10 +130,10 @@ def busy_along(points: list[LoadPoint], qps: float, height: int, limit: str) -> 
         return
     most = max(last.use, key=lambda name: last.use[name])
     said = f"first to saturate: {most}" + (f", mostly {limit}" if most == "server" != limit else "")
-    with parts.card("Utilisation along the load", said):
+    with parts.card(texts.UTILISATION_ALONG_LOAD, said):
         parts.figure(
             charts.along(points, qps, parts.dark(), height),
-            f"Use along the load: {said}.",
+            texts.UTILISATION_ALT.format(said=said),
             "t.along",
         )
 
@@ -142,26 +142,24 @@ def window(load: Load, qps: float) -> None:
     """A few requests on their way."""
     seen = cached.load_window(load, qps)
     wait, stay = tables.waits(seen)
-    said = "nobody waits" if wait < 0.005 else f"{fmt.percent(wait)} of the time is waiting"
+    said = "nobody waits" if wait < 0.005 else texts.WAITING.format(wait=fmt.percent(wait))
     if seen.first is not None:
-        said = f"the first token takes {fmt.percent(wait)} of the time"
+        said = texts.PREFILL.format(wait=fmt.percent(wait))
     with parts.card("Timeline of 40 requests", said):
         parts.figure(charts.window(seen, parts.dark()), f"Timeline: {said}.", "t.window")
         st.caption(tables.window_key(seen))
         if not math.isfinite(stay):
-            st.caption("All of these were turned away.")
+            st.caption(texts.ALL_TURNED_AWAY)
 
 
 def capacity_card(frame: pd.DataFrame | None, said: str, notes: list[str], peak_qps: float) -> None:
     """Nodes, racks, power and money for the demand."""
-    with parts.card(f"Nodes for {fmt.si(peak_qps, 'QPS')} at the peak", said):
+    with parts.card(texts.NODES.format(peak=fmt.si(peak_qps, "QPS")), said):
         if frame is not None:
-            other_systems.table(
-                frame.dropna(axis=1, how="all"), "Failures tolerated", "Nodes, racks, power and cost by failure domain"
-            )
+            other_systems.table(frame.dropna(axis=1, how="all"), "Failures tolerated", texts.NODES_ALT)
         for note in notes:
             st.caption(fmt.plain(note))
-        st.caption("Demand, headroom, failures and prices are set under Demand and site, in the sidebar.")
+        st.caption(texts.NODES_CAPTION)
 
 
 @st.fragment(run_every=0.4)
@@ -260,7 +258,7 @@ def show() -> None:
         parts.bar(report, "traffic")
         for problem in report.problems:
             st.error(fmt.plain(problem), icon=":material/block:")
-        st.caption("No load is shown: a machine that cannot hold the model carries none.")
+        st.caption(texts.DOES_NOT_FIT)
         parts.footer(report)
         return
     slot = st.container()
@@ -270,7 +268,7 @@ def show() -> None:
     except ScenarioError as error:
         with slot:
             parts.bar(report, "traffic")
-        st.warning(fmt.plain(f"{str(error).rstrip('.')}. Change it in the sidebar."), icon=":material/edit_off:")
+        st.warning(fmt.plain(texts.CHANGE_IN_SIDEBAR.format(error=str(error).rstrip("."))), icon=":material/edit_off:")
     parts.footer(report)
 
 

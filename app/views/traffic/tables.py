@@ -13,6 +13,7 @@ from app.shared import formats as fmt
 from app.shared.glossary import format_label
 from app.shared.load import Answer, Load, LoadDetail, LoadPoint, demand_of, site_facts
 from app.shared.site import Site
+from app.views.traffic import texts
 from app.views.traffic.simulation import Simulation
 from engine.cost.report import Report
 from engine.traffic import Capacity, CapacityPlan, Headline, RequestTimeline, Sla, TrafficError, capacity_plan
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 NO_PRICE = "no price"
-_OF = {"latency": "", "ttft": " of the first token", "tpot": " of a further token"}
+_OF = {"latency": "", "ttft": texts.FIRST_TOKEN, "tpot": texts.FURTHER_TOKEN}
 
 
 def _promise(sla: Sla) -> str:
@@ -55,19 +56,28 @@ def verdict(headline: Headline, sla: Sla, report: Report, daily: bool = False) -
     said = f":gray[Service times {band}.]"
     if headline.qps <= 0:
         if headline.limit == "drops":
-            return f"**No load keeps {_promise(sla)}**: requests are turned away even at the lowest one. {said}"
+            return texts.NO_LOAD_KEEPS.format(sla=_promise(sla), said=said)
         idle = sla.figure(headline.report)
-        text = "" if idle is None else f": at {fmt.percent(headline.report.rho)} of capacity it is {fmt.seconds(idle)}"
+        text = (
+            ""
+            if idle is None
+            else texts.AT_CAPACITY.format(rho=fmt.percent(headline.report.rho), idle=fmt.seconds(idle))
+        )
         return f"**No load keeps {_promise(sla)}**{text}. {said}"
     low, high = headline.sure_qps, headline.hopeless_qps
     batch = report.scenario.batch
     held = "sequence" if report.unit == "token" else report.unit
-    each = f", requests of {batch:,} {held}s each" if batch > 1 else ""
+    each = texts.REQUESTS_S_EACH.format(batch=batch, held=held) if batch > 1 else ""
     mean = " on average" if daily else ""
-    return (
-        f"**Max {fmt.si(headline.qps, 'QPS')}{mean} at {_promise(sla)}**{each}, "
-        f"limited by **{fmt.plain(headline.limit)}**; {_sure(low, headline.qps, high)}. "
-        f"Capacity is {fmt.si(headline.capacity_qps, 'QPS')}. {said}"
+    return texts.HEADLINE.format(
+        qps=fmt.si(headline.qps, "QPS"),
+        mean=mean,
+        sla=_promise(sla),
+        each=each,
+        limit=fmt.plain(headline.limit),
+        low=_sure(low, headline.qps, high),
+        capacity=fmt.si(headline.capacity_qps, "QPS"),
+        said=said,
     )
 
 
@@ -77,8 +87,8 @@ _PRECISE, _VAGUE = 0.02, 3.0  # of an interval: its half width that needs no end
 def _sure(low: float, value: float, high: float) -> str:
     """How far a simulated load is to be trusted, at 99% confidence: to within a share, two ends, or a lower end."""
     if low <= 0 or high > _VAGUE * low:
-        least = f"at least {fmt.si(low, 'QPS')} at 99% confidence" if low > 0 else "nothing yet at 99% confidence"
-        return f"{least}; simulate more requests to narrow it"
+        least = texts.AT_LEAST.format(low=fmt.si(low, "QPS")) if low > 0 else texts.NOTHING_YET
+        return texts.SIMULATE_MORE_REQUESTS.format(least=least)
     off = max(high - value, value - low) / value
     if off < _PRECISE:
         return f"simulated to within {'1%' if off < 0.01 else '2%'}"
@@ -91,9 +101,8 @@ def overload(qps: float, top: Capacity, spot: LoadDetail | None = None) -> str:
     if spot is not None and spot.report is not None:  # a mean load that is below capacity, with a peak that is not
         return spot.report.message
     both = fmt.scale([qps, top.breaks_qps], "QPS")
-    return (
-        f"Offered load {both.text(qps)} {both.unit} is above capacity {both.text(top.breaks_qps)} {both.unit} "
-        f"({top.breaks}): the queue grows without limit, so there is no p99."
+    return texts.ABOVE_CAPACITY.format(
+        qps=both.text(qps), unit=both.unit, capacity=both.text(top.breaks_qps), breaks=top.breaks
     )
 
 
@@ -101,7 +110,7 @@ def at_this_load(qps: float, spot: LoadDetail, sla: Sla, top: Capacity) -> str:
     """One load in a sentence: the figure, whether it keeps the agreement, and the median. Markdown."""
     figure = spot.figures.get(sla.metric)
     if figure is None:
-        return f"At {fmt.si(qps, 'QPS')} nobody is served."
+        return texts.AT_NOBODY_SERVED.format(qps=fmt.si(qps, "QPS"))
     kept = "inside the limit" if figure <= sla.seconds else f"**{fmt.times(figure / sla.seconds)} the limit**"
     text = (
         f"At {fmt.si(qps, 'QPS')}, {fmt.percent(qps / top.qps)} of capacity: {sla.metric}{_OF[sla.time]} "
@@ -114,42 +123,42 @@ def knee(points: Sequence[LoadPoint], sla: Sla) -> str:
     """How the figure grows along the load, in numbers."""
     known = [p for p in points if p.figure is not None and np.isfinite(p.figure)]
     if len(known) < 2:
-        return "no steady state at any load"
+        return texts.NO_STEADY_STATE
     first, half = known[0], min(known, key=lambda p: abs(p.qps - known[-1].qps / 2))
     assert first.figure is not None
     assert half.figure is not None
     idle, middle = fmt.seconds(first.figure), fmt.seconds(half.figure)
-    return f"{idle} when idle, {middle} at half load; limit {fmt.seconds(sla.seconds)}"
+    return texts.WHEN_IDLE_AT.format(idle=idle, middle=middle, seconds=fmt.seconds(sla.seconds))
 
 
 def made_by(answer: Answer) -> str:
     """Where the curve comes from before anything long was simulated."""
     if answer.requests:
-        return f"Quick simulation, {fmt.count(answer.requests)} requests a point, with its 99% interval in grey."
-    return f"Closed form {answer.kind}; simulate for its confidence interval."
+        return texts.QUICK.format(requests=fmt.count(answer.requests))
+    return texts.CLOSED_FORM.format(kind=answer.kind)
 
 
 def simulated_by(job: Simulation) -> str:
     """Where a simulated curve comes from."""
     wide = [r for r in job.curve if r.stable and not r.tight]
-    said = f"Simulated, {fmt.count(job.requests)} requests a point, with its 99% interval in grey."
+    said = texts.SIMULATED.format(requests=fmt.count(job.requests))
     if job.cancelled:
-        said = f"Cancelled after {len(job.curve)} of 20 points; the curve covers those. {said}"
-    return said + (f" At {len(wide)} of {len(job.curve)} points it is wider than ±5%." if wide else "")
+        said = texts.CANCELLED_AFTER.format(count=len(job.curve), said=said)
+    return said + (texts.WIDER.format(wide=len(wide), count=len(job.curve)) if wide else "")
 
 
 def job_said(job: Simulation | None, qps: float) -> str:
     """The state of the long simulation, in words."""
     if job is None:
-        return "A long simulation gives the curve its confidence interval."
+        return texts.LONG_SIMULATION
     if job.running:
         return "Simulating."
     if job.problem:
         return fmt.plain(job.problem)
     if job.cancelled:
-        return "Cancelled; what was done is drawn."
+        return texts.CANCELLED
     text = f"Simulated in {fmt.seconds(job.progress.elapsed_s)}."
-    return text if job.qps == qps else f"{text} The distribution is of the quick answer: it was not simulated here."
+    return text if job.qps == qps else texts.QUICK_DISTRIBUTION.format(text=text)
 
 
 def waits(seen: RequestTimeline) -> tuple[float, float]:
@@ -169,7 +178,7 @@ def waits(seen: RequestTimeline) -> tuple[float, float]:
 def window_key(seen: RequestTimeline) -> str:
     """What the colours of a window mean."""
     if seen.first is not None:
-        return "Grey until the first token, ink to the last."
+        return texts.TIMELINE_HUES
     served = [name for name in seen.start if name not in seen.wires]
     looks = zip(served, ("ink", "hatched", "crossed"), strict=False)
     said = ", ".join(f"{look} in {name}" for name, look in looks) if len(served) > 1 else "ink is served"
@@ -275,10 +284,10 @@ def offers_said(offers: Sequence[Offer], names: Sequence[str]) -> str:
     priced = [(p.usd_per_million, n) for p, n in planned if p.usd_per_million is not None]
     if len(priced) > 1:
         cost, name = min(priced)
-        known = " of those with a price" if len(priced) < len(planned) else ""
-        return f"{name} costs least{known}, {fmt.usd(cost)} a million inferences"
+        known = texts.THOSE_WITH_PRICE if len(priced) < len(planned) else ""
+        return texts.COSTS_LEAST.format(name=name, known=known, cost=fmt.usd(cost))
     if not planned:
-        return "no system carries it"
+        return texts.NO_SYSTEM_CARRIES
     watts, name = min((p.mean_w, n) for p, n in planned)
     return f"{name} draws least, {fmt.si(watts, 'W')}"
 

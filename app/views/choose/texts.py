@@ -1,0 +1,48 @@
+"""The Choose page's texts; the page puts values where braces are."""
+
+# page.py
+CHEAPEST_FIRST = "{ranked} with a price, cheapest first"
+SYSTEMS_MEET = "Systems that meet this"
+RATIO_HELP = "Price and throughput of one device against one of the cheapest system."
+BAND_HELP = "Cost where the model is off by as much as its error band."
+SYSTEMS_MEET_ALT = "Systems that meet the limits, with configuration, cost, latency, throughput and power"
+TOKEN_PRICES = "{input_usd} per million input tokens, {output_usd} per million output"
+PRICE_AN_HOUR = "{total} an hour for {many} of {configuration}"
+LATENCIES = "TTFT {ttft}, TPOT {tpot}, {latency} end to end"
+RATES = "{rate} an instance, {each} a device"
+LOAD_HELP = "Simulate the queue in front of it."
+COMPARE_HELP = "Put it beside the scenarios of Compare."
+FRONT = "Throughput a device against speed a user"
+FRONT_ANSWER = "{label} is fastest for one user"
+FRONT_ALT = "One curve a system over its batches and counts; {label} is fastest."
+DO_NOT_MEET = "{count} systems do not meet this"
+DO_NOT_MEET_ALT = "Systems that do not meet the limits, with the reason"
+WHAT_IF_CAPTION = "Hardware values of your own: not ranked among systems that exist; price and power are unknown."
+METHOD_CAPTION = (
+    "{workload}: {tried:,} designs of {systems} systems in {seconds}. Estimates. A limit on latency holds for 99% of "
+    "requests that come independently; an instance is planned for at most 80% of its capacity. TPOT includes the "
+    "prefills of other users (continuous batching)."
+)
+
+# charts.py
+FRONT_HOVER = "<b>{label}</b><br>{configuration}<br>{rate} a device<br>{speed} a user<extra></extra>"
+
+# controls.py
+RESNET_AT_EDGE = "ResNet at the edge"
+P99_HELP = "99% of requests are answered within this, waiting included."
+TPOT_HELP = "Time per output token, the prefills of other users included."
+RATE_HELP = "Of one instance at full load."
+DEMAND_HELP = (
+    "Requests a second that come by themselves; users who each send the next request when the last is answered; or an "
+    "instance that is used to its limits."
+)
+PRECISION_DOWN_HELP = "Fewest bits of a weight that are tried. Fewer are faster and can cost accuracy: see Numerics."
+BATCH_HELP = "One batch alone; empty tries all."
+CAPEX_HELP = "Of one device, bought."
+RENT_HELP = "Of one device by the hour, its energy included."
+SHARE_TIME_BUSY = "Share of time busy"
+WHAT_IF_HELP = "Tries the hardware overrides of your scenario as well, labelled and not ranked among real systems."
+
+# page_question.py
+SHOWING_FIRST_QUESTION = "{error}; showing the first question"
+SHOWING_FIRST_QUESTION_2 = "{error}; showing the first question."

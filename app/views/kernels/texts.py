@@ -1,0 +1,32 @@
+"""The Kernels page's texts; the page puts values where braces are."""
+
+# page.py
+KERNEL_HELP = "Operators of this project, compiled for this host."
+THREADS_HELP = "One is timed by its CPU time, several by the clock."
+BESIDE_HELP = "What the operator model predicts for another device."
+OF_ROOFS = ", **{roof_share}** of what the roofs of this host allow"
+AS_FAST = ", {median} as fast as this host was measured"
+BAND_COLUMN = "90% band, or middle half"
+BESIDE_ALT = "One operator on {device} and on this host"
+NO_LIBRARY = "no library has this operator"
+ROOFLINE = "On this host's roofline"
+NO_ROOF = "This kernel has no arithmetic that the probed roofs bound."
+ROOFLINE_ALT = "Roofline of this host: {answer}."
+RUNS_ANSWER = "the middle half spans {share} of the median"
+RUNS_ALT = "Time of each run: {answer}."
+PRODUCTS_16_BIT = "16-bit products in registers, one thread"
+DIFFERING_BITS = "differing bits counted in registers, one thread"
+PRODUCTS = "products in registers, one thread"
+PRODUCTS_8_BIT = "8-bit products in registers, one thread"
+TRIAD = "two reads and a write, one thread"
+EMPTY_KERNEL = "a compiled kernel that does nothing"
+EMPTY_POOL = "a kernel that does nothing, over the pool"
+PROBE_ALT = "Peaks, bandwidths and latencies that the probe measured on this host"
+CALIBRATE_CAPTION = (
+    "`python -m engine calibrate` writes these into your catalog: this host is then a system to evaluate."
+)
+NOT_MEASURED = (
+    "Nothing is measured yet. Run times the kernel on the machine that serves this page, for at most {seconds}, one "
+    "reader at a time."
+)
+OTHER_CHOICE = "The last run on this host was of another choice; Run measures this one."

@@ -1,0 +1,85 @@
+"""The Numerics page's texts; the page puts values where braces are."""
+
+# page.py
+LAYER_HELP = "Values drawn with a fixed seed, 256 x 512."
+TARGET_HELP = "Each 6 dB is a bit; 30 dB leaves noise of 3% of the signal."
+FORMAT_HELP = "The one drawn before and after."
+PLAN_FORMATS = "Formats of the plan"
+PLAN_FORMATS_HELP = "Cheapest first; the last is the reference."
+BOUND = "Answers that may change"
+BOUND_HELP = "Share of inputs whose largest output is another."
+NO_FORMAT = "no format reaches {wanted:g} dB"
+CURVE_ALT = "SQNR against stored bits: {answer}."
+BEFORE_AFTER_ANSWER = "{sqnr} dB, at most {largest} off"
+BEFORE_AFTER_ALT = "Distribution of values before and after {format}: {answer}."
+PLAN_ANSWER = "{bytes} of the bytes, {changed:.2g}% of answers change"
+NO_PLAN = "no plan keeps the changes within {bound:g}%"
+PLAN = "Mixed-precision plan of a six-layer network"
+PLAN_ALT = "Precision of each layer: {answer}."
+LOG_ALT = "Moves of the mixed-precision search with the share of changed answers after each"
+LOG_CAPTION = (
+    "All layers start at the cheapest format; while too many answers change, the layer of largest own error is given "
+    "the next one. The plan counts only once held-out inputs agree."
+)
+LIMIT_HELP = "The middle one is the service's own limit in document 000."
+MEASURE_HELP = "Trains or seeds the network, times its layers on this host and searches: some seconds."
+NOT_MEASURED = "**Plan measured on kernels** :gray[· not run yet]"
+UNTOUCHED = "{loss:.2g}% on data no move has seen"
+MEASURED_ANSWER = "{wide} of {layers} layers stay in FP16, {held}"
+NO_MEASURED_PLAN = "no plan keeps the loss within {bound:g}%"
+HELD_OUT_MISSED = " on data the search has not seen: the best loses {held}"
+MEASURED = "**Plan measured on kernels** :gray[· {answer}]"
+MEASURED_ALT = "Moves of the search with the loss and the time of the layers after each"
+OPEN = "Open {name} on the six-card node with this plan"
+KEPT = "; a six-layer network keeps {kept} in **{speedup}** of its bytes"
+NOT_KEPT = "; no plan for a six-layer network keeps {kept}"
+CAPTION = "{help} Tensors and the network are synthetic and the same on every visit."
+
+# charts.py
+CURVE_HOVER = "<b>{format}</b><br>{bits} bits a value<br>{sqnr} dB<extra></extra>"
+CURVE_AXIS = "Bits stored a value, scales included"
+BEFORE_AFTER_KEY = "filled: before, line: after"
+PLAN_HOVER = "<b>{layer}</b><br>{format}<br>{share} of its reference bytes<extra></extra>"
+PLAN_AXIS = "Share of its reference bytes (%)"
+
+# labels.py
+FAMILIES = {
+    "Integer, one scale": "Integer, per-tensor scale",
+    "Integer, a scale a row": "Integer, per-row scale",
+    "Shared exponent": "Block floating point",
+    "Floating point": "Floating point",
+    "Binary": "Binary",
+}
+NO_FORMAT_SENTENCE = "No format here reaches {wanted_db:g} dB SQNR on {tensor}"
+FORMAT_SENTENCE = "**{format}** reaches {wanted_db:g} dB SQNR at **{bits} bits** {value} ({tensor})"
+
+# trained.py
+WIDE_DEEP_ANSWER = "INT8 is {gain} as fast at batch 512 and loses {lost:.3f}% of "
+WIDE_DEEP = "Wide & Deep trained here, FP32 and INT8"
+WIDE_DEEP_ALT = "Signal over error of every layer's input in INT8: {answer}."
+WIDE_DEEP_TABLE_ALT = "Accuracy, AUC, log loss and rate in FP32 and both INT8 schemes"
+WIDE_DEEP_CAPTION = (
+    "As published: the first product's inputs asymmetric, later ones symmetric, a scale a layer; refined: a scale a "
+    "channel, ranges of 99.99%. {rows:,} synthetic rows trained, {held_out:,} held out, {share} of them no click: no "
+    "evidence about Criteo's data."
+)
+DIGITS_ANSWER = "{binary} of digits right in one bit, {plain} in FP32; "
+DIGITS = "Perceptron trained here, FP32 and one bit"
+DIGITS_TABLE_ALT = "Accuracy, size and rate of the perceptron in FP32 and in one bit"
+DIGITS_CAPTION = (
+    "Hidden layers of {hidden}; 1,797 handwritten digits (UCI, 1998), {held_out} of them held out. One thread, all "
+    "held-out images in a batch."
+)
+GRU_CONVERTED = "{format} keeps {converted} of digits right as it is, "
+GRU_TRAINED = "{trained} trained on in it; "
+GRU = "GRU retrained here in the formats of soft processors"
+GRU_TABLE_ALT = "Bits, size, peak, error and accuracy of each format, converted and retrained"
+GRU_CAPTION = (
+    "Weights, and vectors on their way into a product, share an exponent over a block. The error is of a drawn "
+    "network's state after 16 steps, or its logits; accuracy is of held-out digits."
+)
+WIDE_DEEP_TITLE = "Wide & Deep trained here"
+WIDE_DEEP_SAYS = "FP32 against INT8 on held-out rows, error by layer, samples a second"
+DIGITS_SAYS = "FP32 against one bit on handwritten digits"
+GRU_SAYS = "ms-fp8 to ms-fp11 and FP16: bits, size, peak, error, accuracy before and after retraining"
+RUN_HELP = "Runs on this host, about ten seconds; other readers' runs come between."

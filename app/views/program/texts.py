@@ -1,0 +1,12 @@
+"""The Program page's texts; the page puts values where braces are."""
+
+# page.py
+PROGRAM_HELP = "the one this price rests on, or yours: any change is timed and checked"
+SHIPPED_PROGRAM = "Back to the shipped program"
+SYNTAX_CAPTION = "A semicolon starts a comment; `loop N` to `end` repeats lines."
+LISTING_ANSWER = "{count} instructions, {waits} of them wait for another"
+LISTING = "{said}; cycles from the start"
+REGISTERS_ANSWER = "before and after instruction {number}"
+RUN_NUMBERS_HELP = "Drawn inputs and weights, the machine's arithmetic."
+REGISTERS_ALT = "Registers before and after"
+STEP_HELP = "One instruction at a time."

@@ -1,0 +1,55 @@
+"""The Published page's texts; the page puts values where braces are."""
+
+# page.py
+NO_CLAIM_MATCHES = "No claim matches these filters. Set them to All in the sidebar."
+ROLE_HELP = "Calibration claims fitted a constant; validation claims were only predicted."
+INDEPENDENT_MET_HELP = (
+    "Times, rates, powers and shares that no constant was fitted on or chosen in view of. Missed: {missed}."
+)
+NO_EVIDENCE = "no evidence of times"
+NINE_TEN = "for nine in ten"
+TYPICAL_ERROR_HELP = "Of the independent predictions with a number."
+WITH_REASON = "each with its reason"
+NULL_MODEL = "It must be closer than {name}: {predicted}."
+SCATTER_ANSWER = (
+    "{inside} of {count} numbers within tolerance; filled is validation, hollow calibration, grey read back or "
+    "derived, a diamond missed, the shaded band ±10%"
+)
+SCATTER_ALT = "Scatter of predicted against published: {answer}."
+ONE_CLAIM = "**One claim** :gray[· pick a point or a row]"
+TIMES = "Times, rates, powers and shares"
+ELSE_COMPARED = "What else is compared, and is no evidence of times ({count})"
+CLAIMS_ALT = "Every claim with its published and predicted value"
+BANDS_ANSWER = (
+    "{having} of {kinds} kinds of work have five independent sources or more; bands found without a measurement's "
+    "source hold {held} of {all} ({share})"
+)
+BANDS_ALT = "Evidence for error bands, by kind of work"
+BANDS_CAPTION = (
+    "By conformal prediction: 90% of measurements of a source that was never seen lie in the band. A source is one "
+    "publication's measurements of one part. With fewer than five there is no evidence."
+)
+
+# dfx_figures.py
+LEAST = "{label} takes the least, {figure}; no number is printed"
+FURTHEST_OFF = "{label} is the furthest off, {worst} (diamond: printed)"
+DFX_FIGURES = "Figures 8, 15 and 18 of the transformer appliance, beside what is printed"
+
+# measured.py
+UPLOAD_HELP = (
+    "One run a row: fields of a scenario (system, workload, batch, precision, inputs, outputs, ...) and measured "
+    "figures with their unit (`latency_ms`, `throughput_per_s`, `ttft_s`, `tpot_ms`, `power_w`). Names as others write "
+    "them are known. Nothing is kept."
+)
+UPLOAD_EXAMPLE = "For example: `system,workload,precision,batch,latency_ms` and a run a row."
+TABLE_TOO_LONG = "the table has {size:,} bytes; at most {most:,} are allowed"
+OTHER_REASONS = "others for other reasons."
+BAND_HELD = "the error band held {held} of {banded}"
+NO_BANDS = "no row has an error band"
+WITHOUT_EVIDENCE = ", {no_evidence} have no evidence for one"
+PREDICTED_ROWS = "**{done} of {rows} rows predicted**: half within {median}, nine in ten within {p90}; {band}"
+MEASURED_ALT = "Predicted against measured {shown} of {count} runs: {said}."
+MEASURED_CAPTION = "A diamond lies outside of its error band; a hollow point has no evidence for one; shaded is ±10%."
+ROWS_ALT = "Every predicted row with its measured figure"
+GROUPS_ALT = "By system, kind of network, format and figure"
+BAND_UNKNOWN = "no evidence for a band"

@@ -1,0 +1,84 @@
+"""The Sweep page's texts; the page puts values where braces are."""
+
+# page.py
+FRONT_ANSWER = "{count:,} of {feasible} feasible designs; better is {better}"
+FRONT_ALT = "Pareto front of {x} against {y}: {answer}."
+NOT_FRONT = "not on the front"
+ALIKE = "{alike:,} designs reach exactly these figures; this is the first of them."
+BRUSHED = "{shown} of {count} rows, those the brush kept"
+SELECT_ONE = "s; select one for its card"
+FRONT = "Designs on the front"
+FRONT_TABLE_ALT = "Designs on the front with their objectives and settings"
+EXPORT = "Export the front, CSV"
+EXPORT_HELP = "Every design of the front with its link's token, settings and figures in SI."
+STOPPED_BEFORE_ANY = "Sweep stopped before its first designs were done. Run it again for all of them."
+OUT_OF_DATE = ":orange-badge[out of date] Inputs changed. Run again; this is what they gave before."
+STOPPED = "Sweep stopped at {done} designs{why}. What is below covers those; run again for the rest."
+READY = "**{size} designs are ready to be tried**"
+READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
+
+# background.py
+TIED_LENGTHS = "Axes that are set together need equally many values: {told}"
+WAITING = "Waiting: {ahead} sweep{plural} before this one"
+
+# below_front.py
+TILE_ANSWER = "{place} is as good as any within {share}, {best}, with the fewest DSP slices"
+TILE_MARKS = "{answer} (ring: best, star: selected)"
+TILE_ALT = "{label} over the tile's knobs: {answer}."
+TILE_CAPTION = (
+    "Of the tiles within {share} of the best figure, the ring marks the one that takes the fewest DSP slices, "
+    "{slices:,.0f} a core."
+)
+SENSITIVITY = "What moves the first objective most"
+NOTHING_MOVES = "No number of this design moves its {label} by as much as 0.05%."
+SENSITIVITY_CAPTION = "Every number of the selected design {share} down (hatched) and up (solid). {said}."
+INVERSE = "What is the smallest change that meets my limits"
+NO_LIMITS = "The scenario fits and has no limits: set a latency, a power or a budget under Constraints."
+INVERSE_CAPTION = "Along the axes on the left, from the current scenario: fewest axes changed, then least far."
+NOTHING_TO_CHANGE = "Nothing has to change: the scenario meets every limit."
+
+# controls.py
+NO_VALUES = "an axis needs at least one value"
+LOG_HELP = "Equal ratios between steps instead of equal distances."
+TIED_HELP = "Values are taken side by side, first with first, not in every combination; each has equally many."
+CONSTRAINTS = "**Constraints** :gray[· fits in memory, and]"
+LATENCY_LIMIT = "Latency of a request ≤"
+NO_COST = "Cost is no objective here: hardware that an axis changes has no list price."
+SEARCH_HELP = (
+    "Tries some of the designs, each picked in view of those before: a front from inside, not all of them. More than "
+    "{most} designs can only be searched."
+)
+USUAL_AXES = "Back to the usual axes"
+
+# objectives.py
+LATENCY_END_END = "Latency end to end"
+TIME_FIRST_TOKEN = "Time to first token"
+TIME_PER_OUTPUT_TOKEN = "Time per output token"
+COST_PER_MILLION = "Cost of 1 M {unit}s"
+
+# questions.py
+TOO_MANY_DESIGNS = (
+    "{size:,} designs would be looked through; at most {most:,} are allowed here: take axes away or give them fewer "
+    "steps"
+)
+NEAREST_DOES_NOT_FIT = "the nearest does not fit in memory"
+NO_DESIGN_KEEPS = "No design on these axes keeps every limit: {missed}."
+
+# spaces.py
+SPACE_TOO_LONG = "This space has {count:,} characters; at most {most:,} are allowed"
+SPACE_DAMAGED = "This space is damaged: it does not begin like one"
+SPACE_VERSION = "This space was made by another version ({token}; this server reads {version})"
+SPACE_NO_AXES = "This space is damaged: it does not hold axes"
+SPACE_AXES = "This space has {count} axes; at most {most} different ones are allowed"
+SPACE_OBJECTIVES = "This space has {count} objectives; 1 to 3 are allowed"
+SPACE_TIES = "This space ties axes that it does not have, or one of them twice"
+SPACE_STEPS = "An axis of this space has {steps} steps; 1 to {most:,} are allowed"
+SPACE_VALUES = "An axis of this space is not a list of 1 to {most:,} values"
+LEFT_OUT = "Left out of this space, because the system does not have it: {lost}."
+
+# tables.py
+NO_SUCH_COMBINATION = "the system takes no such combination"
+PACE = " (set up in {setup}, priced at {done}/s)"
+RESULT = "{done}{rate}: {share} meet every limit, **{count:,}** on the front, {best}."
+NO_DESIGN = "No design meets all limits."
+BINDING_LIMIT = " The binding limit is {failed}, missed by {share}."
