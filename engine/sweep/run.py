@@ -122,7 +122,7 @@ def sweep(
     result : the same bytes for any executor, chunk size and number of threads. Estimates, as the figures are.
     """
     began = time.perf_counter()
-    space = space_of(space).within(catalog, zoo)
+    space = space_of(space, catalog, zoo)
     space.enumerable()
     space.priced()
     wanted = tuple(dict.fromkeys([*(o.figure for o in space.objectives), *(one.figure for one in space.limits)]))

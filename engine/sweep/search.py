@@ -304,7 +304,7 @@ def search(
     began = time.perf_counter()
     if evaluations < 1:
         raise ScenarioError(f"search is {evaluations}: a whole number of at least 1 is allowed")
-    space = space_of(space).within(catalog, zoo)
+    space = space_of(space, catalog, zoo)
     space.priced()
     if space.size <= evaluations:
         return sweep(space, progress=progress, cancelled=cancelled, cloud=cloud, top=top)

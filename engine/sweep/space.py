@@ -359,7 +359,7 @@ def _plain(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def _base(given: Any) -> Scenario:
+def _base(given: Any, catalog: Catalog | None, zoo: Zoo | None) -> Scenario:
     if isinstance(given, Scenario):
         return given
     if isinstance(given, str):
@@ -376,7 +376,7 @@ def _base(given: Any) -> Scenario:
         settings = given.get("set") or {}
         if not isinstance(settings, Mapping):
             raise ScenarioError(f"scenario: set is {brief(settings)}: a mapping of paths to values is needed")
-        scenario = default_scenario(str(given["system"]), str(given["workload"]))
+        scenario = default_scenario(str(given["system"]), str(given["workload"]), catalog, zoo)
         for path, value in changes.items():
             scenario = make(scenario.model_dump() | {path: value})
         for path, value in settings.items():
@@ -385,19 +385,22 @@ def _base(given: Any) -> Scenario:
     raise ScenarioError("scenario: a token, preset:ID, or a mapping with system and workload is needed")
 
 
-def space_of(given: Any) -> Space:
-    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML file's path, a token, or a `Space`."""
+def space_of(given: Any, catalog: Catalog | None = None, zoo: Zoo | None = None) -> Space:
+    """A space from a mapping {scenario, axes, constraints, objectives}, a YAML file's path, a token, or a `Space`.
+
+    `catalog`, `zoo`: of one's own; without them what ships and what lies in the user's folder.
+    """
     if isinstance(given, Space):
-        return given
+        return given.within(catalog, zoo)
     with boundary("a space that can't be read: its axes, constraints or objectives are none", *_REFUSALS):
         if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
             given = read_plain(Path(given), _JSON_LIMIT)
         elif isinstance(given, str):
             given = _unpack(given)
-        return _space(given)
+        return _space(given, catalog, zoo)
 
 
-def _space(given: Any) -> Space:
+def _space(given: Any, catalog: Catalog | None, zoo: Zoo | None) -> Space:
     """The space of plain data."""
     if not isinstance(given, Mapping):
         raise ScenarioError("a space is a mapping with scenario and axes")
@@ -412,10 +415,10 @@ def _space(given: Any) -> Space:
         raise ScenarioError(f"axes has {brief(unnamed)}: a path such as batch or devices.0.npu.tiles is needed")
     axes = tuple(Axis(path, _values(path, values)) for path, values in given["axes"].items())
     fits, limits = limits_of(given.get("constraints", ["fits"]))
+    usual = objectives_of(given.get("objectives") or "latency_s:min,throughput_per_w:max,capex_usd:min")
+    space = Space(_base(given["scenario"], catalog, zoo), axes, usual, limits, fits, catalog=catalog, zoo=zoo)
     if given.get("objectives"):
-        return Space(_base(given["scenario"]), axes, objectives_of(given["objectives"]), limits, fits)
-    usual = objectives_of("latency_s:min,throughput_per_w:max,capex_usd:min")
-    space = Space(_base(given["scenario"]), axes, usual, limits, fits)
+        return space
     return replace(space, objectives=usual[:2]) if space.unpriced else space
 
 

@@ -13,10 +13,10 @@ from engine.devices.card.tiling import PIECES
 from engine.evaluate import evaluate
 from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
-from engine.sweep import FIGURES, sweep
+from engine.sweep import FIGURES, figures_of, space_of, sweep
 from hardware_specs import default_catalog
 from hardware_specs.catalog import Catalog
-from model_zoo.catalog import default_zoo
+from model_zoo.catalog import Zoo, default_zoo
 from tests.catalog.onnx_files import conv
 
 ARRAY = """
@@ -160,3 +160,20 @@ def test_an_onnx_file_runs_on_it_from_the_command_line(tmp_path: Path, monkeypat
     finally:
         default_zoo.cache_clear()
         default_catalog.cache_clear()
+
+
+def test_a_catalog_and_a_zoo_of_ones_own_are_swept_as_they_are_evaluated(tmp_path: Path) -> None:
+    catalog = _catalog(tmp_path)
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "my-net.onnx").write_bytes(conv())
+    zoo = Zoo().with_guest(tmp_path / "workloads")
+    given = {
+        "scenario": {"system": "my-array", "workload": "my-net"},
+        "axes": {"system": ["my-array", "a100-sxm-80gb"], "batch": [1, 2, 4]},
+    }
+    space = space_of(given, catalog, zoo)
+    result = sweep(given, catalog=catalog, zoo=zoo)
+    assert (result.counts.done, result.counts.refused) == (6, 0)
+    for number in range(6):
+        report = evaluate(space.scenario(number), catalog, zoo)
+        assert figures_of(space, number)["latency_s"] == report.latency_s
