@@ -13,8 +13,8 @@ from engine.cost.power_and_price import Account, token_costs
 from engine.cost.report import RESOURCE_NAMES, Assumption, LinkRow, MemoryRow, OpRow, Other, Report, Roofline
 from engine.cost.schedule import Schedule, globals_of
 from engine.devices.common.cached import remembered
-from engine.devices.common.contract import RESOURCES, Parameter, Span
-from engine.plan.schemes import Plan
+from engine.devices.common.contract import RESOURCES, Fit, Parameter, Span
+from engine.plan.schemes import Plan, Stage
 from engine.resolve.bind import Bound, engine_version
 from engine.scenario import encode
 from engine.scenario.overrides import unstated
@@ -85,10 +85,17 @@ def _other(times: Schedule) -> tuple[Other, ...]:
     return tuple(Other(name, resource, seconds) for (name, resource), seconds in rows.items() if seconds)
 
 
-def _memory(bound: Bound, times: Schedule) -> tuple[MemoryRow, ...]:
+def _whose(plan: Plan, times: Schedule, stage: Stage, fit: Fit) -> str:
+    """Which stages need that memory, where there are several."""
+    alike = [p.stage.name for p in times.priced if p.stage.device is stage.device and p.fits]
+    named = alike if plan.shared and fit.required and fit.role == "offchip" else [stage.name]
+    return f" ({', '.join(named)})" if len(plan.stages) > 1 else ""
+
+
+def _memory(plan: Plan, times: Schedule) -> tuple[MemoryRow, ...]:
     return tuple(
         MemoryRow(
-            f"{p.stage.device.name}" + (f" ({p.stage.name})" if len(times.priced) > 1 else ""),
+            p.stage.device.name + _whose(plan, times, p.stage, fit),
             fit.level,
             fit.role,
             fit.need_bytes,
@@ -297,7 +304,7 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
     ops, other = _ops(times), _other(times)
     breakdown = {name: times.figure(f"{name}_s") or 0.0 for name in RESOURCES}
     latency, rate, power = times.latency_s, times.units_per_s, money.power_w
-    memory = _memory(bound, times)
+    memory = _memory(plan, times)
     problems = _problems(bound, memory, latency, money)
     bound_by = max(breakdown, key=lambda name: breakdown[name])
     timeline, timeline_of = _timeline(times)

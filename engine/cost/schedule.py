@@ -49,6 +49,7 @@ __all__ = [
     "paces",
     "price_stage",
     "schedule",
+    "together",
     "wire_time",
 ]
 
@@ -229,7 +230,8 @@ def _brief(fam: DeviceFamily, jobs: Sequence[Job]) -> tuple[np.ndarray, list[Seq
 def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]]:
     """Of plans that differ in their tiles alone: whether each lacks room, its interval and its latency. [-], [s]"""
     s, plan, n = bound.scenario, plans[0], len(plans)
-    runs, fixed, lacks = [], np.zeros((len(plan.stages), len(RESOURCES), n)), np.zeros(n, dtype=bool)
+    runs, fixed = [], np.zeros((len(plan.stages), len(RESOURCES), n))
+    fits: list[list[tuple[Fit, ...]]] = [[()] * len(plan.stages) for _ in plans]
     for at, stage in enumerate(plan.stages):
         fam, begun = family(stage.device.kind), len(runs)
         for phase in bound.graph.phases:
@@ -241,7 +243,8 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
             if exchanges(stage, fam):
                 other = [(*own, *exchange(one)[0]) for own, one in zip(other, jobs, strict=True)]
             if len(runs) == begun:
-                lacks |= [any(fit.lacks for fit in fam.place(one)) for one in jobs]
+                for held, one in zip(fits, jobs, strict=True):
+                    held[at] = fam.place(one)
                 fixed[at] = _columns(fam.request(one) if fam.request else () for one in jobs)
             runs.append((at, bool(phase.repeat.o), passes, seconds, _columns(other)))
     layout = layout_of(bound, plan, [run[:2] for run in runs])
@@ -253,7 +256,31 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
     _around(bound, plan, layout, rows)
     time_figures(rows, n, *layout.facts)
     pair = rows[[layout.metrics + INTERVAL, layout.metrics + LATENCY]]
-    return [(bool(short), *pace) for short, pace in zip(lacks, pair.T.tolist(), strict=True)]
+    lacks = [any(fit.lacks for own in together(plan, held) for fit in own) for held in fits]
+    return [(short, *pace) for short, pace in zip(lacks, pair.T.tolist(), strict=True)]
+
+
+def together(plan: Plan, fits: Sequence[Sequence[Fit]]) -> list[tuple[Fit, ...]]:
+    """Demands on memory of each stage, off the chip those of all stages that lie on the same devices with the first."""
+    result: list[tuple[Fit, ...]] = []
+    first: dict[tuple[str, str], tuple[int, int]] = {}  # device and level -> stage and place that hold its demand
+    for at, (stage, own) in enumerate(zip(plan.stages, fits, strict=True)):
+        kept: list[Fit] = []
+        for fit in own:
+            key = stage.device.id, fit.level
+            if not (plan.shared and fit.required and fit.role == "offchip"):
+                kept.append(fit)
+            elif key in first:
+                s, i = first[key]
+                known = result[s][i]
+                both = known.need_bytes + fit.need_bytes, known.state_bytes + fit.state_bytes
+                summed = replace(known, need_bytes=both[0], state_bytes=both[1])
+                result[s] = (*result[s][:i], summed, *result[s][i + 1 :])
+            else:
+                first[key] = at, len(kept)
+                kept.append(fit)
+        result.append(tuple(kept))
+    return result
 
 
 def price_stage(bound: Bound, stage: Stage) -> Priced:
@@ -330,7 +357,9 @@ def _charged(plan: Plan, stage_s: Sequence[float]) -> list[float]:
 
 def schedule(bound: Bound, plan: Plan) -> Schedule:
     """Times of a plan: stages one after the other, hops between them, and the pace of the slowest."""
-    priced = tuple(price_stage(bound, stage) for stage in plan.stages)
+    each = [price_stage(bound, stage) for stage in plan.stages]
+    held = together(plan, [one.fits for one in each])
+    priced = tuple(replace(one, fits=fits) for one, fits in zip(each, held, strict=True))
     runs = [(s, run) for s, stage in enumerate(priced) for run in stage.runs]
     layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
     rows = np.zeros((layout.rows, 1))

@@ -93,7 +93,7 @@ def data_parallel(bound: Bound) -> Plan | None:
     nets = sum(where == "device" for where, _ in parts)
     knobs = bound.family.knobs(bound.device) if bound.family.knobs else ()
     tiles = [(v,) for v in knobs[0].values] if nets > 1 and len(knobs) == 1 and not s.tile else []
-    return tiled(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound)), tiles)
+    return tiled(Plan(tuple(stages), hops, 1, (cards,), pipelined, _notes(bound), shared=True), tiles)
 
 
 def _notes(bound: Bound) -> tuple[str, ...]:

@@ -178,4 +178,4 @@ def shard_tables(bound: Bound) -> Plan:
     apart = sum(stage.device is bound.device for stage in stages) > 1 and not turns
     tiles = [(v,) for v in knobs[0].values] if apart and len(knobs) == 1 and not s.tile else []
     notes = split.notes if split else ()
-    return tiled(Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes), tiles)
+    return tiled(Plan(stages, hops, 1, (s.devices,), on.get("in-flight", True), notes, shared=True), tiles)

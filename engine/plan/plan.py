@@ -100,6 +100,7 @@ class Plan:
     devices_used: tuple[int, ...]  # of each group of the system
     pipelined: bool
     notes: tuple[str, ...] = ()
+    shared: bool = False  # stages on devices of one kind lie on the same ones
     options: tuple[Plan, ...] = ()  # whole plans to choose from where the scenario leaves something open; this is one
 
 

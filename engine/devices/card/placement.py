@@ -6,6 +6,7 @@ Counts of bytes, exact for the network as compiled.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from engine.devices.card.graph import DECODED, HOSTED
 from engine.devices.card.tiling import TILE
@@ -136,9 +137,26 @@ def unit_of(op: Op, switches: Mapping[str, bool]) -> str:
     return "device"
 
 
+@remembered(lambda job: (id(job.phase), id(job.ops)))
+def _others(job: Job) -> tuple[Op, ...]:
+    """Operators of a job's phase that it leaves to other jobs of the same card."""
+    mine = {op.name for op in job.ops}
+    return tuple(op for op in job.phase.ops if op.name not in mine and unit_of(op, job.switches) == "device")
+
+
+def _beside(job: Job) -> Job:
+    """The job of those: on each card whole, or its share where dense layers are sharded."""
+    return replace(job, ops=_others(job), ways=job.ways if job.switches["shard-fc"] else 1)
+
+
 @remembered(lambda job: job.whole_key)
 def place(job: Job) -> tuple[Fit, ...]:
-    """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit)."""
+    """Demand on LPDDR, and on SRAM and cache together for the dense weights (a cache: it need not fit).
+
+    What runs beside the card holds nothing there.
+    """
+    if all(unit_of(op, job.switches) != "device" for op in job.ops):
+        return ()
     need = footprint(job, wide=wide_format(job.device, job.format), table_bits=table_bits(job))
     far, near = levels(job.device)
     holds = "tables, weights and activations" if need.tables else "weights and activations"
@@ -171,7 +189,9 @@ def beyond(job: Job) -> tuple[int, int, float]:
     if not bags or not job.switches["nvm-tier"]:
         return 0, sum(op.layers for op in bags), 0.0
     each = bags[0].stored * table_bits(job) / 8
-    room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables))
+    beside = _beside(job)
+    others = footprint(beside, wide=wide_format(job.device, job.format)).total if beside.ops else 0.0
+    room = max(0.0, levels(job.device)[0].capacity.si - (need.total - need.tables) - others)
     tables = bags[0].layers
     return max(0, tables - int(room // each) * job.ways), tables, each
 

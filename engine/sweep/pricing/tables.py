@@ -17,10 +17,19 @@ import numpy as np
 from engine.cost.best_plan import alike
 from engine.cost.figures import GLOBALS, HOP, M, N
 from engine.cost.power_and_price import draw, purchase
-from engine.cost.schedule import by_resource, exchange, exchanges, globals_of, hop_row, layout_of, link_joules
+from engine.cost.schedule import (
+    by_resource,
+    exchange,
+    exchanges,
+    globals_of,
+    hop_row,
+    layout_of,
+    link_joules,
+    together,
+)
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
-from engine.devices.common.contract import DeviceFamily
+from engine.devices.common.contract import DeviceFamily, Job
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.sweep.pricing.choice import Choice
@@ -222,16 +231,30 @@ def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
     return piece
 
 
-def _held(stage: int, runs: Sequence[int], fam: DeviceFamily) -> Piece:
-    """What a stage pays once a request by resource, then need and capacity of what it must hold."""
+def _first(design: Design, stage: int, runs: Sequence[int]) -> Job | None:
+    """A stage's job of the first of those phases that has a pass."""
+    first = next((p for p in runs if design.passes(p) > 0), None)
+    return None if first is None else design.job(stage, first)
+
+
+def _once(stage: int, runs: Sequence[int], fam: DeviceFamily) -> Piece:
+    """What a stage pays once a request by resource."""
 
     def piece(design: Design) -> tuple[Iterable[Any], Any]:
-        first = next((p for p in runs if design.passes(p) > 0), None)
-        if first is None:
-            return by_resource(()), None
-        job = design.job(stage, first)
-        fixed = by_resource(fam.request(job) if fam.request else ())
-        return [*fixed, *(x for f in fam.place(job) if f.required for x in (f.need_bytes, f.capacity_bytes))], None
+        job = _first(design, stage, runs)
+        return by_resource(fam.request(job) if job is not None and fam.request else ()), None
+
+    return piece
+
+
+def _held(runs: Sequence[Sequence[int]], families: Sequence[DeviceFamily]) -> Piece:
+    """Need and capacity of what the devices of all stages must hold."""
+
+    def piece(design: Design) -> tuple[Iterable[Any], Any]:
+        jobs = [_first(design, stage, own) for stage, own in enumerate(runs)]
+        fits = [() if job is None else fam.place(job) for job, fam in zip(jobs, families, strict=True)]
+        held = (fit for own in together(design.plan, fits) for fit in own if fit.required)
+        return [x for fit in held for x in (fit.need_bytes, fit.capacity_bytes)], None
 
     return piece
 
@@ -291,10 +314,12 @@ def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tab
         tables = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: ((), _Arrays(of.tables(d.job(s, p))))).mark.held
         given = sizes.values or [], record.values or []
         put.runs.append(CompiledRun.of(i, fam_of, sample.job(s, p), tables, *given))
+    of = [[p for stage, p in kept if stage == s] for s in range(len(plan.stages))]
     for s in range(len(plan.stages)):
-        held = tabulate(fam, _held(s, [p for stage, p in kept if stage == s], families[s]))
-        put.found(held, range(layout.fixed + N * s, layout.fixed + N * s + N))
-        put.fits((held.values or [])[N:])
+        put.found(tabulate(fam, _once(s, of[s], families[s])), range(layout.fixed + N * s, layout.fixed + N * s + N))
+    held = tabulate(fam, _held(of, families))
+    put.refusals([held])
+    put.fits(held.values or [])
     put.rows(hops.values or [], [layout.hops + r for r in range(len(hops.values or []))])
     put.found(tabulate(fam, _money), range(layout.globals, layout.globals + len(GLOBALS)))
     put.refused(fam.numeric, fam.refused)
