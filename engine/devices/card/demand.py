@@ -57,6 +57,9 @@ FIELDS = (
     "start",
     "list_cycles",
     "ranked",
+    "barrier",
+    "lanes",
+    "sram_byte",
     "search",
     "search_low_s",
     "search_wide_s",
@@ -97,6 +100,9 @@ LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "be
     START,
     LIST_CYCLES,
     RANKED,
+    BARRIER,
+    LANES_WIDE,
+    SRAM_BYTE,
     SEARCH,
     SEARCH_LOW_S,
     SEARCH_WIDE_S,
@@ -111,7 +117,7 @@ LOOKUP_FIELDS = ("row_cycles", "most", "single_row", "line", "beyond_share", "be
     ARRAY_DEPTH,
     ARRAY_FILTERS,
     LOOKUPS,
-) = range(38)
+) = range(41)
 ROW_CYCLES, MOST, SINGLE_ROW, LINE, BEYOND_SHARE, BEYOND_LINE, PER_LOOKUP = range(7)
 
 LARGE_WINDOW = 49.0  # pixels: windows up to 7 x 7 had kernels of their own before
@@ -163,6 +169,15 @@ def _known(sides, j):
     while i < j and not np.array_equal(sides[i], sides[j]):
         i += 1
     return i
+
+
+@kernel
+def _on_one(asked, rec, passes, skew, pieces):
+    """Whether an op that has no piece for every core ends sooner on one of them, which waits for no other."""
+    work = asked[MACS_LOW] / rec[LOW_MACS] + asked[MACS_WIDE] / rec[WIDE_MACS] + asked[LANE_OPS] / rec[LANES_WIDE]
+    port = max(asked[PORT] / (2.0 * rec[LANES_WIDE]), asked[SRAM] * rec[SRAM_BYTE])
+    cycles = max(work + asked[CYCLES], port)
+    return passes * rec[START] + cycles < passes * rec[BARRIER] + cycles * skew / pieces
 
 
 @kernel
@@ -289,6 +304,9 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out, side
             out[j, CACHE] = near if unit == COPY else max(0.0, near - rec[SRAM_ROOM] * cores)
         out[j, NEAR] = near
         out[j, FAR] = far
+        if pieces < cores and unit != LOOKUP and traits[j, RIDES] == 0.0 and traits[j, COPIES] == 1.0:
+            kept = _on_one(out[j], rec, traits[j, PASSES], skew, pieces)
+            pieces, skew = (1.0, 1.0) if kept else (pieces, skew)
         out[j, PIECES] = max(1.0, pieces)
         if traits[j, RIDES] > 0.0:  # a sum in a convolution's kernel: its lane work, no start of its own
             out[j, STARTS] = 0.0

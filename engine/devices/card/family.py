@@ -62,6 +62,8 @@ from model_zoo.ops import Graph, Op, Phase
 __all__ = ["FAMILY", "cores_of", "demand", "needs", "record", "resident", "schedule", "sides", "utilisation"]
 
 _UNITS = {T.CONTRACTION: D.MATRIX, T.LOOKUP: D.LOOKUP, T.MOVEMENT: D.COPY}
+_CONVERTS = frozenset({"QuantizeLinear", "DequantizeLinear", "Cast"})
+_TOLD = 0.1  # share of a pass from which a report says what conversions take
 _NO_WORK = frozenset({"Reshape"})
 _PASSES = {"Softmax": 3, "LayerNormalization": 3, "RMSNormalization": 2, "LRN": 2}
 _ON_HOST = frozenset({"NonMaxSuppression", "Preprocess", "Hash"})
@@ -247,6 +249,9 @@ def record(job: Job) -> list[float]:
         model["dispatch"] * card.clock.max.si,
         model["list_cycles"],
         float(on["placement"]),
+        model["kernel_start"] * card.clock.max.si,
+        lanes,
+        supply(job)[C.SRAM_S] * card.clock.max.si,
         *(_search_fields(job) if on["search-tilings"] else [0.0] * 11),
         model["array_depth"],
         model["array_filters"],
@@ -310,6 +315,10 @@ def price(job: Job) -> PhaseCost:
     wide = wide_format(job.device, job.format)
     roofs = np.array([peak(job.device, job.format), peak(job.device, wide), vector, job.model["host_rate"]])
     bars, of = bars_of(job, cores_of(job), asked, seconds, spans)
+    converting = sum(own for op, own in zip(job.ops, seconds.sum(axis=1).tolist(), strict=True) if op.kind in _CONVERTS)
+    told = (
+        f"Conversions between {job.format.upper()} and {wide.upper()} take {converting / seconds.sum():.0%} of a pass."
+    )
     return PhaseCost(
         seconds,
         runs * asked[:, D.WORK],
@@ -317,6 +326,7 @@ def price(job: Job) -> PhaseCost:
         runs * (asked[:, D.FAR] + asked[:, D.LINES] * line_bytes(levels(job.device)[0]) + asked[:, D.BEYOND]),
         runs * asked[:, D.NEAR],
         timeline=bars,
+        notes=(told,) if converting >= _TOLD * seconds.sum() > 0.0 else (),
         timeline_of=of,
         levels=level_bytes(job.device, asked),
         limits=limits_of(job.device, asked, np.array(supply(job))),

@@ -224,6 +224,7 @@ SWITCHES = (
 )  # fmt: skip
 
 ASSUMPTIONS = (
+    "An operator too small for a piece on every core runs on one where that is sooner: one core waits for no other.",
     "An operator's pieces run on cores at once; cache and LPDDR, at once, serve one operator after the other.",
     "A core's port moves as many bytes a cycle as its vector unit is wide; its multiplier array reads SRAM beside it.",
     "Products are cut over cores, and into blocks that fill half of a core's SRAM, so that the fewest bytes move.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -131,6 +132,30 @@ def test_splitting_gains_more_on_more_cores():
     base = on_card("xlm-r-large", inputs=32)
     gains = [slower(base.with_(overrides={CORES: n}), "split-ops") for n in (4, 12)]
     assert gains[1] > gains[0] > 1
+
+
+@pytest.mark.parametrize("workload", ["mlp-mnist", "wide-deep-criteo", "dlrm-less-complex", "resnext3d-101"])
+def test_what_has_no_piece_for_every_core_is_never_slower_for_being_cut(workload):
+    base = job(workload, "int8")
+    ends, pieces = [], []
+    for cut in (True, False):
+        one = replace(base, switches={**base.switches, "split-ops": cut})
+        asked = family.demand(one)[0]
+        piece, far, start = np.zeros((3, len(asked)))
+        C.piece_seconds(asked, np.array(family.supply(one)).reshape(-1, 1), 0, piece, far, start)
+        ends.append(piece)
+        pieces.append(asked[:, D.PIECES])
+    few = (pieces[0] > 0) & (pieces[0] < family.cores_of(base))
+    assert few.any()
+    assert (ends[0][few] <= ends[1][few]).all()
+
+
+def test_int8_costs_a_small_network_no_more_than_its_conversions():
+    wide, low = (evaluate(on_card("mlp-mnist", precision=precision)) for precision in ("fp16", "int8"))
+    converting = sum(op.time_s for op in low.ops if op.kind in ("QuantizeLinear", "DequantizeLinear"))
+    assert low.latency_s - converting < wide.latency_s
+    assert low.latency_s < 1.1 * wide.latency_s
+    assert any(note.text.startswith("Conversions between INT8 and FP16 take 1") for note in low.assumptions)
 
 
 @pytest.mark.parametrize(("workload", "least"), [("resnet50", 1.2), ("resnext101-32x4d", 1.2)])
