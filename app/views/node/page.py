@@ -14,6 +14,7 @@ from app.shared.widgets import sidebar
 from app.shared.widgets.choices import choice, switch
 from app.views.node import charts as node_charts
 from app.views.node import facts, pool, texts
+from app.views.node.shared_load import two_networks
 from app.views.node.tilings import tilings
 from engine.analyses.node.load import limit_of, limited
 from engine.analyses.node.shared_load import usual
@@ -280,6 +281,7 @@ def show() -> None:
     with right:
         split(scenario)
         drawn_power(scenario)
+    two_networks(scenario)
     by_kind(scenario)
     tilings(scenario)
     parts.footer(report)

@@ -26,6 +26,13 @@ KINDS = "**Time by kind of operator** :gray[· before and after each optimisatio
 KINDS_ALT = "Milliseconds of a request by kind of operator, as it is and with each optimisation turned over"
 MODELS_ALT = "Models with their latency limit, latency when idle and load inside the limit, on the node and on its host"
 
+# shared_load.py
+TWO = "**Two networks on this node**"
+CARDS_BUSY = "cards {cards} busy"
+UNITS_BUSY = "cards {cards} busy, {unit} {used}"
+TWO_ALT = "Both networks: requests a second, share of the cards' time, latency idle and 99th percentile together"
+TWO_CAPTION = "Requests of each come independently and queue for the same cards, host and links."
+
 # charts.py
 WIRE_HOVER = (
     "<b>{name}</b><br>{bytes_per_request} a request, {used} of {bandwidth}<br>{time} of a request's "

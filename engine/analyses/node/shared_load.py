@@ -21,7 +21,7 @@ from engine.traffic import Estimate, Mixed, Poisson, Service, Station, TandemQue
 from engine.traffic.arrangements import wires
 from engine.traffic.scenario_load import priced
 
-__all__ = ["Load", "Network", "SharedNode", "share_node", "usual"]
+__all__ = ["Load", "Network", "SharedNode", "alone_qps", "share_node", "usual"]
 
 MOST = 8  # networks: what stays on chip is tried for every set of them
 CARDS, HOST = "cards", "host"
@@ -89,6 +89,12 @@ def usual(scenario: Scenario, workload: str) -> Scenario:
     result = default_scenario(scenario.system, workload, devices=scenario.devices)
     whole = result.scheme != "tables" and "replicas" in choices(result).schemes
     return result.with_(scheme="replicas") if whole else result
+
+
+def alone_qps(scenario: Scenario) -> float:
+    """Requests a second that the node carries of a network alone, without waits. [1/s] An estimate."""
+    _, plan, times = priced(scenario)
+    return scenario.streams * plan.replicas / times.interval_s
 
 
 def _held(scenario: Scenario) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
@@ -254,14 +260,14 @@ def share_node(loads: Sequence[Load]) -> SharedNode:
     problem = _problem(use, memory)
     result = []
     for at, (scenario, load) in enumerate(zip(scenarios, loads, strict=True)):
-        bound, plan, times = priced(scenario)
+        bound, _, times = priced(scenario)
         p50, p99 = (None, None) if problem else (one.value for one in _waits(scenarios, loads, at))
         result.append(
             Network(
                 scenario,
                 bound.workload.name,
                 load.qps,
-                load.scenario.streams * plan.replicas / priced(load.scenario)[2].interval_s,
+                alone_qps(load.scenario),
                 times.latency_s,
                 p50,
                 p99,

@@ -10,6 +10,7 @@ from app.shared import cached
 from app.shared import formats as fmt
 from app.views.node import charts, facts
 from engine.analyses.node.load import curve, on_host
+from engine.analyses.node.shared_load import Load, share_node, usual
 from engine.analyses.node.timeline import timeline
 from engine.devices.common.contract import Span
 from engine.resolve.presets import PRESETS
@@ -155,7 +156,7 @@ def test_a_system_on_the_network_shows_its_pool_and_the_clients_it_takes():
     assert "no end to the wait" in " ".join(m.delta for m in alive(at).metric)
 
 
-def test_another_model_s_curve_and_another_card_can_be_looked_at():
+def test_another_model_and_card_can_be_looked_at_and_a_second_network_added():
     at = opened(PRESETS["node-xlmr"].scenario)
     assert "Latency against load" in said(at)
     at.query_params["model"] = "regnety-128gf"
@@ -167,6 +168,19 @@ def test_another_model_s_curve_and_another_card_can_be_looked_at():
     assert len(table) == 7
     assert (table["QPS inside"] > 0).all()
     assert (table["Host, idle"] == "doesn't fit").sum() == 2
+    assert not [box for box in at.number_input if "Requests/s" in box.label]
+    at = alive(at.selectbox(key="w.beside").select("resnext101-32x4d").run())
+    rates = [box.value for box in at.number_input if box.label.startswith("Requests/s")]
+    both = usual(PRESETS["node-xlmr"].scenario, "resnext101-32x4d")
+    loads = [Load(s, rate) for s, rate in zip((PRESETS["node-xlmr"].scenario, both), rates, strict=True)]
+    node = share_node(loads)
+    assert f"cards {fmt.percent(node.use['cards'])} busy" in said(at)
+    table = next(d.value for d in at.dataframe if "p99" in d.value)
+    assert table["p99"].tolist() == [fmt.seconds(one.p99_s) for one in node.networks]
+    assert at.query_params["beside"] == "resnext101-32x4d"
+    at = alive(at.number_input(key="beside.qps").set_value(1e6).run())
+    assert "would be busy" in said(at)
+    assert next(d.value for d in at.dataframe if "p99" in d.value)["p99"].tolist() == [fmt.UNKNOWN] * 2
 
 
 def test_a_products_tilings_are_drawn_beside_their_bound():
