@@ -58,7 +58,7 @@ def test_a_model_larger_than_the_cards_is_served_from_both_memories():
     assert "DRAM on Xeon D-2191 (host tables)" in refused.problems[0]
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(
     tables=st.integers(20, 400),
     share=st.sampled_from(("by-capacity", *SHARES)),
