@@ -2,15 +2,15 @@
 
 Every count is a `Dim`: ``coef * B**b * S**s * min(C, cap)**c`` with exponents 0 or 1, where B is the batch, S the
 tokens (steps, frames) of one pass and C the context they attend to. A layer that looks back no further than a window
-or a chunk has operators of its own, whose counts stop growing there: their `cap`. Counts are facts about the
-mathematics; what they cost is the engine's business.
+has operators of its own, whose counts stop growing there: their `cap`; one that looks back in its own chunk begins
+`anew` at each. Counts are facts about the mathematics; what they cost is the engine's business.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 __all__ = [
@@ -57,26 +57,27 @@ CONTRACTIONS: frozenset[str] = frozenset({"Gemm", "MatMul", "Conv", "BinaryGemm"
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """``coef * B**b * S**s * min(C, cap)**c``: a count linear in batch, pass length and context up to `cap`. [-]"""
+    """``coef * B**b * S**s * seen(C)**c``: a count linear in batch, pass length and context up to `cap`. [-]"""
 
     coef: float
     b: int = 0
     s: int = 0
     c: int = 0
-    cap: float = math.inf  # tokens of context beyond which the count stops growing
+    cap: float = math.inf  # tokens of context beyond which the count stops growing ...
+    anew: bool = False  # ... or, of single tokens, begins anew: a chunk
 
-    def at(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
-        """Value for a batch, a pass length and a context. [-]"""
-        seen = (context if context <= self.cap else self.cap) if self.c else 1
-        return self.coef * (batch if self.b else 1) * (length if self.s else 1) * seen
+    def at(self, batch: float = 1, length: float = 1, context: float = 1, span: float = 0) -> float:
+        """Value for a batch, a pass length and a context; the mean over `span` contexts around it: see `seen`. [-]"""
+        back = seen(context, span, self.cap, self.anew) if self.c else 1
+        return self.coef * (batch if self.b else 1) * (length if self.s else 1) * back
 
     def __mul__(self, other: Dim | float) -> Dim:
         if not isinstance(other, Dim):
-            return Dim(self.coef * other, self.b, self.s, self.c, self.cap)
+            return replace(self, coef=self.coef * other)
         b, s, c = self.b + other.b, self.s + other.s, self.c + other.c
         if max(b, s, c) > 1:
             raise ValueError(f"{self} * {other} is not linear in batch, length and context")
-        return Dim(self.coef * other.coef, b, s, c, min(self.cap, other.cap))
+        return Dim(self.coef * other.coef, b, s, c, min(self.cap, other.cap), self.anew or other.anew)
 
     __rmul__ = __mul__
 
@@ -85,9 +86,31 @@ ZERO = Dim(0.0)
 ONE = Dim(1.0)
 
 
-def dim(coef: float, symbols: str = "", cap: float = math.inf) -> Dim:
+def dim(coef: float, symbols: str = "", cap: float = math.inf, anew: bool = False) -> Dim:
     """Short form: ``dim(4096, "bs")`` is 4096 * batch * length. Symbols are b, s and c, of c at most `cap`."""
-    return Dim(float(coef), int("b" in symbols), int("s" in symbols), int("c" in symbols), cap)
+    return Dim(float(coef), int("b" in symbols), int("s" in symbols), int("c" in symbols), cap, anew)
+
+
+def seen(context: float, span: float, cap: float, anew: bool = False) -> float:
+    """Tokens that a token sees back to a window or in its chunk of `cap`, its own with them. [-]
+
+    Exact mean over `span` tokens, one after the other, whose contexts have the mean `context`. A span of 0 is a pass of
+    many tokens, counted as the square of all by the most that one sees.
+    """
+    if span <= 0 or math.isinf(cap):
+        return min(context, cap)
+    last = context + (span - 1) / 2
+    if anew:
+        return (_in_chunks(last, cap) - _in_chunks(last - span, cap)) / span
+    past = min(max(last - cap, 0), span)  # tokens that see a whole window, and that many tokens less than all
+    return cap if past == span else context - past * (past + 1) / (2 * span)
+
+
+def _in_chunks(tokens: float, cap: float) -> float:
+    """What so many tokens, the first of a sequence, see in their chunks together. [-]"""
+    whole = tokens // cap
+    rest = tokens - whole * cap
+    return whole * cap * (cap + 1) / 2 + rest * (rest + 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +183,20 @@ class Op:
         return caps.pop() if caps else math.inf
 
     @property
+    def anew(self) -> bool:
+        """Whether a token sees those of its own chunk alone, where counts stop growing."""
+        return any(count.anew for count in (self.n, self.k, self.flops, self.state_reads) if count.c)
+
+    @property
     def contraction(self) -> bool:
         """Whether the op is a product of matrices (its work is G * M * N * K multiply-adds)."""
         return self.kind in CONTRACTIONS
 
-    def macs(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
+    def macs(self, batch: float = 1, length: float = 1, context: float = 1, span: float = 0) -> float:
         """Multiply-adds of one execution of one copy; 0 for an op that isn't a contraction. [-]"""
         if not self.contraction:
             return 0.0
-        at = (batch, length, context)
+        at = (batch, length, context, span)
         return self.g.at(*at) * self.m.at(*at) * self.n.at(*at) * self.k.at(*at)
 
     def weights_read(self, batch: float = 1, length: float = 1, context: float = 1) -> float:
@@ -214,9 +242,9 @@ class Phase:
     """A kind of pass through the network, `repeat` times a request, each over S tokens with context C.
 
     Decoding O tokens is one pass over the I input tokens and O - 1 passes of one token whose context grows from
-    I + 1 to I + O - 1; because every count is linear in C, its mean I + O / 2 stands for all of them exactly in work
-    and bytes, and to first order in time (an upper bound where a request outgrows a window on the way). Phases compare
-    by identity, so that tables made of them are found fast.
+    I + 1 to I + O - 1; because every count is linear in what a token sees, the mean I + O / 2 and the `span` of O - 1
+    contexts around it stand for all of them exactly in work and bytes, and to first order in time. Phases compare by
+    identity, so that tables made of them are found fast.
     """
 
     name: str
@@ -224,6 +252,15 @@ class Phase:
     length: Linear = Linear(1.0)
     context: Linear = Linear(1.0)
     repeat: Linear = Linear(1.0)
+
+    def span(self, inputs: float, outputs: float) -> float:
+        """Tokens that its passes write at contexts of their own, `context` their mean; 0 where it does not grow. [-]"""
+        return self.repeat.at(inputs, outputs) / self.repeat.o if self.context.o and self.repeat.o else 0.0
+
+    def sizes(self, batch: float, inputs: float, outputs: float) -> tuple[float, float, float, float]:
+        """Where its counts are read for a request: batch, pass length, context, span. [-]"""
+        at = inputs, outputs
+        return batch, self.length.at(*at), self.context.at(*at), self.span(*at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +306,7 @@ class Graph:
         """Multiply-adds of the contractions of one request: what papers print as MACs or half of the FLOPs. [-]"""
         total = 0.0
         for phase in self.phases:
-            at = (batch, phase.length.at(inputs, outputs), phase.context.at(inputs, outputs))
+            at = phase.sizes(batch, inputs, outputs)
             one = sum(op.macs(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
             total += one * phase.repeat.at(inputs, outputs)
         return total
@@ -278,7 +315,7 @@ class Graph:
         """FLOPs of one request, a multiply-add counted as two. [FLOP]"""
         total = 0.0
         for phase in self.phases:
-            s, c = phase.length.at(inputs, outputs), phase.context.at(inputs, outputs)
-            one = sum(op.flops.at(batch, s, c) * op.layers * op.steps.at(batch, s, c) for op in phase.ops)
+            at = phase.sizes(batch, inputs, outputs)
+            one = sum(op.flops.at(*at) * op.layers * op.steps.at(*at) for op in phase.ops)
             total += one * phase.repeat.at(inputs, outputs)
         return total

@@ -1,8 +1,8 @@
 """A phase as flat arrays: what compiled cost models read.
 
 Row j is op j. Each count of `Op` occupies four columns, ``coef b s c`` with exponents 0 or 1, starting at the
-constants below; plain numbers follow, one of which is CAP: C in every count of the op is the smaller of the context
-and CAP (infinite where the op has no window). Names and groups stay outside, in the phase itself.
+constants below; plain numbers follow. CAP is how far the op looks back (infinite where it has no window), ANEW whether
+its context begins anew there: `model_zoo.ops.seen`. Names and groups stay outside, in the phase itself.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _COUNTS = (
     "gather_rows",
 )
 STEPS, G, M, N, K, FLOPS, WEIGHTS, READS, WRITES, STATE_READS, STATE_WRITES, GATHER_ROWS = (4 * i for i in range(12))
-KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS, CAP = range(48, 57)
-COLUMNS = 57
+KIND, LAYERS, STORED, SHARD, SEQUENTIAL, QUANTISABLE, ROW_ELEMENTS, CLASS, CAP, ANEW = range(48, 58)
+COLUMNS = 58
 
 CONTRACTION, LOOKUP, ELEMENTWISE, REDUCTION, MOVEMENT, OTHER = range(6)
 _CLASSES = {
@@ -70,5 +70,6 @@ def lower(phase: Phase) -> np.ndarray:
         row[ROW_ELEMENTS] = op.row_elements
         row[CLASS] = CLASS_OF.get(op.kind, OTHER)
         row[CAP] = op.cap
+        row[ANEW] = op.anew
     table.setflags(write=False)
     return table

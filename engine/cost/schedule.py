@@ -218,7 +218,7 @@ def _brief(fam: DeviceFamily, jobs: Sequence[Job]) -> tuple[np.ndarray, list[Seq
         sums = [column_sums(c.seconds, fam.groups(job), job.rows) for job, c in zip(jobs, costs, strict=True)]
         return np.array(sums).T, [cost.other for cost in costs]
     out = np.zeros((len(RESOURCES), len(jobs)))
-    sizes = np.repeat([[first.batch], [first.length], [first.context]], len(jobs), axis=1).astype(np.float64)
+    sizes = np.repeat(np.array([first.sizes], dtype=np.float64).T, len(jobs), axis=1)
     record = np.ascontiguousarray(np.array([compiled.record(job) for job in jobs], dtype=np.float64).T)
     for group in fam.groups(first):
         part = np.zeros(out.shape)

@@ -43,7 +43,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
             switches, model = switches | dict(setting.switches), dict(setting.parameters) | model
     inputs = compiled_length(bound)
     longest = largest(
-        p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / 2 if p.repeat.o else 0)
+        p.context.at(inputs, s.outputs) + (p.repeat.at(s.inputs, s.outputs) / p.repeat.o / 2 if p.repeat.o else 0)
         for p in bound.graph.phases
     )
     return Job(
@@ -54,6 +54,7 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         batch=s.batch,
         length=phase.length.at(inputs, s.outputs),
         context=phase.context.at(inputs, s.outputs),
+        span=1.0 * phase.span(inputs, s.outputs),
         max_context=longest,
         ways=stage.ways,
         streams=s.streams,

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from engine.devices.common.counts import at
+from engine.devices.common.counts import seen as compiled
 from model_zoo import table as T
 from model_zoo.catalog import default_zoo
-from model_zoo.ops import Dim, Op, Phase, Sum, dim
+from model_zoo.ops import Dim, Op, Phase, Sum, dim, seen
 
 ZOO = default_zoo()
 NAMES = ("g", "m", "n", "k", "flops", "weights", "reads", "writes", "state_reads", "state_writes")
@@ -29,10 +30,23 @@ def test_a_table_counts_what_the_ops_count(id: str) -> None:
         for cap in (math.inf, 128.0):
             ops = tuple(_windowed(op, cap) for op in phase.ops)
             table = T.lower(Phase(phase.name, ops))
-            for where in ((1.0, 1.0, 1.0), (3.0, 7.0, 127.0), (3.0, 7.0, 4096.0)):
+            for where in ((1.0, 1.0, 1.0, 0.0), (3.0, 7.0, 127.0, 0.0), (3.0, 7.0, 4096.0, 0.0), (3.0, 1.0, 120.5, 40.0)):
                 for j, op in enumerate(ops):
+                    back = compiled(table, j, *where[2:])
                     for name, column in zip(NAMES, COLUMNS, strict=True):
-                        assert at(table, j, column, *where) == pytest.approx(getattr(op, name).at(*where), rel=1e-12)
+                        assert at(table, j, column, *where[:2], back) == pytest.approx(getattr(op, name).at(*where), rel=1e-12)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("cap", [1, 5, 128])
+def test_a_span_of_contexts_is_the_mean_of_what_each_token_sees(cap: int, anew: bool) -> None:
+    for first in (1, 3, 5, 6, 100, 130):
+        for many in (1, 2, 7, 64, 300):
+            each = [(c - 1) % cap + 1 if anew else min(c, cap) for c in range(first, first + many)]
+            mean = first + (many - 1) / 2
+            assert seen(mean, many, cap, anew) == pytest.approx(sum(each) / many, rel=1e-12)
+            table = T.lower(Phase("decode", (Op("scores", "MatMul", "attention", n=dim(1, "c", cap, anew)),)))
+            assert compiled(table, 0, mean, float(many)) == pytest.approx(sum(each) / many, rel=1e-12)
 
 
 def test_a_capped_count_stops_growing_and_a_product_keeps_the_window() -> None:

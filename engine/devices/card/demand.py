@@ -13,6 +13,7 @@ from engine.devices.card import tiling
 from engine.devices.card.embedding_bags import busiest
 from engine.devices.card.tiling import TILE
 from engine.devices.common.counts import at as _at
+from engine.devices.common.counts import seen as _seen
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
@@ -181,7 +182,7 @@ def _on_one(asked, rec, passes, skew, pieces):
 
 
 @kernel
-def demand_ops(table, traits, bags, stay, batch, length, context, rec, out, sides):
+def demand_ops(table, traits, bags, stay, sizes, rec, out, sides):
     """What each op asks of one card; fills ``out`` (n_ops, DEMANDS), an execution each, and ``sides`` of products.
 
     Parameters
@@ -191,9 +192,9 @@ def demand_ops(table, traits, bags, stay, batch, length, context, rec, out, side
         LPDDR and bytes in the tier behind it.
     stay : (2, n_ops) share of each op's weights that lies on chip, and in the cores' own memories.
     """
-    cores, ways = rec[CORES], rec[WAYS]
+    cores, ways, batch, length = rec[CORES], rec[WAYS], sizes[0], sizes[1]
     for j in range(table.shape[0]):
-        unit = traits[j, UNIT]
+        unit, context = traits[j, UNIT], _seen(table, j, sizes[2], sizes[3])
         shard = table[j, T.SHARD]
         share = 1.0 if shard == 0.0 else 1.0 / ways
         low = traits[j, LOW] > 0.0
@@ -385,7 +386,7 @@ def _bags(table, lookups, lists, batch, length, context, rec, bags):
 
 
 @kernel
-def ask(table, traits, lookups, lists, batch, length, context, rec, out, sides):
+def ask(table, traits, lookups, lists, size, rec, out, sides):
     """What each op asks of one card, see `demand_ops`: lookups dealt out, and weights kept on chip, first.
 
     A row of ``lookups``: an op that looks up, whether it pools lists, and where those begin and end in ``lists`` (2,
@@ -393,6 +394,6 @@ def ask(table, traits, lookups, lists, batch, length, context, rec, out, sides):
     """
     n = table.shape[0]
     bags, each, stay = np.zeros((n, 4)), np.empty(n), np.empty((2, n))
-    _bags(table, lookups, lists, batch, length, context, rec, bags)
-    stay_ops(table, traits, length, rec, each, stay)
-    demand_ops(table, traits, bags, stay, batch, length, context, rec, out, sides)
+    _bags(table, lookups, lists, size[0], size[1], size[2], rec, bags)
+    stay_ops(table, traits, size[1], rec, each, stay)
+    demand_ops(table, traits, bags, stay, size, rec, out, sides)

@@ -274,8 +274,7 @@ def sides(job: Job) -> np.ndarray:
 def _asked(job: Job) -> tuple[np.ndarray, np.ndarray]:
     table, traits, _, _, lookups, lists = _tables(job)
     out, widest = np.zeros((table.shape[0], D.DEMANDS)), np.zeros((table.shape[0], SIDES))
-    sizes = (float(job.batch), job.length, job.context)
-    D.ask(table, traits, lookups, lists, *sizes, np.array(record(job)), out, widest)
+    D.ask(table, traits, lookups, lists, np.array(job.sizes, dtype=np.float64), np.array(record(job)), out, widest)
     return out, widest
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
 from engine.devices.card.tiling import SIDES
+from engine.devices.common.counts import SIZES
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 
@@ -397,7 +398,7 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways
     start, known = lo, 0
     while start < hi:
         end, count = start + 1, known
-        while end < hi and _alike(sizes, 3, start, end) and _alike(record, mapping, start, end):
+        while end < hi and _alike(sizes, SIZES, start, end) and _alike(record, mapping, start, end):
             end += 1
         most = 1 if end > start + 1 else min(LANES, hi - start)
         while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
@@ -406,7 +407,7 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways
                 break
             for f in range(mapping):
                 rec[f] = record[f, at]
-            D.ask(table, traits, lookups, lists, sizes[0, at], sizes[1, at], sizes[2, at], rec, asked[count], sides)
+            D.ask(table, traits, lookups, lists, sizes[:, at].copy(), rec, asked[count], sides)
             count += 1
         known = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
         count -= known

@@ -181,6 +181,7 @@ class Job:
     link: Link | None = None
     link_hops: float = 1
     link_direct: bool = False  # every pair of devices has a way of its own
+    span: float = 0.0  # tokens at contexts of their own that its passes write, `context` their mean
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -197,7 +198,12 @@ class Job:
     @cached_property
     def whole_key(self) -> tuple[Any, ...]:
         """The same, batch and lengths with it."""
-        return (*self.key, self.batch, self.length, self.context, self.max_context)
+        return (*self.key, *self.sizes, self.max_context)
+
+    @property
+    def sizes(self) -> tuple[float, float, float, float]:
+        """Where its counts are read: `model_zoo.ops.Phase.sizes`. [-]"""
+        return self.batch, self.length, self.context, self.span
 
 
 @remembered(lambda job: (id(job.phase), id(job.ops)))

@@ -6,19 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels.ir.doubles import above, alike, chosen, rounded_up, smaller
+from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, rounded_down, rounded_up, smaller
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-__all__ = ["Group", "at", "dealt", "groups_of", "parts"]
+__all__ = ["SIZES", "Group", "at", "dealt", "groups_of", "parts", "seen"]
+
+SIZES = 4
+"""Rows of sizes that compiled models take: batch, pass length, context and span, as `model_zoo.ops.Phase.sizes`."""
 
 
 @dataclass(frozen=True)
 class Group:
     """Operators whose seconds are added up together: their counts carry the same sizes, and of each there are as many.
 
-    `carried` says which sizes: 0 batch, 1 pass length, 2 context. `rows` are their places in the phase, of operators
-    that are alike in everything the first one's; `times` is how many are alike.
+    `carried` says which sizes: 0 batch, 1 pass length, 2 context, 3 span. `rows` are their places in the phase, of
+    operators that are alike in everything the first one's; `times` is how many are alike.
     """
 
     carried: tuple[int, ...]
@@ -45,23 +48,48 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
     counts = table[:, : T.KIND].reshape(len(rows), -1, 4)
     told = ((counts[:, :, :1] != 0.0) & (counts[:, :, 1:] != 0.0)).any(axis=1) @ np.array([1, 2, 4])
     told = np.where(told == 0, 7, told)  # carries none: a family may still read one
+    told += 8 * ((told & 4 > 0) & np.isfinite(table[:, T.CAP]))
     once = (table[:, T.STEPS] == 1.0) & ~table[:, T.STEPS + 1 : T.STEPS + 4].any(axis=1)
     own = np.where(once, -1, np.arange(len(rows)))  # what runs step by step belongs to what stands beside it
     whole = np.column_stack([*(one[rows].reshape(len(rows), -1) for one in tables), own])
     _, first, many = np.unique(whole, axis=0, return_index=True, return_counts=True)
     kinds = sorted(set(zip(told[first].tolist(), many.tolist(), strict=True)))
     alike = ((kind, times, np.sort(first[(told[first] == kind) & (many == times)])) for kind, times in kinds)
-    return tuple(Group(tuple(k for k in range(3) if kind >> k & 1), rows[at], float(t)) for kind, t, at in alike)
+    return tuple(Group(tuple(k for k in range(SIZES) if kind >> k & 1), rows[at], float(t)) for kind, t, at in alike)
 
 
 @kernel
-def at(table, j, col, batch, length, context):
-    """A count of op j: coef * B^b * S^s * min(C, cap)^c, exponents 0 or 1; of `LANES` sizes where they are vectors."""
+def _in_chunks(tokens, cap):
+    """What so many tokens, the first of a sequence, see in their chunks together. [-]"""
+    whole = rounded_down(tokens / cap)
+    rest = tokens - whole * cap
+    return whole * (cap * (cap + 1.0) / 2.0) + rest * (rest + 1.0) / 2.0
+
+
+@kernel
+def seen(table, j, context, span):
+    """`model_zoo.ops.seen` of op j; of `LANES` sizes where they are vectors."""
+    cap, most = table[j, T.CAP], smaller(context, table[j, T.CAP])
+    if cap == np.inf:
+        return most
+    one = larger(span, 1.0)
+    last = context + (one - 1.0) / 2.0
+    if table[j, T.ANEW] > 0.0:
+        mean = (_in_chunks(last, cap) - _in_chunks(last - one, cap)) / one
+    else:
+        past = smaller(larger(last - cap, 0.0), one)
+        mean = chosen(at_least(past, one), cap, context - past * (past + 1.0) / (2.0 * one))
+    return chosen(above(span, 0.0), mean, most)
+
+
+@kernel
+def at(table, j, col, batch, length, back):
+    """A count of op j: coef * B^b * S^s * seen^c, exponents 0 or 1; of `LANES` sizes where they are vectors."""
     return (
         table[j, col]
         * (1.0 + table[j, col + 1] * (batch - 1.0))
         * (1.0 + table[j, col + 2] * (length - 1.0))
-        * (1.0 + table[j, col + 3] * (smaller(context, table[j, T.CAP]) - 1.0))
+        * (1.0 + table[j, col + 3] * (back - 1.0))
     )
 
 

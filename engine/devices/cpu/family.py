@@ -118,7 +118,7 @@ def _priced(job: Job) -> np.ndarray:
     """Columns of `engine.devices.cpu.model`, a row an operator of the job."""
     (table, flags), rows = _tables(job), job.rows
     out = np.zeros((table.shape[0], M.WIDTH))
-    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
+    sizes = np.array([job.sizes], dtype=np.float64).T.copy()
     M.price_ops(rows, table, flags, sizes, float(job.ways), np.array(record(job)).reshape(-1, 1), out)
     return out[rows]
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.devices.common.counts import SIZES, parts
 from engine.devices.common.counts import at as _at
-from engine.devices.common.counts import parts
+from engine.devices.common.counts import seen as _seen
 from engine.devices.cpu.flags import (
     BINARY,
     CHANNELS,
@@ -281,7 +282,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
 
     Formats and switches are those of the first design.
     """
-    batch, length, context = size
+    batch, length = size[0], size[1]
     quantised, requantised = rec[R.quantised * LANES] > 0.0, rec[R.fuse_requantise * LANES] > 0.0
     private, shared_share = _of(rec, R.private), _of(rec, R.shared_share)
     weight_size, wide_size, stores = _of(rec, R.weight_bytes), _of(rec, R.wide_bytes), _of(rec, R.write_allocate)
@@ -295,6 +296,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
     for j in rows:
         if done[j] == ALL:
             continue
+        context = _seen(table, j, size[2], size[3])
         g = _at(table, j, T.G, batch, length, context)
         m = _at(table, j, T.M, batch, length, context)
         n = _at(table, j, T.N, batch, length, context)
@@ -485,7 +487,7 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
 @kernel
 def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
-    rec, sums, at_once = np.empty(record.shape[0] * LANES), np.empty(6 * LANES), np.empty(3 * LANES)
+    rec, sums, at_once = np.empty(record.shape[0] * LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
     part, tried, done, threads = (
         np.empty(rec.shape),
         np.empty(out.shape),
@@ -497,11 +499,11 @@ def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
             point = min(start + lane, hi - 1)  # the last design once more where there are fewer
             for f in range(record.shape[0]):
                 rec[f * LANES + lane] = record[f, point]
-            for r in range(3):
+            for r in range(SIZES):
                 at_once[r * LANES + lane] = sizes[r, point]
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
-        size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES)
+        size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES), load(at_once, 3 * LANES)
         _priced(rows, table, flags, size, ways, rec, (part, tried, done, threads), out)
         for j in rows:
             for r in range(6):
@@ -515,7 +517,8 @@ def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
 def price_ops(rows, table, flags, sizes, ways, record, out):
     """Price the ops ``rows`` of a pass for one stream; fills their rows of ``out`` (n_ops, WIDTH).
 
-    ``sizes`` (3, 1) are batch, pass length and context, ``record`` (fields, 1) is what `Record` describes. An estimate.
+    ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (fields, 1) is what `Record` describes.
+    An estimate.
     """
     wide = np.empty(table.shape[0] * WIDTH * LANES)
     _fill(0, 1, rows, table, flags, ways, sizes, record, wide, np.zeros((6, 1)))

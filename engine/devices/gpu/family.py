@@ -80,7 +80,7 @@ def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     (table,) = tables(job)
     every, rec = np.zeros((table.shape[0], P.WIDTH)), np.array(record(job))
-    sizes = np.array([[job.batch], [job.length], [job.context]], dtype=np.float64)
+    sizes = np.array([job.sizes], dtype=np.float64).T.copy()
     P.price_ops(job.rows, table, sizes, float(job.ways), rec.reshape(-1, 1), every)
     out = every[job.rows]
     roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]

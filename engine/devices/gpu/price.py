@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.devices.common.counts import SIZES, parts
 from engine.devices.common.counts import at as _at
-from engine.devices.common.counts import parts
+from engine.devices.common.counts import seen as _seen
 from engine.devices.gpu import flags as R
 from engine.devices.gpu.operators import attention, gemm, moe, slots, stream
 from engine.devices.gpu.operators.gemm import STRIDE
@@ -74,8 +75,9 @@ _ROW_SPAN = 64.0  # bytes of a row of a table that go to waste, beside it in its
 
 
 @kernel
-def _count(table, j, batch, length, context, ways, rec):
+def _count(table, j, size, ways, rec):
     """What op j asks of one device of ``ways``, an execution: its numbers, or as many of `LANES` sizes."""
+    batch, length, context = size[0], size[1], _seen(table, j, size[2], size[3])
     n = _at(table, j, T.N, batch, length, context)
     part_g, part_m, part_n, part_k, part_e = parts(table, j, n, ways)
     weights = _at(table, j, T.WEIGHTS, batch, length, context)
@@ -229,14 +231,17 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
             window = chosen(above(context, keys), keys, window)
         wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
         form = _prompt_form(block, wide, (L.prefill, L.prefill16), point)
-        prompt = attention.prompted(batch, length, whole, heads, kv_heads, depth, values, window, causal, machine, form)
+        anew = table[j, T.ANEW] > 0.0
+        prompt = attention.prompted(
+            batch, length, whole, heads, kv_heads, depth, values, window, anew, causal, machine, form
+        )
         moved = batch * length * heads * (depth + values) * q[ACT]
         more = batch * keys * kv_heads * (depth + values) * q[ACT]
         moved = chosen(above(cached, 0.0), moved, moved + more)
         hit = hit_share(moved, 2.0 * machine[slots.L2])
         near = chosen(few, near, q[RUNS] * moved * hit)
         far = chosen(few, far, q[RUNS] * (moved * (1.0 - hit) + cached))
-        pairs = chosen(few, pairs, attention.seen_by(length, whole, window, causal))
+        pairs = chosen(few, pairs, attention.seen_by(length, whole, window, anew, causal))
         seconds = chosen(few, seconds, prompt[0])
         start, which = chosen(few, start, prompt[1]), chosen(few, which, prompt[2])
     _passes(gain, far, near)
@@ -431,7 +436,7 @@ def _apart(table, j, ways, sizes, points, varying, rec, room, out):
             rec[f] = block[f * STRIDE + point]
         out[j, : OVERHEAD + 1] = 0.0
         size = sizes[:, point]
-        q = _count(table, j, size[0], size[1], size[2], ways, rec)
+        q = _count(table, j, size, ways, rec)
         out[j, WORK] = q[RUNS] * q[FLOPS]
         _experts(table, j, q, rec[L.machine : L.low], rec, out, answer)
         work_j, far_j, near_j = rec[_energy(out[j, RATE])], rec[FAR_J], rec[NEAR_J]
@@ -444,7 +449,7 @@ def _apart(table, j, ways, sizes, points, varying, rec, room, out):
 def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, out):
     """Adds up the times of the ops ``rows`` at the ``places`` of ``block``, designs that have `STEADY` in common.
 
-    ``size`` are batch, pass length and context of them all, or of each of `LANES`; ``sizes`` those of every design.
+    ``size`` are batch, pass length, context and span of all, or of each of `LANES`; ``sizes`` those of every design.
     """
     fused, (first, upto) = rec[FUSE] > 0.0, places
     for j in rows:
@@ -458,7 +463,7 @@ def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, 
         if R.EXPERT <= role < R.ATTENDED:
             _apart(table, j, ways, sizes, points, varying, rec, room, out)
             continue
-        q = _count(table, j, size[0], size[1], size[2], ways, rec)
+        q = _count(table, j, size, ways, rec)
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
         kind = _LATER if attended else _SCORES if fused and role == R.SCORES else _PASSING
         dense = 0  # designs to which it is a product
@@ -495,7 +500,7 @@ def _upto(start, hi, steady, record, sizes):
     """Where designs end that have those fields in common with the one at ``start``, and whether their sizes too."""
     end, more, one = start, True, True
     while more:
-        for r in range(3):
+        for r in range(SIZES):
             one &= sizes[r, start] == sizes[r, end]
         end += 1
         more = end < hi and end - start < STRIDE
@@ -520,7 +525,7 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out`` (n_ops, WIDTH) keeps detail of the last."""
     varying = _varying(record, lo, hi)
     steady = varying[STEADY[varying]]
-    rec, block, here = record[:, lo].copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((3, STRIDE))
+    rec, block, here = record[:, lo].copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((SIZES, STRIDE))
     best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
     kept, answer = np.zeros(table.shape[0]), np.empty(slots.ANSWER)
     menu, wide = np.empty((gemm.MOST, len(gemm.MENU))), np.empty((gemm.MOST, len(gemm.MENU) * LANES))
@@ -538,12 +543,12 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
             here[:, at] = sizes[:, start + min(at, count - 1)]
         sums[:] = 0.0
         if one:
-            size, points = (here[0, 0], here[1, 0], here[2, 0]), range(count)
+            size, points = (here[0, 0], here[1, 0], here[2, 0], here[3, 0]), range(count)
             _priced(rows, table, ways, size, here, (0, places), points, varying, rec, room, out)
         else:
             for at in range(0, places, LANES):
                 each, points = (
-                    (load(here[0], at), load(here[1], at), load(here[2], at)),
+                    (load(here[0], at), load(here[1], at), load(here[2], at), load(here[3], at)),
                     range(at, min(at + LANES, count)),
                 )
                 span = at, at + LANES
@@ -558,7 +563,7 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
 def price_ops(rows, table, sizes, ways, record, out):
     """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
 
-    ``table`` is `flags.lowered`, ``sizes`` (3, 1) are batch, pass length and context, ``record`` (FIELDS, 1) is what
+    ``table`` is `flags.lowered`, ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (FIELDS, 1) is what
     `Layout` describes. Seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip and
     on it, executions multiplied in. An estimate.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.cost.figures import M
 from engine.devices.common.contract import DeviceFamily, Job
-from engine.devices.common.counts import Group
+from engine.devices.common.counts import SIZES, Group
 from engine.sweep.pricing.points import gather_range, gather_rows
 
 __all__ = ["AT_ONCE", "CompiledRun", "GroupTable", "LiveRun", "laid"]
@@ -95,9 +95,9 @@ class CompiledRun:
         return cls(number, fam.compiled.points, tables, float(job.ways), fam.groups(job), *given)
 
     def price(self, group: Group, matrix: np.ndarray) -> np.ndarray:
-        """Seconds of a group by resource, (6, n), from sizes and record of each design, (3 + fields, n). [s]"""
+        """Seconds of a group by resource, (6, n), from sizes and record of each design, (SIZES + fields, n). [s]"""
         out = np.zeros((M, matrix.shape[1]))
-        self.points(0, matrix.shape[1], group.rows, *self.tables, self.ways, matrix[:3], matrix[3:], out)
+        self.points(0, matrix.shape[1], group.rows, *self.tables, self.ways, matrix[:SIZES], matrix[SIZES:], out)
         return group.times * out
 
     def tabulated(self, radix: Sequence[int], beat: Callable[[int, int], None]) -> list[GroupTable | None]:

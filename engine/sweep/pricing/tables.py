@@ -308,7 +308,7 @@ def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tab
             put.found(tabulate(fam, _whole(s, p, fam_of)), [*range(M * i, M * i + M), *others])
             continue
         put.found(tabulate(fam, _others(s, p, fam_of)), others)
-        sizes = tabulate(fam, lambda d, s=s, p=p: ((d.job(s, p).batch, d.job(s, p).length, d.job(s, p).context), None))
+        sizes = tabulate(fam, lambda d, s=s, p=p: (d.job(s, p).sizes, None))
         record = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: (of.record(d.job(s, p)), None))
         put.refusals([sizes, record])
         tables = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: ((), _Arrays(of.tables(d.job(s, p))))).mark.held

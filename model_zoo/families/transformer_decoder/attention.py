@@ -1,7 +1,7 @@
 """Attention with a cache: grouped queries, windows and chunks, a latent for all heads, and a sparse choice of keys.
 
 A causal pass is counted as the full square of queries by keys, as papers do; what a kernel skips is the engine's
-business. A query at position i of a chunk of w tokens sees i of them: at most w, which is what is counted.
+business. A query at position i of a chunk of w tokens sees i of them; a pass of many is counted as if all saw w.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _grouped(shape: Shape, layer: Layer, block: Block, source: str) -> str:
         ready = block.each("rotary", "RotaryEmbedding", q + k, ready, **over_heads)
     block.append("kv-append", k + v, products, ready)
     # The query heads that share a key head are rows of one product, so a cached element is read once.
-    cap = reach(shape, layer)
-    seen = dim(block.view.seen.coef, "c" if block.view.seen.c else "", cap)
+    symbols = "c" if block.view.seen.c else ""
+    seen = dim(block.view.seen.coef, symbols, reach(shape, layer), layer.mixer == "chunk")
     rows = block.view.rows * (heads // layer.kv_heads)
     keys, values = (dim(width, "b") * seen for width in (k, v))
     scores = tokens * heads * seen

@@ -310,7 +310,7 @@ def test_designs_side_by_side_take_the_seconds_of_each_alone(workload) -> None:
         )
         for _ in range(37)
     ]
-    sizes = np.array([[one.batch, one.length, one.context] for one in jobs]).T.copy()
+    sizes = np.array([one.sizes for one in jobs]).T.copy()
     record = np.array([family.FAMILY.compiled.record(one) for one in jobs]).T.copy()
     tables, rows = family.FAMILY.compiled.tables(jobs[0]), np.arange(len(jobs[0].ops))
     beside, alone = np.ones((2, 6, len(jobs)))

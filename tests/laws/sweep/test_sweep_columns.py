@@ -189,7 +189,7 @@ def test_designs_beside_each_other_have_the_bits_of_each_by_itself() -> None:
             record = np.repeat(np.array(compiled.record(job))[:, None], n, axis=1)
             for field in draw.permutation(len(record))[:9]:
                 record[field] *= draw.choice([0.5, 1.0, 1.0, 1.3], n)
-            sizes = np.repeat([[8.0], [job.length], [job.context]], n, axis=1)
+            sizes = np.repeat([[8.0], [job.length], [job.context], [job.span]], n, axis=1)
             sizes[0, 150:] = draw.integers(1, 9, n - 150)
             whole = np.zeros((7, n))  # seconds by resource, and joules
             compiled.points(0, n, rows, table, float(job.ways), sizes, record, whole)

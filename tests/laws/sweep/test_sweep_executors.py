@@ -252,7 +252,7 @@ def test_the_brief_price_is_the_price(id: str) -> None:
             assert seconds.tobytes() == cost.seconds.tobytes()
             assert other == cost.other
             if fam.compiled is not None:
-                sizes = np.array([[job.batch] * 2, [job.length] * 2, [job.context] * 2], dtype=np.float64)
+                sizes = np.array([job.sizes] * 2, dtype=np.float64).T.copy()
                 record, groups = np.array([[one] * 2 for one in fam.compiled.record(job)]), fam.groups(job)
                 totals = np.zeros((6, 2))
                 for group in groups:

@@ -41,6 +41,7 @@ from engine.kernels.ir.doubles import (
     chosen,
     larger,
     root,
+    rounded_down,
     rounded_up,
     smaller,
 )
@@ -158,32 +159,35 @@ def decode_seconds(batch, tokens, context, heads, kv_heads, row, pair_flops, col
 
 
 @kernel
-def seen_pairs(length, window, causal):
-    """Pairs of a query and a key it sees, of one head of one prompt; a window of 0 sees all before. [-]"""
-    if not causal:
-        return length * length
-    whole, part = length * (length + 1.0) / 2.0, window * (window + 1.0) / 2.0 + (length - window) * window
-    return chosen(above(window, 0.0) & above(length, window), part, whole)
+def _pairs(tokens, window, anew):
+    """Pairs of a sequence's first ``tokens`` and the keys they see. [-]"""
+    whole = tokens * (tokens + 1.0) / 2.0
+    each = window * (window + 1.0) / 2.0
+    if anew:
+        chunks = rounded_down(tokens / larger(window, 1.0))
+        rest = tokens - chunks * window
+        part = chunks * each + rest * (rest + 1.0) / 2.0
+    else:
+        part = each + (tokens - window) * window
+    return chosen(above(window, 0.0) & above(tokens, window), part, whole)
 
 
 @kernel
-def seen_by(length, context, window, causal):
+def seen_by(length, context, window, anew, causal):
     """Pairs of the last ``length`` of ``context`` tokens and the keys they see, or of all keys where not causal. [-]"""
     if not causal:
         return length * context
-    before = larger(context - length, 0.0)
-    before = chosen(above(window, 0.0), smaller(before, window), before)
-    return seen_pairs(length, window, causal) + length * before
+    return _pairs(context, window, anew) - _pairs(larger(context - length, 0.0), window, anew)
 
 
 @kernel
-def prompted(batch, length, context, heads, kv_heads, qk, v, window, causal, machine, form):
+def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causal, machine, form):
     """Attention of the last ``length`` of ``context`` tokens, where causal, or of all keys: what `decoded` gives.
 
-    A window of 0 sees all before. Estimate.
+    A window of 0 sees all before; where it begins ``anew`` it is a chunk. Estimate.
     """
     units, start = machine[UNITS], form[START]
-    exact = seen_by(length, context, window, causal)
+    exact = seen_by(length, context, window, anew, causal)
     tiled = (exact + length * _TILE / 2.0) if causal else length * rounded_up(context / _TILE) * _TILE
     tiled = chosen(above(_TILE, length), tiled * (_TILE / length), tiled)  # the tile is full all the same
     pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[SECOND] + 1.0 / machine[SOFTMAX]
@@ -210,7 +214,7 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, causal, mac
 @kernel
 def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machine, form, out):
     """Seconds of attention over fresh prompts, queries and keys ``qk`` wide, values ``v``; fills ``out``. Estimate."""
-    _answer(prompted(batch, length, length, heads, kv_heads, qk, v, window, causal, machine, form), out)
+    _answer(prompted(batch, length, length, heads, kv_heads, qk, v, window, False, causal, machine, form), out)
 
 
 @kernel
