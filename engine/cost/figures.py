@@ -92,7 +92,7 @@ class Layout:
     """
 
     stage_of: tuple[int, ...]  # of each run
-    decode: tuple[bool, ...]  # whether a run makes output one unit at a time
+    decode: tuple[float, ...]  # passes of a run for a unit of output; 0: it makes none
     copies: tuple[int, ...]  # of each stage
     wire_of: tuple[int, ...]  # of each hop: which wire it shares
     pipelined: bool
@@ -197,8 +197,9 @@ class Layout:
         shares = self.shares or (False,) * len(self.wire_of)
         ways = self.ways or (1,) * self.runs
         beside = self.beside or (False,) * len(self.copies)
-        lists = (shape, where, self.stage_of, self.decode, self.copies, self.wire_of, alike, shares, ways, beside)
-        return tuple(np.array(values, dtype=np.int64) for values in lists)
+        lists = (shape, where, self.stage_of, self.copies, self.wire_of, alike, shares, ways, beside)
+        found = [np.array(values, dtype=np.int64) for values in lists]
+        return (*found[:3], np.array(self.decode, dtype=np.float64), *found[3:])
 
 
 @kernel
@@ -271,11 +272,11 @@ def _spend(total, other, passes, ways, joules, n):
 
 
 @kernel
-def _decode(pass_s, passes, tpot, decode_s, n):
-    """What a unit of output takes, NaN where no pass makes one."""
+def _decode(pass_s, passes, each, tpot, decode_s, n):
+    """What a unit of output takes of so many passes ``each``, NaN where no pass makes one."""
     for p in range(n):
-        none = passes[p] <= 0.0
-        tpot[p] = tpot[p] if none else (pass_s[p] if np.isnan(tpot[p]) else tpot[p] + pass_s[p])
+        none, own = passes[p] <= 0.0, each * pass_s[p]
+        tpot[p] = tpot[p] if none else (own if np.isnan(tpot[p]) else tpot[p] + own)
         decode_s[p] += 0.0 if none else pass_s[p] * passes[p]
 
 
@@ -384,8 +385,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         for r in range(N):
             _weigh(rows[M * i + r], rows[others + M * i + r], rows[passes + i], rows[spent + N * s + r], pass_s, n)
         _spend(rows[M * i + N], rows[others + M * i + N], rows[passes + i], float(ways[i]), rows[scratch - 1], n)
-        if decode[i] != 0:
-            _decode(pass_s, rows[passes + i], tpot, decode_s, n)
+        if decode[i] != 0.0:
+            _decode(pass_s, rows[passes + i], decode[i], tpot, decode_s, n)
     for s in range(stages):
         for r in range(N):
             _add(rows[spent + N * s + r], rows[fixed + N * s + r], n)

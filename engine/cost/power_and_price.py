@@ -160,7 +160,7 @@ def token_costs(bound: Bound, times: Schedule) -> dict[str, float]:
     if not (bound.graph.causal and bound.graph.input_indices.s and any(layout.decode)) or energy is None:
         return {}
     spent, joules = [0.0, 0.0], [0.0, 0.0]  # of prompts, of written tokens
-    for i, decode in enumerate(layout.decode):
+    for i, decode in enumerate(map(bool, layout.decode)):
         both = rows[layout.seconds_of(i).start : layout.seconds_of(i).stop + 1]
         both = (both + rows[layout.others_of(i).start : layout.others_of(i).stop + 1]) * rows[layout.passes + i]
         spent[decode] += float(both[:-1].sum())

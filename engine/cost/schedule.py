@@ -246,7 +246,7 @@ def paces(bound: Bound, plans: Sequence[Plan]) -> list[tuple[bool, float, float]
                 for held, one in zip(fits, jobs, strict=True):
                     held[at] = fam.place(one)
                 fixed[at] = _columns(fam.request(one) if fam.request else () for one in jobs)
-            runs.append((at, bool(phase.repeat.o), passes, seconds, _columns(other)))
+            runs.append((at, phase.repeat.o, passes, seconds, _columns(other)))
     layout = layout_of(bound, plan, [run[:2] for run in runs])
     rows = np.zeros((layout.rows, n))
     for i, run in enumerate(runs):
@@ -305,8 +305,8 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
     return Priced(stage, fam, tuple(runs), tuple(fixed), tuple(fits))
 
 
-def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, bool]]) -> Layout:
-    """Rows of a plan whose runs are given as (number of the stage, whether it makes output unit by unit)."""
+def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, float]]) -> Layout:
+    """Rows of a plan whose runs are given as (number of the stage, passes for a unit of output; 0: it makes none)."""
     ways = list(dict.fromkeys((hop.wire.role, hop.way) for hop in plan.hops))
     return Layout(
         stage_of=tuple(stage for stage, _ in runs),
@@ -361,7 +361,7 @@ def schedule(bound: Bound, plan: Plan) -> Schedule:
     held = together(plan, [one.fits for one in each])
     priced = tuple(replace(one, fits=fits) for one, fits in zip(each, held, strict=True))
     runs = [(s, run) for s, stage in enumerate(priced) for run in stage.runs]
-    layout = layout_of(bound, plan, [(s, bool(run.job.phase.repeat.o)) for s, run in runs])
+    layout = layout_of(bound, plan, [(s, run.job.phase.repeat.o) for s, run in runs])
     rows = np.zeros((layout.rows, 1))
     for i, (_, run) in enumerate(runs):
         drawn, groups = run.cost.drawn, priced[layout.stage_of[i]].family.groups(run.job)

@@ -173,10 +173,11 @@ def service_table(
 def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = None) -> DecoderService:
     """Prefill and step times of a decoder scenario, and the tokens its memory holds beside the weights.
 
-    Prefill of c tokens is the latency of a request with one output; a step at context c is what a second output adds.
-    Both are tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests
-    may not be longer), steps at powers of two of the batch. Devices that a request visits one after the other are as
-    many servers, each as slow as the slowest of them would be alone. An estimate, as good as the cost model.
+    Prefill of c tokens is the latency of a request with one output; a step at context c is what a second output adds,
+    or where layers see their own chunk alone, what outputs around c add in the mean: as many as a chunk has. Both are
+    tabled at powers of two up to ``longest`` (default: twice the scenario's inputs plus outputs; requests may not be
+    longer), steps at powers of two of the batch. Devices that a request visits one after the other are as many servers,
+    each as slow as the slowest of them would be alone. An estimate, as good as the cost model.
     TrafficError for a network that makes no tokens one by one.
     """
     whole("max_batch", max_batch)
@@ -187,11 +188,13 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
     batches = ladder(max_batch)
     base = scenario.with_(batch=1, outputs=1)
     prefill = np.array([priced(base.with_(inputs=c))[2].latency_s for c in contexts])
-    points = np.empty((len(batches), len(contexts)))
+    points, chunk = np.empty((len(batches), len(contexts))), _chunk(base)
     for i, b in enumerate(batches):
         for k, c in enumerate(contexts):
-            one, two = (priced(base.with_(batch=b, inputs=c, outputs=o))[2].latency_s for o in (1, 2))
-            points[i, k] = two - one
+            many = min(chunk, 2 * c - 1)
+            at = base.with_(batch=b, inputs=c - many // 2)
+            one, more = (priced(at.with_(outputs=o))[2].latency_s for o in (1, 1 + many))
+            points[i, k] = (more - one) / many
     every = np.arange(1, max_batch + 1)
     step = np.stack([np.interp(every, batches, column) for column in points.T], axis=1)
     _, plan, times = priced(base)
@@ -205,6 +208,11 @@ def decoder_table(scenario: Scenario, max_batch: int = 1, longest: int | None = 
         cache_tokens=_cache_tokens(base, longest),
         bound=report.limited_by,
     )
+
+
+def _chunk(scenario: Scenario) -> int:
+    """Tokens of the largest chunk that a layer attends in; 1 where none does. [-]"""
+    return max((int(op.cap) for phase in bind(scenario).graph.phases for op in phase.ops if op.anew), default=1)
 
 
 def _cache_tokens(scenario: Scenario, longest: int) -> int | None:

@@ -42,6 +42,10 @@ class Params:
         """A whole number between `low` and `high`."""
         return _whole(key, self._values[key], low, high)
 
+    def given(self, key: str) -> bool:
+        """Whether a parameter that may be nothing is something."""
+        return self._values[key] is not None
+
     def sizes(self, key: str, least: int = 0, low: int = 1, high: int = MAX_SIZE) -> tuple[int, ...]:
         """A list of at least `least` whole numbers."""
         value = self._values[key]

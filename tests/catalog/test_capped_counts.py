@@ -30,11 +30,18 @@ def test_a_table_counts_what_the_ops_count(id: str) -> None:
         for cap in (math.inf, 128.0):
             ops = tuple(_windowed(op, cap) for op in phase.ops)
             table = T.lower(Phase(phase.name, ops))
-            for where in ((1.0, 1.0, 1.0, 0.0), (3.0, 7.0, 127.0, 0.0), (3.0, 7.0, 4096.0, 0.0), (3.0, 1.0, 120.5, 40.0)):
+            for where in (
+                (1.0, 1.0, 1.0, 0.0),
+                (3.0, 7.0, 127.0, 0.0),
+                (3.0, 7.0, 4096.0, 0.0),
+                (3.0, 1.0, 120.5, 40.0),
+            ):
                 for j, op in enumerate(ops):
                     back = compiled(table, j, *where[2:])
                     for name, column in zip(NAMES, COLUMNS, strict=True):
-                        assert at(table, j, column, *where[:2], back) == pytest.approx(getattr(op, name).at(*where), rel=1e-12)
+                        assert at(table, j, column, *where[:2], back) == pytest.approx(
+                            getattr(op, name).at(*where), rel=1e-12
+                        )
 
 
 @pytest.mark.parametrize("anew", [False, True])

@@ -563,9 +563,9 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
 def price_ops(rows, table, sizes, ways, record, out):
     """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
 
-    ``table`` is `flags.lowered`, ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (FIELDS, 1) is what
-    `Layout` describes. Seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip and
-    on it, executions multiplied in. An estimate.
+    ``table`` is `flags.lowered`, ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (FIELDS, 1) is
+    what `Layout` describes. Seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip
+    and on it, executions multiplied in. An estimate.
     """
     _fill(0, 1, rows, table, ways, sizes, record, out, np.zeros((DRAWN + 1, 1)))
 

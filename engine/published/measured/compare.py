@@ -128,6 +128,8 @@ def _scenario(
     for path, value in said.items():
         called = {"system": catalog.called, "workload": zoo.called}.get(path, str)
         base = apply(base, path, called(value))
+    if asked.get("spec", "") in known()["guessing_spec"]:
+        base = apply(base, "params.guesses", _guess_layers(asked["spec"], base, zoo))
     for path in columns.settings:
         if cells[path]:
             base = apply(base, path, cells[path])
@@ -139,6 +141,14 @@ def _scenario(
         if cells.get("framework") in kept and base.precision == "fp8" and "kv_format" not in said:
             base = apply(base, "kv_format", "fp16")
     return apply_all(base, list(settings)), concurrency
+
+
+def _guess_layers(spec: str, scenario: Scenario, zoo: Zoo) -> int:
+    """Layers that a network has for guessing tokens ahead: as many tokens are guessed, where a table does not say."""
+    layers = zoo.workload(scenario.workload).params.get("guess_layers")
+    if layers is None or not isinstance(layers.value, int):
+        raise ScenarioError(f"spec is {spec!r}: {scenario.workload} has no layer that guesses tokens ahead")
+    return layers.value
 
 
 def _on(system: str, format: str, catalog: Catalog) -> str:
@@ -192,8 +202,8 @@ def _unmodelled(asked: Mapping[str, str], devices: str) -> str:
         return f"flagged {flagged[0]} in its table: {names['left_out'][flagged[0]]}"
     if any(name.startswith(("prefill_", "decode_")) for name in asked):
         return "prefill and decode ran on workers apart, which is not modelled"
-    if asked.get("spec", "") not in names["plain_spec"]:
-        return f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is not modelled"
+    if asked.get("spec", "") not in (*names["plain_spec"], *names["guessing_spec"]):
+        return f"spec is {asked['spec'][:40]!r}: guessing tokens ahead is modelled with a network's own layers for it"
     if asked.get("pp", "1") != "1":
         return f"pp is {asked['pp'][:40]}: a pipeline of layers on a serving engine is not modelled"
     ranks = asked.get("attn_dp", "1")

@@ -35,8 +35,8 @@ def _of_context(op: Op) -> bool:
 
 
 def _of_request(op: Op) -> bool:
-    """Whether an operator runs once a sequence, whatever the tokens of the pass: the head and its norm."""
-    return not op.writes.s and not _of_context(op)
+    """Whether an operator runs for what is written alone, whatever else the pass reads: the head and its norm."""
+    return op.group == "lm-head" or op.name == "final-norm"
 
 
 def _of_experts(op: Op) -> bool:
@@ -117,25 +117,34 @@ def mixed_tpot(scenario: Scenario, concurrency: int, engine: Engine, catalog: Ca
     Where ``engine.ranks`` attend to their own requests, all of this holds of a rank, b is its share of them and passes
     take what `_seconds` says; the ranks' iterations keep step, and each carries a piece where the others do.
 
-    Assumes: all b sequences at their mean context, no cache of prefixes, no guessed tokens, room for every sequence's
-    cache.
+    Where g tokens are guessed ahead and a pass makes E of them in the mean, a request decodes in (O - 1) / E
+    iterations, each of which checks b (1 + g) tokens and guesses the next ones.
+
+    Assumes: all b sequences at their mean context, no cache of prefixes, room for every sequence's cache.
     """
     if scenario.outputs < 2:
         raise Unsupported("outputs is 1: a request of one token has no time between tokens")
     requests, alone, ranks = math.ceil(concurrency / engine.ranks), scenario.with_(batch=1), engine.ranks
     decode = _seconds(scenario.with_(batch=requests), "decode", ranks, catalog)
-    owed = requests / (scenario.outputs - 1)
+    phases = {phase.name: phase for phase in bind(scenario, catalog).graph.phases}
+    each, guessed = phases["decode"].repeat.o, 0.0
+    if "guess" in phases:
+        passes = phases["guess"].repeat.o / each
+        guessed = passes * _seconds(scenario.with_(batch=requests), "guess", ranks, catalog)[0]
+    owed = requests / (scenario.outputs - 1) / each
     if engine.prefill_first:
         together = min(requests, max(1, engine.budget // scenario.inputs))
         prompts = _seconds(scenario.with_(batch=together), "prefill", ranks, catalog)[0]
         waited = (0.5 if engine.waves else 1.0) * owed * prompts / together
-        return engine.lasts(decode[0], concurrency) + waited
-    room = max(1, engine.budget - requests)
+        return each * (engine.lasts(decode[0] + guessed, concurrency) + waited)
+    checked = round(requests * phases["decode"].length.at(scenario.inputs, scenario.outputs))
+    room = max(1, engine.budget - checked)
     pieces = math.ceil(scenario.inputs / room)
     share = min(1.0, owed * pieces)
     piece = scenario.inputs / pieces if share < 1.0 else min(owed * scenario.inputs, float(room))
     prompt = _seconds(alone, "prefill", ranks, catalog)
-    tokens = max(1, round(piece + requests))
+    tokens = max(1, round(piece + checked))
     both = _seconds(alone.with_(inputs=tokens), "prefill", ranks, catalog)
-    mixed = both[0] - both[1] - both[2] + prompt[1] * piece / scenario.inputs + decode[1] + decode[2]
-    return (1.0 - share) * engine.lasts(decode[0], concurrency) + share * engine.lasts(mixed, concurrency)
+    mixed = both[0] - both[1] - both[2] + prompt[1] * piece / scenario.inputs + decode[1] + decode[2] + guessed
+    alone_s, mixed_s = (engine.lasts(busy, concurrency) for busy in (decode[0] + guessed, mixed))
+    return each * ((1.0 - share) * alone_s + share * mixed_s)

@@ -297,7 +297,7 @@ def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tab
         for p, phase in enumerate(bound.graph.phases)
         if (repeats[p] > 0).any() and sample.job(s, p).ops
     ]
-    layout = layout_of(bound, plan, [(s, bool(bound.graph.phases[p].repeat.o)) for s, p in kept])
+    layout = layout_of(bound, plan, [(s, bound.graph.phases[p].repeat.o) for s, p in kept])
     put = Assembly(layout, fam.radix)
     put.refusals([checked, hops, passes])
     for i, (s, p) in enumerate(kept):

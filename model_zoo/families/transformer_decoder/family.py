@@ -21,6 +21,7 @@ from model_zoo.families.transformer_decoder.tower import (
     source_encoder,
 )
 from model_zoo.ops import ONE, Dim, Graph, Linear, Op, Phase, Sum, dim
+from model_zoo.schema import WorkloadError
 
 __all__ = ["FAMILY"]
 
@@ -75,24 +76,58 @@ def _layer(shape: Shape, layer: Layer, view: View, entry: str, *, absorbed: bool
 
 
 def _ops(
-    shape: Shape, view: View, *, absorbed: bool, before: tuple[Op, ...], encoder: Encoder | None
+    shape: Shape, view: View, *, absorbed: bool, before: tuple[Op, ...], encoder: Encoder | None, asked: Dim = LAST
 ) -> tuple[Op, ...]:
+    """A pass; ``asked`` are the tokens whose logits it makes."""
     ops = [*before, *_embedding(shape, view)]
     for layer, count in shape.layers.items():
         block = _layer(shape, layer, view, ops[-1].name, absorbed=absorbed, encoder=encoder)
         ops += block.copies(shape.tags[layer], count)
-    head = Block(shape.hidden, shape.rms, replace(view, tokens=LAST), NORM)
+    return _headed(shape, view, ops, asked)
+
+
+def _headed(shape: Shape, view: View, ops: list[Op], asked: Dim) -> tuple[Op, ...]:
+    """Operators and what makes logits of what they leave, each in the format that the checkpoint holds it in."""
+    head = Block(shape.hidden, shape.rms, replace(view, tokens=asked), NORM)
     head.norm("final-norm", ops[-1].name)
     stored = 0.0 if shape.lm_head == "tied" else None
     biased = shape.lm_head == "own-bias"
     product = linear(
-        "lm-head", LAST, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",), bias=biased, stored=stored
+        "lm-head", asked, shape.hidden, shape.vocab, group="lm-head", inputs=("final-norm",), bias=biased, stored=stored
     )
-    most = LAST * shape.vocab
-    chosen = elementwise("argmax", "ArgMax", most, group="lm-head", inputs=("lm-head",), written=LAST)
+    most = asked * shape.vocab
+    chosen = elementwise("argmax", "ArgMax", most, group="lm-head", inputs=("lm-head",), written=asked)
     low = QUANTISED[shape.p.word("quantised", tuple(QUANTISED))]
     every = (*ops, *head.ops, product, chosen)
     return _alone(op if low(op) else replace(op, quantisable=False) for op in every)
+
+
+def _guessing(shape: Shape) -> tuple[int, float]:
+    """Tokens guessed before each pass, and tokens that a pass then makes: its own and the guesses before the first that
+    does not hold, each of which holds alike. [-]"""
+    p = shape.p
+    guesses = p.whole("guesses", 0, 16) if p.given("guesses") else 0
+    if not guesses:
+        return 0, 1.0
+    if not p.whole("guess_layers", 0, 4096):
+        raise WorkloadError(f"parameter 'guesses' is {guesses}; the network has no layer that guesses (guess_layers)")
+    if not p.given("acceptance"):
+        raise WorkloadError(f"parameter 'guesses' is {guesses}; 'acceptance' has to say how likely a guess holds")
+    kept = p.number("acceptance", 0.0, 1.0)
+    return guesses, sum(kept**i for i in range(guesses + 1))
+
+
+def _guess(shape: Shape, view: View, *, absorbed: bool) -> tuple[Op, ...]:
+    """A pass of the layer that guesses: the token before and what the network left of it, joined, and a layer like the
+    last one; embedding and head are the network's own."""
+    ops, (layer, _) = _embedding(shape, view), list(shape.layers.items())[-1]
+    join = Block(shape.hidden, shape.rms, view, NORM)
+    join.norm("guess-norm-token", ops[-1].name)
+    join.norm("guess-norm-left")
+    join.group = "guess"
+    joined = join.linear("guess-join", 2 * shape.hidden, shape.hidden, "guess-norm-token", "guess-norm-left")
+    block = _layer(shape, layer, view, joined, absorbed=absorbed, encoder=None)
+    return _headed(shape, view, [*ops, *join.ops, *block.copies("-guess", 1)], LAST)
 
 
 def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
@@ -105,26 +140,43 @@ def _alone(ops: Iterable[Op]) -> tuple[Op, ...]:
 def _state(shape: Shape, encoder: Encoder | None) -> Sum:
     """What a sequence keeps: caches by how far back their layers look, and states that do not grow."""
     result: dict[tuple[int, float], float] = {}
+    guessing = {list(shape.layers)[-1]: min(_guessing(shape)[0], 1)}
     for layer, count in shape.layers.items():
+        many = count + guessing.get(layer, 0)
         kept = [cached(shape, layer)] if layer.mixer in CACHED else [state(shape, layer)] if layer.mixer else []
         if encoder:
             kept.append(dim(2.0 * encoder.heads * shape.head, "b") * encoder.seen)
         for one in kept:
-            result[one.c, one.cap] = result.get((one.c, one.cap), 0.0) + one.coef * count
+            result[one.c, one.cap] = result.get((one.c, one.cap), 0.0) + one.coef * many
     return Sum(tuple(Dim(coef, 1, 0, c, cap) for (c, cap), coef in result.items()))
 
 
 def _phases(shape: Shape, encoder: Encoder | None) -> tuple[tuple[Phase, ...], int]:
     """Passes of a request, and the tokens that images put before its own."""
     tower, images = image_tower(shape)
-    once, more = Linear(1), Linear(-1, 0, 1)
+    guesses, made = _guessing(shape)
+    once, more = Linear(1), Linear(-1 / made, 0, 1 / made)
     if encoder is None or encoder.tokens:
         before = (*tower, *(source_encoder(shape, encoder) if encoder else ()))
         fill = _ops(shape, View(), absorbed=False, before=before, encoder=encoder)
-        step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder)
-        length, context = Linear(images, 1, 0), Linear(images, 1, 0.5)
+        asked = TOKENS if guesses else LAST
+        step = _ops(shape, View(), absorbed=True, before=(), encoder=encoder, asked=asked)
+        length, context = Linear(images, 1, 0), Linear(images + guesses, 1, 0.5)
         prefill = Phase("prefill", fill, length=length, context=length, repeat=once)
-        return (prefill, Phase("decode", step, context=context, repeat=more)), images
+        decode = Phase("decode", step, length=Linear(1 + guesses), context=context, repeat=more)
+        if not guesses:
+            return (prefill, decode), images
+        # a guess reads the tokens that the pass before it checked, the next ones the one before: 2 each in the mean
+        first, other = (_guess(shape, View(), absorbed=absorbed) for absorbed in (False, True))
+        often = Linear(-guesses / made, 0, guesses / made)
+        return (
+            prefill,
+            Phase("guess-prefill", first, length=length, context=length, repeat=once),
+            decode,
+            Phase("guess", other, length=Linear(2), context=context, repeat=often),
+        ), images
+    if guesses:
+        raise WorkloadError(f"parameter 'guesses' is {guesses}; it is modelled for networks without an encoder")
     # the encoder reads what enters; the decoder begins with a token of its own and attends to both
     first = _ops(shape, FIRST, absorbed=True, before=tuple(source_encoder(shape, encoder)), encoder=encoder)
     entered = Linear(0, 1, 0)
@@ -144,7 +196,8 @@ def _build(values: Mapping[str, Any]) -> Graph:
     The key and value of every token stay in the cache, as far as its layer looks back. The LM head and the norm before
     it run for the last token only. In a mixture of experts a pass reads the experts its tokens chose: no two tokens
     share one until all are in use (an upper bound, exact for one token and for many). Layers of one kind are counted
-    together, one kind after the other.
+    together, one kind after the other. Where tokens are guessed ahead, a pass checks them all: (O - 1) / E passes of
+    1 + g tokens and as many times g of the guessing layer, E the mean of tokens that a pass makes.
     """
     shape = read_shape(values)
     encoder = encoder_of(shape)
@@ -168,7 +221,12 @@ FAMILY = NetworkFamily(
     build=_build,
     required=("hidden", "layers", "heads", "vocab"),
     defaults=DEFAULTS,
-    adjustable={"layers": ("Layers", 1, 1024), "vocab": ("Vocabulary", 1, 2_000_000)},
+    adjustable={
+        "layers": ("Layers", 1, 1024),
+        "vocab": ("Vocabulary", 1, 2_000_000),
+        "guesses": ("Tokens guessed ahead", 0, 16),
+        "acceptance": ("Chance that a guess holds", 0, 1),
+    },
     input_label="Input tokens",
     output_label="Output tokens",
 )

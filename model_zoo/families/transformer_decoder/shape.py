@@ -65,6 +65,9 @@ DEFAULTS: dict[str, Any] = {
     "ssm_rank": 0,  # of the step's projection in Mamba-1
     "ssm_norm": "no",
     "conv_kernel": 4,
+    "guess_layers": 0,  # layers of the checkpoint that guess tokens ahead (multi-token prediction)
+    "guesses": None,  # tokens that they guess before each pass, all of which it checks; None: no guessing
+    "acceptance": None,  # chance that a guess holds where those before it did
     "quantised": "all",
     "tower_layers": 0,  # an encoder of images before the decoder
     "tower_hidden": 0,

@@ -108,9 +108,10 @@ def decoder(keys: Keys, kind: str, outside: Keys) -> tuple[Found, list[str]]:
     tied = _tied(keys, outside, own)
     if fields.get("lm_head", ("", ""))[0] != "own-bias":
         put("lm_head", "tied" if tied else "own", keys.last or "tie_word_embeddings")
+    notes = _guessing(keys, outside, put)
     plain = {"mixers": "f"}
     fields = {name: one for name, one in fields.items() if one[0] not in (0, "", None, plain.get(name))}
-    return fields, _notes(keys, outside)
+    return fields, notes
 
 
 def _tied(keys: Keys, outside: Keys, own: dict[str, Any]) -> bool:
@@ -419,18 +420,13 @@ def _delta(keys: Keys, put: Put) -> None:
     put("conv_kernel", keys.whole("linear_conv_kernel_dim", default=4, low=1, high=1024), "linear_conv_kernel_dim")
 
 
-def _notes(keys: Keys, outside: Keys) -> list[str]:
-    guess = 0
+def _guessing(keys: Keys, outside: Keys, put: Callable[[str, Any, str], None]) -> list[str]:
+    """Layers that guess tokens ahead, and what is said of them."""
     for level in (keys, outside):
-        guess = guess or level.whole(
-            "num_nextn_predict_layers",
-            "num_mtp_modules",
-            "mtp_num_hidden_layers",
-            "num_mtp_layers",
-            default=0,
-            high=4096,
-        )
-    if guess:
-        said = "a layer that guesses" if guess == 1 else f"{guess} layers that guess"
-        return [f"The checkpoint also holds {said} tokens ahead (multi-token prediction); not run here."]
+        names = "num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers"
+        layers = level.whole(*names, default=0, high=4096)
+        if layers:
+            put("guess_layers", layers, level.last)
+            said = "a layer that guesses" if layers == 1 else f"{layers} layers that guess"
+            return [f"The checkpoint also holds {said} tokens ahead (multi-token prediction), run where asked."]
     return []

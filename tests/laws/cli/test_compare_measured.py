@@ -154,6 +154,15 @@ def test_ranks_that_attend_apart_read_no_latent_twice(tmp_path: Path):
     assert abs(row.errors["tpot_s"]) < 0.1
 
 
+def test_published_runs_that_guess_tokens_ahead_are_met(tmp_path: Path):
+    """Acceptance as DeepSeek's report has it and as many guesses as the checkpoint has layers: nothing is fitted."""
+    runs = ((1024, 4, 8.58378), (1024, 32, 19.2521), (1024, 64, 23.4177), (8192, 8, 12.5086), (8192, 32, 27.971))
+    head = "a,inferencex,2026-01-14,trtllm,1.1.0rc2.post2,deepseek-ai/DeepSeek-R1,h200_sxm,fp8"
+    lines = [f"{head},{i},1024,{c},{c},8,8,1,1,1,8,mtp?,500,{tpot}," for i, c, tpot in runs]
+    for row in compared(read_measured(table(tmp_path, SERVING, *lines))).rows:
+        assert abs(row.errors["tpot_s"]) < 0.12
+
+
 def test_prompts_vanish_from_long_answers_and_slow_short_ones():
     catalog = default_catalog()
     base = default_scenario("h100-sxm", "llama3.1-8b")

@@ -132,6 +132,12 @@ def test_a_placement_over_switches_sweeps_as_it_is_evaluated() -> None:
     assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 12, 1) == 12
 
 
+def test_guessed_tokens_sweep_as_they_are_evaluated() -> None:
+    axes = {"params.guesses": [0, 1, 3], "params.acceptance": [0.5, 0.9], "outputs": [2, 65], "batch": [1, 8]}
+    base = {"system": "h200-sxm", "workload": "deepseek-r1", "devices": 8, "scheme": "tensor"}
+    assert check_points(space_of({"scenario": base, "axes": axes, "constraints": []}), 12, 1) == 12
+
+
 def test_load_directions_and_schemes_of_a_core_sweep_as_they_are_evaluated() -> None:
     axes = {
         "scheme": ["tensor", "clusters", "pipelined"],
