@@ -15,6 +15,7 @@ from app.views.sweep.spaces import PageSpace
 from engine.evaluate import evaluate
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
+from tests.app.browser.keyboard import row_picked
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 GPU = PRESETS["v100-1.5b"].scenario
@@ -125,6 +126,10 @@ def test_a_clicked_design_opens_as_its_scenario(visit):
     me.page.keyboard.press("ControlOrMeta+Enter")
     me.page.wait_for_function(DRAWN, polling="raf", timeout=120_000)
     designs = background.designs_of(GPU, FEW, objectives.metrics(evaluate(GPU)))
+    first = me.settled().page.get_by_text(re.compile(r"^Selected design · 1 of \d+$"))
+    assert first.count() == 0
+    row_picked(me, 0)  # by keys, in the table
+    first.wait_for()
     seen = set()
     for at in (0, 2):
         spot = me.settled().page.locator(".brush").evaluate(SPOT, at)

@@ -5,7 +5,7 @@ import pytest
 from engine.choose import question_of
 from engine.resolve.presets import PRESETS
 from engine.scenario import decode, encode
-from tests.app.browser.keyboard import slid
+from tests.app.browser.keyboard import row_picked, slid
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 CONTROLS = """() => [...document.querySelectorAll('a[href], button, input, textarea, summary, [role=slider], canvas')]
@@ -51,9 +51,23 @@ def reached(visit, path: str):
     """A visitor whose Tab reaches every control of a page, each with a focus that is seen."""
     me = visit(path, bypass_csp=True)
     me.page.add_style_tag(content="* { transition: none !important; }")  # else a focus fades in
+    return all_reached(me)
+
+
+def all_reached(me):
+    """The visitor, whose Tab reaches every control of the page that is open, each with a focus that is seen."""
     missed, unseen = walked(me)
     assert (words(me, missed), unseen) == ([], [])
     return me
+
+
+def opened(me, page: str, *links: str) -> None:
+    """Another page by keys: a room of the top bar, or a tab, after the other."""
+    for name in links:
+        me.page.locator("[data-testid=stTopNav], .st-key-tabs").get_by_role("link", name=name, exact=True).focus()
+        me.page.keyboard.press("Enter")
+        me.settled(anew=True)
+    me.page.wait_for_url(f"**/{page}?s=*")
 
 
 def typed(me, label: str, value: str) -> None:
@@ -83,6 +97,38 @@ def test_a_question_is_asked_by_keys(visit):
     me.page.wait_for_url("**q=*")
     asked = question_of(me.page.evaluate("new URLSearchParams(location.search).get('q')"))
     assert asked.tpot_s == pytest.approx(0.05)
+
+
+def picked(me, label: str, option: str) -> None:
+    """An option of a list, by keys."""
+    me.page.get_by_role("combobox", name=label, exact=True).focus()
+    me.page.keyboard.type(option)
+    me.page.keyboard.press("Enter")
+
+
+def test_a_kernel_is_run_a_format_looked_at_and_a_spec_found_by_keys(visit):
+    me = reached(visit, "/kernels")
+    typed(me, "M, rows", "64")
+    me.settled(anew=True).page.get_by_role("button", name="Run", exact=False).first.focus()
+    me.page.keyboard.press("Enter")
+    me.page.get_by_text("for a matrix product of 64 × 1,024 × 1,024").wait_for()
+
+    opened(me, "numerics", "Numerics")
+    all_reached(me)
+    picked(me, "Format", "INT4 (per-row scale)")
+    me.page.get_by_text("Before and after INT4 (per-row scale)").wait_for()
+
+    opened(me, "catalog", "Evidence", "Catalog")
+    all_reached(me)
+    me.page.get_by_role("textbox", name="Search").focus()
+    me.page.keyboard.type("h100")
+    me.page.keyboard.press("Enter")
+    me.page.get_by_text("Entries · ").first.wait_for()
+    me.settled(anew=True)
+    before = me.page.locator("[data-testid=stMain] [data-testid=stColumn]").last.inner_text()
+    row_picked(me, 1)
+    me.settled(anew=True)
+    assert me.page.locator("[data-testid=stMain] [data-testid=stColumn]").last.inner_text() != before
 
 
 def test_a_figure_is_saved_as_svg_or_png(visit):
