@@ -30,6 +30,8 @@ STYLE = """<style>
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has([data-testid="stSkeleton"]) { min-height: 64px; }
 .st-key-tabs { gap: 0 !important; border-bottom: 1px solid rgba(128, 140, 155, 0.35); min-height: 36px; }
 .st-key-tabs a { border-radius: 0; padding: 4px 14px; }
+.stApp [data-testid="stTable"] [data-testid="stMarkdownContainer"] { max-width: none; }
+.stApp [data-testid="stTable"] tbody th + td { padding-left: 15px; }
 .st-key-front { min-height: 600px; }
 .st-key-cards [data-testid="stElementContainer"] { min-height: 86px; }
 .st-key-cards-against [data-testid="stElementContainer"] { min-height: 111px; }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import floor, inf, log, log10
 from typing import Any
 
 from engine.choose.candidates import Candidate, candidates
@@ -236,14 +236,16 @@ def _refused(row: Row) -> str:
 
 
 def _times(ratio: float) -> str:
-    """`2.1×`, `0.48×`, `1,200×`."""
-    if ratio >= 99.5:
+    """`2.1×`, `1.0×`, `0.48×`, `1,200×`."""
+    if ratio >= 9.95:
         return f"{ratio:,.0f}×"
-    return f"{ratio:.2g}×" if ratio >= 0.01 else f"1/{1 / ratio:,.0f}"
+    return f"{ratio:#.2g}×" if ratio >= 0.01 else f"1/{1 / ratio:,.0f}"
 
 
 def _usd(value: float) -> str:
-    return f"${amount(value, '').strip()}" if value >= 1 else f"${value:.2g}"
+    if value >= 1:
+        return f"${amount(value, '').strip()}"
+    return f"${value:.{2 - floor(log10(value))}f}" if value else "$0"
 
 
 def _sentence(question: Question, rows: Sequence[Row], workload: str, unit: str, money: str) -> str:

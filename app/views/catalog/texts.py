@@ -23,16 +23,16 @@ MORE_FILES = "And {count:,} more files that can't be used."
 CONFIGURATION_TOO_LONG = "{name}: more than the {most} bytes a model configuration may have"
 TOO_MANY_CONFIGURATIONS = "{count} model configurations are given; one is read, and a hf_quant_config.json with it"
 KEEPS_NO_FILES = (
-    "{name}: this server answers more than this machine, and keeps no files of its readers; put it into the folder "
-    "`workloads` of your own catalog"
+    "{name}: this server answers other machines too, and stores no uploads; put the file into the folder `workloads` "
+    "of your own catalog"
 )
 FILE_TOO_LONG = "{name}: more than the {most} bytes that are read (keep weights outside the file)"
 KNOWN_ALREADY = "{name}: the zoo has a workload {id!r} already; give the file another name"
 OWN_NETWORK = "A network of your own"
 UPLOAD = "A model's config.json (Hugging Face), or an ONNX file"
 UPLOAD_HELP = (
-    "A configuration travels in the link and is kept nowhere; a `hf_quant_config.json` may lie beside it. An ONNX file "
-    "is kept in the folder of your own networks, on a server that only this machine reaches."
+    "A configuration travels in the link and is stored nowhere; a `hf_quant_config.json` may come with it. An ONNX "
+    "file is stored in the folder of your own networks, and only by a server that no other machine reaches."
 )
 KV_CACHE = ", {cache} elements of KV cache a token"
 OPEN_EXPLORE = "Open it in Explore"

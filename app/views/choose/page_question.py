@@ -85,7 +85,7 @@ def _written() -> str | None:
         workload = given.pop("workload")
         return question_of({"workload": workload} | read_fields(given)).token
     except ScenarioError as error:
-        st.warning(texts.SHOWING_FIRST_QUESTION_2.format(error=str(error).rstrip(".")), icon=":material/link_off:")
+        st.warning(f"{texts.SHOWING_FIRST_QUESTION.format(error=str(error).rstrip('.'))}.", icon=":material/link_off:")
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 import pandas as pd
 
@@ -47,7 +48,7 @@ def meeting(answer: Answer, rows: Sequence[Row]) -> pd.DataFrame:
     name = "TPOT" if decoder else "p99" if p99 else "Latency"
     columns[f"{name} ({times.unit})"] = [times(one.latency_s if one.tpot_s is None else one.tpot_s) for one in bests]
     if decoder:
-        first = fmt.scale([one.ttft_s for one in bests], "s")
+        first = fmt.scale([median(one.ttft_s or 0.0 for one in bests)] if bests else [], "s")
         columns[f"TTFT ({first.unit})"] = [first(one.ttft_s or 0.0) for one in bests]
     columns[f"{pace.unit} a device"] = [pace(one.rate_per_device) for one in bests]
     watts = [None if one.power_w is None else one.power_w * one.instances for one in bests]

@@ -22,5 +22,5 @@ DOES_NOT_FIT = "Latency, throughput and cost are not shown: they would describe 
 LATENCY_HELP = "{latency} Here: one {unit}, to its last token."
 NO_POWER = " No power is published for this system."
 WHAT_IF_PRICE = "no price: a what-if"
-WHAT_IF_PRICE_HELP = "No list has hardware that a what-if changes; a price set among the what-ifs would count."
+WHAT_IF_PRICE_HELP = "Hardware that a what-if changes has no list price; set one among the hardware overrides."
 NO_PRICE_HELP = "No price is published for a device of this system."

@@ -2,9 +2,9 @@
 
 # page.py
 KERNEL_HELP = "Operators of this project, compiled for this host."
-THREADS_HELP = "One is timed by its CPU time, several by the clock."
+THREADS_HELP = "One thread is timed in CPU time, several in wall time."
 BESIDE_HELP = "What the operator model predicts for another device."
-OF_ROOFS = ", **{roof_share}** of what the roofs of this host allow"
+OF_ROOFS = ", **{roof_share}** of what this host's roofline allows"
 AS_FAST = ", {median} as fast as this host was measured"
 BAND_COLUMN = "90% band, or middle half"
 BESIDE_ALT = "One operator on {device} and on this host"
@@ -29,4 +29,4 @@ NOT_MEASURED = (
     "Nothing is measured yet. Run times the kernel on the machine that serves this page, for at most {seconds}, one "
     "reader at a time."
 )
-OTHER_CHOICE = "The last run on this host was of another choice; Run measures this one."
+OTHER_CHOICE = "The last run on this host measured another choice; Run measures this one."

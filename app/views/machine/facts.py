@@ -143,7 +143,7 @@ def _printed(text: str) -> str:
     """A value as printed, with commas, and four digits of one that was divided: `1,303,680`, `457.8 MHz`."""
     text = re.sub(r"\bus\b", "µs", text)
     text = re.sub(r"\d+\.\d{5,}", lambda m: f"{float(m[0]):.4g}", text)
-    return fmt.prose(re.sub(r"(?<![\d.])\d{5,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
+    return fmt.prose(re.sub(r"(?<![\w.-])\d{4,}(?![\d.])", lambda m: f"{int(m[0]):,}", text))
 
 
 def _told(where: str) -> str:

@@ -3,8 +3,8 @@
 # page.py
 TRAFFIC = "Traffic on each wire"
 SPEED_UPS = "**Speed-up of each optimisation** :gray[· {told}]"
-GAIN_HELP = "On against off, the others as they are set."
-ALONE_HELP = "On against off, every other one off."
+GAIN_HELP = "On compared with off, the others as set."
+ALONE_HELP = "On compared with off, all others off."
 SPEED_UPS_ALT = "Switches, the gain of each beside the others and alone, and whether it is on"
 CORE_SPLIT_ANSWER = "{best} of {cores} for {operator} is best"
 CORE_SPLIT_ALT = "Throughput along the core split: {answer}."
@@ -45,8 +45,8 @@ POWER_AXIS = "Share of the load carried without pause (%)"
 LOAD_AXIS = "Requests a second ({unit}, log)"
 
 # facts.py
-NO_HOST = "{name} names no host: there is nothing on the other side of its links."
-NO_NODE = "{name} is no node of cards behind a switch: its topology is {topology}."
+NO_HOST = "{name} has no host: there is nothing at the other end of its links."
+NO_NODE = "{name} is not a node of cards behind a switch: its topology is {topology}."
 NO_SWITCH = "this device has no switch"
 HOST_CANT = "{text}; the host alone can't hold it"
 HOST_NONE = "the host alone none"

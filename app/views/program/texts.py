@@ -7,6 +7,6 @@ SYNTAX_CAPTION = "A semicolon starts a comment; `loop N` to `end` repeats lines.
 LISTING_ANSWER = "{count} instructions, {waits} of them wait for another"
 LISTING = "{said}; cycles from the start"
 REGISTERS_ANSWER = "before and after instruction {number}"
-RUN_NUMBERS_HELP = "Drawn inputs and weights, the machine's arithmetic."
+RUN_NUMBERS_HELP = "Random inputs and weights, in the machine's arithmetic."
 REGISTERS_ALT = "Registers before and after"
 STEP_HELP = "One instruction at a time."

@@ -20,7 +20,7 @@ __all__ = ["chains", "cuts", "forwarding", "measured", "placements"]
 _PARTS = (
     ("first device", "first_s", "compute", ""),
     ("wire", "link_s", "links", ""),
-    ("drawn into caches", "handover_s", "offchip", ""),
+    ("read into caches", "handover_s", "offchip", ""),
     ("second device", "second_s", "compute", "/"),
     ("in and out", "outside_s", "host", ""),
 )
@@ -81,7 +81,7 @@ def cuts(points: Sequence[SplitPoint], best: SplitPoint, dark: bool, height: int
         barmode="stack",
         bargap=0.08,
         showlegend=True,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
     )
     return fig
 

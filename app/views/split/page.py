@@ -99,7 +99,7 @@ def _table(points: tuple[SplitPoint, ...]) -> None:
                 f"Transfer ({scale.unit})": [scale(p.transfer_s + p.flight_s) for p in points],
                 f"Into caches ({scale.unit})": [scale(p.handover_s) for p in points],
                 f"Second ({scale.unit})": [scale(p.second_s) for p in points],
-                "Crosses (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
+                "Transferred (kB)": [fmt.KILOBYTE(p.crossing_bytes) for p in points],
             }
         )
         number = st.column_config.NumberColumn
@@ -117,8 +117,8 @@ def camera(scenario: Scenario) -> None:
     one, two, three = st.columns(3)
     frames = checked(one.number_input, "Frames a second", 0.1, 120.0, 5.0, key="frames", help="Of one camera.")
     size = checked(two.number_input, "Frame (kB)", 1.0, 20_000.0, 200.0, key="frame", help=texts.FRAME_HELP)
-    asked, args = choice("Longest answer", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
-    three.select_slider("Longest answer", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
+    asked, args = choice("Latency limit", {"any": "any"} | {f"{s:g}": fmt.seconds(s) for s in _LIMITS}, "answer")
+    three.select_slider("Latency limit", ["any", *(f"{s:g}" for s in _LIMITS)], **args)
     limit = None if asked == "any" else float(asked)
     try:
         seen = Camera(float(frames), fmt.KILOBYTE.si(float(size)))

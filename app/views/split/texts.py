@@ -22,16 +22,16 @@ PLACES_CAPTION = (
     "assumed; the document names the placements only. A frame at a time in {precision}."
 )
 WHAT_IFS_CAPTION = "What-ifs and layer formats are of the scenario's own system; these machines are the catalog's."
-FORWARDING_ANSWER = "with {executors} executors line rate from {size:.0f} B on; smaller packets are dropped"
+FORWARDING_ANSWER = "with {executors} executors, line rate from {size:.0f} B up; smaller packets are dropped"
 FORWARDING_ALT = "Forwarded traffic against packet size: {answer}."
 WAIT_COLUMN = "Wait for 64 B (cycles)"
 MEMORIES_ALT = "Memories of the network processor with latency and width"
-DEPTH_FIRST_ANSWER = "{speedup} as fast, {depth} moved in place of "
-DEPTH_FIRST = "Depth first, without finishing each operator"
+DEPTH_FIRST_ANSWER = "{speedup} as fast, {depth} moved instead of "
+DEPTH_FIRST = "Depth-first (fused-tile) execution"
 CHAINS_ALT = "Activations moved by the largest chains: {answer}."
 DEPTH_FIRST_CAPTION = (
-    "Against an eager framework that finishes every operator: tiles of a chain stay in a core's cache. An estimate; "
-    "below, such blocks run on this host."
+    "Compared with an eager framework that finishes every operator: tiles of a chain stay in a core's cache. An "
+    "estimate; below, such blocks run on this host."
 )
 
 # charts.py
@@ -40,17 +40,17 @@ PLACES_AXIS = "From frame to answer ({unit})"
 CHAIN_HOVER = (
     "<b>{ops}</b><br>{before} before, {after} after<br>tile of {rows} rows × {channels} channels, {tile}<extra></extra>"
 )
-CHAINS_AXIS = "Moved ({unit}): light before, dark after"
+CHAINS_AXIS = "Moved ({unit}): grey before, in colour after"
 GAIN_AXIS = "Breadth-first time over depth-first time (×)"
 
 # fused.py
 RUN_HOST = "Run on this host"
-RUN_HELP = "One thread, about twenty seconds; the first run compiles and probes. Other readers' runs come between."
-ON_THIS_HOST = "Depth first on this host"
+RUN_HELP = "One thread, about twenty seconds, taking turns with other readers' runs; the first run compiles and probes."
+ON_THIS_HOST = "Depth-first execution on this host"
 NOT_MEASURED = "{count} blocks of four networks; none measured yet"
 NOT_MEASURED_CAPTION = (
-    "Each is run both ways by this project's operators. The prediction knows what a block moves and works and the "
-    "rates probed on this host, but none of the block's own times."
+    "Each block is run both ways by this project's operators. The prediction knows the bytes and operations of a block "
+    "and the rates probed on this host, but none of the block's own times."
 )
 MEASURED_ANSWER = "{faster} of {count} blocks are faster; {close} gain what was predicted within 25%"
 MEASURED_ALT = "Measured and predicted gain of every block: {answer}."

@@ -140,11 +140,9 @@ def card(outcome: Outcome, metrics: Mapping[str, Metric]) -> None:
 def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]) -> None:
     """The front as a table; a row selects its design."""
     shown = _within(outcome)
-    left = (
-        texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
-        if len(shown) < len(outcome.front)
-        else (f"{len(shown)} row{texts.SELECT_ONE if len(shown) > 1 else ''}")
-    )
+    left = texts.SELECT_ONE.format(count=len(shown)) if len(shown) > 1 else "1 row"
+    if len(shown) < len(outcome.front):
+        left = texts.BRUSHED.format(shown=len(shown), count=len(outcome.front))
     with parts.card(texts.FRONT, left):
         frame = tables.frame(outcome, shown, metrics, candidates)
 
@@ -166,6 +164,8 @@ def listed(outcome: Outcome, metrics: Mapping[str, Metric], candidates: Mapping[
             column_config=config,
             alt=texts.FRONT_TABLE_ALT,
         )
+        if alike := tables.alike(outcome, shown, candidates):
+            st.caption(texts.ALIKE_IN.format(alike=fmt.plain(alike)))
         st.download_button(
             texts.EXPORT,
             data=lambda: tables.csv(outcome),

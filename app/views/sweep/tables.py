@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,7 +17,7 @@ from engine.cost.report import RESOURCE_NAMES, Report
 from engine.scenario import Scenario, encode
 from engine.sweep.result import Origin
 
-__all__ = ["csv", "frame", "over", "pair", "setting", "start_of", "told", "unmet"]
+__all__ = ["alike", "csv", "frame", "over", "pair", "setting", "start_of", "told", "unmet"]
 
 _LIMITS = {
     "refused": texts.NO_SUCH_COMBINATION,
@@ -37,7 +37,7 @@ def setting(candidate: Candidate, value: Any) -> str:
 def frame(
     outcome: Outcome, shown: Sequence[SweptDesign], metrics: Mapping[str, Metric], candidates: Mapping[str, Candidate]
 ) -> pd.DataFrame:
-    """Designs as rows: objectives first, then every axis; one prefix a column."""
+    """Designs as rows: objectives first, then every axis that tells them apart; one prefix a column."""
     data: dict[str, Any] = {}
 
     def figure(name: str) -> None:
@@ -48,9 +48,10 @@ def frame(
 
     for name in outcome.objectives:
         figure(name)
-    for path, taken, stride in settings_along(outcome.space):
+    for path, values in _settings(outcome, shown):
         candidate = candidates[path]
-        values = [taken[d.number // stride % len(taken)] for d in shown]
+        if len(shown) > 1 and len(set(values)) == 1:
+            continue
         if candidate.row is not None:
             scale = fmt.scale([float(v) for v in values], candidate.row.unit)
             unit = f" ({scale.unit})" if scale.unit else ""
@@ -60,6 +61,20 @@ def frame(
         else:
             data[candidate.label] = [candidate.shown(v) for v in values]
     return pd.DataFrame(data)
+
+
+def _settings(outcome: Outcome, shown: Sequence[SweptDesign]) -> Iterator[tuple[str, list[Any]]]:
+    """Every axis with its value in each design."""
+    for path, taken, stride in settings_along(outcome.space):
+        yield path, [taken[d.number // stride % len(taken)] for d in shown]
+
+
+def alike(outcome: Outcome, shown: Sequence[SweptDesign], candidates: Mapping[str, Candidate]) -> str:
+    """Axes on which several designs are one, which take no column: `Precision INT8, Devices 6`; else empty."""
+    if len(shown) < 2:
+        return ""
+    one = [(candidates[path], values[0]) for path, values in _settings(outcome, shown) if len(set(values)) == 1]
+    return ", ".join(f"{c.label[:1].upper()}{c.label[1:]} {setting(c, value)}" for c, value in one)
 
 
 def pair(outcome: Outcome, design: SweptDesign, chosen: Report) -> list[tuple[str, str, str]]:

@@ -78,7 +78,8 @@ def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
     record = core_record(machine.device, machine.link, 1, machine.cards, _own(machine), machine.model)
     made = accuracy(record)
-    said = f"{made.agreed} of {len(made.tokens)} tokens equal those of float32; the least lead is {made.lead:.1%}"
+    said = f"{made.agreed} of {len(made.tokens)} tokens are those of float32; "
+    said += f"each leads the next likely one by {made.lead:.1%} or more"
     return (Error("Logits of a 2-layer GPT-2", made.deviation, said),)
 
 

@@ -60,6 +60,18 @@ ENDS = """() => [...document.querySelectorAll('[data-testid=stMain] [data-testid
     const ends = columns.map(column => Math.max(...[...column.querySelectorAll(cards)].map(end)));
     return [Math.max(...ends) - Math.min(...ends), block.innerText.slice(0, 60)];
 }).filter(([gap]) => gap > 160).map(([gap, text]) => `${Math.round(gap)} px are empty beside ${text}`)"""
+TABLES = """() => [...document.querySelectorAll('[data-testid=stMain] [data-testid=stTable] table')].flatMap(table => {
+    const rows = [...table.rows].map(row => [...row.cells]), text = cell => cell.querySelector('p, div') || cell;
+    const said = cell => cell.innerText.trim(), box = cell => text(cell).getBoundingClientRect();
+    const ragged = rows[0].filter((head, at) => {
+        const starts = rows.map(row => row[at]).filter(cell => cell && said(cell)).map(cell => box(cell).left);
+        return Math.max(...starts) - Math.min(...starts) > 2;
+    }).map(head => `column starts in several places: ${said(head)}`);
+    const line = cell => parseFloat(getComputedStyle(text(cell)).lineHeight);
+    const narrow = rows.flat().filter(cell => box(cell).height > 1.5 * line(cell) && !said(cell).includes('\\n')
+        && box(cell).width < 0.8 * cell.clientWidth - 25);
+    return [...ragged, ...narrow.map(cell => `wraps beside empty room: ${said(cell)}`)];
+})"""
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -85,7 +97,8 @@ def test_no_page_has_a_serious_finding_moves_while_it_loads_or_is_cut_at_a_zoom_
     for page in PAGES:
         me.open(f"/{page}?s={NODE}")
         moved[page] = me.page.evaluate(SHIFT)
-        report[page] = [*serious(me, axe), *zoomed(me), *me.page.evaluate(ENDS), *in_the_dark(me, axe)]
+        report[page] = [*serious(me, axe), *zoomed(me), *in_the_dark(me, axe)]
+        report[page] += [*me.page.evaluate(ENDS), *me.page.evaluate(TABLES)]
     assert {page: rows for page, rows in report.items() if rows} == {}
     del moved["sweep"]  # its results take the place of its progress, seconds after it is there
     assert {page: shift for page, shift in moved.items() if shift >= 0.1} == {}

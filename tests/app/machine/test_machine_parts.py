@@ -1,5 +1,6 @@
 """The Machine tab and a machine's precisions in the catalog (AppTest: no browser), and their figures."""
 
+import re
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -9,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from app.shared.figures import machine as machine_charts
 from app.shared.figures.machine import Bar, PeakOfPart
 from app.shared.formats import si
+from app.views.machine import facts
 from engine.evaluate import evaluate
 from engine.resolve.bind import named
 from engine.resolve.presets import PRESETS
@@ -53,6 +55,13 @@ def test_every_family_shows_levels_with_their_bytes_units_clock_power_links_and_
     assert ("**Links**" in text) == bool(named(PRESETS[preset].scenario).wires)
     assert [m.label for m in at.metric][:3] == ["Price of a device", "Capital cost", "Power at work"]
     assert ("**Arithmetic**" in text) == (preset in ("dfx-1.5b", "brainwave-gru"))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_long_numbers_of_a_spec_are_grouped(preset):
+    machine = facts.machine(named(PRESETS[preset].scenario))
+    values = [value for frame in facts.groups(machine).values() for value in frame["Value"]]
+    assert [value for value in values if re.search(r"(?<![\w.-])\d{4}", value)] == []
 
 
 def test_tabs_are_offered_where_they_apply_and_every_address_opens():

@@ -105,7 +105,7 @@ def warnings(page: str, key: str, value: str) -> list[str]:
         ("compare", "metric", "zz", "Metric 'zz' of this link is not known; Latency, TTFT, TPOT, Throughput, "),
         ("traffic", "sla-of", "p98", "SLA 'p98' of this link is not known; p99, p95, p50 and mean are."),
         ("traffic", "places", "-1", "Queue limit '-1' of this link is out of range; 0 to 1,000,000 is allowed."),
-        ("traffic", "slots", "2.5", "Nodes a rack takes '2.5' of this link is no whole number; 1 to 1,000 is allowed."),
+        ("traffic", "slots", "2.5", "Nodes per rack '2.5' of this link is no whole number; 1 to 1,000 is allowed."),
         ("traffic", "demand", "nan", "Demand at the peak (QPS) 'nan' of this link is out of range; 0 to 1,000,000,000"),
         ("traffic", "sla", "soon", "Limit (ms) 'soon' of this link is no number; 0.000001 or more is allowed."),
         ("kernels", "threads", "0", "Threads '0' of this link is not known; "),

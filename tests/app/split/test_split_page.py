@@ -45,7 +45,7 @@ def test_cuts_and_places_are_shown_and_the_best_cut_can_be_used():
     text = said(at)
     assert "Where to cut · 22 points" in text
     assert "Edge placement" in text
-    assert "Depth first" in text
+    assert "Depth-first" in text
     at.selectbox(key="w.goal").set_value("throughput").run()
     assert not at.exception
     best = best_split(cuts(ALEXNET)[1], "throughput")
@@ -142,6 +142,8 @@ def test_a_system_of_one_executor_names_others():
 def test_figures_hold_the_numbers(dark):
     _, points = cuts(ALEXNET)
     fig = charts.cuts(points, best_split(points), dark)
+    assert fig.data[0].name == "first device"
+    assert fig.layout.legend.traceorder == "normal"  # the legend reads as the request runs
     for at, point in enumerate(points):
         stacked = sum(trace.y[at] for trace in fig.data)
         assert stacked == pytest.approx(1e3 * point.latency_s)

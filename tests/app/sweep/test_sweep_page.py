@@ -128,6 +128,16 @@ def outcome(scenario=GPU, space=SMALL) -> background.Outcome:
     return running.outcome
 
 
+def test_an_axis_on_which_the_front_is_one_takes_no_column_but_a_word():
+    found = outcome()
+    one = [path for path, values in tables._settings(found, found.front) if len(set(values)) == 1]
+    frame = tables.frame(found, found.front, found.metrics, found.found)
+    assert frame.shape == (len(found.front), 2 + len(SMALL.axes) - len(one))
+    said = tables.alike(found, found.front, found.found)
+    assert [path for path in dict(SMALL.axes) if found.found[path].label in said.lower()] == one != []
+    assert tables.alike(found, found.front[:1], found.found) == ""
+
+
 @pytest.mark.parametrize(("space", "size"), [(SMALL, 40), (TIED, 8)])
 def test_what_is_on_the_front_is_what_evaluation_finds(space, size):
     found = outcome(space=space)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -37,6 +38,8 @@ def test_every_system_has_a_row_and_a_reason(id: str) -> None:
     money = [getattr(r.best, "total_usd_per_hour" if found.by == "usd_per_hour" else "usd_per_million")
              for r in found.rows if r.rank]  # fmt: skip
     assert money == sorted(money)
+    if money:
+        assert len(re.search(r"\$([\d.]+)", found.sentence)[1].replace(".", "").lstrip("0")) == 3
 
 
 @pytest.mark.parametrize("id", QUESTIONS)
