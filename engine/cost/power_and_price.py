@@ -15,7 +15,7 @@ from engine.scenario.overrides import unstated
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 
-__all__ = ["Account", "account", "device_power", "draw", "purchase", "token_costs"]
+__all__ = ["Account", "account", "busy_power", "device_power", "draw", "purchase", "token_costs"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tup
         if device is None:  # what the system draws at any load
             watts = always = extra.si if extra is not None else 0.0
         else:
-            watts, always, why, basis = _busy(bound, device)
+            watts, always, why, basis = busy_power(bound, device)
             notes.append((f"host counted: {why}" if device is bound.host else why, basis))
         power = None if power is None or watts is None else power + count * watts
         idle = None if idle is None or always is None else idle + count * always
@@ -68,7 +68,7 @@ def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tup
     return power, idle, notes
 
 
-def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
+def busy_power(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
     """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
     watts, why = device_power(device, bound.workload.family)
     fam = family(device.kind)

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.cost.best_plan import make_plan
-from engine.cost.power_and_price import device_power
+from engine.cost.power_and_price import busy_power
 from engine.cost.report import Report
 from engine.cost.schedule import Schedule, batches_of, schedule
 from engine.evaluate import evaluate
@@ -262,15 +262,40 @@ def load_of(
     return single(service_table(scenario, policy.max_batch, sizes, sizes_are), policy)
 
 
+def _waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
+    """What a system draws that waits, ``busy`` where a part's power is not known, and what that assumes. [W]"""
+    notes: list[str] = []
+    unknown: list[str] = []
+    system, host = bound.system, [(bound.host, 1)] if bound.system.host_power_counted and bound.host else []
+    parts = [*zip(bound.devices, plan.devices_used, strict=False), *host]
+    total = system.extra_power.si if system.extra_power is not None else 0.0
+    for device, count in parts:
+        idle, (full, always, _, _) = device.power.idle, busy_power(bound, device)
+        watts = idle.si if idle is not None else always
+        total += count * (busy if watts is None else watts)
+        if idle is not None and idle.basis == "assumed":
+            notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
+        elif idle is None and watts is not None and always != full:
+            notes.append(f"Assumed: {device.name} draws {watts:.0f} W when idle, what it draws at any work.")
+        elif idle is None and count:
+            unknown.append(device.name)
+    if unknown:
+        notes.append(
+            f"Assumed: {' and '.join(dict.fromkeys(unknown))} draws its full power when idle, as no idle power is "
+            "published. Energy and perf/W at part load are worst cases."
+        )
+    return total, notes
+
+
 def node_facts(
     scenario: Scenario, carried: Headline, idle_w: float | None = None, capex_usd: float | None = None
 ) -> tuple[NodeFacts, tuple[str, ...]]:
     """What a plan needs to know of the scenario's system as one node, and the assumptions behind it.
 
     Power and price are `evaluate`'s; a price that is not published stays open. Idle power is that of the devices in
-    use plus what the system draws at any load; a device whose idle power is not published is taken to draw its full
-    power always, an upper bound. Given power in [W], price in [USD]. TrafficError where a plan can't be made: no
-    load inside the agreement, no published power.
+    use plus what the system draws at any load; a device whose idle power is not published is taken to draw what it does
+    at any work, or where that is not told apart its full power, an upper bound. Given power in [W], price in [USD].
+    TrafficError where a plan can't be made: no load inside the agreement, no published power.
     """
     if carried.qps <= 0:
         raise TrafficError(carried.message)
@@ -285,24 +310,9 @@ def node_facts(
         said = str(report.unpriced)
         notes.append(f"{said[:1].upper()}{said[1:]} ({report.system_name}): there is no money until one is given.")
     if idle_w is None:
-        parts = list(zip(bound.devices, plan.devices_used))
-        if bound.system.host_power_counted and bound.host is not None:
-            parts.append((bound.host, 1))
-        idle_w = bound.system.extra_power.si if bound.system.extra_power is not None else 0.0
-        unknown = [device.name for device, count in parts if count and device.power.idle is None]
-        for device, count in parts:
-            idle = device.power.idle
-            watts = idle.si if idle is not None else device_power(device, bound.workload.family)[0]
-            idle_w += count * (busy if watts is None else watts)
-        idle_w = min(busy, idle_w)
-        if unknown:
-            notes.append(
-                f"Assumed: {' and '.join(dict.fromkeys(unknown))} draws its full power when idle, as no idle power is "
-                "published. Energy and perf/W at part load are worst cases."
-            )
-        for device, _ in parts:
-            if device.power.idle is not None and device.power.idle.basis == "assumed":
-                notes.append(f"Assumed: idle power of {device.name} ({device.power.idle.note}).")
+        drawn, said = _waiting(bound, plan, busy)
+        idle_w = min(busy, drawn)
+        notes += said
     cards = max(1, plan.devices_used[0])
     full = max(carried.qps, carried.capacity_qps)
     return NodeFacts(carried.qps, full, idle_w, busy, price, cards, scenario.batch), tuple(notes)

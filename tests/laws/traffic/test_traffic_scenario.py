@@ -11,13 +11,16 @@ from engine.resolve.choices import default_scenario
 from engine.resolve.presets import preset
 from engine.traffic import (
     ContinuousBatching,
+    Demand,
     DynamicBatching,
     Fixed,
     NoBatching,
     Poisson,
+    SiteFacts,
     Sla,
     TrafficError,
     capacity,
+    capacity_plan,
     max_qps,
     simulate,
 )
@@ -111,6 +114,24 @@ def test_published_idle_power_counts() -> None:
     node, notes = node_facts(scenario, best)
     assert node.idle_w == pytest.approx(123.0)
     assert not any("idle" in note for note in notes)
+
+
+@pytest.mark.parametrize(("devices", "scheme"), [(1, "single"), (8, "replicas"), (8, "tensor")])
+def test_every_gpu_that_waits_draws_what_it_draws_at_any_work(devices: int, scheme: str) -> None:
+    """A fifth of each board's limit, not what it draws when busy: joules an inference grow with idleness by that."""
+    scenario = default_scenario("h100-sxm", "bert-large", devices=devices).with_(scheme=scheme)
+    best = max_qps(load_of(scenario, NoBatching()), Sla(1.0), Poisson(1.0), sizes=Fixed(128), requests=10_000)
+    node, notes = node_facts(scenario, best)
+    assert node.idle_w == pytest.approx(devices * 0.2 * 700.0)
+    assert node.idle_w < node.busy_w
+    assert any("at any work" in note for note in notes)
+    full, tenth = (
+        capacity_plan(Demand((share * best.qps,)), node, headroom=0.0, survives="none") for share in (1.0, 0.1)
+    )
+    assert tenth.nodes == 1
+    rest = node.idle_w * SiteFacts().pue / (0.1 * best.qps)  # joules of a request that go by while it waits
+    work = tenth.energy_j_per_inference * node.inferences - rest
+    assert 0.0 < work < full.energy_j_per_inference * node.inferences
 
 
 def _said(capsys, *argv: str) -> tuple[int, str, str]:
