@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from engine.devices import family
@@ -16,7 +16,7 @@ from engine.scenario.formats import BITS
 from hardware_specs.catalog import Catalog, default_catalog
 from hardware_specs.quantity import SpecError
 from model_zoo.catalog import Zoo, default_zoo
-from model_zoo.ops import LOOKUPS
+from model_zoo.ops import LOOKUPS, Graph
 from model_zoo.schema import WorkloadError
 
 __all__ = ["BATCHES", "Adjustable", "Choices", "choices", "default_scenario", "why_not"]
@@ -50,11 +50,22 @@ class Choices:
     input_label: str | None
     output_label: str | None
     max_streams: int
-    splits: tuple[str, ...]  # operator names; cut i lies before operator i
     by_family: Mapping[str, tuple[str, ...]]  # values of the fields that only some families price, by path
     cuts: tuple[int, ...]  # where the scenario's network may be cut; empty: its scheme does not cut it
-    workloads: dict[str, str | None]  # id -> None, or why this system can't run it
+    graph: Graph = field(repr=False)
+    within: tuple[str, Catalog, Zoo] = field(repr=False, compare=False)  # the system, and where names are looked up
     batches: tuple[int, ...] = field(default=BATCHES)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Operator names; cut i lies before operator i."""
+        return tuple(op.name for op in self.graph.phases[0].ops)
+
+    @cached_property
+    def workloads(self) -> dict[str, str | None]:
+        """Id of each workload -> None, or why the system can't run it."""
+        system, catalog, zoo = self.within
+        return {id: why_not(system, id, catalog, zoo) for id in zoo.ids()}
 
     @property
     def stream_counts(self) -> tuple[int, ...]:
@@ -98,6 +109,7 @@ def why_not(system: str, workload: str, catalog: Catalog | None = None, zoo: Zoo
         raise ScenarioError(str(error)) from None
 
 
+@lru_cache(maxsize=4096)
 def _formats(system: str, workload: str, catalog: Catalog, zoo: Zoo) -> tuple[tuple[str, ...], dict[str, str]]:
     device = catalog.device(catalog.system(system).devices[0].device)
     fam = family(device.kind)
@@ -120,6 +132,10 @@ def default_scenario(
     Raises ScenarioError or Unsupported in one sentence.
     """
     catalog, zoo = catalog or default_catalog(), zoo or default_zoo()
+    return _default(system, workload, catalog, zoo, **changes) if changes else _usual(system, workload, catalog, zoo)
+
+
+def _default(system: str, workload: str, catalog: Catalog, zoo: Zoo, **changes: Any) -> Scenario:
     try:
         entry, load = catalog.system(system), zoo.workload(workload)
         device = catalog.device(entry.devices[0].device)
@@ -163,6 +179,7 @@ def default_scenario(
     return make(fields | changes)
 
 
+_usual = lru_cache(maxsize=4096)(_default)
 _WITHOUT_UNITS = {"fp4": "w4a16"}
 """What a checkpoint's format is run in where a device can't compute in it: its weights stay narrow."""
 
@@ -189,11 +206,10 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         device = catalog.device(entry.devices[0].device)
         graph = zoo.graph(scenario.workload)
         offered, missing = _formats(scenario.system, scenario.workload, catalog, zoo)
-        pairs = {id: why_not(scenario.system, id, catalog, zoo) for id in zoo.ids()}
     except (SpecError, WorkloadError) as error:
         raise ScenarioError(str(error)) from None
     fam = family(device.kind)
-    lookups = any(op.kind in LOOKUPS for phase in graph.phases for op in phase.ops)
+    lookups = "tables" in entry.schemes and any(op.kind in LOOKUPS for phase in graph.phases for op in phase.ops)
     schemes = tuple(s for s in entry.schemes if s != "tables" or lookups)
     values = {**kind.defaults, **{k: n.value for k, n in load.params.items()}}
     group = entry.devices[0]
@@ -215,8 +231,8 @@ def choices(scenario: Scenario, catalog: Catalog | None = None, zoo: Zoo | None 
         input_label=kind.input_label,
         output_label=kind.output_label,
         max_streams=fam.max_streams(device) if fam.max_streams else 1,
-        splits=tuple(op.name for op in graph.phases[0].ops),
         by_family={path: own_values(path, fam, graph, scenario) for path in fam.fields},
         cuts=tuple(range(len(graph.phases[0].ops) + 1)) if scenario.scheme == "split" else (),
-        workloads=pairs,
+        graph=graph,
+        within=(scenario.system, catalog, zoo),
     )

@@ -121,7 +121,7 @@ def _values(path: str, given: Any) -> tuple[Any, ...]:
             values = tuple(dict.fromkeys(round(v) for v in values))
     if not 1 <= len(values) <= VALUES_LIMIT:
         raise ScenarioError(f"axis {path[:60]} has {len(values)} values: 1 to {VALUES_LIMIT} are allowed")
-    for value in values:
+    for value in (one for one in values if type(one) is not int):
         together = isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value)
         for part in value.values() if together else (value,):
             if isinstance(part, float) and not isfinite(part):
@@ -252,13 +252,14 @@ class Space:
         return self._left_out[key]
 
     def _lacking(self, key: tuple[int, ...]) -> frozenset[int]:
+        single = {i for i, axis in enumerate(self.axes) if axis.paths == {axis.path} and axis.path not in SIZES}
         settings = [s for i, digit in zip(self._pair_axes, key) for s in self.axes[i].settings(digit)]
         try:
-            here = apply_settings(self.base, settings, self.catalog, self.zoo, self.moved)
+            left = single.difference(self._pair_axes)
+            here = apply_settings(self.base, settings, self.catalog, self.zoo, self.moved) if left else self.base
         except (ScenarioError, Unsupported):  # refused as a whole
             return frozenset()
-        single = (i for i, axis in enumerate(self.axes) if i not in self._pair_axes and axis.paths == {axis.path})
-        return frozenset(i for i in single if self.axes[i].path not in SIZES and self._lacks(here, self.axes[i]))
+        return frozenset(i for i in left if self._lacks(here, self.axes[i]))
 
     def _lacks(self, here: Scenario, axis: Axis) -> bool:
         """Whether a scenario has none of what an axis sets."""

@@ -189,7 +189,8 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
 
 def as_doubles(values: np.ndarray) -> np.ndarray:
     """The same as doubles, where no entry is a column."""
-    return values if any(isinstance(one, Column) for one in values.flat) else values.astype(np.float64)
+    columns = values.dtype == object and any(isinstance(one, Column) for one in values.flat)
+    return values if columns else values.astype(np.float64, copy=False)
 
 
 def one_by_one(work: Callable[..., float], *given: Any) -> Any:
@@ -237,7 +238,7 @@ def columns_as(shape: np.ndarray, values: Sequence[Any]) -> np.ndarray:
     return out.reshape(shape.shape)
 
 
-def arrays_of(value: Any, dims: int) -> list[np.ndarray]:
-    """What a function of designs returned, a number or a column each, as arrays of so many dimensions."""
-    values = (np.asarray(_operand(one)) for one in value)
-    return [one if one.ndim == dims else one.reshape((1,) * dims) for one in values]
+def arrays_of(value: Iterable[Any]) -> list[Any]:
+    """What a function of designs returned: of a column of several values its array, of anything else a double."""
+    found = (one if type(one) is float else _operand(one) for one in value)
+    return [one if type(one) is float or one.size > 1 else float(one.flat[0]) for one in found]

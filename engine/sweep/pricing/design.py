@@ -237,8 +237,9 @@ class DesignFamily:
 
     def lowered(self, graph: Any) -> None:
         """From now on, designs have this graph."""
-        self.graph = graph
-        self._designs.clear()
+        if graph is not self.graph:
+            self.graph = graph
+            self._designs.clear()
 
 
 class Design:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.cost.figures import METRICS, Layout, M
+from engine.devices.common.column import Column, arrays_of
 from engine.sweep.pricing.design import OPTIONS
 from engine.sweep.pricing.points import fill_points
 from engine.sweep.pricing.runs import AT_ONCE, CompiledRun, GroupTable, LiveRun, laid
@@ -93,14 +94,14 @@ class Assembly:
 
     layout: Layout
     radix: Sequence[int]
-    parts: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    parts: list[tuple[int, Any]] = field(default_factory=list)
     bad: list[np.ndarray] = field(default_factory=list)
     sentences: dict[str, None] = field(default_factory=dict)
-    pairs: list[np.ndarray] = field(default_factory=list)
+    pairs: list[Any] = field(default_factory=list)
     runs: list[CompiledRun] = field(default_factory=list)
 
-    def rows(self, values: Sequence[np.ndarray], rows: Sequence[int]) -> None:
-        """Each array goes to a row; further ones go nowhere."""
+    def rows(self, values: Sequence[Any], rows: Sequence[int]) -> None:
+        """Each double or array goes to a row; further ones go nowhere."""
         self.parts += zip(rows, values, strict=False)
 
     def found(self, chunk: Any, rows: Sequence[int]) -> None:
@@ -124,7 +125,7 @@ class Assembly:
                 self.bad.append(bad.reshape([-1 if a == b else 1 for b in range(len(numeric))]))
         self.sentences.update(dict.fromkeys(refused.values()))
 
-    def fits(self, pairs: Sequence[np.ndarray]) -> None:
+    def fits(self, pairs: Sequence[Any]) -> None:
         """Need and capacity, again and again."""
         self.pairs += pairs
 
@@ -137,6 +138,7 @@ class _Groups:
     places: list[int] = field(default_factory=list)
     columns: list[tuple[int, int]] = field(default_factory=list)
     seconds: list[np.ndarray] = field(default_factory=list)
+    held: int = 0  # of them
     given: int = 0
     known: dict[int, tuple[int, int]] = field(default_factory=dict)  # of places by `id`: from which to which
 
@@ -149,10 +151,10 @@ class _Groups:
                 self.places += range(first_row, first_row + len(table.place))
                 more = list(table.place)
             places = self.known[id(table.place)]
-            for resource, values in enumerate(table.seconds):
-                if values.any():
-                    self.columns.append((resource, sum(map(len, self.seconds))))
-                    self.seconds.append(values)
+            for resource in np.flatnonzero(table.seconds.any(axis=1)).tolist():
+                self.columns.append((resource, self.held))
+                self.seconds.append(table.seconds[resource])
+                self.held += len(table.seconds[resource])
         given = -1 if table is not None else self.given
         self.rows.append([M * run, given, *places, columns, len(self.columns)])
         self.given += 0 if table is not None else M
@@ -171,7 +173,7 @@ class _Groups:
 
 def _order(radix: Sequence[int], live: Sequence[tuple[CompiledRun, list[int]]]) -> list[int]:
     """Axes slowest first: options, what decides the sizes of operators priced design by design, then the shorter."""
-    sizes = [value for run, groups in live if groups for value in run.sizes]
+    sizes = [value for run, groups in live if groups for value in run.sizes if type(value) is not float]
     slow = {a for value in sizes for a, size in enumerate(value.shape) if size > 1}
     options = len(radix) - 1
     return sorted(
@@ -184,7 +186,7 @@ def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: 
     layout, parts, groups, live = put.layout, list(put.parts), _Groups(), []
     row = layout.rows + 1  # after the one that says what does not fit
     bad_rows = range(row, row + len(put.bad))
-    parts += zip(bad_rows, (one.astype(np.float64) for one in put.bad), strict=True)
+    parts += zip(bad_rows, arrays_of(map(Column, put.bad)), strict=True)
     row += len(put.bad)
     fits = [(row + i, row + i + 1) for i in range(0, len(put.pairs), 2)]
     parts += enumerate(put.pairs, row)
@@ -200,9 +202,9 @@ def assemble(numeric: Sequence[int], radix: Sequence[int], put: Assembly, beat: 
         live.append((run, [at for at, table in enumerate(tables) if table is None]))
     order = _order(radix, live)
     steps = np.array([radix[a] for a in order] or [1], dtype=np.int64)
-    constants = [(at, float(value.flat[0])) for at, value in parts if value.size == 1]
+    constants = [(at, value) for at, value in parts if type(value) is float]
     arguments = (
-        _tables(steps, [(at, value) for at, value in parts if value.size > 1], order),
+        _tables(steps, [(at, value) for at, value in parts if type(value) is not float], order),
         (np.array([at for at, _ in constants], dtype=np.int64), np.array([value for _, value in constants])),
         groups.arrays,
         np.array(fits, dtype=np.int64).reshape(-1, 2),

@@ -49,6 +49,11 @@ def _distinct(sizes: Sequence[tuple[int, np.ndarray]]) -> list[tuple[list[int], 
             more = [one for one in left if any(one[1].shape[a] > 1 for a in axes)]
             left = [one for one in left if not any(one is other for other in more)]
             some, grown = some + more, bool(more)
+        if len(some) == 1 and (np.diff(some[0][1].ravel()) > 0.0).all():
+            result.append(
+                ([some[0][0]], some[0][1].reshape(1, -1), np.arange(some[0][1].size).reshape(some[0][1].shape))
+            )
+            continue
         if len(some) == 1:
             single, place = np.unique(some[0][1], return_inverse=True)
             result.append(([some[0][0]], single[None], place.reshape(some[0][1].shape)))
@@ -69,15 +74,16 @@ class GroupTable:
 
 @dataclass(frozen=True)
 class CompiledRun:
-    """A phase of a stage that a compiled function prices. Arrays have a dimension an axis."""
+    """A phase of a stage that a compiled function prices. Sizes and record are a double each, or an array with a
+    dimension an axis."""
 
     number: int
     points: Callable[..., None]
     tables: tuple[np.ndarray, ...]
     ways: float
     groups: tuple[Group, ...]
-    sizes: tuple[np.ndarray, ...]
-    record: tuple[np.ndarray, ...]
+    sizes: tuple[Any, ...]
+    record: tuple[Any, ...]
 
     @classmethod
     def of(
@@ -86,8 +92,8 @@ class CompiledRun:
         fam: DeviceFamily,
         job: Job,
         tables: tuple[np.ndarray, ...],
-        sizes: Sequence[np.ndarray],
-        record: Sequence[np.ndarray],
+        sizes: Sequence[Any],
+        record: Sequence[Any],
     ) -> CompiledRun:
         """A run of a family's job; what of the job may vary is taken from ``sizes`` and ``record`` alone."""
         assert fam.compiled is not None
@@ -106,10 +112,11 @@ class CompiledRun:
         Groups that carry the same sizes lie in their tables alike: they have one `GroupTable.place`.
         """
         result: list[GroupTable | None] = [None] * len(self.groups)
-        axes = [a for a in range(len(radix)) if any(value.shape[a] > 1 for value in self.record)]
+        varying = [value.shape for value in self.record if type(value) is not float]
+        axes = [a for a in range(len(radix)) if any(shape[a] > 1 for shape in varying)]
         alike: dict[tuple[int, ...], list[int]] = {}
         for at, group in enumerate(self.groups):
-            alike.setdefault(tuple(k for k in group.carried if self.sizes[k].size > 1), []).append(at)
+            alike.setdefault(tuple(k for k in group.carried if type(self.sizes[k]) is not float), []).append(at)
         for carried, some in alike.items():
             kinds = _distinct([(k, self.sizes[k]) for k in carried])
             counts = [values.shape[1] for _, values, _ in kinds]
@@ -129,8 +136,9 @@ class CompiledRun:
     ) -> list[np.ndarray]:
         """Seconds of groups at every record and every value of the sizes they carry, (6, entries) each. [s]"""
         inside = [1] * len(axes)
-        fields = [v.reshape([v.shape[a] for a in axes] + [1] * len(kinds)) if v.size > 1 else v for v in self.record]
-        sizes = [value.ravel()[:1] for value in self.sizes]
+        flat = [1] * len(kinds)
+        fields = [v if type(v) is float else v.reshape([v.shape[a] for a in axes] + flat) for v in self.record]
+        sizes = [value if type(value) is float else float(value.flat[0]) for value in self.sizes]
         for i, (which, values, _) in enumerate(kinds):
             for k, one in zip(which, values, strict=True):
                 sizes[k] = one.reshape([*inside, *(-1 if i == j else 1 for j in range(len(kinds)))])
@@ -153,10 +161,10 @@ class Matrix:
     given: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     @classmethod
-    def of(cls, values: Sequence[np.ndarray], order: Sequence[int]) -> Matrix:
-        """A row for each array, axes in that order."""
-        varying = [i for i, value in enumerate(values) if value.size > 1]
-        constant = np.array([value.flat[0] for value in values], dtype=np.float64)
+    def of(cls, values: Sequence[Any], order: Sequence[int]) -> Matrix:
+        """A row for each double or array, axes in that order."""
+        varying = [i for i, value in enumerate(values) if type(value) is not float]
+        constant = np.array([value if type(value) is float else 0.0 for value in values])
         return cls(constant, np.array(varying, dtype=np.int64), laid([values[i] for i in varying], order))
 
     def at(self, lo: int, n: int, numbers: np.ndarray | None, radix: np.ndarray) -> np.ndarray:

@@ -30,6 +30,7 @@ from engine.cost.schedule import (
 from engine.devices import family
 from engine.devices.common.column import NotAlike, arrays_of
 from engine.devices.common.contract import DeviceFamily, Job
+from engine.devices.common.counts import SIZES
 from engine.plan.schemes import Plan
 from engine.resolve.bind import check
 from engine.sweep.pricing.choice import Choice
@@ -45,9 +46,10 @@ Piece = Callable[[Design], tuple[Iterable[Any], Any]]
 
 @dataclass
 class Tabulated:
-    """Numbers of some designs: an array each, with a dimension an axis, of length 1 where it does not matter."""
+    """Numbers of some designs: a double each, or an array with a dimension an axis, of length 1 where it does not
+    matter."""
 
-    values: list[np.ndarray] | None  # None: all designs are refused
+    values: list[Any] | None  # None: all designs are refused
     bad: np.ndarray  # designs that the model refuses
     mark: Any = None
     sentences: dict[str, None] = field(default_factory=dict)
@@ -68,33 +70,34 @@ def tabulate(fam: DesignFamily, piece: Piece) -> Tabulated:
     tabulated = _found(fam, piece, fam.whole)
     if tabulated.values is None:
         raise Refused(next(iter(tabulated.sentences)))
-    tabulated.values = [_least(value) for value in tabulated.values]
+    tabulated.values = [value if type(value) is float else _least(value) for value in tabulated.values]
     for at, (size, digits) in enumerate(zip(fam.radix, fam.allowed, strict=True)):
         if len(digits) < size:  # values that are refused take the place of some other: nobody reads them
             place = np.searchsorted(digits, np.arange(size)).clip(max=len(digits) - 1)
-            tabulated.values = [v.take(place, at) if v.shape[at] > 1 else v for v in tabulated.values]
+            tabulated.values = [
+                v.take(place, at) if type(v) is not float and v.shape[at] > 1 else v for v in tabulated.values
+            ]
             tabulated.bad = tabulated.bad.take(place, at) if tabulated.bad.shape[at] > 1 else tabulated.bad
     return tabulated
 
 
 def _found(fam: DesignFamily, piece: Piece, of: Part) -> Tabulated:
     none = np.zeros((1,) * len(of), dtype=bool)
-    with np.errstate(all="ignore"):
-        try:
-            numbers, mark = piece(fam.part(of))
-            return Tabulated(arrays_of(numbers, len(of)), none, mark)
-        except NotAlike as both:
-            if both.many:
-                raise Structural({fam.numeric[max(both.axes, key=lambda a: of[a][1] - of[a][0])]}) from None
-            axes, wholly = [a for a in both.axes if of[a][1] - of[a][0] > 1], both.wholly
-        except ValueError as refusal:
-            return Tabulated(None, ~none, None, {str(refusal): None})
-        except Structural:
+    try:
+        numbers, mark = piece(fam.part(of))
+        return Tabulated(arrays_of(numbers), none, mark)
+    except NotAlike as both:
+        if both.many:
+            raise Structural({fam.numeric[max(both.axes, key=lambda a: of[a][1] - of[a][0])]}) from None
+        axes, wholly = [a for a in both.axes if of[a][1] - of[a][0] > 1], both.wholly
+    except ValueError as refusal:
+        return Tabulated(None, ~none, None, {str(refusal): None})
+    except Structural:
+        raise
+    except Exception:  # what takes numbers only was given a column
+        axes, wholly = _culprits(fam, piece, of), False
+        if not axes:
             raise
-        except Exception:  # what takes numbers only was given a column
-            axes, wholly = _culprits(fam, piece, of), False
-            if not axes:
-                raise
     return _apart(fam, piece, of, axes or [a for a, (lo, hi) in enumerate(of) if hi - lo > 1], wholly)
 
 
@@ -115,7 +118,7 @@ def _culprits(fam: DesignFamily, piece: Piece, of: Part) -> list[int]:
 
 def _apart(fam: DesignFamily, piece: Piece, of: Part, axes: Sequence[int], wholly: bool) -> Tabulated:
     """A part taken apart along one of those axes: in two, or value by value."""
-    at = max(axes, key=lambda a: of[a][1] - of[a][0])
+    at, none = max(axes, key=lambda a: of[a][1] - of[a][0]), (1,) * len(of)
     lo, hi = of[at]
     edges = range(lo, hi + 1) if wholly else (lo, (lo + hi) // 2, hi)
     priced, sizes = [], []
@@ -123,6 +126,8 @@ def _apart(fam: DesignFamily, piece: Piece, of: Part, axes: Sequence[int], wholl
         fam.beat(start, hi)
         priced.append(_found(fam, piece, (*of[:at], (start, end), *of[at + 1 :])))
         sizes.append(end - start)
+    for one in priced:
+        one.values = one.values and [np.full(none, v) if type(v) is float else v for v in one.values]
     good = [one for one in priced if one.values is not None]
     sentences = {text: None for one in priced for text in one.sentences}
     bad = _joined([one.bad for one in priced], sizes, at)
@@ -158,12 +163,12 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(((a == b) | (np.isnan(a) & np.isnan(b))).all())
 
 
-def _least(value: np.ndarray) -> np.ndarray:
-    """The same without the axes along which nothing changes."""
+def _least(value: np.ndarray) -> Any:
+    """The same without the axes along which nothing changes: a double where there is none left."""
     for a, size in enumerate(value.shape):
         if size > 1 and _same(value, one := value.take([0], a)):
             value = one
-    return value
+    return value if value.size > 1 else float(value.flat[0])
 
 
 def _signature(plan: Plan) -> tuple[Any, ...]:
@@ -189,9 +194,11 @@ def _check(design: Design) -> tuple[Iterable[Any], Any]:
 
 
 def _planned(design: Design) -> tuple[Iterable[Any], Any]:
-    """Hops of every option, and the signature of the plan."""
-    plan = design.open_plan()
-    return [x for one in plan.options or (plan,) for hop in one.hops for x in hop_row(hop)], _signature(plan)
+    """Passes of every phase and hops of every option, and the signature of the plan."""
+    plan, passes = design.open_plan(), (design.passes(p) for p in range(len(design.bound.graph.phases)))
+    return [*passes, *(x for one in plan.options or (plan,) for hop in one.hops for x in hop_row(hop))], _signature(
+        plan
+    )
 
 
 def _money(design: Design) -> tuple[Iterable[Any], Any]:
@@ -202,18 +209,16 @@ def _money(design: Design) -> tuple[Iterable[Any], Any]:
     return (*globals_of(b), power, idle, price, c.years, c.utilisation, c.pue, c.energy_usd_per_kwh), None
 
 
-def _passes(design: Design) -> tuple[Iterable[Any], Any]:
-    return [design.passes(p) for p in range(len(design.bound.graph.phases))], None
-
-
-def _others(stage: int, phase: int, fam: DeviceFamily) -> Piece:
-    """Seconds by resource of a pass that belong to no operator, and joules, where operators are compiled."""
+def _compiled(stage: int, phase: int, fam: DeviceFamily) -> Piece:
+    """Seconds by resource of a pass that belong to no operator, joules, sizes and record, and arrays of the network."""
 
     def piece(design: Design) -> tuple[Iterable[Any], Any]:
-        job, compiled = design.job(stage, phase), fam.compiled
-        own = compiled.other(job) if compiled is not None and compiled.other else ()
+        job, of = design.job(stage, phase), fam.compiled
+        assert of is not None
         between, sent = exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
-        return [*by_resource([*own, *between]), link_joules(job, sent)], None
+        own = by_resource([*(of.other(job) if of.other else ()), *between])
+        numbers = [*own.tolist(), link_joules(job, sent), *job.sizes, *of.record(job)]
+        return numbers, _Arrays(of.tables(job))
 
     return piece
 
@@ -226,7 +231,7 @@ def _whole(stage: int, phase: int, fam: DeviceFamily) -> Piece:
         seconds, other = fam.times(job)
         totals = sum(seconds, np.zeros(N))
         between, sent = exchange(job) if exchanges(design.plan.stages[stage], fam) else ([], 0.0)
-        return [*totals, 0.0, *by_resource([*other, *between]), link_joules(job, sent)], None
+        return [*totals.tolist(), 0.0, *by_resource([*other, *between]).tolist(), link_joules(job, sent)], None
 
     return piece
 
@@ -259,17 +264,19 @@ def _held(runs: Sequence[Sequence[int]], families: Sequence[DeviceFamily]) -> Pi
     return piece
 
 
+@np.errstate(all="ignore")
 def compile_family(fam: DesignFamily) -> Program | Choice:
     """The program of a family of designs; Structural or Refused where there is none."""
     checked = tabulate(fam, _check)
     fam.part(fam.whole).lower()
-    planned, passes = tabulate(fam, _planned), tabulate(fam, _passes)
+    planned, phases = tabulate(fam, _planned), len(fam.graph.phases)
+    passes, numbers = (planned.values or [])[:phases], (planned.values or [])[phases:]
     options = fam.part(_some(fam, planned)).open_plan().options
     starts = np.cumsum([0, *(len(HOP) * len(one.hops) for one in options)])
 
     def program(first: int, upto: int) -> Program:
         fam.choose(first, upto)
-        rows = (planned.values or [])[starts[first] : starts[first + 1] if options else None]
+        rows = numbers[starts[first] : starts[first + 1] if options else None]
         return _program(fam, checked, replace(planned, values=rows), passes)
 
     if not options:
@@ -286,20 +293,20 @@ def compile_family(fam: DesignFamily) -> Program | Choice:
     return Choice(tuple(programs))
 
 
-def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tabulated) -> Program:
+def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, repeats: Sequence[Any]) -> Program:
     """Everything of one option as a program."""
     sample = fam.part(_some(fam, hops))
-    bound, plan, repeats = sample.bound, sample.plan, passes.values or []
+    bound, plan = sample.bound, sample.plan
     families = [family(stage.device.kind) for stage in plan.stages]
     kept = [
         (s, p)
         for s in range(len(plan.stages))
         for p, phase in enumerate(bound.graph.phases)
-        if (repeats[p] > 0).any() and sample.job(s, p).ops
+        if np.any(repeats[p] > 0) and sample.job(s, p).ops
     ]
     layout = layout_of(bound, plan, [(s, bound.graph.phases[p].repeat.o) for s, p in kept])
     put = Assembly(layout, fam.radix)
-    put.refusals([checked, hops, passes])
+    put.refusals([checked, hops])
     for i, (s, p) in enumerate(kept):
         fam_of = families[s]
         put.rows([repeats[p]], [layout.passes + i])
@@ -307,13 +314,10 @@ def _program(fam: DesignFamily, checked: Tabulated, hops: Tabulated, passes: Tab
         if fam_of.compiled is None:
             put.found(tabulate(fam, _whole(s, p, fam_of)), [*range(M * i, M * i + M), *others])
             continue
-        put.found(tabulate(fam, _others(s, p, fam_of)), others)
-        sizes = tabulate(fam, lambda d, s=s, p=p: (d.job(s, p).sizes, None))
-        record = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: (of.record(d.job(s, p)), None))
-        put.refusals([sizes, record])
-        tables = tabulate(fam, lambda d, s=s, p=p, of=fam_of.compiled: ((), _Arrays(of.tables(d.job(s, p))))).mark.held
-        given = sizes.values or [], record.values or []
-        put.runs.append(CompiledRun.of(i, fam_of, sample.job(s, p), tables, *given))
+        found = tabulate(fam, _compiled(s, p, fam_of))
+        put.found(found, others)
+        given = (found.values or [])[M:]
+        put.runs.append(CompiledRun.of(i, fam_of, sample.job(s, p), found.mark.held, given[:SIZES], given[SIZES:]))
     of = [[p for stage, p in kept if stage == s] for s in range(len(plan.stages))]
     for s in range(len(plan.stages)):
         put.found(tabulate(fam, _once(s, of[s], families[s])), range(layout.fixed + N * s, layout.fixed + N * s + N))

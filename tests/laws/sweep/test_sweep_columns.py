@@ -92,13 +92,13 @@ def test_a_column_is_its_values_one_by_one() -> None:
             *each(lambda one: np.array([one, 0.0]), y),
         )
 
-    rows = np.stack([np.broadcast_to(one, 200) for one in arrays_of(of(Column(a), Column(b)), 1)], axis=-1)
+    rows = np.stack([np.broadcast_to(one, 200) for one in arrays_of(of(Column(a), Column(b)))], axis=-1)
     assert rows.tolist() == [[float(v) for v in of(x, y)] for x, y in zip(a.tolist(), b.tolist(), strict=True)]
 
 
 def test_columns_of_two_axes_spread_over_their_product() -> None:
     a, b = Column(np.reshape([1.0, 2.0, 3.0], (3, 1))), Column(np.reshape([5.0, 7.0], (1, 2)))
-    assert arrays_of([larger(a * b, 10.0), a], 2)[0].tolist() == [[10.0, 10.0], [10.0, 14.0], [15.0, 21.0]]
+    assert arrays_of([larger(a * b, 10.0), a])[0].tolist() == [[10.0, 10.0], [10.0, 14.0], [15.0, 21.0]]
     with pytest.raises(NotAlike) as found:
         assert a * b > 10.0
     assert found.value.axes == (0, 1)
