@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from engine.cost.schedule import paces, schedule
+from engine.cost.schedule import paces
 from engine.plan.plan import Plan
 from engine.plan.schemes import open_plan
 from engine.resolve.bind import Bound
@@ -41,9 +41,9 @@ def fewer_devices(bound: Bound, latency_s: float) -> str | None:
     best, count = latency_s, 0
     for power in range((s.devices - 1).bit_length()):
         fewer = replace(bound, scenario=s.with_(devices=2**power, scheme="tensor" if power else "single"))
-        times = schedule(fewer, make_plan(fewer))
-        if times.latency_s < best and all(fit.fits for part in times.priced for fit in part.fits):
-            best, count = times.latency_s, 2**power
+        ((lacks, _, latency),) = paces(fewer, [make_plan(fewer)])
+        if latency < best and not lacks:
+            best, count = latency, 2**power
     if not count:
         return None
     them = "One device alone" if count == 1 else f"{count} devices alone"

@@ -126,10 +126,6 @@ class Layout:
         """Rows of what a stage pays once a request, by resource."""
         return slice(self.fixed + N * stage, self.fixed + N * (stage + 1))
 
-    def hop_of(self, hop: int) -> slice:
-        """Rows of a hop, in the order of `HOP`."""
-        return slice(self.hops + len(HOP) * hop, self.hops + len(HOP) * (hop + 1))
-
     @cached_property
     def passes(self) -> int:
         """First row of the passes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -214,9 +215,9 @@ def _brief(fam: DeviceFamily, jobs: Sequence[Job]) -> tuple[np.ndarray, list[Seq
     """Seconds by resource of a pass of jobs that differ in their tiles alone, (6, n), and those of no operator. [s]"""
     compiled, first = fam.compiled, jobs[0]
     if compiled is None:
-        costs = [fam.price(job) for job in jobs]
-        sums = [column_sums(c.seconds, fam.groups(job), job.rows) for job, c in zip(jobs, costs, strict=True)]
-        return np.array(sums).T, [cost.other for cost in costs]
+        costs = [fam.times(job) for job in jobs]
+        sums = [column_sums(seconds, fam.groups(job), job.rows) for job, (seconds, _) in zip(jobs, costs, strict=True)]
+        return np.array(sums).T, [other for _, other in costs]
     out = np.zeros((len(RESOURCES), len(jobs)))
     sizes = np.repeat(np.array([first.sizes], dtype=np.float64).T, len(jobs), axis=1)
     record = np.ascontiguousarray(np.array([compiled.record(job) for job in jobs], dtype=np.float64).T)
@@ -308,7 +309,7 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
 def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, float]]) -> Layout:
     """Rows of a plan whose runs are given as (number of the stage, passes for a unit of output; 0: it makes none)."""
     ways = list(dict.fromkeys((hop.wire.role, hop.way) for hop in plan.hops))
-    return Layout(
+    return _layout(
         stage_of=tuple(stage for stage, _ in runs),
         decode=tuple(decode for _, decode in runs),
         copies=tuple(stage.copies for stage in plan.stages),
@@ -322,6 +323,9 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, float]]) -> La
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].ways for stage, _ in runs),
     )
+
+
+_layout = lru_cache(maxsize=1024)(Layout)  # plans that are laid out alike have the same arrays of facts
 
 
 def batches_of(bound: Bound) -> float:
@@ -340,9 +344,8 @@ def globals_of(bound: Bound) -> tuple[float, float, float, float]:
 
 def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
     """Fills the rows of a plan's hops and the first globals."""
-    for h, hop in enumerate(plan.hops):
-        rows[layout.hop_of(h)] = np.array(hop_row(hop))[:, None]
-    rows[layout.globals : layout.globals + 4] = np.array(globals_of(bound))[:, None]
+    hops = [x for hop in plan.hops for x in hop_row(hop)]  # the globals come behind them
+    rows[layout.hops : layout.globals + 4] = np.array([*hops, *globals_of(bound)])[:, None]
 
 
 def _charged(plan: Plan, stage_s: Sequence[float]) -> list[float]:

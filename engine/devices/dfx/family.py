@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from engine.devices.common.column import as_doubles, larger, numbers, smaller
+from engine.devices.common.cached import remembered
+from engine.devices.common.column import as_doubles, larger, smaller
 from engine.devices.common.contract import (
     RESOURCES,
     DeviceFamily,
@@ -157,8 +158,9 @@ class _Pass:
     parts: tuple[tuple[str, float, float], ...]  # (program, context, times)
     chaining: bool
 
-    @classmethod
-    def of(cls, job: Job) -> _Pass:
+    @staticmethod
+    @remembered(lambda job: job.whole_key)
+    def of(job: Job) -> _Pass:
         """Its programs, timed; Unsupported where the tile asks for more slices than the part has."""
         _slices(job)
         known = job.graph.positions
@@ -182,9 +184,9 @@ class _Pass:
             ("head" + back, 0.0, heads_run) if last else ("layer-send", mean, tokens),
             *((("token", 0.0, tokens),) if first else ()),
         )
-        return cls(record, layer, mean, heads_run, parts, chaining)
+        return _Pass(record, layer, mean, heads_run, parts, chaining)
 
-    @property
+    @cached_property
     def sizes(self) -> LayerSizes:
         """What its programs are written for, however many layers it has."""
         return replace(self.layer, layers=1)
@@ -206,7 +208,7 @@ class _Pass:
         synced = self.record[isa.SET_UP] * self.parts[0][2] / clock
         sent = self.record[isa.SET_UP] * sum(times for part, _, times in self.parts if part.endswith("send")) / clock
         rows = {op.name: i for i, op in enumerate(job.ops)}
-        seconds, other = numbers((len(job.ops), 6)), []
+        seconds, other = np.full((len(job.ops), 6), 0.0, dtype=roles.dtype), []
         for r, name in enumerate(isa.ROLES):
             op = _OP_OF.get(name)
             if op is not None and op in rows:
@@ -288,6 +290,7 @@ def _flops(op: Op, job: Job, heads_run: float) -> float:
     return op.flops.at(job.batch, 1, mean) * job.length * op.layers * share
 
 
+@remembered(lambda job: (id(job.device), job.tile))
 def _slices(job: Job) -> tuple[float, float, float, float | None]:
     """Tile in use, the DSP slices it takes, and those of the part; Unsupported where the fabric is not enough. [-]"""
     dfx, part = job.device.dfx, job.device.fpga

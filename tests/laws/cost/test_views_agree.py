@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import defaultdict
 from functools import cache
 
 import pytest
 
 from engine import choices, default_scenario, evaluate
+from engine.cost.best_plan import make_plan
+from engine.cost.schedule import schedule
 from engine.devices.common.contract import RESOURCES, Unsupported
+from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, ScenarioError
 from engine.traffic.scenario_load import service_table
@@ -85,3 +89,19 @@ def test_what_limits_a_scenario_has_one_name(id):
     assert report.to_dict()["limited_by"] == report.limited_by
     if id == "brainwave-gru":
         assert (report.limited_by, service_table(report.scenario).bound) == ("the dependence of steps",) * 2
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_an_answer_prices_every_stage_in_detail_once(id: str) -> None:
+    """What is only tried beside it, as other tiles or fewer devices, is asked for its pace alone."""
+    scenario, asked = PRESETS[id].scenario, []
+    bound = bind(scenario)
+    stages = schedule(bound, make_plan(bound)).priced
+    prices = {stage.family.price.__code__ for stage in stages}
+    evaluate(scenario)  # remembers what the scenario takes without its what-ifs
+    sys.setprofile(lambda frame, event, _: asked.append(1) if event == "call" and frame.f_code in prices else None)
+    try:
+        evaluate(scenario)
+    finally:
+        sys.setprofile(None)
+    assert len(asked) == sum(len(stage.runs) for stage in stages)
