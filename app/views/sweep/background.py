@@ -1,7 +1,6 @@
 """A sweep on its own thread, watched by a page: progress, a way to stop, and what came out as plain designs.
 
-The thread never calls Streamlit. Whoever iterates a `RunningSweep` sees the share that is done; leaving the loop, by an
-exception too, stops the sweep and keeps what it has.
+The thread never calls Streamlit. A sweep that is left keeps what it has.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,7 +30,17 @@ from engine.sweep import Space as Designs
 from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
 
-__all__ = ["Outcome", "RunningSweep", "SweptDesign", "designs_of", "limits_of", "settings_along", "settings_of"]
+__all__ = [
+    "InTurn",
+    "Outcome",
+    "Question",
+    "RunningSweep",
+    "SweptDesign",
+    "designs_of",
+    "limits_of",
+    "settings_along",
+    "settings_of",
+]
 
 _POLL_S = 0.03
 _PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
@@ -251,22 +260,88 @@ class Outcome:
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
-class RunningSweep:
+class InTurn:
+    """Work that a page asked for, on a thread of its own once its turn among this server's has come.
+
+    Whoever iterates it sees the share that is done; leaving the loop, by an exception too, stops what can be stopped.
+    """
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def share(self) -> float:
+        """What of it is done. [-]"""
+        return 0.0
+
+    def told(self) -> str:
+        """Before its turn, how many are before it."""
+        ahead = QUEUE.ahead(self)
+        return texts.WAITING.format(ahead=ahead, plural="s" if ahead > 1 else "") if ahead else ""
+
+    def _do(self) -> None:
+        raise NotImplementedError
+
+    def _work(self) -> None:
+        with QUEUE.turn(self, self._stop) as mine:
+            if not mine:
+                return
+            self._began = time.monotonic()
+            try:
+                self._do()
+            except Exception as error:  # handed to whoever waits: a thread of its own has nobody else to tell
+                self._error = error
+
+    def __iter__(self) -> Iterator[float]:
+        QUEUE.queue(self)
+        thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
+        self._began = time.monotonic()
+        thread.start()
+        try:
+            with priority.patient():
+                while thread.is_alive():
+                    thread.join(_POLL_S)
+                    yield self.share
+        finally:
+            self._stop.set()
+            if thread is not threading.current_thread():  # where garbage is collected on the work's own thread
+                thread.join(_PATIENCE_S)
+        if self._error is not None:
+            raise self._error
+
+
+class Question(InTurn):
+    """A question beside a sweep, as what moves a figure most: `answer` once the loop over it is over."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        super().__init__()
+        self._ask = ask
+        self.answer: Any = None
+
+    def told(self) -> str:
+        """Before its turn, how many are before it."""
+        return super().told() or texts.ASKED
+
+    def _do(self) -> None:
+        self.answer = priority.background().submit(self._ask).result()
+
+
+class RunningSweep(InTurn):
     """One sweep under way."""
 
     def __init__(
         self, report: Report, space: PageSpace, metrics: Mapping[str, Metric], key: str, searched: bool = False
     ) -> None:
         """`searched`: a part of the designs is tried, picked on the way."""
+        super().__init__()
         self._designs, self._searched = designs_of(report.scenario, space, metrics), searched
         self._made = (key, report, metrics, axes.candidates(report.scenario))
-        self._stop = threading.Event()
-        self._began = time.monotonic()
         self._done = 0
         self._prepared = (0, 0)
-        self._error: Exception | None = None
         self._over = ""
-        self._thread: threading.Thread | None = None
         self.outcome: Outcome | None = None
 
     @property
@@ -294,9 +369,8 @@ class RunningSweep:
 
         Before its turn, how many are before it.
         """
-        ahead = QUEUE.ahead(self)
-        if ahead:
-            return texts.WAITING.format(ahead=ahead, plural="s" if ahead > 1 else "")
+        if waits := super().told():
+            return waits
         text = f"{fmt.of(self._done, self.size, '')} designs".replace("  ", " ")
         spent = time.monotonic() - self._began
         if not self._done or spent <= 0:
@@ -305,21 +379,17 @@ class RunningSweep:
         rate = self._done / spent
         return f"{text} · {fmt.si(rate)}/s · {fmt.seconds((self.size - self._done) / rate)} left"
 
-    def _work(self) -> None:
-        with QUEUE.turn(self, self._stop) as mine:
-            if mine:
-                self._began = time.monotonic()
-                self._sweep()
+    @property
+    def share(self) -> float:
+        """What of it is done. [-]"""
+        return self._done / self.size
 
-    def _sweep(self) -> None:
+    def _do(self) -> None:
         try:
             result = self._result()
             stopped = False
         except SweepCancelled as cancelled:
             result, stopped = cancelled.result, True
-        except Exception as error:  # handed to whoever waits: a thread of its own has nobody else to tell
-            self._error = error
-            return
         if result is not None:
             outcome = Outcome(*self._made, result, stopped, self._over)
             _ = outcome.drawn_figures  # here, where nobody's click waits for them
@@ -351,20 +421,3 @@ class RunningSweep:
 
     def _prepare(self, at: int, of: int) -> None:
         self._prepared = at, of
-
-    def __iter__(self) -> Iterator[float]:
-        QUEUE.queue(self)
-        thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
-        self._began = time.monotonic()
-        thread.start()
-        try:
-            with priority.patient():
-                while thread.is_alive():
-                    thread.join(_POLL_S)
-                    yield self._done / self.size
-        finally:
-            self._stop.set()
-            if thread is not threading.current_thread():  # where garbage is collected on the sweep's own thread
-                thread.join(_PATIENCE_S)
-        if self._error is not None:
-            raise self._error

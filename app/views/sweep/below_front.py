@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -18,7 +19,7 @@ from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx.tiling import SAME
-from engine.scenario import Scenario, ScenarioError
+from engine.scenario import Scenario, ScenarioError, encode
 
 __all__ = ["change", "go", "moves", "tiles"]
 
@@ -68,6 +69,15 @@ def tiles(outcome: Outcome, design: SweptDesign) -> None:
             st.caption(texts.TILE_CAPTION.format(share=_SAME, slices=grid.slices))
 
 
+def _in_turn(ask: Callable[[], Any]) -> Any:
+    """The answer of a call that takes as long as a sweep, once its turn has come; a click elsewhere leaves it."""
+    question, line = sweep_run.Question(ask), st.empty()
+    for _ in question:
+        line.caption(question.told())
+    line.empty()
+    return question.answer
+
+
 def moves(outcome: Outcome, design: SweptDesign) -> None:
     """What the first objective of the selected design depends on most."""
     metric = outcome.metrics[outcome.objectives[0]]
@@ -76,7 +86,10 @@ def moves(outcome: Outcome, design: SweptDesign) -> None:
         if not opened.open:
             return
         scenario = outcome.space.scenario(design.number)
-        rows = questions.swings(scenario, metric)
+        key = encode(scenario), metric.name
+        if st.session_state.get("sweep_moves", (None,))[0] != key:
+            st.session_state.sweep_moves = key, questions.swings(scenario, metric, _in_turn)
+        rows = st.session_state.sweep_moves[1]
         if not rows:
             st.caption(texts.NOTHING_MOVES.format(label=metric.label.lower()))
             return
@@ -100,7 +113,7 @@ def change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> N
         key = f"{spaces.write(space)} {st.session_state.token}"
         if st.button("Look for it", key="sweep.change"):
             try:
-                st.session_state.sweep_change = (key, questions.smallest_change(report, space, metrics))
+                st.session_state.sweep_change = (key, questions.smallest_change(report, space, metrics, _in_turn))
             except (ScenarioError, Unsupported) as error:
                 st.session_state.sweep_change = None
                 st.warning(fmt.plain(f"{str(error).rstrip('.')}."), icon=":material/edit_off:")

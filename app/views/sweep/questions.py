@@ -6,7 +6,7 @@ Each is an engine call turned into rows; the page draws them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,18 @@ from engine.scenario import Scenario, ScenarioError
 from engine.sweep import Axis, inverse, price, sensitivity
 from engine.sweep import Space as Designs
 
-__all__ = ["SHARE", "SmallestChange", "TileGrid", "smallest_change", "swings", "tile_map"]
+__all__ = ["SHARE", "Asked", "SmallestChange", "TileGrid", "smallest_change", "swings", "tile_map"]
 
 SHARE = 0.2  # by which a tornado lowers and raises each number
 _MOST_SWINGS = 10
 _MOST_DESIGNS = 300_000  # of the grid on which the smallest change is looked for
+
+Asked = Callable[[Callable[[], Any]], Any]
+"""What runs a call of the engine that takes as long as a sweep, and gives its answer: a page waits for its turn."""
+
+
+def _now_and_here(ask: Callable[[], Any]) -> Any:
+    return ask()
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,11 @@ def _cost(value: float | None, sign: float) -> float:
     return value if sign > 0 else 1.0 / value
 
 
-def swings(scenario: Scenario, metric: Metric) -> list[tuple[str, float, float]]:
+def swings(scenario: Scenario, metric: Metric, asked: Asked = _now_and_here) -> list[tuple[str, float, float]]:
     """(name, change where the number is lowered by `SHARE`, where it is raised), the widest first."""
     candidates = axes.candidates(scenario)
     rows = []
-    for swing in sensitivity(scenario, (metric.name,), share=SHARE)[metric.name][:_MOST_SWINGS]:
+    for swing in asked(lambda: sensitivity(scenario, (metric.name,), share=SHARE))[metric.name][:_MOST_SWINGS]:
         name = (
             candidates[swing.path].label if swing.path in candidates else glossary.tidy(swing.path.rpartition(".")[2])
         )
@@ -111,7 +118,9 @@ class SmallestChange:
     sentence: str  # what the nearest design misses, where none meets
 
 
-def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metric]) -> SmallestChange:
+def smallest_change(
+    report: Report, space: PageSpace, metrics: Mapping[str, Metric], asked: Asked = _now_and_here
+) -> SmallestChange:
     """Over the space's grid with the scenario's own values put in: fewest axes changed, then least far. Exact on it.
 
     ScenarioError where the grid is too large or nothing of it runs.
@@ -133,7 +142,7 @@ def smallest_change(report: Report, space: PageSpace, metrics: Mapping[str, Metr
         ranged = axis.path in candidates and candidates[axis.path].ranged
         grid.append(Axis(axis.path, tuple(sorted(values)) if ranged else values))
     looked = Designs(designs.base, tuple(grid), designs.objectives, designs.limits)
-    answer = inverse(looked, start)
+    answer = asked(lambda: inverse(looked, start))
     after = sweep_run.settings_of(looked, answer.number)
     changes = [
         (candidates[path].label, setting(candidates[path], before[path]), setting(candidates[path], value))

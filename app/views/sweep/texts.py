@@ -21,6 +21,7 @@ READY_ALONG = "{ready}, along {axes}. Change the axes on the left."
 # background.py
 TIED_LENGTHS = "Axes that are set together need equally many values: {told}"
 WAITING = "Waiting: {ahead} sweep{plural} before this one"
+ASKED = "Working it out"
 
 # below_front.py
 TILE_ANSWER = "{place} is as good as any within {share}, {best}, with the fewest DSP slices"

@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, specs
+from app.shared.sweep_queue import SweepQueue
 from app.views.sweep import axes, background, brush, objectives, questions, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
@@ -320,6 +321,25 @@ def test_axes_constraints_and_objectives_react():
     assert at.button(key="x.run").label == "Run 10 designs"
     alive(at.button(key="x.run").click().run())
     assert "**10 designs in " in said(at)
+
+
+def test_what_takes_as_long_as_a_sweep_is_asked_in_its_turn_and_once(monkeypatch):
+    """The tornado and the smallest change: under the sweep's own rules, and not again with every click."""
+    came: list[object] = []
+
+    class Counting(SweepQueue):
+        def queue(self, who: object) -> None:
+            came.append(type(who).__name__)
+            super().queue(who)
+
+    monkeypatch.setattr(background, "QUEUE", Counting())
+    at = opened(GPU.with_(limits={"latency_s": 10.0}))
+    at.session_state["open.moves"] = at.session_state["open.change"] = True
+    alive(at.run().run())
+    assert came == ["RunningSweep", "Question"]
+    at.button(key="sweep.change").click().run()
+    assert "Nothing has to change" in said(alive(at))
+    assert came == ["RunningSweep", "Question", "Question"]
 
 
 def test_former_results_say_so():

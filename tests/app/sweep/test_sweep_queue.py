@@ -82,6 +82,22 @@ def test_a_sweep_ends_where_memory_is_taken_or_others_wait_long():
     two.finish()
 
 
+def test_a_question_waits_for_its_turn_among_sweeps_and_says_so(monkeypatch):
+    turns = SweepQueue(at_once=1)
+    monkeypatch.setattr(background, "QUEUE", turns)
+    sweep = Worker(turns)
+    assert sweep.began.wait(60)
+    question = background.Question(lambda: 6 * 7)
+    told = []
+    for _ in question:
+        told.append(question.told())
+        assert question.answer is None or sweep.end.is_set()
+        sweep.end.set()
+    assert told[0] == "Waiting: 1 sweep before this one"
+    assert question.answer == 42
+    sweep.finish()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_that_it_waits(monkeypatch):
@@ -123,7 +139,7 @@ def test_a_loop_over_a_sweep_that_is_collected_on_the_sweeps_own_thread_ends(mon
         loop.close()
         closed.set()
 
-    monkeypatch.setattr(one, "_sweep", close)
+    monkeypatch.setattr(one, "_do", close)
     loop = iter(one)
     next(loop)
     waiting.set()
