@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields as attributes
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from engine.scenario.fields import FIELDS, GROUPS
 from engine.scenario.overrides import apply
 
 APP = Path(__file__).parents[3] / "app"
-OFFERED = {a.name for a in attributes(Choices)} | {n for n, v in vars(Choices).items() if isinstance(v, property)}
+OFFERED = {a.name for a in attributes(Choices)} | {
+    n for n, v in vars(Choices).items() if isinstance(v, property | cached_property)
+}
 
 
 def test_every_field_of_a_scenario_has_one_row_and_every_row_a_field():
