@@ -31,7 +31,7 @@ from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
 
 __all__ = [
-    "InTurn",
+    "QueuedWork",
     "Outcome",
     "Question",
     "RunningSweep",
@@ -260,7 +260,7 @@ class Outcome:
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
-class InTurn:
+class QueuedWork:
     """Work that a page asked for, on a thread of its own once its turn among this server's has come.
 
     Whoever iterates it sees the share that is done; leaving the loop, by an exception too, stops what can be stopped.
@@ -313,7 +313,7 @@ class InTurn:
             raise self._error
 
 
-class Question(InTurn):
+class Question(QueuedWork):
     """A question beside a sweep, as what moves a figure most: `answer` once the loop over it is over."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
@@ -329,7 +329,7 @@ class Question(InTurn):
         self.answer = priority.background().submit(self._ask).result()
 
 
-class RunningSweep(InTurn):
+class RunningSweep(QueuedWork):
     """One sweep under way."""
 
     def __init__(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from engine.devices.common.column import Column, columns_as, columns_of, exceeds, larger, smaller
+from engine.devices.common.column import Column, NotAlike, columns_as, columns_of, exceeds, larger, smaller
 from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
@@ -186,7 +187,7 @@ def role_cycles(part: str, record: tuple[Any, ...], layer: LayerSizes, context: 
 
     One program is written for all cores, its numbers columns, and run for each.
     """
-    if not any(isinstance(one, Column) for one in (*record, context)):
+    with suppress(NotAlike):  # no column has a hash to be found by
         return time_program(part, record, layer, context, chaining).by_role
     if isinstance(context, Column) and not any(isinstance(one, Column) for one in record):
         values, which = np.unique(context.values, return_inverse=True)

@@ -122,7 +122,8 @@ def place(job: Job) -> tuple[Fit, ...]:
     total = job.graph.parameters * BYTES
     if ddr is not None:
         whole = max(op.layers for op in job.graph.phases[0].ops)  # of which other cards may have some
-        apart = sum(op.stored * op.layers for op in job.phase.ops if op.name not in {own.name for own in job.ops})
+        own = {op.name for op in job.ops}
+        apart = sum(op.stored * op.layers for op in job.phase.ops if op.name not in own)
         rest = total - (matrices * whole * ways + apart) * BYTES
         fits.append(Fit(ddr.name, ddr.role, larger(rest, 0.0), ddr.capacity.si, "embeddings, biases and tokens"))
     vectors = (6 * layer.width + layer.ffn + 2 * job.max_context + math.ceil(layer.vocab / ways)) * BYTES
