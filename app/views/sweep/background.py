@@ -31,9 +31,9 @@ from engine.sweep.search import Figures
 from hardware_specs.quantity import SpecError
 
 __all__ = [
-    "QueuedWork",
     "Outcome",
     "Question",
+    "QueuedWork",
     "RunningSweep",
     "SweptDesign",
     "designs_of",
