@@ -19,9 +19,9 @@ from model_zoo.catalog import Zoo
 
 __all__ = ["Candidate", "candidates"]
 
-_SPREAD = ("tensor", "tables", "pinned", "on-path")
-"""Schemes that do on several devices what one can't; copies are instances, and a network cut in two is the Split
-page's question."""
+_SPREAD = ("tensor", "clusters", "pipelined", "tables", "pinned", "on-path")
+"""Schemes that do on several devices what one can't; whole copies on one each are instances, and a network cut in two
+is the Split page's question."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def _layouts(system: System, base: Scenario, zoo: Zoo) -> Iterator[tuple[int, st
     lookups = any(op.kind == "EmbeddingBag" for phase in zoo.graph(base.workload).phases for op in phase.ops)
     for count in counts:
         for scheme in _SPREAD:
-            several = count > 1 or scheme == "on-path" or "single" not in system.schemes
+            copies = system.clusters if scheme == "clusters" else 1
+            several = count > copies or scheme == "on-path" or "single" not in system.schemes
             if scheme in system.schemes and several and (scheme != "tables" or lookups):
                 yield count, scheme
     shared = system.extra_power or system.extra_price or system.host_power_counted

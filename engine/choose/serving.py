@@ -120,7 +120,8 @@ def served(
             said = f"{money.power_w:.0f} W > {question.power_w:.0f} W"
             yield Refusal(scenario, "limit", said, money.power_w / question.power_w)
             return
-        yield load.paid(question, price, money.power_w, money.capex_usd, sum(plan.devices_used))
+        copies = plan.replicas * (len(plan.stages) if plan.pipelined else 1)
+        yield load.paid(question, price, money.power_w, money.capex_usd, sum(plan.devices_used), copies)
         if load.rate < _WORTH * last or (question.users is not None and batch >= question.users):
             return
         last = load.rate
@@ -208,16 +209,17 @@ class _Load:
         return cls(scenario, latency, ttft, tpot, prompt, units, share * full, full, energy)
 
     def paid(
-        self, question: Question, price: Price | None, power: float | None, capex: float | None, devices: int
-    ) -> Served:
-        """The same with what it costs."""
+        self, question: Question, price: Price | None, power: float | None, capex: float | None, devices: int,
+        copies: int,
+    ) -> Served:  # fmt: skip
+        """The same with what it costs; `copies` batches are under way in an instance that is busy."""
         costs, instances, busy = question.costs, 1, question.costs.utilisation
         if question.qps is not None:
             need = question.qps * self.units
             instances = max(1, math.ceil(need / self.rate * (1 - 1e-12)))
             busy = need / (instances * self.full_rate)
         elif question.users is not None:
-            at_once = self.scenario.batch * self.scenario.streams * max(1, self.copies)
+            at_once = self.scenario.batch * self.scenario.streams * copies
             instances = math.ceil(question.users / at_once)
             busy = question.users / (instances * at_once)
         if price is not None and price.usd is not None:
@@ -238,11 +240,6 @@ class _Load:
             self.scenario, self.latency_s, self.ttft_s, self.tpot_s, self.rate, self.full_rate, devices, power,
             capex, hourly, million, *apart, instances,
         )  # fmt: skip
-
-    @property
-    def copies(self) -> int:
-        """Whole copies of the network in an instance. [-]"""
-        return self.scenario.devices if self.scenario.scheme == "replicas" else 1
 
 
 def _missed(scenario: Scenario, name: str, value: float, limit: float | None) -> Refusal | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -12,12 +12,15 @@ import pytest
 from engine import decode, evaluate
 from engine.choose import LOAD, Answer, Question, choose, question_of
 from engine.choose.presets import QUESTIONS
+from engine.choose.serving import Served, served
 from engine.cli.main import main
+from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.configuration import configuration
 from engine.traffic import DynamicBatching, NoBatching, Poisson, Sla, max_qps
 from engine.traffic.scenario_load import load_of
 from hardware_specs import default_catalog
+from model_zoo.catalog import default_zoo
 
 ANSWERS: dict[str, Answer] = {}
 
@@ -89,6 +92,39 @@ def test_no_candidate_is_refused_because_one_device_is_too_small() -> None:
     (h100,) = choose({"workload": "llama3.1-70b", "systems": ["h100-sxm"]}).rows
     assert h100.best is not None
     assert h100.best.devices > 1
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"users": 64}, {"qps": 1}, {"tpot_s": 0.04}], ids=["alone", "users", "qps", "tpot"]
+)
+def test_every_partition_that_a_system_offers_is_tried(more: dict[str, Any]) -> None:
+    """A network that one card can't hold: of all counts and schemes, by hand, none costs less than the answer."""
+    asked: dict[str, Any] = {"workload": "llama2-7b", "inputs": 64, "outputs": 64, "bits": 16} | more
+    answer = choose(asked | {"systems": ["dfx-u280"]})
+    money = "total_usd_per_hour" if answer.by == "usd_per_hour" else "usd_per_million"
+    (row,), system, by_hand = answer.rows, default_catalog().system("dfx-u280"), {}
+    for count, scheme in product(system.devices[0].counts, system.schemes):
+        start = default_scenario("dfx-u280", "llama2-7b", inputs=64, outputs=64, devices=count, scheme=scheme)
+        for one in served(Question(**asked), start, None, default_catalog(), default_zoo()):
+            if isinstance(one, Served):
+                by_hand[configuration(one.scenario)] = getattr(one, money)
+    least = min(by_hand, key=lambda name: by_hand[name])
+    assert row.best is not None
+    print(f"{more}: {row.configuration} {getattr(row.best, money)}, by hand {least} {by_hand[least]}")
+    assert getattr(row.best, money) <= by_hand[least] * 1.02
+    if "qps" not in more:  # there two cards serve it either way
+        assert row.best.scenario.scheme == ("tensor" if "tpot_s" in more else "pipelined")
+
+
+def test_users_are_as_many_as_are_under_way() -> None:
+    """Every card of a pipeline and every cluster works on a request of its own."""
+    asked = {"workload": "gpt2-345m", "inputs": 64, "outputs": 64, "systems": ["dfx-u280"]}
+    for scheme, count, many in (("pipelined", 4, 4), ("clusters", 8, 2), ("replicas", 4, 4), ("tensor", 4, 1)):
+        start = default_scenario("dfx-u280", "gpt2-345m", inputs=64, outputs=64, devices=count, scheme=scheme)
+        for users, instances in ((many, 1), (many + 1, 2)):
+            found = next(served(Question(**asked, users=users), start, None, default_catalog(), default_zoo()))
+            assert isinstance(found, Served)
+            assert found.instances == instances, (scheme, users)
 
 
 def test_a_tighter_limit_never_costs_less() -> None:
