@@ -172,6 +172,7 @@ class Dfx(Record):
     channel_bits: Count
     depths: dict[str, Cycles] = {}  # named operator latencies
     vector_lanes: Count | None = None
+    formats: tuple[Literal["fp16", "w8a16", "int8"], ...] = ("fp16",)  # that its matrix unit multiplies
 
 
 class NicMemory(Record):

@@ -47,6 +47,7 @@ def format_costs(
             block = round((device.npu.block or device.npu.native_dim).si) if format.startswith("ms-fp") else 0
             error = npu_accuracy.accuracy("gru", format, block)[-1]
         else:
-            error = dfx_accuracy.accuracy(core_record(device, None, 1, 1, (), fam.model(device))).deviation
+            record = core_record(device, None, 1, 1, (), fam.model(device), format=format)
+            error = dfx_accuracy.accuracy(record, format).deviation
         costs.append(FormatCost(device.name, format, fam.peak(device, format), error, retrained(format, block, epochs)))
     return tuple(costs)

@@ -12,7 +12,17 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-__all__ = ["FORMATS", "Binary", "Float", "Format", "Integer", "NumericsError", "SharedExponent", "by_name"]
+__all__ = [
+    "FORMATS",
+    "Binary",
+    "Float",
+    "Format",
+    "GroupInteger",
+    "Integer",
+    "NumericsError",
+    "SharedExponent",
+    "by_name",
+]
 
 Granularity = Literal["tensor", "row", "channel"]
 _AXIS = {"tensor": None, "row": 0, "channel": -1}
@@ -110,6 +120,30 @@ class Integer:
         """Codes, one fp32 scale per group, and one code-wide zero point per group unless symmetric. [bit]"""
         each = SCALE_BITS + (0 if self.symmetric else self.bits)
         return int(np.prod(shape)) * self.bits + _groups(shape, self.granularity) * each
+
+
+@dataclass(frozen=True)
+class GroupInteger:
+    """Integers of which ``group`` along the last axis share a scale in fp16, and are fp16 again when they are used."""
+
+    bits: int = 8
+    group: int = 32
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """``code * scale`` rounded to fp16, as float32."""
+        values = _finite(x)
+        short = -values.shape[-1] % self.group if values.ndim else 0
+        groups = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, short)]).reshape(*values.shape[:-1], -1, self.group)
+        most = 2 ** (self.bits - 1) - 1
+        scale = (np.abs(groups).max(-1, keepdims=True, initial=0.0) / most).astype(np.float16)
+        codes = np.rint(groups / np.where(scale == 0, 1, scale).astype(np.float64))
+        stored = np.clip(codes, -most, most).astype(np.float16) * scale
+        return stored.reshape(*values.shape[:-1], -1)[..., : values.shape[-1]].astype(np.float32)
+
+    def storage_bits(self, shape: tuple[int, ...]) -> int:
+        """Codes, and a 16-bit scale for every group of each row. [bit]"""
+        rows = int(np.prod(shape[:-1]))
+        return rows * (shape[-1] * self.bits + -(-shape[-1] // self.group) * 16)
 
 
 @dataclass(frozen=True)
@@ -226,6 +260,7 @@ FORMATS: dict[str, Format] = {
     "ms-fp9": Float(5, 3, saturating=True),
     "ms-fp8": Float(5, 2, saturating=True),
     "int8": Integer(8),
+    "w8a16": GroupInteger(8),
     "int8-channel": Integer(8, granularity="channel"),
     "int8-row": Integer(8, granularity="row"),
     "int8-asymmetric": Integer(8, symmetric=False),

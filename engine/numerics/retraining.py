@@ -1,9 +1,10 @@
 """A recurrent network trained here, converted to narrow floats and trained on in them, as figure 6 of seed 001 shows.
 
 A GRU reads handwritten digits row by row. It is trained in float32; then its weights, and every vector on its way into
-a product, are rounded to a format whose blocks share an exponent. Training goes on for some epochs with those rounded
-values in both passes, the gradient going straight through the rounding to weights kept in float32. A measurement of
-this network on these digits, the same on every run; gates are float32 here, float16 in the processor.
+a product unless the format is of weights alone, are rounded to a format, as one whose blocks share an exponent.
+Training goes on for some epochs with those rounded values in both passes, the gradient going straight through the
+rounding to weights kept in float32. A measurement of this network on these digits, the same on every run; gates are
+float32 here, float16 in the processor.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from engine.numerics.adam import Adam
 from engine.numerics.binary_mlp import digits
-from engine.numerics.formats import Format, SharedExponent, by_name
+from engine.numerics.formats import Format, GroupInteger, SharedExponent, by_name
 
 __all__ = ["RetrainedFormat", "retrained"]
 
@@ -71,7 +72,7 @@ class _Network:
     def forward(self, x: np.ndarray, format: Format | None) -> tuple[np.ndarray, list[tuple], list[np.ndarray]]:
         """Logits of sequences [n, steps, inputs], what the way back needs of each step, and the rounded values."""
         w, u, c, bias, out = held = self.rounded(format)
-        narrow = format.apply if format is not None else (lambda v: v)
+        narrow = format.apply if format is not None and not isinstance(format, GroupInteger) else (lambda v: v)
         h, steps = np.zeros((len(x), HIDDEN), np.float32), []
         for t in range(x.shape[1]):
             now, before = narrow(x[:, t]), narrow(h)

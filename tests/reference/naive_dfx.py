@@ -90,30 +90,71 @@ def half(pair):
     return pair[0].astype(HALF), pair[1].astype(HALF)
 
 
-def logits(model, tokens, d=64, sums=1):
+def in_groups(matrix):
+    """Every 32 inputs of a column as integers of 8 bits times one fp16 scale, multiplied out in fp16."""
+    out = np.zeros(matrix.shape, HALF)
+    for j in range(matrix.shape[1]):
+        for i in range(0, len(matrix), 32):
+            part = matrix[i : i + 32, j].astype(np.float64)
+            scale = HALF(max(abs(part)) / 127)
+            for k, value in enumerate(part):
+                out[i + k, j] = HALF(min(127, max(-127, round(value / float(scale))))) * scale
+    return out
+
+
+def codes(vector):
+    """Integers from -127 to 127 and their float32 scale."""
+    scale = np.float32(max(abs(float(v)) for v in vector) / 127)
+    return [int(np.rint(np.float32(v) / scale)) for v in vector], scale
+
+
+def of_codes(columns, scales, x):
+    """Columns of integers times a vector that becomes integers: exact sums, scaled in float32, rounded once."""
+    inputs, own = codes(x)
+    sums = [sum(a * b for a, b in zip(column, inputs, strict=True)) for column in columns]
+    return np.array([HALF(np.float32(s) * (scale * own)) for s, scale in zip(sums, scales, strict=True)], HALF)
+
+
+def product(matrix, x, d, sums, format):
+    if format == "int8":
+        return of_codes(*zip(*(codes(column) for column in matrix.T), strict=True), x)
+    return matvec(in_groups(matrix) if format == "w8a16" else matrix.astype(HALF), x, d, sums)
+
+
+def logits(model, tokens, d=64, sums=1, format="fp16"):
     """fp16 logits of the last of `tokens`, every token through the layers in turn."""
     head, lanes = model.width // model.heads, 64
+    cached = format if format == "int8" else "fp16"
     cache = [([], []) for _ in model.layers]
     x = np.zeros(0, HALF)
+
+    def conv(pair, vector):
+        return product(pair[0], vector, d, sums, format) + pair[1].astype(HALF)
+
     for position, token in enumerate(tokens):
         x = model.tokens[token].astype(HALF) + model.positions[position].astype(HALF)
         for layer, (keys, values) in zip(model.layers, cache, strict=True):
             normed = norm(x, layer.gamma1, layer.beta1, lanes)
-            v, k, q = (matvec(half(p)[0], normed, d, sums) + half(p)[1] for p in (layer.value, layer.key, layer.query))
+            v, k, q = (conv(p, normed) for p in (layer.value, layer.key, layer.query))
             keys.append(k)
             values.append(v)
             mixed = []
             for h in range(model.heads):
                 cut = slice(h * head, (h + 1) * head)
-                scores = matvec(np.array(keys)[:, cut].T, q[cut], d, sums) * HALF(1 / np.sqrt(head))
+                scores = product(np.array(keys)[:, cut].T, q[cut], d, sums, cached) * HALF(1 / np.sqrt(head))
                 powers = np.exp((scores - scores.max()).astype(np.float32)).astype(HALF)
                 powers = powers * HALF(1 / np.float32(beats(powers, lanes)))
-                mixed.append(matvec(np.array(values)[:, cut], powers, d, sums))
-            middle = matvec(half(layer.out)[0], np.concatenate(mixed), d, sums) + half(layer.out)[1] + x
+                held = np.array(values)[:, cut]
+                if cached == "int8":
+                    rows, scales = zip(*(codes(row) for row in held), strict=True)
+                    powers = np.array([p * HALF(s) for p, s in zip(powers, scales, strict=True)], HALF)
+                    mixed.append(of_codes(np.array(rows).T.tolist(), [np.float32(1)] * head, powers))
+                else:
+                    mixed.append(matvec(held, powers, d, sums))
+            middle = conv(layer.out, np.concatenate(mixed)) + x
             normed = norm(middle, layer.gamma2, layer.beta2, lanes)
-            wide = by_table(matvec(half(layer.fc1)[0], normed, d, sums) + half(layer.fc1)[1], gelu)
-            x = matvec(half(layer.fc2)[0], wide, d, sums) + half(layer.fc2)[1] + middle
-    return matvec(model.tokens.T.astype(HALF), norm(x, model.gamma, model.beta, lanes), d, sums)
+            x = conv(layer.fc2, by_table(conv(layer.fc1, normed), gelu)) + middle
+    return product(model.tokens.T, norm(x, model.gamma, model.beta, lanes), d, sums, format)
 
 
 def gated_logits(model, tokens, d=64, sums=1):

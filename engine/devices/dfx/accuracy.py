@@ -1,4 +1,4 @@
-"""What half precision in the core's order costs: a small GPT-2 on simulated cores beside float32."""
+"""What a format in the core's order costs: a small GPT-2 on simulated cores beside float32."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ class Accuracy:
 
 
 @lru_cache(maxsize=64)
-def accuracy(record: tuple[float, ...], tokens: int = 16, layers: int = 2, heads: int = 4, seed: int = 4) -> Accuracy:
-    """A drawn GPT-2 run on the cores of `core.core_record` and in float32. A measurement, of this drawn network only.
+def accuracy(
+    record: tuple[float, ...], format: str = "fp16", tokens: int = 16, layers: int = 2, heads: int = 4, seed: int = 4
+) -> Accuracy:
+    """A drawn GPT-2 run on the cores of a format's `core.core_record` and in float32. A measurement, of it alone.
 
     Rounding may turn a token whose lead is smaller than the deviation; the default seed's leads are larger.
     """
     model = random_decoder(heads=heads, layers=layers, seed=seed)
-    machine = DfxMachine(model, record)
+    machine = DfxMachine(model, record, format)
     made = machine.generate(list(PROMPT), tokens)
     wanted = generate(model, list(PROMPT), tokens)
     exact = reference_logits(model, [*PROMPT, *made[:-1]])[-1]

@@ -56,7 +56,7 @@ def _best(device: Device, costs: Mapping[tuple[int, int], float]) -> tuple[tuple
 
 
 def _demand(machine: BoundMachine) -> Demand:
-    return fabric(machine.device, _own(machine))
+    return fabric(machine.device, _own(machine), machine.scenario.precision)
 
 
 def _uses(machine: BoundMachine) -> tuple[Use, ...]:
@@ -76,8 +76,7 @@ def _uses(machine: BoundMachine) -> tuple[Use, ...]:
 
 def _errors(machine: BoundMachine) -> tuple[Error, ...]:
     """A GPT-2 of two layers on the core's cards."""
-    record = core_record(machine.device, machine.link, 1, machine.cards, _own(machine), machine.model)
-    made = accuracy(record)
+    made = accuracy(_record(machine), machine.scenario.precision)
     said = f"{made.agreed} of {len(made.tokens)} tokens are those of float32; "
     said += f"each leads the next likely one by {made.lead:.1%} or more"
     return (Error("Logits of a 2-layer GPT-2", made.deviation, said),)
@@ -86,7 +85,8 @@ def _errors(machine: BoundMachine) -> tuple[Error, ...]:
 def _record(machine: BoundMachine) -> tuple[float, ...]:
     s = machine.scenario
     ahead = s.switches.get("prefetch", False)
-    return core_record(machine.device, machine.link, machine.hops, machine.cards, s.tile, machine.model, ahead)
+    wire = machine.link, machine.hops, machine.cards
+    return core_record(machine.device, *wire, s.tile, machine.model, ahead, s.precision)
 
 
 def _shipped(machine: BoundMachine, part: str) -> str:
@@ -146,8 +146,8 @@ def _values(machine: BoundMachine, text: str, seed: int, most: int | None) -> tu
     if width % 64 or width > 2048:
         raise ScenarioError(f"the width is {width:,}: a multiple of 64 up to 2,048 runs on numbers here")
     model = _drawn(program, width, context, cards, seed)
-    record = core_record(machine.device, None, 1, cards, s.tile, machine.model)
-    core = DfxMachine(model, record)
+    record = core_record(machine.device, None, 1, cards, s.tile, machine.model, format=s.precision)
+    core = DfxMachine(model, record, s.precision)
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, width).astype(np.float16)
     stores = sum(one.op == isa.STORE_KEY for one in program.instructions)

@@ -8,12 +8,15 @@ circulate in a running sum's adder is our reading of its pipelines.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from engine.kernels.ir.microkernel import VL
 from engine.kernels.operators.halftree import WIDTHS, TreeWeights, tree_matvec
+from engine.numerics.formats import Integer
 
-__all__ = ["HALF", "accumulate", "gelu_table", "product", "silu_table", "tree_sum"]
+__all__ = ["HALF", "IntegerWeights", "accumulate", "gelu_table", "product", "silu_table", "tree_sum", "whole_product"]
 
 HALF = np.float16
 SAMPLES = 2048
@@ -82,3 +85,32 @@ def product(packed: TreeWeights, x: np.ndarray, d: int, sums: int = 1) -> np.nda
     while len(total) > 1:
         total = total[0::2] + total[1::2]
     return total[0]
+
+
+@dataclass(frozen=True)
+class IntegerWeights:
+    """A matrix of INT8 codes [inputs, outputs], float64 for exact sums by BLAS, and the FP32 scale of each column."""
+
+    codes: np.ndarray
+    scales: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> IntegerWeights:
+        """Each column to the nearest of 255 steps of its own scale."""
+        codes, scales, _ = Integer(8, granularity="channel").codes(matrix)
+        return cls(codes.astype(np.float64), scales.ravel())
+
+    @property
+    def n(self) -> int:
+        """Outputs. [-]"""
+        return self.codes.shape[1]
+
+
+def whole_product(weights: IntegerWeights, x: np.ndarray) -> np.ndarray:
+    """INT8 weights times an fp16 vector [K] that is rounded to INT8 by a scale of its own -> fp16 [N].
+
+    Sums of integers are exact; each is multiplied by both scales in FP32 and rounded once.
+    """
+    codes, scale, _ = Integer(8).codes(x)
+    sums = codes.astype(np.float64) @ weights.codes
+    return (sums.astype(np.float32) * (weights.scales * scale.ravel())).astype(HALF)

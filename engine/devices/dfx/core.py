@@ -20,11 +20,13 @@ from engine.devices.common.contract import RESOURCES
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.program import LayerSizes
 from engine.devices.dfx.scoreboard import N_UNITS, book, book_many
+from engine.scenario.formats import BITS
 from hardware_specs.schema import Device, Dfx, Link
 
 __all__ = [
     "BYTES",
     "DEPTHS",
+    "STORED",
     "LayerSizes",
     "Timed",
     "core_record",
@@ -44,10 +46,25 @@ DEPTHS: dict[str, float] = {
     "fp-rsqrt": 16,
     "compare": 1,
     "gelu-table": 17,
+    "int8-mul": 4,
+    "int8-add": 1,
     "hbm-write": 40,
     "ddr-read": 40,
 }
 """Operator latencies a core may name, with those of the U280 core for one that leaves them out. [cycle]"""
+
+STORED: dict[str, tuple[float, float]] = {
+    "fp16": (BYTES, BYTES),
+    "w8a16": (BITS["w8a16"] / 8, BYTES),
+    "int8": (1.0, 1.0 + 4.0 / 64),
+}
+"""Bytes of a weight, and of an element of the cache. [B]
+
+W8A16: groups of 32 inputs of a column share a 16-bit scale, and weights are FP16 again before they are multiplied.
+INT8: a column of weights, a vector on its way into a product, and a token's key or value of a head (64 elements) have
+an FP32 scale each; products and their sums are integers, all else is FP16. Neither is in the document: assumed, and
+measured by nobody.
+"""
 
 _TIMING = (isa.OCCUPY, isa.LATENCY, isa.BEATS, isa.WAIT)  # what of an instruction a core's numbers change
 
@@ -89,10 +106,12 @@ def core_record(
     tile: tuple[int, ...],
     model: Mapping[str, float],
     prefetch: bool = False,
+    format: str = "fp16",
 ) -> tuple[float, ...]:
     """Flat record of a core for the compiled program generator: cycles, elements and bytes a cycle.
 
-    In [cycle], [elements/cycle] and [B/cycle].
+    In [cycle], [elements/cycle] and [B/cycle]. The port is that of FP16 whatever the format: its words hold more
+    narrow weights, and bursts are as long.
     """
     dfx = device.dfx
     assert dfx is not None
@@ -106,6 +125,8 @@ def core_record(
     dma = smaller(port, hbm.bandwidth.si / clock) if hbm.bandwidth else port  # bytes a cycle
     words = math.ceil(d * lanes * BYTES / port)  # all channels answer in step: a beat is whole words of the port
     depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
+    integers, (weight, cached) = format == "int8", STORED[format]
+    widened = 0.0 if format == "fp16" else depth["fp-mul"] + (not integers)  # times the scale; a conversion before it
     rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0) / clock if link else 1.0
     values = {
         isa.D: d,
@@ -134,6 +155,12 @@ def core_record(
         isa.PREFETCH: float(prefetch),
         isa.KEPT: larger(1.0, larger(model["kept_beats"], d / lanes * (1.0 - exceeds(model["kept_beats"], 0.0)))),
         isa.READ: model["register_read"],
+        isa.WEIGHT: weight,
+        isa.CACHED: cached,
+        isa.PRODUCT: depth["int8-mul" if integers else "fp-mul"],
+        isa.TREE: depth["int8-add" if integers else "fp-add"],
+        isa.SCALE: widened,
+        isa.QUANTISE: integers,
     }
     return tuple(1.0 * values[i] for i in range(isa.RECORD))
 

@@ -44,28 +44,36 @@ COSTS: dict[str, Cost] = {
     "lane": Cost(550, 900, 0.5, "masking, scaling, GELU's interpolation, vectorizer and a comparator of a lane"),
     "sum": Cost(150, 230, 0.4, "adder on one slice, of the tree of a vector's sum"),
     "channel": Cost(2500, 5000, 0.5, "reader and writer of a 512-bit memory channel with its register slices"),
+    "widen": Cost(90, 130, 0.5, "INT8 to FP16, and a multiplier with the scale"),
+    "narrow": Cost(120, 150, 0.5, "comparator of magnitudes, multiplier and rounding of an element to INT8"),
+    "int-add": Cost(24, 24, 0.4, "integer adder of a tree, 17 to 27 bit"),
+    "int-mul": Cost(10, 16, 0.5, "correction that parts two products of a slice"),
     "link": Cost(2500, 5000, 0.4, "Aurora 64b/66b over four transceivers"),
 }
 """Half-precision operators of a vendor's library at the printed latencies, orders of magnitude. [LUT], [FF]"""
 
 
-def _counted(device: Device, tile: tuple[float, float]) -> dict[str, dict[str, float]]:
+def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:
     """Everything that follows from the document's counts. [-]"""
     dfx = device.dfx
     assert dfx is not None
     (d, lanes), vector, bits = tile, vector_lanes(dfx), dfx.channel_bits.si
+    mac = ("int-mul", "int-add") if format == "int8" else ("mul", "add")
     ports = smaller(dfx.channels.si, ceil(d * lanes * BYTES * 8 / bits))
     here = {
-        "matrix function unit": (("mul", d * lanes), ("add", d * lanes)),  # (d - 1) x l of the trees, l accumulators
+        "matrix function unit": tuple((one, d * lanes) for one in mac),  # (d - 1) x l of the trees, l accumulators
         "vector function unit": (("alu", vector),),
         "matrix special function unit": (("lane", lanes),),
         "vector special function unit": (("sum", vector - 1.0), ("mul", 2.0), ("add", 2.0)),
         "DMA": (("channel", ports),),
         "router": (("link", 2.0),),
+        "dequantiser": (("widen", {"w8a16": d * lanes, "int8": lanes}.get(format, 0.0)),),
+        "quantiser": (("narrow", vector * (format == "int8")),),
     }
-    result: dict[str, dict[str, float]] = {"dsp": dsp_slices(d, lanes, vector)}
+    result: dict[str, dict[str, float]] = {"dsp": dsp_slices(d, lanes, vector, format)}
     for name in ("lut", "ff"):
-        result[name] = {unit: sum(getattr(COSTS[c], name) * n for c, n in of) for unit, of in here.items()}
+        units = {unit: sum(getattr(COSTS[c], name) * n for c, n in of) for unit, of in here.items()}
+        result[name] = {unit: count for unit, count in units.items() if count}
     result["ff"]["operand buffers"] = _DOUBLE * (d * lanes + d) * BYTES * 8  # a beat of weights and its inputs
     word = ceil(bits / _BLOCK)  # blocks side by side that make a channel's word
     result["bram36"] = {
@@ -77,11 +85,10 @@ def _counted(device: Device, tile: tuple[float, float]) -> dict[str, dict[str, f
     return result
 
 
-def fabric(device: Device, tile: tuple[float, float]) -> Demand:
+def fabric(device: Device, tile: tuple[float, float], format: str = "fp16") -> Demand:
     """Count of each resource by unit for a core with that tile. [-] An estimate, DSP slices a derivation."""
-    return {
-        name: units | ({REST: LEFT[name]} if name in LEFT else {}) for name, units in _counted(device, tile).items()
-    }
+    counted = _counted(device, tile, format)
+    return {name: units | ({REST: LEFT[name]} if name in LEFT else {}) for name, units in counted.items()}
 
 
 def counted_share(units: Mapping[str, float]) -> float:

@@ -33,6 +33,7 @@ from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import (
     BYTES,
     DEPTHS,
+    STORED,
     LayerSizes,
     Timed,
     core_record,
@@ -42,13 +43,13 @@ from engine.devices.dfx.core import (
 from engine.devices.dfx.direction import DIRECTION, blocks, costs
 from engine.devices.dfx.fabric import fabric
 from engine.devices.dfx.scoreboard import N_UNITS
+from engine.scenario.formats import LABELS
 from engine.scenario.sentences import level_name
 from hardware_specs.schema import Device, MemoryLevel
 from model_zoo.ops import Graph, Op
 
 __all__ = ["FAMILY", "LayerSizes", "core_record", "time_program"]
 
-FORMAT = "fp16"
 BLOCK = 36 * 1024 / 8  # bytes of a block of BRAM
 _RATES = ("DFX-053", "DFX-054", "DFX-055", "DFX-058")  # printed rates that were in view when constants were chosen
 TILE_SIDES = (8, 16, 32, 64, 128)
@@ -68,8 +69,9 @@ _BOTH = frozenset(_OP_OF.values()) - _GATED - _GPT2
 
 
 def formats(device: Device) -> tuple[str, ...]:
-    """The core computes in half precision only."""
-    return (FORMAT,)
+    """Half precision is the document's; 8-bit weights are a core that its file says it could be."""
+    assert device.dfx is not None
+    return device.dfx.formats
 
 
 def peak(device: Device, format: str) -> float:
@@ -115,8 +117,9 @@ def place(job: Job) -> tuple[Fit, ...]:
     matrices = layer.width * ((heads + 2 * keys) * layer.head + wide) + (layer.heads * layer.head + layer.ffn) * part
     last = any(op.name == "lm-head" for op in job.ops)
     head = layer.width * math.ceil(layer.vocab / ways) * last  # the tied embedding, kept again as a matrix
-    weights = (matrices * layer.layers + head) * BYTES
-    cache = 2 * layer.layers * keys * layer.head * job.max_context * BYTES * job.batch
+    weight, cached = STORED[job.format]
+    weights = (matrices * layer.layers + head) * weight
+    cache = 2 * layer.layers * keys * layer.head * job.max_context * cached * job.batch
     fits = [Fit(hbm.name, hbm.role, weights + cache, hbm.capacity.si, "weights and KV cache", state_bytes=cache)]
     ddr = next((m for m in job.device.memory if m.role == "offchip" and m.name != hbm.name), None)
     total = job.graph.parameters * BYTES
@@ -173,7 +176,8 @@ class _Pass:
             )
         layer, chaining = LayerSizes.of(job.phase), job.switches["chaining"]
         prefetch = job.switches["prefetch"]
-        record = core_record(job.device, job.link, job.link_hops, job.ways, job.tile, job.model, prefetch)
+        wire = job.link, job.link_hops, job.ways
+        record = core_record(job.device, *wire, job.tile, job.model, prefetch, job.format)
         tokens = job.batch * job.length
         names = {op.name for op in job.ops}
         first, last = "token-embedding" in names, float("lm-head" in names)
@@ -227,7 +231,18 @@ _TRIED: dict[str, tuple[int, ...]] = {
     "reads of registers": (isa.READ,),
     "waits for results": (isa.ISSUE, isa.ACCESS),
     "synchronisation of the cards": (isa.SET_UP, isa.HOP),
-    "depth of the operators": (isa.ADD, isa.MUL, isa.EXP, isa.COMPARE, isa.ROOT, isa.RECIPROCAL, isa.TABLE),
+    "depth of the operators": (
+        isa.ADD,
+        isa.MUL,
+        isa.EXP,
+        isa.COMPARE,
+        isa.ROOT,
+        isa.RECIPROCAL,
+        isa.TABLE,
+        isa.PRODUCT,
+        isa.TREE,
+        isa.SCALE,
+    ),
 }
 """What of a core's record a verdict tries to shorten."""
 
@@ -297,7 +312,7 @@ def _slices(job: Job) -> tuple[float, float, float, float | None]:
     dfx, part = job.device.dfx, job.device.fpga
     assert dfx is not None
     d, lanes = job.tile or (dfx.d.si, dfx.l.si)
-    demand = fabric(job.device, (d, lanes))
+    demand = fabric(job.device, (d, lanes), job.format)
     short = shortage(f"A tile of {d:.0f} x {lanes:.0f}", demand, part, job.device.name)
     if short:
         raise Unsupported(short)
@@ -319,6 +334,11 @@ def _notes(job: Job) -> tuple[str, ...]:
             f"at {dfx.clock.si / 1e6:.0f} MHz: that port is the off-chip limit; a faster {level_name(hbm.name)} "
             "changes nothing."
         )
+    if job.format != "fp16":
+        notes.append(
+            f"{LABELS[job.format]} is not in the document: an estimate of a core that nobody built, its matrix unit's "
+            "operators and their fabric assumed; norms, softmax and what the cards exchange stay FP16."
+        )
     if job.length > 1 and not job.switches["skip_head"]:
         notes.append("The LM head runs for input tokens too.")
     one = _Pass.of(job)
@@ -326,7 +346,7 @@ def _notes(job: Job) -> tuple[str, ...]:
     notes.append(
         f"Products of a layer read {reads:,.0f} words of vector registers and keep {kept:,.0f} partial sums a lane."
     )
-    guessed = [name for name in DEPTHS if name not in job.device.dfx.depths]
+    guessed = [n for n in DEPTHS if n not in job.device.dfx.depths and (job.format == "int8" or "int8" not in n)]
     if guessed:
         notes.append(f"Operator latencies taken from the U280 core: {', '.join(guessed)}.")
     return tuple(notes)

@@ -12,9 +12,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.devices.dfx import program as isa
-from engine.devices.dfx.arithmetic import HALF, accumulate, gelu_table, product, silu_table
+from engine.devices.dfx.arithmetic import (
+    HALF,
+    IntegerWeights,
+    accumulate,
+    gelu_table,
+    product,
+    silu_table,
+    whole_product,
+)
 from engine.devices.dfx.model import EPSILON, Decoder, columns, held, rotary
 from engine.kernels.operators.halftree import TreeWeights, pack_tree
+from engine.numerics.formats import GroupInteger
 
 __all__ = ["DfxMachine"]
 
@@ -23,21 +32,28 @@ def _half(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x, np.float32).astype(HALF)
 
 
-def _pack(matrix: np.ndarray) -> TreeWeights:
-    """A [inputs, outputs] matrix for the tree, one output to a lane."""
-    return pack_tree(np.ascontiguousarray(_half(matrix).T).view(np.uint16))
+_Weights = TreeWeights | IntegerWeights
+
+
+def _pack(matrix: np.ndarray, format: str) -> _Weights:
+    """A [inputs, outputs] matrix as it is stored: for the tree, one output to a lane, or as integers."""
+    if format == "int8":
+        return IntegerWeights.of(matrix)
+    columns = np.ascontiguousarray(matrix.T)
+    stored = GroupInteger().apply(columns) if format == "w8a16" else columns
+    return pack_tree(_half(stored).view(np.uint16))
 
 
 @dataclass
 class _Core:
     """One core: its registers, its share of the weights, its part of the KV cache."""
 
-    weights: list[dict[int, tuple[TreeWeights, np.ndarray]]]
+    weights: list[dict[int, tuple[_Weights, np.ndarray]]]
     heads: int
     first_token: int  # of its share of the vocabulary
-    head_weights: TreeWeights
+    head_weights: _Weights
     vector: dict[int, np.ndarray] = field(default_factory=dict)
-    buffer: dict[int, tuple[int, TreeWeights]] = field(default_factory=dict)  # weights loaded ahead
+    buffer: dict[int, tuple[int, _Weights]] = field(default_factory=dict)  # weights loaded ahead
     keys: list[list[np.ndarray]] = field(default_factory=list)
     values: list[list[np.ndarray]] = field(default_factory=list)
 
@@ -45,12 +61,13 @@ class _Core:
 class DfxMachine:
     """N cores that run a decoder's program token by token.
 
-    ``DfxMachine(model, record).generate(prompt, count)``; the record is `dfx.core_record`'s, its number of cards
-    decides how the model is split.
+    ``DfxMachine(model, record, format).generate(prompt, count)``; the record is `dfx.core_record`'s of that format,
+    its number of cards decides how the model is split.
     """
 
-    def __init__(self, model: Decoder, record: tuple[float, ...]) -> None:
-        self.model, self.record = model, record
+    def __init__(self, model: Decoder, record: tuple[float, ...], format: str = "fp16") -> None:
+        self.model, self.record, self.format = model, record, format
+        self.cached = format if format == "int8" else "fp16"  # of keys and values
         self.cards = int(self.record[isa.CARDS])
         self.d, self.lanes, self.stages = (int(self.record[at]) for at in (isa.D, isa.VECTOR, isa.ADD))
         self.head = model.head
@@ -67,7 +84,10 @@ class DfxMachine:
     def _core(self, card: int) -> _Core:
         keys = columns(self.model.heads // self.model.shared, self.cards, card)
         shares = [
-            {role: (_pack(w), _half(bias)) for role, (w, bias) in held(self.model, layer, self.cards, card).items()}
+            {
+                role: (_pack(w, self.format), _half(bias))
+                for role, (w, bias) in held(self.model, layer, self.cards, card).items()
+            }
             for layer in self.model.layers
         ]
         vocabulary = columns(len(self.model.tokens), self.cards, card)
@@ -76,7 +96,7 @@ class DfxMachine:
             shares,
             (keys.stop - keys.start) * self.model.shared,
             vocabulary.start,
-            _pack(self.model.tokens[vocabulary].T),
+            _pack(self.model.tokens[vocabulary].T, self.format),
             keys=empty,
             values=[[] for _ in self.model.layers],
         )
@@ -241,8 +261,10 @@ def _load_weights(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     core.buffer[int(row[isa.DST])] = min(int(row[isa.SIZE]), packed.n), packed
 
 
-def _product(machine: DfxMachine, packed: TreeWeights, x: np.ndarray) -> np.ndarray:
+def _product(machine: DfxMachine, packed: _Weights, x: np.ndarray) -> np.ndarray:
     """Weights times a vector, as many sums of a column under way as the load direction leaves room for."""
+    if isinstance(packed, IntegerWeights):
+        return whole_product(packed, x)
     return product(packed, x, machine.d, int(isa.partial_sums(machine.record, float(packed.n))))
 
 
@@ -274,7 +296,7 @@ def _masked_mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     head = int(row[isa.ARG])
     if head >= core.heads:  # another core holds more heads than this one
         return
-    keys = pack_tree(_head(machine, core.keys[machine._layer], head // machine.model.shared).view(np.uint16))
+    keys = _pack(_head(machine, core.keys[machine._layer], head // machine.model.shared).T, machine.cached)
     query = _a(core, row)[head * machine.head : (head + 1) * machine.head]
     products = _product(machine, keys, query)
     _set(core, row, products * HALF(1 / np.sqrt(machine.head)))
@@ -292,9 +314,12 @@ def _mm(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:
     if head >= core.heads:
         core.vector[isa.MIXED] = before
         return
-    values = np.ascontiguousarray(_head(machine, core.values[machine._layer], head // machine.model.shared).T)
-    mixed = _product(machine, pack_tree(values.view(np.uint16)), _a(core, row))
-    _set(core, row, np.concatenate([before, mixed]))
+    values, scores = _head(machine, core.values[machine._layer], head // machine.model.shared), _a(core, row)
+    packed = _pack(values, "fp16")
+    if machine.cached == "int8":  # a token's scale goes with its score
+        tokens = IntegerWeights.of(values.T)
+        scores, packed = scores * tokens.scales.astype(HALF), IntegerWeights(tokens.codes.T, np.ones(1, np.float32))
+    _set(core, row, np.concatenate([before, _product(machine, packed, scores)]))
 
 
 def _mm_argmax(machine: DfxMachine, core: _Core, row: np.ndarray) -> None:

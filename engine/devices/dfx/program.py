@@ -3,8 +3,9 @@
 Source: Hong et al., MICRO 2022, algorithm 1 and sections IV to V. A program is a list of `Instruction`: what is done to
 which registers, over how many rows and columns. `encode` makes rows of a flat array of it for one core: the functional
 machine executes their operations, the scoreboard times them and finds what waits for what from their registers.
-Matrix instructions are priced by the beats their tiles take from HBM; d x l weights are one beat. A load of weights
-fills a buffer of the DMA while the core waits for something else; the product that names it streams only the rest.
+Matrix instructions are priced by the beats their tiles take from HBM; d x l FP16 weights are one beat, with 8-bit ones
+about as many more come. A load of weights fills a buffer of the DMA while the core waits for something else; the
+product that names it streams only the rest.
 GPT-2 is the document's network; RMS norm, rotary positions, shared key heads and a gated feed-forward are the same
 vector instructions in another order, with a table of SiLU where GELU's is, and a bypass that turns halves of heads.
 """
@@ -87,8 +88,9 @@ BUFFER = 512.0
 
 # record of the core and its network: what the programs are made for
 D, L, VECTOR, ADD, MUL, EXP, COMPARE, ROOT, RECIPROCAL, TABLE, BEAT, GAP, WRITE_LATENCY, DDR_RATE, DDR_LATENCY, HOP, \
-    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH, KEPT, READ = range(26)  # fmt: skip
-RECORD = READ + 1
+    LINK_RATE, ISSUE, ACCESS, SET_UP, CARDS, BYTES, FILL, PREFETCH, KEPT, READ, \
+    WEIGHT, CACHED, PRODUCT, TREE, SCALE, QUANTISE = range(32)  # fmt: skip
+RECORD = QUANTISE + 1
 
 PROJECTIONS = frozenset((CONV1D, CONV1D_GELU, CONV1D_SILU))
 MATRIX = PROJECTIONS | {MASKED_MM, MM, MM_ARGMAX}
@@ -98,6 +100,7 @@ _DDR = frozenset((LOAD_TOKEN, LOAD_POSITION, STORE_TOKEN, LOAD_GAMMA, LOAD_BETA,
 _STORE = frozenset((STORE_KEY, STORE_VALUE))
 SYNC_OPS = frozenset((SYNC, SYNC_ARGMAX))
 _ROUTED = SYNC_OPS | {SEND}
+_CACHED = frozenset((MASKED_MM, MM))  # their matrix is the cache of keys or values
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ def partial_sums(rec: Sequence[Any], columns: Any) -> Any:
 
     An adder of so many stages gives a sum back that many cycles later; columns take turns in it.
     """
-    return ceil(rec[ADD] / kept_beats(rec, columns))
+    return ceil(rec[TREE] / kept_beats(rec, columns))
 
 
 def _running_sum(rec: Sequence[Any], elements: Any) -> Any:
@@ -194,7 +197,7 @@ def _latency(rec: Sequence[Any], i: Instruction) -> Any:
     if i.op in MATRIX:
         down = ceil(i.rows / rec[D])  # tiles a column is summed over
         left = one_by_one(_levels, smaller(down, partial_sums(rec, i.columns)))
-        tree = rec[MUL] + rec[ADD] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + left)
+        tree = rec[PRODUCT] + rec[TREE] * (one_by_one(_levels, rec[D]) + exceeds(down, 1.0) + left) + rec[SCALE]
         maximum = one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
         behind = {
             CONV1D: rec[ADD],
@@ -234,9 +237,18 @@ def _multiplied(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
     return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[READ] * words))
 
 
-def _streamed(rec: Sequence[Any], rows: Any, columns: Any) -> Any:
-    """Cycles in which a matrix comes from HBM. [cycle]"""
-    return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[BEAT] + rec[GAP]))
+def _streamed(rec: Sequence[Any], rows: Any, columns: Any, size: Any) -> Any:
+    """Cycles in which a matrix comes from HBM, elements of `size` bytes packed into its port. [cycle]"""
+    return ceil(tile_beats(rec, rows, columns) * larger(1.0, rec[BEAT] + rec[GAP]) * (size / rec[BYTES]))
+
+
+def _quantised(rec: Sequence[Any], i: Instruction) -> Any:
+    """Cycles before a vector is there in INT8: its largest magnitude, the reciprocal, a multiplication. [cycle]
+
+    Scores take the scales of their values with them first.
+    """
+    largest = ceil(i.rows / rec[VECTOR]) + one_by_one(_levels, rec[VECTOR]) * rec[COMPARE]
+    return rec[QUANTISE] * (largest + rec[RECIPROCAL] + rec[MUL] * (1.0 + (i.op == MM)))
 
 
 def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
@@ -245,24 +257,25 @@ def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
     for i in program:
         unit, wait, beats, hbm, sent = VPU, rec[ISSUE], 0.0, 0.0, 0.0
         if i.op == LOAD_WEIGHTS:
-            unit, wait, hbm = MPU, 0.0, i.rows * i.columns * rec[BYTES]
-            occupy, held[i.dst] = _streamed(rec, i.rows, i.columns), i.columns
+            unit, wait, hbm = MPU, 0.0, i.rows * i.columns * rec[WEIGHT]
+            occupy, held[i.dst] = _streamed(rec, i.rows, i.columns, rec[WEIGHT]), i.columns
         elif i.op in MATRIX:
             ready = smaller(held.get(i.src2, 0.0), i.columns) if i.op in PROJECTIONS else 0.0
             beats, left = tile_beats(rec, i.rows, i.columns), i.columns - ready
-            unit, hbm, wait = MPU, i.rows * left * rec[BYTES], rec[ISSUE] + rec[ACCESS]
-            occupy = larger(_streamed(rec, i.rows, left), _multiplied(rec, i.rows, left))
+            size, issue = rec[CACHED if i.op in _CACHED else WEIGHT], rec[ISSUE] + _quantised(rec, i)
+            unit, hbm, wait = MPU, i.rows * left * size, issue + rec[ACCESS]
+            occupy = larger(_streamed(rec, i.rows, left, size), _multiplied(rec, i.rows, left))
             if i.src2 in (TILE, TILE1):  # what is there is multiplied while the rest is on its way
                 occupy, wait = (
                     occupy + larger(_multiplied(rec, i.rows, ready), rec[ACCESS] * exceeds(left, 0.0)),
-                    rec[ISSUE],
+                    issue,
                 )
         elif i.op in _DDR:
             unit, occupy = DDR, ceil(i.columns * rec[BYTES] / rec[DDR_RATE])
         else:
             occupy = 1.0 if i.op in SCALAR else ceil(i.columns / rec[VECTOR])
         if i.op in _STORE:
-            unit, hbm = WRITE, i.columns * rec[BYTES]
+            unit, hbm = WRITE, i.columns * rec[CACHED]
         elif i.op in _ROUTED:
             unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
         chain = unit == VPU and i.op not in SCALAR
@@ -330,10 +343,10 @@ def _ahead(
     code = encode(waited, rec)
     cycles = sum(row[LATENCY] + (row[WAIT] if row[UNIT] == ROUTER else 0.0) for row in code if row[UNIT] != DDR)
     fit = one_by_one(
-        lambda d, lanes, beat, gap, wait: min(
-            columns, min(BUFFER, wait / max(1.0, beat + gap)) // ceil(rows / d) * lanes
+        lambda d, lanes, beat, gap, size, wide, wait: min(
+            columns, min(BUFFER, wait / max(1.0, beat + gap)) * (wide / size) // ceil(rows / d) * lanes
         ),
-        *(rec[at] for at in (D, L, BEAT, GAP)),
+        *(rec[at] for at in (D, L, BEAT, GAP, WEIGHT, BYTES)),
         cycles,
     )
     return [Instruction(LOAD_WEIGHTS, buffer, NONE, role, fit, rows=rows, arg=float(role))] if fit else []

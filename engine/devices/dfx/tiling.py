@@ -33,7 +33,7 @@ class Choice:
     dsp: float
 
 
-def dsp_slices(d: float, lanes: float, vector: float) -> dict[str, float]:
+def dsp_slices(d: float, lanes: float, vector: float, format: str = "fp16") -> dict[str, float]:
     """DSP slices of a core by unit. [-] A derivation from the printed operators.
 
     Matrix unit: d x l multipliers at one slice, (d - 1) x l tree adders and l accumulators at two. Vector unit: for
@@ -41,13 +41,19 @@ def dsp_slices(d: float, lanes: float, vector: float) -> dict[str, float]:
     matrix unit each lane scales (one multiplier) and interpolates its GELU table (a multiplier and an adder of two).
     Behind the vector unit a tree of vector - 1 adders at one slice, and a scalar adder, multiplier, reciprocal and
     reciprocal root. The counts of the two special units are our reading of section V-C, not printed.
+
+    Of weights in W8A16 each has a multiplier with its scale at one slice. Of INT8 a slice multiplies two, which share
+    their input; adders are logic then, a lane scales its sum to FP16 by two slices, an FP32 multiplier's, and each
+    element of a vector has one that makes it INT8. Assumed: the document has neither.
     """
+    matrix = d * lanes + 2.0 * (d - 1) * lanes + 2.0 * lanes
+    narrow = {"w8a16": {"dequantiser": d * lanes}, "int8": {"quantiser": vector, "dequantiser": 2.0 * lanes}}
     return {
-        "matrix function unit": d * lanes + 2.0 * (d - 1) * lanes + 2.0 * lanes,
+        "matrix function unit": d * lanes / 2 if format == "int8" else matrix,
         "vector function unit": 5.0 * vector,
         "matrix special function unit": 4.0 * lanes,
         "vector special function unit": (vector - 1) + 4.0,
-    }
+    } | narrow.get(format, {})
 
 
 def ties(choices: Iterable[Choice]) -> tuple[Choice, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from engine.devices import family
 from engine.devices.common.contract import Unsupported
 from engine.devices.dfx import program as isa
 from engine.devices.dfx.core import LayerSizes, core_record, time_program, vector_lanes
+from engine.devices.dfx.fabric import fabric
 from engine.devices.dfx.family import TILE_SIDES
 from engine.devices.dfx.tiling import CANDIDATES, dsp_slices
 from engine.evaluate import evaluate
@@ -26,7 +28,7 @@ from engine.resolve.choices import default_scenario
 from engine.scenario import ScenarioError
 from engine.scenario.overrides import apply_all
 from engine.traffic.scenario_load import decoder_table
-from hardware_specs.catalog import default_catalog
+from hardware_specs.catalog import Catalog, default_catalog
 from model_zoo.catalog import default_zoo
 
 DEVICE = default_catalog().device("alveo-u280-dfx")
@@ -44,9 +46,19 @@ CARDS = st.sampled_from([1, 2, 4])
 TILES = st.sampled_from(CANDIDATES)
 
 
-def timed(part="layer", layer=None, cards=4, tile=(64, 16), context=64.0, chaining=True, prefetch=False, **model):
+def timed(
+    part="layer",
+    layer=None,
+    cards=4,
+    tile=(64, 16),
+    context=64.0,
+    chaining=True,
+    prefetch=False,
+    format="fp16",
+    **model,
+):
     layer = layer or LayerSizes(1536, 24, 64, 6144, 48, 50257)
-    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | model, prefetch)
+    record = core_record(DEVICE, LINK, 1, cards, tile, MODEL | model, prefetch, format)
     return time_program(part, record, layer, context, chaining)
 
 
@@ -117,7 +129,10 @@ def test_hbm_bytes_are_weights_and_cache_exactly(layer, cards, context):
     weights = layer.width * (local + 2 * keys + part + ffn * (1 + layer.gated)) + layer.ffn * part
     cache = 2 * context * local + 2 * keys  # every query head reads its key head's, and the new ones are written
     assert t.hbm.sum() == 2 * (weights + cache)
-    assert timed("layer", layer, cards, context=float(context), prefetch=True).hbm.sum() == t.hbm.sum()
+    for format, weight, kept in (("fp16", 2, 2), ("w8a16", 17 / 16, 2), ("int8", 1, 17 / 16)):
+        for prefetch in (False, True):
+            bytes_read = timed("layer", layer, cards, context=float(context), prefetch=prefetch, format=format).hbm
+            assert bytes_read.sum() == pytest.approx(weight * weights + kept * cache, rel=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -137,6 +152,41 @@ def test_longer_context_fewer_cards_and_no_chaining_are_never_faster(layer, cont
         {"unexplained": 900.0},
     ):
         assert timed("layer", layer, 4, context=float(context), **slower).cycles >= base
+
+
+@settings(max_examples=40, deadline=None)
+@given(LAYERS, CARDS, st.integers(1, 900), st.booleans(), st.sampled_from(["layer", "head"]))
+def test_weights_of_half_the_bytes_are_never_slower_and_never_twice_as_fast(layer, cards, context, prefetch, part):
+    wide, narrow = (
+        timed(part, layer, cards, context=float(context), prefetch=prefetch, format=f).cycles for f in ("fp16", "w8a16")
+    )
+    deeper = 4 * 7 * (layer.gated + 7)  # what the scale adds behind each product, once or a chunk of a head
+    assert wide / 2 - 1 <= narrow <= wide + deeper * (1 + layer.heads)
+
+
+def test_eight_bits_halve_what_a_card_holds_and_need_a_core_that_has_them(tmp_path):
+    base = default_scenario("dfx-u280", "gpt2-1.5b", devices=4, inputs=64, outputs=64)
+    found = {f: evaluate(base.with_(precision=f)) for f in family("dfx").formats(DEVICE)}
+    held = {f: next(m for m in r.memory if m.level == "hbm").need_bytes for f, r in found.items()}
+    slices = {f: sum(fabric(DEVICE, (64, 16), f)["dsp"].values()) for f in found}
+    print({f: (r.latency_s, held[f], slices[f]) for f, r in found.items()})
+    assert held["w8a16"] == pytest.approx(held["fp16"] * 17 / 32, rel=0.02)
+    assert held["int8"] == pytest.approx(held["fp16"] / 2, rel=0.01)
+    assert slices == {"fp16": 3523, "w8a16": 3523 + 1024, "int8": 3523 - 3072 + 512 + 64 + 32}
+    assert found["int8"].latency_s < found["w8a16"].latency_s < 0.75 * found["fp16"].latency_s
+    for format in ("w8a16", "int8"):
+        assert [a for a in found[format].assumptions if "not in the document" in a.text]
+        assert found[format].error_band.relative is None
+    assert not [a for a in found["fp16"].assumptions if "not in the document" in a.text]
+    text = next(Path("hardware_specs/devices").rglob("alveo-u280-dfx.yaml")).read_text()
+    (tmp_path / "devices").mkdir()
+    plain = text.replace("  formats: [fp16, w8a16, int8]\n", "").replace("id: alveo-u280-dfx", "id: plain-core")
+    (tmp_path / "devices" / "plain-core.yaml").write_text(plain)
+    catalog = Catalog().with_guest(tmp_path)
+    lone = default_scenario("plain-core", "gpt2-345m", catalog)
+    assert evaluate(lone, catalog).fits
+    with pytest.raises(ScenarioError, match=r"^precision is 'int8': DFX core on Alveo U280 runs fp16$"):
+        evaluate(lone.with_(precision="int8"), catalog)
 
 
 def test_more_bandwidth_is_never_slower_and_less_is():

@@ -30,8 +30,8 @@ MODEL = family("dfx").model(DEVICE)
 PROMPT = [1, 5, 9, 200]
 
 
-def machine(model, cards=1, tile=(64, 16), prefetch=False, **changed):
-    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL | changed, prefetch))
+def machine(model, cards=1, tile=(64, 16), prefetch=False, format="fp16", **changed):
+    return DfxMachine(model, core_record(DEVICE, LINK, 1, cards, tile, MODEL | changed, prefetch, format), format)
 
 
 @cache
@@ -86,6 +86,27 @@ def test_bit_exact_against_the_slow_twin_in_every_load_direction(direction):
         assert (one.logits.view(np.uint16) == naive_dfx.logits(model, [3, 14, 39], 64, sums).view(np.uint16)).all()
         bits.append(one.logits.view(np.uint16))
     assert (bits[0] != bits[1]).any()  # another order of sums
+
+
+@pytest.mark.parametrize("format", ["w8a16", "int8"])
+@pytest.mark.parametrize(("cards", "prefetch"), [(1, False), (1, True), (2, False)])
+def test_weights_of_eight_bits_give_the_bits_of_the_slow_twin(cards, prefetch, format):
+    model = random_decoder(heads=2, layers=1, vocab=40, head=32, seed=5)
+    run = machine(model, cards, prefetch=prefetch, format=format)
+    for position, token in enumerate((3, 14, 39)):
+        run.step(token, position)
+    slow, wide = (naive_dfx.logits(model, [3, 14, 39], 64, 3, one) for one in (format, "fp16"))
+    assert (run.logits.view(np.uint16) == slow.view(np.uint16)).all()
+    assert (run.logits != wide).any()
+
+
+def test_narrower_weights_cost_logits_more_error_each_within_what_its_rounding_can():
+    """Of a drawn network: half precision below 8 bits in groups, those below 8 bits of everything."""
+    found = {f: accuracy(core_record(DEVICE, None, 1, 1, (), MODEL, format=f), f) for f in ("fp16", "w8a16", "int8")}
+    print({f: (a.agreed, round(a.deviation, 4)) for f, a in found.items()})
+    off = [a.deviation for a in found.values()]
+    assert 2 * off[0] < off[1] < off[2] < 0.2
+    assert all(a.agreed == 16 for a in found.values())
 
 
 GATED = {"heads": 4, "layers": 1, "vocab": 48, "head": 16, "ffn": 88, "shared": 2, "gated": True}

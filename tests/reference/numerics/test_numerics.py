@@ -147,6 +147,7 @@ def test_storage_bits():
         "ms-fp9": 23040,
         "ms-fp8": 20480,
         "int8": 20480 + 32,
+        "w8a16": 20480 + 80 * 16,
         "int8-channel": 20480 + 256 * 32,
         "int8-row": 20480 + 320,
         "int8-asymmetric": 20480 + 40,
