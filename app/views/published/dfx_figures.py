@@ -55,6 +55,8 @@ def paired(figure: Comparison, dark: bool) -> go.Figure:
 
 def _answer(figure: Comparison) -> str:
     told = [(b.label, b.predicted / b.printed - 1) for b in figure.bars if b.printed]
+    if figure.answer:
+        return figure.answer
     if not told:
         low = min(figure.bars, key=lambda b: b.predicted)
         return texts.LEAST.format(label=low.label, figure=_text(figure, low.predicted))

@@ -6,8 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.views.published.dfx_figures import paired
+from engine.evaluate import evaluate
 from engine.published import claims
+from engine.published.dfx import dfx
 from engine.published.dfx_figures import figures
+from engine.scenario.overrides import apply_all
 
 FIGURES = figures()
 
@@ -30,10 +33,22 @@ def test_every_printed_number_is_the_documents_and_is_met():
     }
     assert len(printed) == 10
     assert [p for p in printed if not any(p == pytest.approx(v) for v in listed)] == [pytest.approx(0.101)]
-    for figure in FIGURES[2:]:
+    for figure in FIGURES[2:4]:
         for one in figure.bars:
             assert one.predicted == pytest.approx(one.printed, rel=0.2)
     assert sum(one.predicted for one in FIGURES[2].bars) == pytest.approx(1)
+
+
+def test_one_share_is_fitted_of_every_model_on_every_number_of_cards_and_it_is_small():
+    """64% of 1.5B on four cards rested on two fitted constants; now what is fitted is one, and none on one card."""
+    shares = {one.label: one.predicted for one in FIGURES[4].bars}
+    print(shares)
+    assert [name for name, share in shares.items() if share == 0] == ["345M, 1 FPGA", "1.5B, 1 FPGA"]
+    assert all(0.05 < share < 0.2 for name, share in shares.items() if "FPGAs" in name)
+    for name, share in shares.items():
+        model, cards = name.split(", ")[0].lower(), int(name.split(", ")[1].split()[0])
+        without = evaluate(apply_all(dfx(model, cards), ["model.unexplained=0"])).latency_s
+        assert 1 - without / evaluate(dfx(model, cards)).latency_s == pytest.approx(share, rel=0.02, abs=1e-12)
 
 
 def test_the_panels_of_figure_8_say_what_the_document_draws():
