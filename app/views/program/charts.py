@@ -16,7 +16,7 @@ def units(listing: Listing, picked: int, dark: bool) -> go.Figure:
     """A row a unit, a bar an instruction; the picked one stands out, and a line says when its result is valid."""
     names = list(dict.fromkeys(unit for unit, *_ in listing.bars))
     text = {row.number: row.text.split("  ")[0] for row in listing.rows}
-    least = listing.cycles / 400  # a bar of a cycle is still seen
+    least = listing.cycles / 250  # a bar of a cycle is still seen, its outline would hide it
     kept = sorted(sorted(listing.bars, key=lambda bar: -bar[3])[:_MOST], key=lambda bar: bar[2])
     mine = [bar for bar in listing.bars if bar[1] == picked]
     data = []
@@ -29,7 +29,10 @@ def units(listing: Listing, picked: int, dark: bool) -> go.Figure:
                 "x": [max(cycles, least) for *_, cycles in bars],
                 "base": [start for _, _, start, _ in bars],
                 "width": BAR_WIDTH,
-                "marker": {"color": color, "line": {"width": 0.5, "color": TRACK[dark]}},
+                "marker": {
+                    "color": color,
+                    "line": {"width": [0.5 * (bar[3] > 2 * least) for bar in bars], "color": TRACK[dark]},
+                },
                 "hovertemplate": [
                     f"<b>{number}: {text.get(number, '')}</b><br>{unit}: {cycles:,.0f} cycles from {start:,.0f}"
                     "<extra></extra>"
