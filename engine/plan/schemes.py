@@ -213,23 +213,29 @@ def _split(bound: Bound) -> Plan:
     return replace(plan, devices_used=(len(plan.stages),) if same else (1, 1))
 
 
-def _units(ops: list[Op]) -> list[int]:
+def _units(ops: list[Op], gates: bool) -> list[int]:
     """Where the network may be cut: before weights, but not inside a recurrence, nor inside layers that are one op
-    each, for a request goes through all ops of a layer before the next one. Positions of the first ops."""
+    each, for a request goes through all ops of a layer before the next one. Positions of the first ops.
+
+    With `gates`, what a recurrence makes of its inputs (W) may lie apart from what it makes of its state (U).
+    """
     starts, at = [], 0
     while at < len(ops):
         if not at or ops[at].stored > 0:
             starts.append(at)
         folded = sum(1 for _ in takewhile(lambda op, copies=ops[at].layers: op.layers == copies > 1, ops[at:]))
-        at += recurrence(ops, at) or folded or 1
+        cell = recurrence(ops, at)
+        if gates and cell > 1 and ops[at].layers == 1 and not ops[at].sequential:
+            starts.append(at + 1)
+        at += cell or folded or 1
     return starts
 
 
-def _depth_first(ops: list[Op], count: int) -> list[int]:
+def _depth_first(ops: list[Op], count: int, gates: bool) -> list[int]:
     """Where to cut ops so that each of at most `count` devices takes them in order until its share is full."""
     total = sum(op.stored * op.layers for op in ops)
     cuts, filled, here = [], 0.0, 0.0
-    for start, end in pairwise([*_units(ops), len(ops)]):
+    for start, end in pairwise([*_units(ops, gates), len(ops)]):
         size = sum(op.stored * op.layers for op in ops[start:end])
         full = filled + size > total * (len(cuts) + 1) / count * 1.0001
         if start and len(cuts) < count - 1 and here > 0 and full:
@@ -243,8 +249,8 @@ def _pinned(bound: Bound) -> Plan:
     """Weights pinned over k devices, one of several ways, of as many devices as are worth it.
 
     Pieces of the network, depth first: each device takes ops in order until its share is full, and works on another
-    request than the next one. Or every matrix divided: copies of a cell side by side go apart, others are cut by rows,
-    and all devices work on one request.
+    request than the next one; layers whole, or W and U of a recurrence apart. Or every matrix divided: copies of a cell
+    side by side go apart, others are cut by rows, and all devices work on one request.
     """
     ops, format = list(bound.graph.phases[0].ops), bound.scenario.precision
     wire = bound.wire("network") or bound.wire("peer")
@@ -252,9 +258,10 @@ def _pinned(bound: Bound) -> Plan:
     options: list[Plan] = []
     known: set[tuple[int, ...]] = set()
     for count in sorted({1, most, *(n for n in group.counts if n < most)}):
-        cuts = _depth_first(ops, count)
-        used = len(cuts) + 1
-        if tuple(cuts) not in known:
+        for cuts in (_depth_first(ops, count, gates) for gates in (False, True)):
+            used = len(cuts) + 1
+            if tuple(cuts) in known:
+                continue
             known.add(tuple(cuts))
             plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire)
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))

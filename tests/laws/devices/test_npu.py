@@ -287,6 +287,21 @@ def test_copies_side_by_side_go_apart_and_others_pay_for_the_network_every_step(
     assert cut.latency_s > pinned(SYSTEM, "deepbench-gru-1024", 1, inputs=100).latency_s
 
 
+@pytest.mark.parametrize("workload", ["deepbench-gru-1024", "deepbench-gru-2816", "deepbench-lstm-2048"])
+def test_what_is_made_of_inputs_and_of_the_state_may_lie_apart(workload):
+    """W on one device and U on the next: each does its part of a step, on another request than the other."""
+    base = default_scenario("npu-rtl", workload, devices=2, scheme="pinned")
+    apart = next(p for p in open_plan(bind(base)).options if len(p.stages) == 2)
+    names = [stage.ops for stage in apart.stages]
+    assert names[0] == {"rnn-input"}
+    assert "rnn-recurrent" in names[1]
+    times = schedule(bind(base), apart)
+    one, two = (pinned("npu-rtl", workload, n) for n in (1, 2))
+    print(f"{workload}: {one.throughput_per_s:.0f}/s on one, {two.throughput_per_s:.0f}/s on two")
+    assert times.units_per_s > 1.15 * one.throughput_per_s
+    assert two.throughput_per_s >= times.units_per_s * (1 - 1e-12)
+
+
 def test_states_nobody_reads_do_not_cross():
     """Copies of the last layer on two devices: only the final states meet; below another layer every step's do."""
     base = default_scenario("brainwave-s10", "tp1-lstm", devices=2, scheme="pinned", inputs=400)
