@@ -10,6 +10,7 @@ from engine.analyses.split import best_split, crossing, split_points
 from engine.devices.common.contract import Unsupported
 from engine.devices.cpu.family import FAMILY
 from engine.evaluate import evaluate
+from engine.resolve.choices import default_scenario
 from engine.scenario import Scenario, ScenarioError
 from hardware_specs.catalog import default_catalog
 from model_zoo.catalog import default_zoo
@@ -174,6 +175,26 @@ def test_a_network_processor_takes_only_the_binary_tail():
         assert p.latency_s == pytest.approx(evaluate(scenario.with_(split=p.at)).latency_s, rel=1e-9)
     with pytest.raises(Unsupported):
         evaluate(scenario.with_(split=first - 1))
+
+
+@pytest.mark.parametrize("workload", ["deepscan", "tp1-lstm"])
+def test_a_sub_graph_is_assigned_to_the_cpu_and_the_rest_to_the_soft_processor(workload):
+    """What the user leaves on the server is priced as the server alone prices it; the rest as the FPGA does."""
+    base = default_scenario("brainwave-server", workload)
+    cpu, alone = (default_scenario(id, workload) for id in ("xeon-e5-2650", "brainwave-s10"))
+    cpu_s, fpga_s = (
+        {op.name: op.time_s for op in evaluate(one).ops} for one in (cpu.with_(precision=base.precision), alone)
+    )
+    ops = default_zoo().graph(workload).phases[0].ops
+    for at in (1, len(ops) // 2, len(ops)):
+        report = evaluate(base.with_(scheme="split", split=at))
+        assert [op.device.startswith("xeon") for op in report.ops] == [i < at for i in range(len(ops))]
+        ours, theirs = sum(op.time_s for op in report.ops[:at]), sum(cpu_s[op.name] for op in ops[:at])
+        assert ours == pytest.approx(theirs, rel=0.05)
+        assert sum(op.time_s for op in report.ops[at:]) <= sum(fpga_s.values()) * (1 + 1e-9)
+    best = min(split_points(base), key=lambda p: p.latency_s)
+    print(f"{workload}: {best.at} of {len(ops)} operators on the CPU, {best.latency_s * 1e3:.2f} ms")
+    assert best.latency_s <= evaluate(base.with_(scheme="split", split=len(ops))).latency_s / 10
 
 
 def test_threads_of_the_host_are_not_executors_of_the_nic():
