@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 
 __all__ = ["amount", "bytes_", "level_name", "percent"]
 
+_MEMORIES = re.compile(r"(lp|g)?ddr\d*x?|hbm\w*|l\d|llc|[a-z]{1,2}ram|m20k|[ei]mem|ctm|cls|tcm")
 _PREFIXES = (
     (1e15, "P"),
     (1e12, "T"),
@@ -51,8 +53,8 @@ def bytes_(need: float, capacity: float) -> tuple[str, str]:
 
 
 def level_name(name: str) -> str:
-    """A memory level as people write it: acronyms in capitals, words as they are."""
-    return name.upper() if name.isalnum() and len(name) <= 5 and name not in ("cache", "local") else name
+    """A memory level as people write it: acronyms in capitals, words as they are: `GDDR6X`, `EMEM-cache`."""
+    return re.sub(r"[a-z0-9]+", lambda word: word[0].upper() if _MEMORIES.fullmatch(word[0]) else word[0], name)
 
 
 def percent(share: float) -> str:

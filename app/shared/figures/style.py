@@ -13,6 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.shared import formats as fmt
+from engine.scenario import sentences
 
 __all__ = [
     "BAR_TEXT",
@@ -65,8 +66,6 @@ TRACK = ("#E9EDF2", "#252C36")
 PICK = ("#C2185B", "#FF6FA5")
 NEUTRAL = "#788494"
 CHART_TEXT = "#5B6675"  # light theme only; in the dark Streamlit's own is readable
-_MEMORIES = ("hbm", "ddr", "dram", "lpddr", "gddr", "sram", "uram", "bram", "m20k", "emem", "imem", "ctm", "tcm", "cls")
-_ACRONYMS = frozenset((*_MEMORIES, "l1", "l2", "l3", "llc"))
 BAR_WIDTH = 0.66  # of a row
 BAR_TEXT = "#0B1220"
 
@@ -139,8 +138,7 @@ def rows_axis(labels: Sequence[str], least: int = 3) -> dict[str, Any]:
 
 def level_name(name: str) -> str:
     """A memory level as people write it: HBM, Last-level cache, SRAM and cache."""
-    words = [word.upper() if word in _ACRONYMS else word for word in name.replace("-", " - ").split()]
-    text = " ".join(words).replace(" - ", "-")
+    text = sentences.level_name(name)
     return text[:1].upper() + text[1:]
 
 

@@ -11,6 +11,8 @@ from app.shared.figures import report as charts
 from app.shared.figures import roofline, style
 from engine.cost.report import LinkRow, MemoryRow, OpRow, Roofline
 from engine.devices.common.contract import RESOURCES, Span
+from engine.scenario import sentences
+from hardware_specs import default_catalog
 
 PARTS = {"compute": 2e-3, "offchip": 7e-3, "onchip": 0.0, "links": 1e-3, "host": 0.0, "overhead": 0.5e-3}
 
@@ -179,6 +181,16 @@ def test_the_current_knob_is_ringed_and_log_axes_are_marked():
 )
 def test_memory_levels_are_written_as_people_write_them(name, shown):
     assert style.level_name(name) == shown
+
+
+def test_sentences_and_figures_call_a_level_the_same():
+    catalog = default_catalog()
+    levels = {level.name for id in catalog.ids("devices") for level in catalog.device(id).memory}
+    words = {"cache", "infinity", "unified"}
+    for name in levels:
+        said = sentences.level_name(name)
+        assert style.level_name(name) == said[:1].upper() + said[1:]
+        assert all(part.isupper() or part in words for part in said.split("-")), said
 
 
 def test_the_roofline_card_counts_what_limits_its_operators():
