@@ -164,6 +164,7 @@ def test_another_reader_s_page_answers_while_a_run_goes_on():
 
 def test_another_device_stands_beside_this_host():
     """The operator model's prediction with its band, or the reason why there is none."""
+    host_runs.last().clear()
     at = opened()
     at.selectbox(key="w.beside").set_value("h100-sxm").run()
     assert not at.exception
