@@ -54,7 +54,7 @@ def two_networks(scenario: Scenario) -> None:
     with st.container(border=True):
         title = st.empty()
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            other = choose("Second network", {_NONE: "none", **names}, "beside")
+            other = choose("Second network", {_NONE: _NONE, **names}, "beside")
             title.markdown(texts.TWO)
             if other == _NONE:
                 return

@@ -117,7 +117,7 @@ def test_an_onnx_file_is_kept_on_this_machine_alone(tmp_path: Path, monkeypatch:
             at.button(key="open.own").click().run()
             assert alive(at).session_state["scenario"].workload == "my-net"
         else:
-            assert ["keeps no files of its readers" in e.value for e in at.error] == [True]
+            assert ["stores no uploads" in e.value for e in at.error] == [True]
             assert not list(tmp_path.rglob("*.onnx"))
     finally:
         default_zoo.cache_clear()
