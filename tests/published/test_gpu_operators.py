@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from engine.devices.gpu.operators import moe
 from engine.devices.gpu.operators.columns import groups
 from engine.devices.gpu.operators.kinds import KINDS
 from engine.devices.gpu.operators.predict import predict
@@ -68,6 +69,19 @@ def test_rows_are_left_out_alike_in_every_run() -> None:
     """The digest that halves the shapes reads their sizes in one order, whatever a run's hashes are."""
     assert list(KINDS["linear_attention"].defaults)[:3] == ["d_model", "d_conv", "num_k_heads"]
     assert sum(len(rows) for rows in _left_out("linear_attention").values()) == 934
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.01, 1.2])
+def test_loads_of_experts_are_tokens_and_add_up_to_what_is_routed(exponent: float) -> None:
+    """Whole ones, at least one each, to all experts together what the tokens choose: to the last, however skewed."""
+    for tokens, topk, experts in ((4, 2, 8), (16, 8, 128), (64, 8, 256), (300, 6, 160), (4096, 8, 128), (20000, 4, 32)):
+        counts, loads = np.empty(moe.CLASSES), np.empty(moe.CLASSES)
+        total = moe.expert_loads(float(tokens), float(topk), float(experts), 1.0, exponent, counts, loads)
+        held = counts > 0.0
+        assert (loads[held] >= 1.0 - 1e-12).all()
+        assert counts.sum() <= experts * (1.0 + 1e-12)
+        assert total == pytest.approx((counts * loads)[held].sum())
+        assert total == pytest.approx(tokens * topk, rel=0.02), (tokens, topk, experts)
 
 
 @pytest.mark.parametrize("law", ["balanced", "power_law_1.01", "power_law_1.2"])

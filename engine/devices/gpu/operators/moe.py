@@ -62,17 +62,28 @@ def expert_loads(tokens, topk, experts, ranks, exponent, counts, loads):
         mean = (exponent - 1.0) / (exponent - 2.0) * (1.0 - reach * far) / (1.0 - far)
     scale = routed / (experts * mean)
     top = min(tokens, max(reach * scale, 1.0))  # what has all others wait has a token
-    total = 0.0
+    others = max(held - 1.0, 0.0) if ranks > 1.0 else held
+    # loads are whole: below half a token none, and what rounding leaves over goes to any expert, a token each
+    none = min(max((1.0 - max(0.5 / scale, 1.0) ** (1.0 - exponent)) / (1.0 - far), 0.0), 1.0)
+    mean = 0.0
     for c in range(CLASSES):
-        u = (c + 0.5) / CLASSES
+        u = none + (1.0 - none) * (c + 0.5) / CLASSES
         x = (1.0 + u * (far - 1.0)) ** (1.0 / (1.0 - exponent)) * scale
-        x = min(x, tokens)
-        counts[c] = max(held - 1.0, 0.0) / CLASSES if ranks > 1.0 else held / CLASSES
-        if x < 1.0:  # only some of them meet a token at all
-            counts[c] *= x
-            x = 1.0
-        loads[c] = x
-        total += counts[c] * x
+        counts[c], loads[c] = others * (1.0 - none) / CLASSES, max(min(x, tokens), 1.0)
+        mean += (1.0 - none) / CLASSES * loads[c]
+    over, total = routed / experts - mean, 0.0
+    single = others * none * min(max(over, 0.0), 1.0)
+    spare = others * max(-over, 0.0)  # what rounding adds too much is taken from those with least
+    for c in range(CLASSES):
+        loads[c] = min(loads[c] + max(over, 0.0), tokens)
+        lost = min(counts[c], spare / loads[c])
+        counts[c] -= lost
+        spare -= lost * loads[c]
+    if single > 0.0:
+        loads[0] = (counts[0] * loads[0] + single) / (counts[0] + single)
+        counts[0] += single
+    for c in range(CLASSES):
+        total += counts[c] * loads[c]
     if ranks > 1.0:
         # the largest of all joins the class it is nearest to: the last one, which quantiles leave below it
         both = counts[CLASSES - 1] + 1.0
