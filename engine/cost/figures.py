@@ -102,7 +102,7 @@ class Layout:
     shares: tuple[bool, ...] = ()  # of each hop: whether alike wires share its messages; empty: none
     ways: tuple[int, ...] = ()  # of each run: devices that share its operators; empty: one each
     turns: bool = False  # whether its stages take turns on the same devices
-    beside: tuple[bool, ...] = ()  # of each stage: whether it goes on with the one before it; empty: none
+    beside: tuple[int, ...] = ()  # of each stage: -1: it goes on with the one before it, h: once hop h - 1 sent a piece
 
     @cached_property
     def runs(self) -> int:
@@ -192,7 +192,7 @@ class Layout:
         alike = self.alike or (1,) * len(self.wire_of)
         shares = self.shares or (False,) * len(self.wire_of)
         ways = self.ways or (1,) * self.runs
-        beside = self.beside or (False,) * len(self.copies)
+        beside = self.beside or (0,) * len(self.copies)
         lists = (shape, where, self.stage_of, self.copies, self.wire_of, alike, shares, ways, beside)
         found = [np.array(values, dtype=np.int64) for values in lists]
         return (*found[:3], np.array(self.decode, dtype=np.float64), *found[3:])
@@ -284,6 +284,13 @@ def _halved(own, other, n, out):
 
 
 @kernel
+def _in_pieces(charged, pieces, n):
+    """The same where nothing goes on beside the first of so many pieces of the one and the last of the other."""
+    for p in range(n):
+        charged[p] = 1.0 - (1.0 - charged[p]) * (1.0 - 1.0 / pieces[p])
+
+
+@kernel
 def _add_part(row, more, part, n):
     for p in range(n):
         row[p] += more[p] * part[p]
@@ -352,7 +359,7 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
     loads its wire. When pipelined, the
     slowest stage or wire sets the interval between requests, else the latency does. Stages that take turns on the same
     devices count together. Of two stages that go on beside each other a request waits for the slower one: each is
-    charged its time less half of what both take.
+    charged its time less half of what both take, of which the first piece is no part where one waits for it.
     """
     runs, stages, hops = shape[0], shape[1], shape[2]
     others, passes, fixed, hop0, glob, scratch, metrics = (
@@ -392,6 +399,8 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         other = s - 1 if beside[s] != 0 else s + 1 if s + 1 < stages and beside[s + 1] != 0 else s
         if other != s:
             _halved(rows[stage_t + s], rows[stage_t + other], n, pass_s)
+            if beside[max(s, other)] > 0:
+                _in_pieces(pass_s, rows[hop0 + 6 * (beside[max(s, other)] - 1) + 2], n)
         for r in range(N):
             if other != s:
                 _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)

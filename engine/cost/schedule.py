@@ -318,7 +318,7 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, float]]) -> La
         causal=bound.graph.causal,
         replicas=plan.replicas,
         turns=any(stage.turns for stage in plan.stages),
-        beside=tuple(stage.beside for stage in plan.stages),
+        beside=tuple(_beside(plan, at) for at in range(len(plan.stages))),
         alike=tuple(hop.alike for hop in plan.hops),
         shares=tuple(hop.shares for hop in plan.hops),
         ways=tuple(plan.stages[stage].ways for stage, _ in runs),
@@ -326,6 +326,13 @@ def layout_of(bound: Bound, plan: Plan, runs: Sequence[tuple[int, float]]) -> La
 
 
 _layout = lru_cache(maxsize=1024)(Layout)  # plans that are laid out alike have the same arrays of facts
+
+
+def _beside(plan: Plan, at: int) -> int:
+    """Whether a stage goes on with the one before it, and once which hop has brought a piece, as `Layout` has it."""
+    if plan.stages[at].streams:
+        return next((h for h, hop in enumerate(plan.hops, 1) if hop.way == f"to part {at + 1}"), 0)
+    return -plan.stages[at].beside
 
 
 def batches_of(bound: Bound) -> float:
@@ -351,9 +358,11 @@ def _around(bound: Bound, plan: Plan, layout: Layout, rows: np.ndarray) -> None:
 def _charged(plan: Plan, stage_s: Sequence[float]) -> list[float]:
     """Share of each stage's time that a request is charged, as `engine.cost.figures.time_figures` has it. [-]"""
     result = [1.0] * len(stage_s)
-    for at, stage in enumerate(plan.stages):
-        for one, other in ((at - 1, at), (at, at - 1)) if stage.beside else ():
-            both = 0.5 * min(stage_s[one], stage_s[other])
+    for at in range(len(plan.stages)):
+        hop = _beside(plan, at)
+        pieces = plan.hops[hop - 1].pieces if hop > 0 else math.inf
+        for one, other in ((at - 1, at), (at, at - 1)) if hop else ():
+            both = 0.5 * min(stage_s[one], stage_s[other]) * (1.0 - 1.0 / pieces)
             result[one] = 1.0 - both / stage_s[one] if stage_s[one] > 0.0 else 0.0
     return result
 

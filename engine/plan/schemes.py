@@ -263,13 +263,21 @@ def _pinned(bound: Bound) -> Plan:
             if tuple(cuts) in known:
                 continue
             known.add(tuple(cuts))
-            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire)
+            plan = _streamed(_chain(bound, cuts, [bound.device] * used, [format] * used, wire), ops, cuts)
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
             told = ("Every matrix is divided between all devices.", *_idle(most - count, most))
             options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), told))
     return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
+
+
+def _streamed(plan: Plan, ops: list[Op], cuts: list[int]) -> Plan:
+    """The plan, in which U of a cell starts as soon as W has sent its first step. A stage streams with one other."""
+    whole, stages = set(_units(ops, gates=False)), list(plan.stages)
+    for at, cut in enumerate(cuts, 1):
+        stages[at] = replace(stages[at], streams=cut not in whole and not stages[at - 1].streams)
+    return replace(plan, stages=tuple(stages))
 
 
 def _idle(count: int, devices: int) -> tuple[str, ...]:

@@ -302,6 +302,19 @@ def test_what_is_made_of_inputs_and_of_the_state_may_lie_apart(workload):
     assert two.throughput_per_s >= times.units_per_s * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 25, 1500])
+def test_the_state_goes_on_as_soon_as_the_inputs_first_step_is_there(steps):
+    """A request waits for the slower of W and U, for one step of the other, and for what crosses."""
+    base = default_scenario("npu-rtl", "deepbench-gru-2816", devices=2, scheme="pinned", inputs=steps)
+    apart = next(p for p in open_plan(bind(base)).options if len(p.stages) == 2)
+    times = schedule(bind(base), apart)
+    ahead, behind = times.rows[times.layout.stage_times, 0]
+    expected = max(ahead, behind) + min(ahead, behind) / steps + sum(seconds for _, seconds in times.hops)
+    assert times.latency_s == pytest.approx(expected, rel=1e-9)
+    if steps > 1:
+        assert evaluate(base).latency_s < 1.001 * evaluate(base.with_(devices=1)).latency_s
+
+
 def test_states_nobody_reads_do_not_cross():
     """Copies of the last layer on two devices: only the final states meet; below another layer every step's do."""
     base = default_scenario("brainwave-s10", "tp1-lstm", devices=2, scheme="pinned", inputs=400)

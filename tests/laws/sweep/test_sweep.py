@@ -167,6 +167,12 @@ def test_a_kv_format_sweeps_as_it_is_evaluated(system: str) -> None:
     assert check_points(space, 60, 1) == 60
 
 
+def test_stages_that_stream_sweep_as_they_are_evaluated() -> None:
+    axes = {"inputs": [1, 2, 100], "devices": [1, 2, 4], "links.network.bandwidth": [1e8, 5e9]}
+    scenario = {"system": "npu-rtl", "workload": "deepbench-gru-2816", "scheme": "pinned"}
+    assert check_points(space_of({"scenario": scenario, "axes": axes, "constraints": []}), 18, 1) == 18
+
+
 def test_a_per_layer_plan_sweeps_as_it_is_evaluated() -> None:
     """On a family whose compiler leaves the graph as it is, too."""
     base = default_scenario("xeon-8280l", "resnet50", precision="int8")
