@@ -1,4 +1,4 @@
-"""Asks ZigZag 3.9.1 for the mappings that `bench_zigzag` compares with: writes zigzag.json. About three minutes.
+"""Asks ZigZag 3.9.1 for the mappings that `zigzag_table` compares with: writes zigzag.json. About three minutes.
 
 `pip install zigzag-dse==3.9.1 six` in an environment of its own, then `python tests/bench/zigzag_answers.py`.
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.bench import FOLDER
 from engine.cli.main import main
 from engine.resolve.presets import PRESETS
 from engine.scenario import encode
@@ -130,3 +131,10 @@ def test_the_python_face_is_callable_in_any_import_order(before: str) -> None:
     )
     root = Path(__file__).resolve().parents[3]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=os.environ | {"PYTHONPATH": str(root)})
+
+
+def test_every_benchmark_has_rows():
+    """Two that had none ended `bench` before the last file, and with it every row measured until then."""
+    files = sorted(FOLDER.glob("bench_*.py"))
+    assert len(files) > 8
+    assert [file.name for file in files if "\ndef rows() -> list[" not in file.read_text()] == []

@@ -13,7 +13,7 @@ from engine.cli.main import main
 from engine.scenario import ScenarioError
 from engine.sweep import SweepCancelled, figures_of, search, space_of, sweep
 from engine.sweep.search import RandomDraws
-from tests.bench.bench_search import KNOWN, share
+from tests.bench.search_curve import KNOWN, share
 
 SMALL = {
     "scenario": {"system": "h100-sxm", "workload": "gpt2-345m"},

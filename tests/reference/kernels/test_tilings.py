@@ -9,7 +9,7 @@ import pytest
 
 from engine.kernels.search.tilings import AIMS, MAPPING, ORDERS, count, every, fills, search
 from tests.architecture.map import ROOT
-from tests.bench.bench_zigzag import ANSWERS, ours, same, table
+from tests.bench.zigzag_table import ANSWERS, ours, same, table
 
 INDEXES = ({0, 2}, {1, 2}, {0, 1})  # dimensions that index A, B and C
 

@@ -1,6 +1,6 @@
 """Our tilings beside ZigZag's on its own example accelerator `gemm_l1_l3`: prints the table of docs/zigzag.md.
 
-`python -m tests.bench.bench_zigzag`; what ZigZag answered lies in zigzag.json, written by `zigzag_answers.py` under an
+`python -m tests.bench.zigzag_table`; what ZigZag answered lies in zigzag.json, written by `zigzag_answers.py` under an
 environment of its own, as ZigZag is no requirement of ours.
 """
 

@@ -1,6 +1,6 @@
 """A search against draws at random on a space whose whole front is known: writes docs/search.svg and prints figures.
 
-`python -m tests.bench.bench_search`; about five minutes of one core.
+`python -m tests.bench.search_curve`; about five minutes of one core.
 """
 
 from __future__ import annotations
