@@ -195,7 +195,7 @@ def _tiles(token: str) -> TileLatencies | None:
             seconds[tile] = evaluate(scenario.with_(tile=tile)).latency_s
         except Unsupported:
             continue  # more slices than the part has
-    best, slices = tiles.best(bound.device, seconds)
+    best, slices = tiles.best(bound.device, scenario.precision, seconds)
     table = tuple(tuple(seconds.get((r, c)) for c in columns) for r in rows)
     return TileLatencies(tuple(k.name for k in knobs), rows, columns, table, best, slices, tiles.own(bound))
 
@@ -206,7 +206,9 @@ def best_tile(scenario: Scenario, costs: Mapping[tuple[int, int], float]) -> tup
     Of those about as good as the best it takes the fewest slices. None where slices don't decide.
     """
     bound, answers = machine_of(scenario)
-    return answers.tiles.best(bound.device, costs) if answers.tiles is not None and costs else None
+    if answers.tiles is None or not costs:
+        return None
+    return answers.tiles.best(bound.device, scenario.precision, costs)
 
 
 def tile_map(scenario: Scenario) -> TileLatencies | None:

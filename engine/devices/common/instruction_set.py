@@ -137,11 +137,11 @@ class BoundMachine:
 class TileChoice:
     """The choice of a tile: `own`, what a machine runs with; `best`, of tiles with a cost each the one to take.
 
-    `best` answers the tile and the slices of the fabric that it takes. [-]
+    `best` of a device, a format and those costs answers the tile and the slices of the fabric that it takes. [-]
     """
 
     own: Callable[[BoundMachine], tuple[int, int]]
-    best: Callable[[Device, Mapping[tuple[int, int], float]], tuple[tuple[int, int], float]]
+    best: Callable[[Device, str, Mapping[tuple[int, int], float]], tuple[tuple[int, int], float]]
 
 
 @dataclass(frozen=True)

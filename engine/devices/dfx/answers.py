@@ -47,10 +47,10 @@ def _own(machine: BoundMachine) -> tuple[int, int]:
     return (tile[0], tile[1]) if tile else (round(core.d.si), round(core.l.si))
 
 
-def _best(device: Device, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
+def _best(device: Device, format: str, costs: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], float]:
     """Of those within `tiling.SAME` of the least cost the tile of the fewest slices."""
     lanes = vector_lanes(_core(device))
-    slices = {tile: sum(dsp_slices(*tile, lanes).values()) for tile in costs}
+    slices = {tile: sum(dsp_slices(*tile, lanes, format).values()) for tile in costs}
     best = chosen(costs, slices)
     return best, slices[best]
 

@@ -306,7 +306,7 @@ def _flops(op: Op, job: Job, heads_run: float) -> float:
     return op.flops.at(job.batch, 1, mean) * job.length * op.layers * share
 
 
-@remembered(lambda job: (id(job.device), job.tile))
+@remembered(lambda job: (id(job.device), job.tile, job.format))
 def _slices(job: Job) -> tuple[float, float, float, float | None]:
     """Tile in use, the DSP slices it takes, and those of the part; Unsupported where the fabric is not enough. [-]"""
     dfx, part = job.device.dfx, job.device.fpga

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.analyses.machine import tile_map
 from engine.analyses.programs import listing, shipped
 from engine.cost.schedule import schedule
 from engine.devices import family
@@ -174,6 +175,8 @@ def test_eight_bits_halve_what_a_card_holds_and_need_a_core_that_has_them(tmp_pa
     assert held["int8"] == pytest.approx(held["fp16"] / 2, rel=0.01)
     assert slices == {"fp16": 3523, "w8a16": 3523 + 1024, "int8": 3523 - 3072 + 512 + 64 + 32}
     assert found["int8"].latency_s < found["w8a16"].latency_s < 0.75 * found["fp16"].latency_s
+    for format, report in found.items():  # whichever was asked for before
+        assert any(f"takes {slices[format]:,.0f} of 9,024" in a.text for a in report.assumptions)
     for format in ("w8a16", "int8"):
         assert [a for a in found[format].assumptions if "not in the document" in a.text]
         assert found[format].error_band.relative is None
@@ -187,6 +190,12 @@ def test_eight_bits_halve_what_a_card_holds_and_need_a_core_that_has_them(tmp_pa
     assert evaluate(lone, catalog).fits
     with pytest.raises(ScenarioError, match=r"^precision is 'int8': DFX core on Alveo U280 runs fp16$"):
         evaluate(lone.with_(precision="int8"), catalog)
+
+
+def test_the_tile_of_the_fewest_slices_is_that_of_the_scenarios_format():
+    tiles = tile_map(default_scenario("dfx-u280", "gpt2-345m", precision="int8"))
+    assert tiles is not None
+    assert tiles.best_slices == sum(fabric(DEVICE, tiles.best, "int8")["dsp"].values())
 
 
 def test_more_bandwidth_is_never_slower_and_less_is():
