@@ -48,7 +48,7 @@ __all__ = [
     "wide_enough",
 ]
 
-_NUMBERS_FIRST_S = 0.5
+_NUMBERS_FIRST_S = 0.5  # drawing the numbers took this host 0.2 to 0.5 s after they had come
 _IMAGES, _KINDS = "figures.as", ("SVG", "PNG")
 _CHARACTER = 7.5  # at least the width of one of a table, of digits and capitals [px]
 _PADDING = 24  # of a table's cell [px]

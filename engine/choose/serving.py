@@ -209,9 +209,14 @@ class _Load:
         return cls(scenario, latency, ttft, tpot, prompt, units, share * full, full, energy)
 
     def paid(
-        self, question: Question, price: Price | None, power: float | None, capex: float | None, devices: int,
+        self,
+        question: Question,
+        price: Price | None,
+        power: float | None,
+        capex: float | None,
+        devices: int,
         copies: int,
-    ) -> Served:  # fmt: skip
+    ) -> Served:
         """The same with what it costs; `copies` batches are under way in an instance that is busy."""
         costs, instances, busy = question.costs, 1, question.costs.utilisation
         if question.qps is not None:

@@ -32,6 +32,7 @@ N = len(RESOURCES)
 M = N + 1  # rows of a run: seconds by resource, then joules of one device beside what it draws anyway
 LINKS_ROW = RESOURCES.index("links")
 HOP = ("messages", "bytes", "pieces", "start_s", "rate", "hidden")
+PIECES = HOP.index("pieces")
 GLOBALS = (
     "units",
     "units_request",
@@ -194,8 +195,8 @@ class Layout:
         ways = self.ways or (1,) * self.runs
         beside = self.beside or (0,) * len(self.copies)
         lists = (shape, where, self.stage_of, self.copies, self.wire_of, alike, shares, ways, beside)
-        found = [np.array(values, dtype=np.int64) for values in lists]
-        return (*found[:3], np.array(self.decode, dtype=np.float64), *found[3:])
+        arrays = [np.array(values, dtype=np.int64) for values in lists]
+        return (*arrays[:3], np.array(self.decode, dtype=np.float64), *arrays[3:])
 
 
 @kernel
@@ -400,7 +401,7 @@ def time_figures(rows, n, shape, where, stage_of, decode, copies, wire_of, alike
         if other != s:
             _halved(rows[stage_t + s], rows[stage_t + other], n, pass_s)
             if beside[max(s, other)] > 0:
-                _in_pieces(pass_s, rows[hop0 + 6 * (beside[max(s, other)] - 1) + 2], n)
+                _in_pieces(pass_s, rows[hop0 + 6 * (beside[max(s, other)] - 1) + PIECES], n)
         for r in range(N):
             if other != s:
                 _add_part(rows[metrics + BREAKDOWN + r], rows[spent + N * s + r], pass_s, n)

@@ -15,7 +15,7 @@ from engine.scenario.overrides import unstated
 from hardware_specs.quantity import Quantity
 from hardware_specs.schema import Device
 
-__all__ = ["Account", "account", "busy_power", "device_power", "draw", "purchase", "token_costs"]
+__all__ = ["Account", "account", "device_power", "draw", "purchase", "token_costs", "waiting"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tup
         if device is None:  # what the system draws at any load
             watts = always = extra.si if extra is not None else 0.0
         else:
-            watts, always, why, basis = busy_power(bound, device)
+            watts, always, why, basis = _busy(bound, device)
             notes.append((f"host counted: {why}" if device is bound.host else why, basis))
         power = None if power is None or watts is None else power + count * watts
         idle = None if idle is None or always is None else idle + count * always
@@ -68,7 +68,7 @@ def draw(bound: Bound, plan: Plan) -> tuple[float | None, float | None, list[tup
     return power, idle, notes
 
 
-def busy_power(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
+def _busy(bound: Bound, device: Device) -> tuple[float | None, float | None, str, str]:
     """What a busy device draws at most, and whatever the work; where that comes from and its basis. [W]"""
     watts, why = device_power(device, bound.workload.family)
     fam = family(device.kind)
@@ -77,6 +77,34 @@ def busy_power(bound: Bound, device: Device) -> tuple[float | None, float | None
     own = {name: value for name, value in bound.model.items() if any(p.name == name for p in fam.parameters)}
     why = f"{device.name}: power by its operations and bytes, what each draws assumed, up to the limit of the board"
     return watts, fam.idles(device, fam.model(device, own)), why, "assumed"
+
+
+def waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
+    """What a system draws that waits, ``busy`` where a part's power is not known, and what that assumes. [W]
+
+    An upper bound where no idle power is published.
+    """
+    notes: list[str] = []
+    unknown: list[str] = []
+    system, host = bound.system, [(bound.host, 1)] if bound.system.host_power_counted and bound.host else []
+    parts = [*zip(bound.devices, plan.devices_used, strict=False), *host]
+    total = system.extra_power.si if system.extra_power is not None else 0.0
+    for device, count in parts:
+        idle, (full, always, _, _) = device.power.idle, _busy(bound, device)
+        watts = idle.si if idle is not None else always
+        total += count * (busy if watts is None else watts)
+        if idle is not None and idle.basis == "assumed":
+            notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
+        elif idle is None and watts is not None and always != full:
+            notes.append(f"Assumed: {device.name} draws {watts:.0f} W when idle, what it draws at any work.")
+        elif idle is None and count:
+            unknown.append(device.name)
+    if unknown:
+        notes.append(
+            f"Assumed: {' and '.join(dict.fromkeys(unknown))} draws its full power when idle, as no idle power is "
+            "published. Energy and perf/W at part load are worst cases."
+        )
+    return total, notes
 
 
 def _few(paths: tuple[str, ...]) -> str:

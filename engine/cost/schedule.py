@@ -330,9 +330,8 @@ _layout = lru_cache(maxsize=1024)(Layout)  # plans that are laid out alike have 
 
 def _beside(plan: Plan, at: int) -> int:
     """Whether a stage goes on with the one before it, and once which hop has brought a piece, as `Layout` has it."""
-    if plan.stages[at].streams:
-        return next((h for h, hop in enumerate(plan.hops, 1) if hop.way == f"to part {at + 1}"), 0)
-    return -plan.stages[at].beside
+    stage = plan.stages[at]
+    return next((h for h, hop in enumerate(plan.hops, 1) if hop.name == stage.streams), -stage.beside)
 
 
 def batches_of(bound: Bound) -> float:

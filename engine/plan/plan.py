@@ -62,7 +62,7 @@ class Stage:
     turns: bool = False  # it and the others like it take turns on the same cores, a request after the other
     graph: Graph | None = None  # of operators that several stages divide, its own share; None: the whole network
     beside: bool = False  # it goes on at the same time as the stage before it
-    streams: bool = False  # the same, once the stage before it has sent the first of the pieces of its message
+    streams: str = ""  # the same, once the first piece of the message of that hop is there
 
 
 @dataclass(frozen=True)

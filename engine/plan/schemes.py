@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
@@ -141,8 +141,18 @@ def input_hops(bound: Bound, wire: Wire) -> tuple[Hop, ...]:
     return (Hop("input to the second executor", wire, entering_bytes(bound, bound.scenario.inputs), 1.0),)
 
 
-def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[str], wire: Wire | None) -> Plan:
-    """The first phase's ops cut into consecutive stages, each cut over a way of its own from device to device."""
+def _chain(
+    bound: Bound,
+    cuts: list[int],
+    devices: list[Device],
+    formats: list[str],
+    wire: Wire | None,
+    within: Collection[int] = (),
+) -> Plan:
+    """The first phase's ops cut into consecutive stages, each cut over a way of its own from device to device.
+
+    Behind a cut `within` a cell U starts as soon as W has sent its first step; a stage streams with one other.
+    """
     ops = list(bound.graph.phases[0].ops)
     edges = [0, *cuts, len(ops)]
     stages, hops = [], list(host_hops(bound))
@@ -150,7 +160,8 @@ def _chain(bound: Bound, cuts: list[int], devices: list[Device], formats: list[s
     for i, (low, high) in enumerate(pairwise(edges)):
         names = frozenset(op.name for op in ops[low:high])
         if names:
-            stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i]))
+            streams = hops[-1].name if low in within and wire is not None and not stages[-1].streams else ""
+            stages.append(Stage(f"part {i + 1}", devices[i], 1, names, formats[i], streams=streams))
         if 0 < high < len(ops) and wire is not None:
             passes = sum(p.repeat.at(s.inputs, s.outputs) for p in bound.graph.phases)
             crossing = _cut(bound, ops, high, bound.family.io_format or formats[i])
@@ -263,21 +274,14 @@ def _pinned(bound: Bound) -> Plan:
             if tuple(cuts) in known:
                 continue
             known.add(tuple(cuts))
-            plan = _streamed(_chain(bound, cuts, [bound.device] * used, [format] * used, wire), ops, cuts)
+            within = set(cuts).difference(_units(ops, gates=False))
+            plan = _chain(bound, cuts, [bound.device] * used, [format] * used, wire, within)
             options.append(replace(plan, devices_used=(used,), notes=_idle(most - used, most)))
         if count > 1 and bound.family.pins is not None:
             stage = Stage("network", bound.device, count, every_op(bound.graph), format, wire)
             told = ("Every matrix is divided between all devices.", *_idle(most - count, most))
             options.append(Plan((stage,), host_hops(bound), 1, (count,), overlaps(bound), told))
     return replace(options[-1], options=tuple(options)) if len(options) > 1 else options[0]
-
-
-def _streamed(plan: Plan, ops: list[Op], cuts: list[int]) -> Plan:
-    """The plan, in which U of a cell starts as soon as W has sent its first step. A stage streams with one other."""
-    whole, stages = set(_units(ops, gates=False)), list(plan.stages)
-    for at, cut in enumerate(cuts, 1):
-        stages[at] = replace(stages[at], streams=cut not in whole and not stages[at - 1].streams)
-    return replace(plan, stages=tuple(stages))
 
 
 def _idle(count: int, devices: int) -> tuple[str, ...]:

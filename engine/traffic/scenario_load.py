@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.cost.best_plan import make_plan
-from engine.cost.power_and_price import busy_power
+from engine.cost.power_and_price import waiting
 from engine.cost.report import Report
 from engine.cost.schedule import Schedule, batches_of, schedule
 from engine.evaluate import evaluate
@@ -262,31 +262,6 @@ def load_of(
     return single(service_table(scenario, policy.max_batch, sizes, sizes_are), policy)
 
 
-def _waiting(bound: Bound, plan: Plan, busy: float) -> tuple[float, list[str]]:
-    """What a system draws that waits, ``busy`` where a part's power is not known, and what that assumes. [W]"""
-    notes: list[str] = []
-    unknown: list[str] = []
-    system, host = bound.system, [(bound.host, 1)] if bound.system.host_power_counted and bound.host else []
-    parts = [*zip(bound.devices, plan.devices_used, strict=False), *host]
-    total = system.extra_power.si if system.extra_power is not None else 0.0
-    for device, count in parts:
-        idle, (full, always, _, _) = device.power.idle, busy_power(bound, device)
-        watts = idle.si if idle is not None else always
-        total += count * (busy if watts is None else watts)
-        if idle is not None and idle.basis == "assumed":
-            notes.append(f"Assumed: idle power of {device.name} ({idle.note}).")
-        elif idle is None and watts is not None and always != full:
-            notes.append(f"Assumed: {device.name} draws {watts:.0f} W when idle, what it draws at any work.")
-        elif idle is None and count:
-            unknown.append(device.name)
-    if unknown:
-        notes.append(
-            f"Assumed: {' and '.join(dict.fromkeys(unknown))} draws its full power when idle, as no idle power is "
-            "published. Energy and perf/W at part load are worst cases."
-        )
-    return total, notes
-
-
 def node_facts(
     scenario: Scenario, carried: Headline, idle_w: float | None = None, capex_usd: float | None = None
 ) -> tuple[NodeFacts, tuple[str, ...]]:
@@ -310,7 +285,7 @@ def node_facts(
         said = str(report.unpriced)
         notes.append(f"{said[:1].upper()}{said[1:]} ({report.system_name}): there is no money until one is given.")
     if idle_w is None:
-        drawn, said = _waiting(bound, plan, busy)
+        drawn, said = waiting(bound, plan, busy)
         idle_w = min(busy, drawn)
         notes += said
     cards = max(1, plan.devices_used[0])

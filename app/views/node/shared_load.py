@@ -74,7 +74,7 @@ def two_networks(scenario: Scenario) -> None:
                 "Network": [one.name for one in node.networks],
                 "Requests/s": [fmt.si(one.qps) for one in node.networks],
                 "Alone, at most": [fmt.si(one.alone_qps) for one in node.networks],
-                "Cards": [fmt.percent(one.use[CARDS]) for one in node.networks],
+                "Cards busy": [fmt.percent(one.use[CARDS]) for one in node.networks],
                 "Idle": [fmt.seconds(one.idle_s) for one in node.networks],
                 "p99": [fmt.UNKNOWN if one.p99_s is None else fmt.seconds(one.p99_s) for one in node.networks],
                 "Limit": [fmt.UNKNOWN if one.limit_s is None else fmt.seconds(one.limit_s) for one in node.networks],

@@ -6,9 +6,8 @@ The thread never calls Streamlit. A sweep that is left keeps what it has.
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,10 +16,10 @@ import numpy as np
 
 from app.shared import cached, priority
 from app.shared import formats as fmt
-from app.shared.sweep_queue import QUEUE
-from app.views.sweep import axes, texts
+from app.views.sweep import axes, queued, texts
 from app.views.sweep.axes import Candidate
 from app.views.sweep.objectives import Metric
+from app.views.sweep.queued import QueuedWork
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.resolve.choices import choices
@@ -32,8 +31,6 @@ from hardware_specs.quantity import SpecError
 
 __all__ = [
     "Outcome",
-    "Question",
-    "QueuedWork",
     "RunningSweep",
     "SweptDesign",
     "designs_of",
@@ -41,10 +38,7 @@ __all__ = [
     "settings_along",
     "settings_of",
 ]
-
-_POLL_S = 0.03
-_PATIENCE_S = 0.3  # that a stopped page waits for the chunks under way, and
-_LAST_CHUNKS_S = 2.0  # that the next one does, to show what was done
+_LAST_CHUNKS_S = 2.0  # that a page waits for what a stopped sweep has done
 _TOLD = 100  # prices of a table from which their making is told
 _CLOUD = 100_000  # designs of a chart that a browser brushes; where one takes a call of its own, and
 _CLOUD_WHOLE = 3000
@@ -260,75 +254,6 @@ class Outcome:
         return self.design(int(self.cloud_numbers[int(np.argmin(over))]))
 
 
-class QueuedWork:
-    """Work that a page asked for, on a thread of its own once its turn among this server's has come.
-
-    Whoever iterates it sees the share that is done; leaving the loop, by an exception too, stops what can be stopped.
-    """
-
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-        self._began = time.monotonic()
-        self._error: Exception | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def share(self) -> float:
-        """What of it is done. [-]"""
-        return 0.0
-
-    def told(self) -> str:
-        """Before its turn, how many are before it."""
-        ahead = QUEUE.ahead(self)
-        return texts.WAITING.format(ahead=ahead, plural="s" if ahead > 1 else "") if ahead else ""
-
-    def _do(self) -> None:
-        raise NotImplementedError
-
-    def _work(self) -> None:
-        with QUEUE.turn(self, self._stop) as mine:
-            if not mine:
-                return
-            self._began = time.monotonic()
-            try:
-                self._do()
-            except Exception as error:  # handed to whoever waits: a thread of its own has nobody else to tell
-                self._error = error
-
-    def __iter__(self) -> Iterator[float]:
-        QUEUE.queue(self)
-        thread = self._thread = threading.Thread(target=self._work, name="sweep", daemon=True)
-        self._began = time.monotonic()
-        thread.start()
-        try:
-            with priority.patient():
-                while thread.is_alive():
-                    thread.join(_POLL_S)
-                    yield self.share
-        finally:
-            self._stop.set()
-            if thread is not threading.current_thread():  # where garbage is collected on the work's own thread
-                thread.join(_PATIENCE_S)
-        if self._error is not None:
-            raise self._error
-
-
-class Question(QueuedWork):
-    """A question beside a sweep, as what moves a figure most: `answer` once the loop over it is over."""
-
-    def __init__(self, ask: Callable[[], Any]) -> None:
-        super().__init__()
-        self._ask = ask
-        self.answer: Any = None
-
-    def told(self) -> str:
-        """Before its turn, how many are before it."""
-        return super().told() or texts.ASKED
-
-    def _do(self) -> None:
-        self.answer = priority.background().submit(self._ask).result()
-
-
 class RunningSweep(QueuedWork):
     """One sweep under way."""
 
@@ -411,7 +336,7 @@ class RunningSweep(QueuedWork):
         """Whether to stop; other sessions' pages go first."""
         if self._stop.is_set() or self._over:
             return True
-        self._over = QUEUE.over(self) or ""
+        self._over = queued.QUEUE.over(self) or ""
         if not self._over:
             priority.give_way()
         return bool(self._over) or self._stop.is_set()

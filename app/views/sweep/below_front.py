@@ -15,6 +15,7 @@ from app.views.sweep import background as sweep_run
 from app.views.sweep import charts, objectives, questions, spaces, texts
 from app.views.sweep.background import Outcome, SweptDesign
 from app.views.sweep.objectives import Metric
+from app.views.sweep.queued import Question
 from app.views.sweep.spaces import PageSpace
 from engine.cost.report import Report
 from engine.devices.common.contract import Unsupported
@@ -71,7 +72,7 @@ def tiles(outcome: Outcome, design: SweptDesign) -> None:
 
 def _in_turn(ask: Callable[[], Any]) -> Any:
     """The answer of a call that takes as long as a sweep, once its turn has come; a click elsewhere leaves it."""
-    question, line = sweep_run.Question(ask), st.empty()
+    question, line = Question(ask), st.empty()
     for _ in question:
         line.caption(question.told())
     line.empty()

@@ -240,5 +240,5 @@ def columns_as(shape: np.ndarray, values: Sequence[Any]) -> np.ndarray:
 
 def arrays_of(value: Iterable[Any]) -> list[Any]:
     """What a function of designs returned: of a column of several values its array, of anything else a double."""
-    found = (one if type(one) is float else _operand(one) for one in value)
-    return [one if type(one) is float or one.size > 1 else float(one.flat[0]) for one in found]
+    values = (one if type(one) is float else _operand(one) for one in value)
+    return [one if type(one) is float or one.size > 1 else float(one.flat[0]) for one in values]

@@ -10,7 +10,7 @@ from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, ro
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-__all__ = ["SIZES", "Group", "at", "dealt", "groups_of", "parts", "seen"]
+__all__ = ["SIZES", "Group", "at", "dealt", "groups_of", "in_chunks", "parts", "seen"]
 
 SIZES = 4
 """Rows of sizes that compiled models take: batch, pass length, context and span, as `model_zoo.ops.Phase.sizes`."""
@@ -59,7 +59,7 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
 
 
 @kernel
-def _in_chunks(tokens, cap):
+def in_chunks(tokens, cap):
     """What so many tokens, the first of a sequence, see in their chunks together. [-]"""
     whole = rounded_down(tokens / cap)
     rest = tokens - whole * cap
@@ -75,7 +75,7 @@ def seen(table, j, context, span):
     one = larger(span, 1.0)
     last = context + (one - 1.0) / 2.0
     if table[j, T.ANEW] > 0.0:
-        mean = (_in_chunks(last, cap) - _in_chunks(last - one, cap)) / one
+        mean = (in_chunks(last, cap) - in_chunks(last - one, cap)) / one
     else:
         past = smaller(larger(last - cap, 0.0), one)
         mean = chosen(at_least(past, one), cap, context - past * (past + 1.0) / (2.0 * one))

@@ -50,7 +50,9 @@ COSTS: dict[str, Cost] = {
     "int-mul": Cost(10, 16, 0.5, "correction that parts two products of a slice"),
     "link": Cost(2500, 5000, 0.4, "Aurora 64b/66b over four transceivers"),
 }
-"""Half-precision operators of a vendor's library at the printed latencies, orders of magnitude. [LUT], [FF]"""
+"""Half-precision operators of a vendor's library at the printed latencies, orders of magnitude; those of INT8 assumed.
+
+In [LUT] and [FF]."""
 
 
 def _counted(device: Device, tile: tuple[float, float], format: str) -> dict[str, dict[str, float]]:

@@ -159,9 +159,9 @@ def _field(block, wide, at, point):
 
 
 @kernel
-def _prompt_form(block, wide, at, point):
-    """`attention.FORMAT`'s first five, of a prompt's or a token's kernels at ``at``."""
-    one, other = at
+def _fields(block, wide, at, first, point):
+    """Five fields of an attention's kernels at ``at``, from the one numbered ``first``: a prompt's are the first."""
+    one, other = at[0] + first, at[1] + first
     return (
         _field(block, wide, (one, other), point),
         _field(block, wide, (one + 1, other + 1), point),
@@ -174,22 +174,13 @@ def _prompt_form(block, wide, at, point):
 @kernel
 def _token_form(block, wide, at, point):
     """`attention.FORMAT` of a token's kernels."""
-    one, other = at
     return (
-        *_prompt_form(block, wide, at, point),
-        _field(block, wide, (one + 5, other + 5), point),
-        _field(block, wide, (one + 6, other + 6), point),
-        _field(block, wide, (one + 7, other + 7), point),
-        _field(block, wide, (one + 8, other + 8), point),
-        _field(block, wide, (one + 9, other + 9), point),
-        _field(block, wide, (one + 10, other + 10), point),
-        _field(block, wide, (one + 11, other + 11), point),
-        _field(block, wide, (one + 12, other + 12), point),
-        _field(block, wide, (one + 13, other + 13), point),
-        _field(block, wide, (one + 14, other + 14), point),
-        _field(block, wide, (one + 15, other + 15), point),
-        _field(block, wide, (one + 16, other + 16), point),
-        _field(block, wide, (one + 17, other + 17), point),
+        *_fields(block, wide, at, 0, point),
+        *_fields(block, wide, at, 5, point),
+        *_fields(block, wide, at, 10, point),
+        _field(block, wide, (at[0] + 15, at[1] + 15), point),
+        _field(block, wide, (at[0] + 16, at[1] + 16), point),
+        _field(block, wide, (at[0] + 17, at[1] + 17), point),
     )
 
 
@@ -230,7 +221,7 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
             whole = context
             window = chosen(above(context, keys), keys, window)
         wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
-        form = _prompt_form(block, wide, (L.prefill, L.prefill16), point)
+        form = _fields(block, wide, (L.prefill, L.prefill16), 0, point)
         anew = table[j, T.ANEW] > 0.0
         prompt = attention.prompted(
             batch, length, whole, heads, kv_heads, depth, values, window, anew, causal, machine, form

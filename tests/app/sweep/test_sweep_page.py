@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.shared import cached, specs
 from app.shared.sweep_queue import SweepQueue
-from app.views.sweep import axes, background, brush, objectives, questions, spaces, tables
+from app.views.sweep import axes, background, brush, objectives, questions, queued, spaces, tables
 from app.views.sweep.axes import AxisRange
 from app.views.sweep.spaces import PageSpace
 from engine.devices.dfx.core import vector_lanes
@@ -334,7 +334,7 @@ def test_what_takes_as_long_as_a_sweep_is_asked_in_its_turn_and_once(monkeypatch
             came.append(type(who).__name__)
             super().queue(who)
 
-    monkeypatch.setattr(background, "QUEUE", Counting())
+    monkeypatch.setattr(queued, "QUEUE", Counting())
     at = opened(GPU.with_(limits={"latency_s": 10.0}))
     at.session_state["open.moves"] = at.session_state["open.change"] = True
     alive(at.run().run())

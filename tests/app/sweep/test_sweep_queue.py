@@ -10,7 +10,7 @@ import pytest
 
 from app.shared import cached
 from app.shared.sweep_queue import SweepQueue, resident
-from app.views.sweep import axes, background, objectives, spaces
+from app.views.sweep import axes, background, objectives, queued, spaces
 from engine.resolve.presets import PRESETS
 from engine.scenario import ScenarioError, encode
 
@@ -84,10 +84,10 @@ def test_a_sweep_ends_where_memory_is_taken_or_others_wait_long():
 
 def test_a_question_waits_for_its_turn_among_sweeps_and_says_so(monkeypatch):
     turns = SweepQueue(at_once=1)
-    monkeypatch.setattr(background, "QUEUE", turns)
+    monkeypatch.setattr(queued, "QUEUE", turns)
     sweep = Worker(turns)
     assert sweep.began.wait(60)
-    question = background.Question(lambda: 6 * 7)
+    question = queued.Question(lambda: 6 * 7)
     told = []
     for _ in question:
         told.append(question.told())
@@ -102,7 +102,7 @@ def test_a_question_waits_for_its_turn_among_sweeps_and_says_so(monkeypatch):
 @pytest.mark.timeout(900)
 def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_that_it_waits(monkeypatch):
     """Every value of an axis is validated and kept: 68.7 G designs are 12,288 of them, before the first is priced."""
-    monkeypatch.setattr(background, "QUEUE", SweepQueue(at_once=2, room=60e6))
+    monkeypatch.setattr(queued, "QUEUE", SweepQueue(at_once=2, room=60e6))
     report = cached.report(encode(PRESETS["dfx-1.5b"].scenario))
     paths = [path for path, one in axes.candidates(report.scenario).items() if one.ranged][:3]
     spans = tuple((p, replace(axes.candidates(report.scenario)[p].first, steps=axes.MOST_STEPS)) for p in paths)
@@ -129,7 +129,7 @@ def test_three_sweeps_of_the_largest_space_stay_within_their_room_and_one_says_t
 
 
 def test_a_loop_over_a_sweep_that_is_collected_on_the_sweeps_own_thread_ends(monkeypatch):
-    monkeypatch.setattr(background, "QUEUE", SweepQueue())
+    monkeypatch.setattr(queued, "QUEUE", SweepQueue())
     report = cached.report(encode(PRESETS["dfx-1.5b"].scenario))
     one = background.RunningSweep(report, spaces.PageSpace((), ("latency_s",)), objectives.metrics(report), "key")
     waiting, closed = threading.Event(), threading.Event()

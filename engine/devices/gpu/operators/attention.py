@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.devices.common.counts import in_chunks
 from engine.devices.gpu.operators.slots import (
     AT_CHIP,
     AT_COMPUTE,
@@ -41,7 +42,6 @@ from engine.kernels.ir.doubles import (
     chosen,
     larger,
     root,
-    rounded_down,
     rounded_up,
     smaller,
 )
@@ -162,13 +162,10 @@ def decode_seconds(batch, tokens, context, heads, kv_heads, row, pair_flops, col
 def _pairs(tokens, window, anew):
     """Pairs of a sequence's first ``tokens`` and the keys they see. [-]"""
     whole = tokens * (tokens + 1.0) / 2.0
-    each = window * (window + 1.0) / 2.0
     if anew:
-        chunks = rounded_down(tokens / larger(window, 1.0))
-        rest = tokens - chunks * window
-        part = chunks * each + rest * (rest + 1.0) / 2.0
+        part = in_chunks(tokens, larger(window, 1.0))
     else:
-        part = each + (tokens - window) * window
+        part = window * (window + 1.0) / 2.0 + (tokens - window) * window
     return chosen(above(window, 0.0) & above(tokens, window), part, whole)
 
 
