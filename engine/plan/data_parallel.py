@@ -97,7 +97,7 @@ def data_parallel(bound: Bound) -> Plan | None:
 
 
 def _notes(bound: Bound) -> tuple[str, ...]:
-    length, own = compiled_length(bound), float(bound.scenario.inputs)
+    length, own = compiled_length(bound), bound.scenario.inputs
     if length == own:
         return ()
     return (f"Sentences of {own:g} tokens on average are padded to {length:.3g}: {own / length:.0%} of that is text.",)

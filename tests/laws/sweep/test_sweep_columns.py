@@ -30,6 +30,7 @@ from engine.sweep import price, space_of
 from engine.sweep.pricing import tables
 from engine.sweep.pricing.blocks import Programs
 from engine.sweep.sensitivity import knobs_of
+from hardware_specs import default_catalog
 from tests.laws.sweep.test_sweep import PAIRS
 
 STEPS = 5
@@ -163,6 +164,20 @@ def test_hardware_of_a_measured_gpu_is_not_taken_apart_value_by_value(part: str,
     blocks = list(Programs(space, None, None).blocks())
     assert len(blocks) == 1
     assert not wholly
+
+
+def test_sizes_on_no_gpu_are_taken_apart_value_by_value(monkeypatch) -> None:
+    """Whatever the system hangs its GPUs on: wires of their own, a switch, a host beside them."""
+    catalog = default_catalog()
+    systems = [
+        name for name in catalog.ids("systems") if catalog.device(catalog.system(name).devices[0].device).kind == "gpu"
+    ]
+    axes = {"system": systems, "batch": [1, 8, 64], "inputs": [64, 256, 2048], "outputs": [1, 32, 1024]}
+    space = space_of({"scenario": {"system": "h100-sxm", "workload": "gpt2-345m"}, "axes": axes, "constraints": []})
+    apart, work = set(), tables._apart
+    monkeypatch.setattr(tables, "_apart", lambda fam, *given: apart.add(fam.base.system.id) or work(fam, *given))
+    assert len(list(Programs(space, None, None).blocks())) == len(systems) > 30
+    assert apart == set()
 
 
 def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -> None:
