@@ -310,8 +310,9 @@ class DeviceGroup(Record):
 
 class LinkUse(Record):
     link: Id
-    role: Literal["host", "peer", "network", "switch"]
+    role: Literal["host", "peer", "network", "switch", "scale-out"]
     hops: int = Field(default=1, ge=1, le=64)
+    joins: int | None = Field(default=None, ge=2)  # devices that it joins: a node; None: all there are
 
 
 class System(Record):

@@ -64,6 +64,7 @@ BETWEEN = {
     "host": "host and devices",
     "network": "network and host",
     "switch": "ports of the switch",
+    "scale-out": "nodes",
 }
 """What a link of a system joins, by its role."""
 _TINY = {"sample": "smpl"}  # on half of a phone

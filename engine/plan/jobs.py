@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 
@@ -65,4 +66,6 @@ def job_of(bound: Bound, stage: Stage, fam: DeviceFamily, phase: Phase) -> Job:
         link=stage.wire.link if stage.wire else None,
         link_hops=stage.wire.hops if stage.wire else 1,
         link_direct=stage.wire.direct if stage.wire else False,
+        link_joins=stage.wire.joins if stage.wire else math.inf,
+        link_beyond=stage.wire.beyond if stage.wire else None,
     )

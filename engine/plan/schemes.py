@@ -67,7 +67,8 @@ def _peers(bound: Bound, count: int) -> Wire | None:
     wire = bound.wire("peer") or bound.wire("switch") or bound.wire("network")
     if count > 1 and wire is None:
         raise ScenarioError(f"scheme is {bound.scenario.scheme!r}: {bound.system.name} has no link between its devices")
-    return wire
+    far = bound.wire("scale-out")
+    return replace(wire, beyond=far.link) if wire and far else wire
 
 
 def _tensor(bound: Bound, clusters: int = 1) -> Plan:

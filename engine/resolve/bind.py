@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ class Wire:
     role: str
     placed: int  # hops of the system's own layout
     direct: bool = False  # every pair of devices has a way of its own, so a collective needs no ring
+    joins: float = math.inf  # devices that it joins: a node
+    beyond: Link | None = None  # each device's link to those of other nodes
 
     @property
     def hops(self) -> float:
@@ -326,7 +329,7 @@ def _widened(graph: Graph, names: frozenset[str]) -> Graph:
 
 def _wire(catalog: Catalog, use: LinkUse, topology: str) -> Wire:
     direct = topology == "all-to-all" and use.role == "peer"
-    return Wire(catalog.link(use.link), use.role, use.hops, direct)
+    return Wire(catalog.link(use.link), use.role, use.hops, direct, use.joins or math.inf)
 
 
 def check(scenario: Scenario, system: System, device: Device, graph: Graph) -> None:

@@ -2,7 +2,9 @@
 
 An engine's own kernels send every device's data to all others at once, or each its part there and back; they take what
 fits their buffers. What is longer goes round a ring in chunks as small as pays: seconds on the wire and the latencies
-of its steps add up under the root. One compiled function prices a single operator, a network's exchanges and a sweep's.
+of its steps add up under the root. Beyond the devices that a wire joins, each node adds up within, every device of it
+its part with those of other nodes, and shares it out within again; chunks do so at once. One compiled function prices
+a single operator, a network's exchanges and a sweep's.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from engine.devices.common.column import Column, together
 from engine.devices.common.contract import Job
 from engine.kernels.jit import kernel
 
-__all__ = ["ALL_GATHER", "ALL_REDUCE", "FORMAT", "OPS", "collective_seconds", "collective_time", "link_form"]
+__all__ = ["ALL_GATHER", "ALL_REDUCE", "FORMAT", "OPS", "beyond", "collective_seconds", "collective_time", "link_form"]
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = range(5)
 OPS = {
@@ -39,8 +41,13 @@ FORMAT = (
     "ring_start",  # the same three of a library's ring
     "ring_hop",
     "ring_share",
+    "joins",  # devices that the wire joins: a node
+    "beyond",  # bytes a second of each device's way to other nodes
+    "beyond_hop",  # and one step of its ring [s]
 )
-WIRE, SHARED, ADDS, START, HOP, SHARE, MOST, ROOM, RING_START, RING_HOP, RING_SHARE = range(len(FORMAT))
+WIRE, SHARED, ADDS, START, HOP, SHARE, MOST, ROOM, RING_START, RING_HOP, RING_SHARE = range(11)
+JOINS, BEYOND, BEYOND_HOP = range(11, len(FORMAT))
+ALONE = (np.inf, np.inf, 0.0)  # the last three where a wire joins all there are
 
 RECEIVED = 0.3
 """Time of a ring's step that only receives, over that of one that sends: the last of a chunk's 2 n - 1 steps. Read off
@@ -56,22 +63,38 @@ def pipelined(wire, latency):
 
 
 @kernel
-def _ring(op, gpus, size, rate, form):
-    """Seconds of a library's collective after its start, and bytes a device sends."""
-    others, hop = gpus - 1.0, form[RING_HOP]
+def _round(op, gpus, size):
+    """A ring among devices: bytes that its time goes by, bytes a device sends, and steps."""
+    others = gpus - 1.0
     if op == SEND:
-        return pipelined(size / rate, hop), size
+        return size, size, 1.0
+    if others <= 0.0:
+        return 0.0, 0.0, 0.0
+    sent = others / gpus * size
     if op != ALL_REDUCE:
-        sent = others / gpus * size
-        return pipelined(sent / rate, others * hop), sent
-    sent = 2.0 * others / gpus * size
-    result = pipelined((sent + RECEIVED * size / gpus) / rate, 2.0 * others * hop)
-    if form[ADDS] > 0.0:
+        return sent, sent, others
+    return 2.0 * sent + RECEIVED * size / gpus, 2.0 * sent, 2.0 * others
+
+
+@kernel
+def _ring(op, gpus, nodes, size, rate, form):
+    """Seconds of a library's collective after its start, and bytes a device sends; all nodes have as many ``gpus``.
+
+    A device's part of what its node adds up, or of all that is gathered, goes to its peers of other nodes while the
+    next chunk goes round its own: the slower of both wires sets the pace, and all steps are taken.
+    """
+    turned, sent, steps = _round(op, gpus, size)
+    around, passed, far = _round(op, nodes, size if op == ALL_TO_ALL else size / gpus)
+    away, late = (around / form[BEYOND], far * form[BEYOND_HOP]) if nodes > 1.0 else (0.0, 0.0)
+    passed = passed if nodes > 1.0 else 0.0
+    hop = form[RING_HOP]
+    result = pipelined(max(turned / rate, away), steps * hop + late)
+    if op == ALL_REDUCE and form[ADDS] > 0.0 and gpus > 1.0:
         added = (1.0 + 1.0 / gpus) * size
-        in_switch = pipelined(added / (rate * form[ADDS]), 4.0 * hop)
+        in_switch = pipelined(max(added / (rate * form[ADDS]), away), 4.0 * hop + late)
         if in_switch < result:
-            return in_switch, added
-    return result, sent
+            return in_switch, added + passed
+    return result, sent + passed
 
 
 @kernel
@@ -82,11 +105,13 @@ def collective_seconds(op, gpus, size, form):
     """
     if gpus <= 1.0:
         return form[START], 0.0
+    nodes = np.ceil(gpus / form[JOINS]) if gpus > form[JOINS] else 1.0
+    gpus = gpus / nodes
     crowded = form[SHARED] > 0.0 and gpus > 2.0
     rate = form[WIRE] / (gpus if crowded else 1.0)
     room = form[ROOM] * (2.0 if gpus <= 2.0 else 1.0)
-    if op != ALL_REDUCE or crowded or size > form[MOST] or size * gpus > room:
-        seconds, sent = _ring(op, gpus, size, rate * form[RING_SHARE], form)
+    if op != ALL_REDUCE or nodes > 1.0 or crowded or size > form[MOST] or size * gpus > room:
+        seconds, sent = _ring(op, gpus, nodes, size, rate * form[RING_SHARE], form)
         return form[RING_START] + seconds, sent
     once, twice = (gpus - 1.0) * size, 2.0 * (gpus - 1.0) / gpus * size
     rate *= form[SHARE]
@@ -122,4 +147,12 @@ def link_form(job: Job) -> tuple[Any, ...]:
     start, hop = job.model.get("collective_latency", 0.0), link.latency.si * job.link_hops
     share = link.payload.si if link.payload else 1.0
     most = np.inf if job.link_direct else -1.0
-    return link.bandwidth.si, 0.0, 0.0, start, hop, share, most, np.inf, start, hop, share
+    return link.bandwidth.si, 0.0, 0.0, start, hop, share, most, np.inf, start, hop, share, *beyond(job)
+
+
+def beyond(job: Job) -> tuple[Any, ...]:
+    """The last of `FORMAT`: devices that a job's wire joins, and its way to other nodes. [-], [B/s], [s]"""
+    far = job.link_beyond
+    if far is None:
+        return ALONE
+    return job.link_joins, far.bandwidth.si * (far.payload.si if far.payload else 1.0), far.latency.si

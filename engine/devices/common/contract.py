@@ -181,6 +181,8 @@ class Job:
     link: Link | None = None
     link_hops: float = 1
     link_direct: bool = False  # every pair of devices has a way of its own
+    link_joins: float = math.inf  # devices that the wire joins: a node
+    link_beyond: Link | None = None  # each device's wire to those of other nodes
     span: float = 0.0  # tokens at contexts of their own that its passes write, `context` their mean
 
     @cached_property
@@ -191,8 +193,8 @@ class Job:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """What a job like it in all but batch and lengths has too; objects by their `id`."""
-        told = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct)
-        named = (self.device, self.phase, self.ops, self.graph, self.link)
+        told = (self.ways, self.streams, self.format, self.tile, self.link_hops, self.link_direct, self.link_joins)
+        named = (self.device, self.phase, self.ops, self.graph, self.link, self.link_beyond)
         return (*map(id, named), *told, *self.switches.values(), *self.model.values())
 
     @cached_property

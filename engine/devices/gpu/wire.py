@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.devices.common.collective import link_form
+from engine.devices.common.collective import beyond, link_form
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.collective import form_of
 from engine.devices.gpu.operators.record import facts, fitted
@@ -53,4 +53,4 @@ def wired(job: Job, kind: str) -> tuple[Any, ...]:
 
     runtime = facts()["captured"]["all_reduce"][0]
     near = here(own) if job.switches["graph"] and kind == "all_reduce" else None
-    return form_of(link.id, link.bandwidth.si, runtime, near, here(ring))
+    return form_of(link.id, link.bandwidth.si, runtime, near, here(ring), beyond(job))

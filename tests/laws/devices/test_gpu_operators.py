@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import default_scenario, evaluate
 from engine.cli.main import main
+from engine.devices.common import collective as ring
+from engine.devices.gpu.operators.collective import form_of
 from engine.devices.gpu.operators.kinds import KINDS, Kind
 from engine.devices.gpu.operators.predict import named_part, predict
 from engine.devices.gpu.operators.record import NoModel, Part, facts, fitted
@@ -344,3 +347,50 @@ def test_copies_of_query_heads_cost_where_several_kv_heads_share_them() -> None:
     one = _token_s("a100", "vllm", batch=1.0, kv_heads=8.0, past_len=63.0)
     several = _token_s("a100", "vllm", batch=2.0, kv_heads=8.0, past_len=63.0)
     assert 4e-6 < several - one < 8e-6
+
+
+def _ring_of(name: str, op: str, beyond: tuple[float, float, float]) -> np.ndarray:
+    """Form of a library's collective on a part's wire, with nodes of so many parts and their way out."""
+    part = named_part(name)
+    measured = fitted()[part.generation]["collectives"][op]["nccl"]
+    return np.array(form_of(part.link, part.wire, "nccl", None, measured, beyond))
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "alltoall"])
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm"])
+def test_a_collective_over_nodes_takes_as_long_as_its_slower_level(name: str, op: str) -> None:
+    """Never less than within a node alone, nor than its parts between nodes alone; at one node it is the flat one."""
+    way = named_part(name).beyond
+    for size in 2.0 ** np.arange(8, 34, 2):
+        for joins in (2.0, 4.0, 8.0):
+            form = _ring_of(name, op, (joins, *way[1:]))
+            flat = _ring_of(name, op, (np.inf, np.inf, 0.0))
+            within = ring.collective_seconds(ring.OPS[op], joins, size, form)
+            assert within == ring.collective_seconds(ring.OPS[op], joins, size, flat)
+            before = within[0]
+            for nodes in (2.0, 4.0, 16.0):
+                seconds, sent = ring.collective_seconds(ring.OPS[op], joins * nodes, size, form)
+                between = flat.copy()
+                between[ring.WIRE], between[ring.RING_SHARE], between[ring.ADDS] = form[ring.BEYOND], 1.0, 0.0
+                between[ring.RING_HOP] = form[ring.BEYOND_HOP]
+                part = size if op == "alltoall" else size / joins
+                assert seconds >= before
+                assert seconds >= ring.collective_seconds(ring.OPS[op], nodes, part, between)[0] * (1 - 1e-12)
+                assert sent >= part * (1.0 - 1.0 / nodes)
+                before = seconds
+
+
+def test_tensor_parallelism_over_two_nodes_prices() -> None:
+    """Eight H100 do not hold DeepSeek-R1 in FP8, sixteen do; a token pays for its way between the nodes."""
+    eight, sixteen = (
+        evaluate(default_scenario("h100-sxm", "deepseek-r1", devices=n, scheme="tensor")) for n in (8, 16)
+    )
+    assert not eight.fits
+    assert sixteen.fits
+    assert sixteen.latency_s > 0.5 * eight.latency_s
+    shapes = {"gpus": np.array([8.0, 16.0]), "bytes": np.array([131072.0, 131072.0])}
+    answers = predict(KINDS["all_reduce"], {"device": ["h100-sxm"] * 2, "dtype": ["bfloat16"] * 2}, shapes)
+    assert answers.seconds[1] > answers.seconds[0] + 2 * named_part("h100-sxm").beyond[2]
+    assert np.isnan(answers.high[1])
+    bridged = predict(KINDS["all_reduce"], {"device": ["h100-pcie"] * 2, "dtype": ["bfloat16"] * 2}, shapes)
+    assert "joins 2" in bridged.reasons[1]

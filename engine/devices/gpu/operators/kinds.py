@@ -285,9 +285,11 @@ def _collective(kind: str, op: str | None) -> Model:
         ring = constants_of(part, kind, key, runtime, given)
         if kind == "all_reduce":
             own, ring = ring, constants_of(part, "collectives", "all_reduce", "nccl")
-        form = np.array(collective.form_of(part.link, part.wire, runtime, own, ring))
         size = numbers["bytes"]
         gpus = numbers.get("gpus", np.full_like(size, 2.0))
+        if gpus.max() > part.beyond[0] and not np.isfinite(part.beyond[1]):
+            raise NoModel(f"gpus is {gpus.max():g}: {part.id} joins {part.beyond[0]:g} and names no wire between nodes")
+        form = np.array(collective.form_of(part.link, part.wire, runtime, own, ring, part.beyond))
         out = np.zeros((size.shape[0], ANSWER))
         spread(size.shape[0], lambda lo, hi: collective.collective_rows(lo, hi, code, gpus, size, form, out))
         return out

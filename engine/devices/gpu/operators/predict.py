@@ -100,6 +100,8 @@ def predict(
         answers[at] = figures
         small, large = _band(kind, part, said, figures[:, REGIME].astype(np.int64))
         low[at], high[at] = figures[:, SECONDS] * small, figures[:, SECONDS] * large
+        unseen = at[numbers["gpus"][at] > part.beyond[0]] if "gpus" in numbers else at[:0]
+        low[unseen] = high[unseen] = np.nan  # no evidence between nodes
     by = np.where(np.isnan(answers[:, BOUND_BY]), 0.0, answers[:, BOUND_BY]).astype(np.int64)
     words = np.array(BOUNDS, dtype=object)[by]
     words[why > 0] = ""

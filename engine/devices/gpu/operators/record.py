@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.common.collective import ALONE
 from engine.devices.common.column import one_by_one, smaller
 from engine.devices.gpu.operators.slots import MACHINE
 from hardware_specs.catalog import Catalog, default_catalog
@@ -55,6 +56,7 @@ class Part:
     peak: dict[str, float]  # FLOP/s by format
     wire: float = 0.0  # B/s one way to all peers together; 0: none in the catalog
     link: str = ""  # its name in the catalog
+    beyond: tuple[float, float, float] = ALONE  # parts it joins, and each one's way to others: B/s, s a step
     kin: bool = False  # whether the generation is not its own: nothing like it was measured
 
     @property
@@ -88,16 +90,22 @@ def part_of(device: Device, catalog: Catalog) -> Part:
     peaks = {name: quantity.si for name, quantity in device.peak.items()}
     if "bf16" not in peaks and "fp16" in peaks:
         peaks["bf16"] = peaks["fp16"]
-    wire, name = 0.0, ""
-    if device.id in catalog.ids("systems"):
-        system = catalog.system(device.id)
-        for use in system.links:
-            if use.role == "peer":
-                link = catalog.link(use.link)
-                wire, name = link.bandwidth.si, link.id
+    wire, name, beyond = _wires(device, catalog)
     watts = device.power.max.si
     kin = own != generation
-    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, name, kin)
+    return Part(device.id, generation, gpu.units.si, bandwidth, max(caches), watts, peaks, wire, name, beyond, kin)
+
+
+def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, float, float]]:
+    """Rate and name of the wire to a part's peers [B/s], and what lies beyond, of the system that has its name."""
+    wire, name, (joins, *far) = 0.0, "", ALONE
+    for use in catalog.system(device.id).links if device.id in catalog.ids("systems") else ():
+        link = catalog.link(use.link)
+        if use.role == "peer":
+            wire, name, joins = link.bandwidth.si, link.id, use.joins or joins
+        elif use.role == "scale-out":
+            far = [link.bandwidth.si * (link.payload.si if link.payload else 1.0), link.latency.si]
+    return wire, name, (joins, far[0], far[1])
 
 
 def machine(part: Part, constants: dict[str, float] | None = None) -> np.ndarray:
