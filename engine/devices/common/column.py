@@ -53,11 +53,7 @@ class NotAlike(Exception):
 def _operand(other: Any) -> Any:
     if isinstance(other, Column):
         return other.values
-    if (
-        isinstance(other, bool)
-        or not isinstance(other, int | float)
-        or (isinstance(other, int) and abs(other) > _WHOLE)
-    ):
+    if not isinstance(other, int | float) or (isinstance(other, int) and abs(other) > _WHOLE):
         raise NotAlike
     return float(other)
 

@@ -253,35 +253,48 @@ def _quantised(rec: Sequence[Any], i: Instruction) -> Any:
 
 def encode(program: Iterable[Instruction], rec: Sequence[Any]) -> np.ndarray:
     """Rows of numbers of a program on the core of a record, (n, COLUMNS); of columns where the record holds some."""
-    rows, held = [], {NONE: 0.0}
+    rows, held, known = [], {NONE: None}, {}
+    program = list(program)  # whose sizes live as long as their `id` is a key: each head is the last one again
     for i in program:
-        unit, wait, beats, hbm, sent = VPU, rec[ISSUE], 0.0, 0.0, 0.0
+        loaded = held.get(i.src2) if i.op in PROJECTIONS else None
+        key = i.op, id(i.rows), id(i.columns), id(loaded), i.src2 in (TILE, TILE1)
+        if key not in known:
+            known[key] = _timing(rec, i, loaded)
+        unit, occupy, latency, wait, chain, *moved = known[key]
         if i.op == LOAD_WEIGHTS:
-            unit, wait, hbm = MPU, 0.0, i.rows * i.columns * rec[WEIGHT]
-            occupy, held[i.dst] = _streamed(rec, i.rows, i.columns, rec[WEIGHT]), i.columns
-        elif i.op in MATRIX:
-            ready = smaller(held.get(i.src2, 0.0), i.columns) if i.op in PROJECTIONS else 0.0
-            beats, left = tile_beats(rec, i.rows, i.columns), i.columns - ready
-            size, issue = rec[CACHED if i.op in _CACHED else WEIGHT], rec[ISSUE] + _quantised(rec, i)
-            unit, hbm, wait = MPU, i.rows * left * size, issue + rec[ACCESS]
-            occupy = larger(_streamed(rec, i.rows, left, size), _multiplied(rec, i.rows, left))
-            if i.src2 in (TILE, TILE1):  # what is there is multiplied while the rest is on its way
-                occupy, wait = (
-                    occupy + larger(_multiplied(rec, i.rows, ready), rec[ACCESS] * exceeds(left, 0.0)),
-                    issue,
-                )
-        elif i.op in _DDR:
-            unit, occupy = DDR, ceil(i.columns * rec[BYTES] / rec[DDR_RATE])
-        else:
-            occupy = 1.0 if i.op in SCALAR else ceil(i.columns / rec[VECTOR])
-        if i.op in _STORE:
-            unit, hbm = WRITE, i.columns * rec[CACHED]
-        elif i.op in _ROUTED:
-            unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
-        chain = unit == VPU and i.op not in SCALAR
+            held[i.dst] = i.columns
         word = (i.op, i.dst, i.src1, i.src2, i.arg, i.rows if i.op == ROTATE else i.columns)
-        rows.append([unit, occupy, _latency(rec, i), wait, chain, i.role, hbm, beats, sent, *word])
+        rows.append([unit, occupy, latency, wait, chain, i.role, *moved, *word])
     return np.array(rows)
+
+
+def _timing(rec: Sequence[Any], i: Instruction, loaded: Any) -> tuple[Any, ...]:
+    """Unit, occupancy, latency, wait, whether it chains, bytes of HBM, beats and bytes sent of an instruction.
+
+    So many columns of its matrix as are `loaded` are in its buffer.
+    """
+    unit, wait, beats, hbm, sent = VPU, rec[ISSUE], 0.0, 0.0, 0.0
+    if i.op == LOAD_WEIGHTS:
+        unit, wait, hbm = MPU, 0.0, i.rows * i.columns * rec[WEIGHT]
+        occupy = _streamed(rec, i.rows, i.columns, rec[WEIGHT])
+    elif i.op in MATRIX:
+        ready = 0.0 if loaded is None else smaller(loaded, i.columns)
+        beats, left = tile_beats(rec, i.rows, i.columns), i.columns - ready
+        size, issue = rec[CACHED if i.op in _CACHED else WEIGHT], rec[ISSUE] + _quantised(rec, i)
+        unit, hbm, wait = MPU, i.rows * left * size, issue + rec[ACCESS]
+        occupy = larger(_streamed(rec, i.rows, left, size), _multiplied(rec, i.rows, left))
+        if i.src2 in (TILE, TILE1):  # what is there is multiplied while the rest is on its way
+            multiplied = _multiplied(rec, i.rows, ready)
+            occupy, wait = occupy + larger(multiplied, rec[ACCESS] * exceeds(left, 0.0)), issue
+    elif i.op in _DDR:
+        unit, occupy = DDR, ceil(i.columns * rec[BYTES] / rec[DDR_RATE])
+    else:
+        occupy = 1.0 if i.op in SCALAR else ceil(i.columns / rec[VECTOR])
+    if i.op in _STORE:
+        unit, hbm = WRITE, i.columns * rec[CACHED]
+    elif i.op in _ROUTED:
+        unit, wait, sent = ROUTER, rec[ISSUE] + rec[SET_UP], _hops(rec, i) * i.columns * rec[BYTES]
+    return unit, occupy, _latency(rec, i), wait, unit == VPU and i.op not in SCALAR, hbm, beats, sent
 
 
 def _norm(layer: LayerSizes, role: int, source: int) -> list[Instruction]:

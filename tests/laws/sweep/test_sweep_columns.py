@@ -106,6 +106,7 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
     with pytest.raises(NotAlike) as found:
         assert b > 6.0
     assert found.value.axes == (1,)
+    assert (a * True + False).values.tolist() == a.values.tolist()  # an answer counts as the 1 or 0 that it is
     held = numbers((2,))
     assert as_doubles(held).dtype == np.float64
     held[1] += b
@@ -130,7 +131,6 @@ def test_columns_of_two_axes_spread_over_their_product() -> None:
         lambda c: min(c, 1.0),
         bool,
         lambda c: c == 1.0,
-        lambda c: c + True,
         lambda c: c * (1 << 60),
         lambda c: c + "1",
         lambda c: {c: 1},
@@ -148,6 +148,23 @@ def test_a_constant_that_the_compiler_does_not_read_parts_no_family() -> None:
         for path, values in (("model.kernel_start", [1e-6, 2e-6]), ("model.user_share", [0.25, 0.5]))
     }
     assert {path: len(found) for path, found in blocks.items()} == {"model.kernel_start": 1, "model.user_share": 2}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "w8a16", "int8"])
+def test_a_core_is_taken_apart_by_none_of_its_numbers(precision: str) -> None:
+    base = default_scenario("dfx-u280", "gpt2-345m", precision=precision)
+    knobs = {path: value for path, value in knobs_of(base).items() if "dfx." in path and "cores" not in path}
+    assert len(knobs) > 10
+    parts = {}
+    for path, value in knobs.items():
+        axes = {"batch": [1, 8], path: [value * (0.9 + 0.02 * i) for i in range(6)]}
+        with pytest.MonkeyPatch.context() as patch:
+            taken, work = [], tables._found
+            patch.setattr(tables, "_found", lambda *given, t=taken, w=work: t.append(given) or w(*given))
+            scenario = {"system": "dfx-u280", "workload": "gpt2-345m", "precision": precision}
+            list(Programs(space_of({"scenario": scenario, "axes": axes, "constraints": []}), None, None).blocks())
+        parts[path] = len(taken)
+    assert len(set(parts.values())) == 1, parts  # each piece once
 
 
 @pytest.mark.parametrize("part", ["power.max", "peak.bf16", "memory.hbm.bandwidth", "memory.l2.capacity"])
