@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -10,6 +11,9 @@ from xdist.scheduler import LoadScopeScheduling
 # Before numpy is loaded, here and in what tests start: several threads of BLAS wait for each other by spinning, and two
 # processes of tests on two cores then take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Compiled files are kept: else each of these processes, and each that a test starts, compiles every file anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 TOGETHER = {
     "browser": ("app/browser/",),  # one server and one browser
