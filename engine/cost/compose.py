@@ -209,9 +209,6 @@ def _assumptions(bound: Bound, plan: Plan, times: Schedule, money: Account) -> t
             assumptions[f"{bound.workload.name}: {number[0]} = {number[1].value} ({number[1].note})"] = number[1].basis
     for text, basis in money.notes:
         assumptions[text] = basis
-    fewer = fewer_devices(bound, times.latency_s)
-    if fewer is not None:
-        assumptions[fewer] = "derived"
     for text in (*plan.notes, *bound.system.notes, *bound.workload.notes):
         assumptions[text] = "published"
     return tuple(Assumption(text, basis) for text, basis in assumptions.items())
@@ -361,7 +358,8 @@ def compose(bound: Bound, plan: Plan, times: Schedule, money: Account, moved: fl
         rooflines=_rooflines(times),
         tile=tuple((k.name, v) for k, v in zip(knobs, tile)),
         devices_used=sum(plan.devices_used),
-        assumptions=_assumptions(bound, plan, times, money),
+        stated=_assumptions(bound, plan, times, money),
+        fewer=lambda: fewer_devices(bound, latency),
         error_band=error_band(s, bound.workload.family, graph, devices, bound_by, moved),
         problems=problems,
         verdict=_verdict(facts, memory, problems),

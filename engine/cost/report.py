@@ -5,8 +5,9 @@ Estimates unless a row says that it is a bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from engine.devices.common.contract import RESOURCES, Span
@@ -200,7 +201,8 @@ class Report:
     rooflines: tuple[Roofline, ...]
     tile: tuple[tuple[str, int], ...]
     devices_used: int
-    assumptions: tuple[Assumption, ...]
+    stated: tuple[Assumption, ...]  # `assumptions` but for what is tried when they are read
+    fewer: Callable[[], str | None] = field(repr=False, compare=False)  # the sentence that fewer devices answer sooner
     error_band: ErrorBand
     problems: tuple[str, ...]
     verdict: str
@@ -211,6 +213,12 @@ class Report:
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
     limited_by: str = ""  # what the verdict names: what would help most where that was tried, else `bound` in words
+
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Sentences that figures rest on. Fewer devices are tried when they are read: it takes as long as the rest."""
+        fewer = self.fewer()
+        return self.stated if fewer is None else (*self.stated, Assumption(fewer, "derived"))
 
     @property
     def roofline(self) -> Roofline:
@@ -252,7 +260,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with SI units in the key names; the JSON of the command line and of the app's export."""
-        out = asdict(self)
+        out = asdict(self) | {"assumptions": [asdict(one) for one in self.assumptions]}
+        del out["stated"], out["fewer"]
         out["scenario"] = self.scenario.model_dump(mode="json")
         for row, op in zip(out["ops"], self.ops, strict=True):
             row["intensity_flop_per_b"] = op.intensity

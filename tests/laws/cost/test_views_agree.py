@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from engine import choices, default_scenario, evaluate
+from engine.cost import compose
 from engine.cost.best_plan import make_plan
 from engine.cost.schedule import schedule
 from engine.devices.common.contract import RESOURCES, Unsupported
@@ -101,7 +102,20 @@ def test_an_answer_prices_every_stage_in_detail_once(id: str) -> None:
     evaluate(scenario)  # remembers what the scenario takes without its what-ifs
     sys.setprofile(lambda frame, event, _: asked.append(1) if event == "call" and frame.f_code in prices else None)
     try:
-        evaluate(scenario)
+        assert evaluate(scenario).assumptions
     finally:
         sys.setprofile(None)
     assert len(asked) == sum(len(stage.runs) for stage in stages)
+
+
+def test_fewer_devices_are_tried_when_somebody_reads_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, work = [], compose.fewer_devices
+    monkeypatch.setattr(compose, "fewer_devices", lambda *given: tried.append(given) or work(*given))
+    report = evaluate(default_scenario("h100-sxm", "bert-large", devices=4, scheme="tensor"))
+    assert not tried
+    sooner = "One device alone would answer in "
+    assert [one.text for one in report.assumptions if one.text.startswith(sooner)] == [
+        one["text"] for one in report.to_dict()["assumptions"] if one["text"].startswith(sooner)
+    ]
+    assert report.assumptions[-1].text.startswith(sooner)
+    assert len(tried) == 1
