@@ -104,7 +104,7 @@ class Encoder:
             out = apply("attention-out", np.ascontiguousarray(mixed.transpose(0, 2, 1, 3)).reshape(n * s, hidden))
             x = self._norm(x + out.reshape(n, s, hidden))
             inner = apply("fc1", x.reshape(n * s, hidden))
-            inner = 0.5 * inner * (1 + np.tanh(0.7978845608 * (inner + 0.044715 * inner**3)))
+            inner = 0.5 * inner * (1 + np.tanh(0.7978845608 * (inner + 0.044715 * inner * inner * inner)))
             x = self._norm(x + apply("fc2", inner).reshape(n, s, hidden))
         return x[:, 0]
 
