@@ -47,9 +47,7 @@ def sifted() -> bytes:
     return model([node("NonZero", ["x"], ["y"], name="sift")], [("x", FLOAT, ["N", 3])], [("y", INT64, [2, "M"])])
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "workloads"
+def filled(made: Path) -> Path:
     made.mkdir()
     (made / "my-net.onnx").write_bytes(conv())
     (made / "my-seq.onnx").write_bytes(sequence())
@@ -57,8 +55,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def zoo(folder: Path) -> Zoo:
-    return Zoo().with_guest(folder)
+def folder(tmp_path: Path) -> Path:
+    return filled(tmp_path / "workloads")
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
+    """Of files that nobody changes: they are read once, by a process of its own."""
+    return Zoo().with_guest(filled(tmp_path_factory.mktemp("catalog") / "workloads"))
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ def test_a_server_without_a_folder_to_write_in_still_answers(lacks):
     else:
         code += "os.environ.pop('HOME', None)\ndef nobody(uid):\n    raise KeyError(uid)\npwd.getpwuid = nobody\n"
     code += "from engine.evaluate import evaluate; from engine.resolve.presets import preset\n"
-    code += "print(evaluate(preset('wide-deep-int8').scenario).fits)\n"
+    code += "print(evaluate(preset('brainwave-gru').scenario).fits)\n"
     env = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "INFERSCAPE_CATALOG")}
     done = subprocess.run(
         [sys.executable, "-c", code],

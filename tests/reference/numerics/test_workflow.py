@@ -124,6 +124,8 @@ def test_a_bound_is_met_on_data_no_step_has_seen_or_it_is_not_met(capsys, monkey
 
 
 def test_the_command_prints_the_plan_with_errors_and_times(capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("engine.numerics.workflow.study", lambda *given: asked.append(given) or found_by(given[0]))
     assert main(["plan", "text", "--json", "--repeats", "1"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["met"]
@@ -132,8 +134,8 @@ def test_the_command_prints_the_plan_with_errors_and_times(capsys, monkeypatch):
     assert set(planned.layers) == {op for op, format in data["precision"].items() if format == "fp16"}
     assert main(["plan", "speech"]) == 2
     assert "allowed: recommendation, text, classification" in capsys.readouterr().err
-    monkeypatch.setattr("engine.numerics.workflow.study", lambda name, *_: found_by(name))
     assert main(["plan", "classification"]) == 0
+    assert asked == [("text", None, "fp16", 1), ("speech", None, "fp16", 5), ("classification", None, "fp16", 5)]
     told = capsys.readouterr().out
     assert "own error" in told
     assert "met; on data no step has seen" in told
