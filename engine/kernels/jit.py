@@ -21,6 +21,7 @@ process counts from a random number, so names never meet.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import pickle
 import secrets
@@ -29,7 +30,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,10 @@ from typing import Any
 os.environ.setdefault("NUMBA_THREADING_LAYER", "threadsafe")
 
 import numba
-from numba.core import caching, cgutils, types
+from numba.core import caching, cgutils, registry, sigutils, types
 from numba.core.bytecode import FunctionIdentity
 from numba.extending import intrinsic, models, overload, register_model
+from numba.np import linalg
 
 from engine.kernels.sources import closure_digest, module_name
 
@@ -85,6 +87,16 @@ def _number_apart() -> None:
     FunctionIdentity._unique_ids = count(secrets.randbits(62))
 
 
+def _load_blas_later() -> None:
+    """Has numba's array functions loaded without SciPy, which takes 0.2 s: compiled products of matrices find it."""
+    ensure = linalg.ensure_blas
+    setattr(linalg, "ensure_blas", lambda: None)  # noqa: B010  # what numba says of the type of its own name
+    importlib.import_module("numba.np.arraymath")
+    linalg.ensure_blas = ensure
+
+
+if importlib.util.find_spec("scipy") is not None:
+    _load_blas_later()
 _number_apart()
 os.register_at_fork(after_in_child=_number_apart)
 
@@ -179,9 +191,9 @@ class _SealedFile(caching.IndexDataCacheFile):
 class _Cache(caching.FunctionCache):
     _impl_class = _Impl
 
-    def __init__(self, py_func: Any) -> None:
+    def __init__(self, py_func: Any, use: str) -> None:
         super().__init__(py_func)
-        self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base, None)
+        self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base + use, None)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save an entry; a disk that is full or no longer writable costs the entry, not the answer."""
@@ -191,15 +203,49 @@ class _Cache(caching.FunctionCache):
             self.disable()
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
-    dispatcher = inner(function)
-    if CACHE_DIR is not None and JIT_ENABLED:
-        dispatcher._cache = _Cache(function)
+class _Kernel(registry.CPUDispatcher):
+    """A compiled function; what only Python needs of it, arguments unpacked, is not made where compiled code calls.
+
+    Nor is it compiled anew for a whole number's value, as numba does where a loop starts at 0.
+    """
+
+    @cached_property
+    def within(self) -> Any:
+        """The same for compiled code alone."""
+        return _cached(inner(self.py_func, no_cpython_wrapper=True), "within")
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What calls from compiled code are typed by."""
+        args = self.fold_argument_types(tuple(map(_any_int, args)), {name: _any_int(kws[name]) for name in kws})[1]
+        made = super() if tuple(args) in self.overloads else self.within
+        return made.get_call_template(args, {})
+
+    def get_overload(self, sig: Any) -> Any:
+        """What such a call is lowered to."""
+        args = tuple(sigutils.normalize_signature(sig)[0])
+        return super().get_overload(sig) if args in self.overloads else self.within.get_overload(sig)
+
+
+def _any_int(kind: Any) -> Any:
+    return types.intp if isinstance(kind, types.IntegerLiteral) else kind
+
+
+def _cached(dispatcher: Any, use: str) -> Any:
+    if CACHE_DIR is not None:
+        dispatcher._cache = _Cache(dispatcher.py_func, use)
     return dispatcher
 
 
-inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy")
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorator of every module-level compiled function: releases the GIL, IEEE division, cached, never `parallel`."""
+    dispatcher = inner(function)
+    if not JIT_ENABLED:
+        return dispatcher
+    dispatcher.__class__ = _Kernel
+    return _cached(dispatcher, "")
+
+
+inner: Callable[..., Any] = partial(numba.njit, nogil=True, cache=False, error_model="numpy", no_cfunc_wrapper=True)
 """Decorator of functions made by a factory: their closures never hit numba's cache, so they are not written to it."""
 
 

@@ -187,11 +187,14 @@ def share_out(low, high, demand, makespan, begin, end, held, wall):
     """Deals the makespan of ops low..high out to them: at each moment by the cores they hold. Sums to it exactly."""
     n = high - low
     marks = np.empty(2 * n)
-    for j in range(n):
-        marks[2 * j] = begin[low + j]
-        marks[2 * j + 1] = end[low + j]
-        wall[low + j] = 0.0
-    marks.sort()
+    for i in range(2 * n):
+        moment = end[low + i // 2] if i % 2 else begin[low + i // 2]
+        at = i
+        while at > 0 and marks[at - 1] > moment:
+            marks[at] = marks[at - 1]
+            at -= 1
+        marks[at] = moment
+        wall[low + i // 2] = 0.0
     total = 0.0
     for i in range(2 * n - 1):
         span = marks[i + 1] - marks[i]

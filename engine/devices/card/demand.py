@@ -166,10 +166,13 @@ def _search(rec, low, near, weights, effort, skew, side):
 @kernel
 def _known(sides, j):
     """The first op whose product is that of op j in every number: j where none is before it."""
-    i = 0
-    while i < j and not np.array_equal(sides[i], sides[j]):
-        i += 1
-    return i
+    for i in range(j):
+        s = 0
+        while s < sides.shape[1] and sides[i, s] == sides[j, s]:
+            s += 1
+        if s == sides.shape[1]:
+            return i
+    return j
 
 
 @kernel
@@ -328,15 +331,25 @@ def _stay(each, copies, often, space, own, stay):
 
     Whole tensors, most often read, then largest first; of ``space`` bytes the first ``own`` are the cores'.
     """
-    order = np.argsort(-each, kind="mergesort")
-    for j in order[np.argsort(-often[order], kind="mergesort")]:
+    order, n = np.empty(each.shape[0], np.int64), 0
+    for j in range(each.shape[0]):
         if each[j] > 0.0:
-            kept = min(copies[j], np.floor(space / each[j]))
-            held = min(kept * each[j], own)
-            stay[0, j] = kept / copies[j]
-            stay[1, j] = held / (each[j] * copies[j])
-            space -= kept * each[j]
-            own -= held
+            at = n
+            while at > 0:
+                before = order[at - 1]
+                if often[before] > often[j] or (often[before] == often[j] and each[before] >= each[j]):
+                    break
+                order[at] = before
+                at -= 1
+            order[at] = j
+            n += 1
+    for j in order[:n]:
+        kept = min(copies[j], np.floor(space / each[j]))
+        held = min(kept * each[j], own)
+        stay[0, j] = kept / copies[j]
+        stay[1, j] = held / (each[j] * copies[j])
+        space -= kept * each[j]
+        own -= held
 
 
 @kernel

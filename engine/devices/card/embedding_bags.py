@@ -160,14 +160,14 @@ def busiest(lists, aware, cards, cores, most, row, bag, single_row, single_kerne
         starts[card, core] += 1.0
         rows[card] += lengths[i] * items
         held[card] += 1.0
-    worst = 0.0
+    worst = out[2] = 0.0
     for c in range(cards):
+        out[2] = max(out[2], rows[c])
         for k in range(cores):
             if load[c, k] > worst:
                 worst = load[c, k]
                 out[0] = load[c, k] - starts[c, k] * start
                 out[1] = starts[c, k]
-    out[2] = rows.max()
 
 
 def overflow(lengths: np.ndarray, beyond: int, locality: bool) -> float:

@@ -394,7 +394,7 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways
     """
     mapping = record.shape[0] - C.SUPPLIES
     rec, asked = np.empty(mapping), np.zeros((LANES, table.shape[0], D.DEMANDS))
-    sides = np.zeros((table.shape[0], SIDES))
+    sides, size = np.zeros((table.shape[0], SIDES)), np.empty(SIZES)
     start, known = lo, 0
     while start < hi:
         end, count = start + 1, known
@@ -407,7 +407,9 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways
                 break
             for f in range(mapping):
                 rec[f] = record[f, at]
-            D.ask(table, traits, lookups, lists, sizes[:, at].copy(), rec, asked[count], sides)
+            for s in range(SIZES):
+                size[s] = sizes[s, at]
+            D.ask(table, traits, lookups, lists, size, rec, asked[count], sides)
             count += 1
         known = 0 if _cut_alike(asked[0], asked[count - 1]) else 1
         count -= known

@@ -86,15 +86,18 @@ def arranged(side):
         np.ceil(side[DEPTH] / side[DEEP]),
     )
     groups = side[GROUPS]
-    tiles = np.array([high, wide, deep])
+    tiles, held, room = np.empty(3), np.empty((2, 3)), np.empty((2, 1))
+    tiles[0], tiles[1], tiles[2] = high, wide, deep
     partial = PARTIAL * side[ROWS] * side[COLUMNS]
-    held = np.empty((2, 3))
-    held[:, 0] = side[A] / (groups * high * deep)
-    held[:, 1] = side[B] / (groups * wide * deep)
-    held[:, 2] = partial / (high * wide)
-    where = np.zeros((2, 3), np.int64)
-    room = np.empty((2, 1))
-    room[0, 0], room[1, 0] = side[SRAM], side[SPACE]
+    volume, base, work = np.empty((2, 4)), np.empty(3), np.empty(4)
+    for level in range(2):
+        held[level, 0], held[level, 1] = side[A] / (groups * high * deep), side[B] / (groups * wide * deep)
+        held[level, 2] = partial / (high * wide)
+        volume[level, 0], volume[level, 1] = side[A], side[B] if level else side[B] * side[COMES]
+        volume[level, 2], volume[level, 3] = side[C], groups * partial
+        room[level, 0] = side[SPACE] if level else side[SRAM]
+    where, copies = np.zeros((2, 3), np.int64), np.empty(2)
+    copies[0] = copies[1] = 2.0
     cuts = np.ones((max(1, int(min(wide, np.ceil(side[PIECES] / groups)))), 2))
     n = 0
     for across in range(1, cuts.shape[0] + 1):
@@ -102,15 +105,12 @@ def arranged(side):
         if down <= high:
             cuts[n, 0], cuts[n, 1] = across, down
             n += 1
-    volume = np.empty((2, 4))
-    volume[:, 0], volume[:, 2], volume[:, 3] = side[A], side[C], groups * partial
-    volume[0, 1], volume[1, 1] = side[B] * side[COMES], side[B]
-    base = np.array([side[SPILLED], side[WEIGHTS], 0.0])
-    work = np.array([side[WORK_S], side[FEED] * side[SRAM_S], side[SRAM_S], side[FIXED_J]])
-    joule, second = np.empty(8), np.empty(8)
-    joule[:4], joule[4:], second[:4], second[4:] = side[NEAR_J], side[FAR_J], side[CACHE_S], side[FAR_S]
-    masks = np.arange(8)
-    return tiles, held, where, room, np.full(2, 2.0), masks, cuts[: max(n, 1)], volume, base, work, joule, second
+    base[0], base[1], base[2] = side[SPILLED], side[WEIGHTS], 0.0
+    work[0], work[1], work[2], work[3] = side[WORK_S], side[FEED] * side[SRAM_S], side[SRAM_S], side[FIXED_J]
+    joule, second, masks = np.empty(8), np.empty(8), np.empty(8, np.int64)
+    for i in range(8):
+        joule[i], second[i], masks[i] = side[FAR_J if i > 3 else NEAR_J], side[FAR_S if i > 3 else CACHE_S], i
+    return tiles, held, where, room, copies, masks, cuts[: max(n, 1)], volume, base, work, joule, second
 
 
 @kernel
@@ -121,5 +121,5 @@ def searched(side):
     tiling, _ = search(tiles, held, where, room, copies, masks, cuts, volume, base, work, joule, second, 0, best, 0)
     if tiling == 0:  # a core has no room for a tile: the network is said not to fit
         near, again = by_size(side)
-        return near, base.sum() + again
+        return near, base[0] + base[1] + base[2] + again
     return best[0, 3], best[0, 2]

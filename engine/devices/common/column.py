@@ -67,13 +67,17 @@ def _spread(a: Any, b: Any) -> None:
 
 
 def _arithmetic(of: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Column, Any], Any]:
+    divides = of in _DIVIDES
+
     def found(self: Column, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented  # its entries meet the column one by one
-        a, b = (_operand(other), self.values) if swapped else (self.values, _operand(other))
-        if of in _DIVIDES and not np.all(b):  # a number raises where an array would go on
+        own, other = self.values, other if type(other) is float else _operand(other)
+        if type(other) is not float:
+            _spread(own, other)
+        a, b = (other, own) if swapped else (own, other)
+        if divides and not (b if type(b) is float else b.all()):  # a number raises where an array would go on
             raise NotAlike(_varying(np.asarray(b) != 0.0))
-        _spread(a, b)
         return Column(of(a, b))
 
     return found

@@ -221,7 +221,8 @@ def _cell_bytes(table, j, size, ways, some, rec):
 @kernel
 def _on_threads(threads, rec, out):
     """The records of streams that use so many of their threads; fills ``out``. Their memory stays where it lies."""
-    out[:] = rec
+    for at in range(rec.shape[0]):
+        out[at] = rec[at]
     used = load(threads, 0)
     for field in BY_THREADS:
         store(out, field * LANES, _of(out, field) * (used / _of(rec, R.threads)))
@@ -249,7 +250,7 @@ def _priced(rows, table, flags, size, ways, rec, room, out):
     take longer even without their barrier. ``done`` of an op is the mask of the designs that are done with it.
     """
     part, tried, done, threads = room
-    threads[:] = rec[R.threads * LANES : (R.threads + 1) * LANES]
+    store(threads, 0, _of(rec, R.threads))
     done[:] = 0
     _on_threads(threads, rec, part)
     _price_ops(rows, table, flags, size, ways, part, done, out)
@@ -513,21 +514,35 @@ def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
                 totals[r, start + lane] = sums[r * LANES + lane]
 
 
-@kernel
-def price_ops(rows, table, flags, sizes, ways, record, out):
-    """Price the ops ``rows`` of a pass for one stream; fills their rows of ``out`` (n_ops, WIDTH).
+def price_ops(
+    rows: np.ndarray,
+    table: np.ndarray,
+    flags: np.ndarray,
+    sizes: np.ndarray,
+    ways: float,
+    record: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Price the ops ``rows`` of a pass for one stream; fills their rows of ``out`` (n_ops, WIDTH). [s], [FLOP], [B]
 
     ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (fields, 1) is what `Record` describes.
     An estimate.
     """
     wide = np.empty(table.shape[0] * WIDTH * LANES)
     _fill(0, 1, rows, table, flags, ways, sizes, record, wide, np.zeros((6, 1)))
-    for j in rows:
-        for r in range(WIDTH):
-            out[j, r] = wide[(j * WIDTH + r) * LANES]
+    out[rows] = wide.reshape(-1, WIDTH, LANES)[rows, :, 0]
 
 
-@kernel
-def price_points(lo, hi, rows, table, flags, ways, sizes, record, totals):
-    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`."""
+def price_points(
+    lo: int,
+    hi: int,
+    rows: np.ndarray,
+    table: np.ndarray,
+    flags: np.ndarray,
+    ways: float,
+    sizes: np.ndarray,
+    record: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
     _fill(lo, hi, rows, table, flags, ways, sizes, record, np.empty(table.shape[0] * WIDTH * LANES), totals)

@@ -531,7 +531,8 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
         for f in steady:
             rec[f] = record[f, start]
         for at in range(places):
-            here[:, at] = sizes[:, start + min(at, count - 1)]
+            for r in range(SIZES):
+                here[r, at] = sizes[r, start + min(at, count - 1)]
         sums[:] = 0.0
         if one:
             size, points = (here[0, 0], here[1, 0], here[2, 0], here[3, 0]), range(count)
@@ -550,8 +551,9 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
         start = end
 
 
-@kernel
-def price_ops(rows, table, sizes, ways, record, out):
+def price_ops(
+    rows: np.ndarray, table: np.ndarray, sizes: np.ndarray, ways: float, record: np.ndarray, out: np.ndarray
+) -> None:
     """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
 
     ``table`` is `flags.lowered`, ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (FIELDS, 1) is
@@ -561,7 +563,15 @@ def price_ops(rows, table, sizes, ways, record, out):
     _fill(0, 1, rows, table, ways, sizes, record, out, np.zeros((DRAWN + 1, 1)))
 
 
-@kernel
-def price_points(lo, hi, rows, table, ways, sizes, record, totals):
-    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`."""
+def price_points(
+    lo: int,
+    hi: int,
+    rows: np.ndarray,
+    table: np.ndarray,
+    ways: float,
+    sizes: np.ndarray,
+    record: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
     _fill(lo, hi, rows, table, ways, sizes, record, np.empty((table.shape[0], WIDTH)), totals)

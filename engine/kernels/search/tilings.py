@@ -63,6 +63,15 @@ def fills(o, outer, last_outer, inner, last_inner):
 
 
 @kernel
+def _block(tiles, blocks):
+    """Tiles of a block along each dimension, of ``tiles`` cut into so many blocks."""
+    block = np.empty(3)
+    for x in range(3):
+        block[x] = np.ceil(tiles[x] / blocks[x])
+    return block
+
+
+@kernel
 def _next(size, blocks):
     """The next larger number of blocks of ``size`` tiles that makes blocks smaller; 0 after the last. [-]"""
     block = np.ceil(size / blocks)
@@ -83,17 +92,20 @@ def _advance(sizes, blocks):
 @kernel
 def fits(block, blocks, open_k, held, where, room, copies):
     """Whether blocks of a level fit its memories; ``open_k``: results come back to be added to."""
-    need = np.zeros(room.shape[0])
-    for o in range(3):
-        if where[o] < 0 or (o == 2 and not open_k):
-            continue
-        size, changes = held[o], False
-        for y in range(3):
-            if y != _FREE[o]:
-                size *= block[y]
-                changes = changes or blocks[y] > 1.0
-        need[where[o]] += size * (copies if changes and o < 2 else 1.0)
-    return np.all(need <= room)
+    for i in range(room.shape[0]):
+        need = 0.0
+        for o in range(3):
+            if where[o] != i or (o == 2 and not open_k):
+                continue
+            size, changes = held[o], False
+            for y in range(3):
+                if y != _FREE[o]:
+                    size *= block[y]
+                    changes = changes or blocks[y] > 1.0
+            need += size * (copies if changes and o < 2 else 1.0)
+        if need > room[i]:
+            return False
+    return True
 
 
 @kernel
@@ -132,9 +144,9 @@ def weigh(cut, mask, tiles, where, volume, base, work, joule, second, out):
 
     Fills ``out`` (6, 7): seconds near, seconds far, joules, bytes far, bytes near; the last row holds ``work``.
     """
-    out[:] = 0.0
-    for i in range(4):
-        out[5, i] = work[i]
+    for row in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            out[row, i] = work[i] if row == 5 and i < 4 else 0.0
     out[2, 6] = work[3]
     for o in range(3):
         for way in range(2 if o == 2 else 1):  # results go out once more than they come in
@@ -201,7 +213,7 @@ def _in_vain(least, rows, seeds, aim):
         return not _better(least, rows[0], aim)
     beaten = False
     for i in range(seeds):
-        beaten = beaten or np.all(rows[i, :3] <= least[:3])
+        beaten = beaten or (rows[i, 0] <= least[0] and rows[i, 1] <= least[1] and rows[i, 2] <= least[2])
     return beaten
 
 
@@ -224,7 +236,8 @@ def _tried(weights, outer, last_outer, inner, cut, mask, aim, rows, at):
         tried += 1
         here = at if rows.shape[0] > 1 else 0
         if here < rows.shape[0] and (at == here or _better(row, rows[0], aim)):
-            rows[here, :4] = row
+            for i in range(4):
+                rows[here, i] = row[i]
             _noted(cut, mask, outer, last_outer, inner, last, rows[here])
             at = here + 1
     return at, tried
@@ -253,7 +266,7 @@ def _inside(tiles, held, where, room, copies, outer, last_outer, cut, mask, weig
 @kernel
 def _part(tiles, outer, cut):
     """A core's part of an outer block. [tiles]"""
-    part = np.ceil(tiles / outer)
+    part = _block(tiles, outer)
     part[0], part[1] = np.ceil(part[0] / cut[1]), np.ceil(part[1] / cut[0])
     return part
 
@@ -261,10 +274,9 @@ def _part(tiles, outer, cut):
 @kernel
 def _kept(where, mask):
     """Which memory of the outer level holds each operand under a mask. [-]"""
-    kept = where[1].copy()
+    kept = np.empty(3, np.int64)
     for o in range(3):
-        if mask >> o & 1 == 0:
-            kept[o] = -1
+        kept[o] = where[1, o] if mask >> o & 1 else -1
     return kept
 
 
@@ -288,13 +300,13 @@ def search(tiles, held, where, room, copies, masks, cuts, volume, base, work, jo
         at : rows already there, which others need not be worse than.
     """
     one, row, seeds, tried = np.ones(3), np.empty(4), at, 0
-    weights, near = np.empty((cuts.shape[0], 6, 7)), where[0].copy()
+    weights, near = np.empty((cuts.shape[0], 6, 7)), where[0]
     for mask in masks[::-1]:  # the last one holds most
         kept, outer, more = _kept(where, mask), np.ones(3), True
         for c in range(cuts.shape[0]):
             weigh(cuts[c], mask, tiles, where, volume, base, work, joule, second, weights[c])
         while more:
-            held_all = fits(np.ceil(tiles / outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1])
+            held_all = fits(_block(tiles, outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1])
             for turn in range(4 * cuts.shape[0] if held_all else 0):
                 last, c = turn // cuts.shape[0] - 1, turn % cuts.shape[0]
                 if not _several(outer, last):
@@ -328,7 +340,7 @@ def _every_inside(part, held, where, room, copies, outer, cut, mask, weights, ai
     """Tries every inner tiling under given outer blocks; returns the number tried so far."""
     inner, row, more = np.ones(3), np.empty(4), True
     while more:
-        if fits(np.ceil(part / inner), inner * outer, inner[2] * outer[2] > 1.0, held, where, room, copies):
+        if fits(_block(part, inner), inner * outer, inner[2] * outer[2] > 1.0, held, where, room, copies):
             for order in range(36):
                 high, low = _last(outer, order // 6), _last(inner, order % 6)
                 figures(weights, outer, high, inner, low, row)
@@ -346,13 +358,13 @@ def every(tiles, held, where, room, copies, masks, cuts, volume, base, work, jou
 
     What `search` is held against; see there for the parameters.
     """
-    weights, near, tried = np.empty((6, 7)), where[0].copy(), 0
+    weights, near, tried = np.empty((6, 7)), where[0], 0
     for turn in range(masks.shape[0] * cuts.shape[0]):
         mask, cut = masks[turn // cuts.shape[0]], cuts[turn % cuts.shape[0]]
         kept, outer, more = _kept(where, mask), np.ones(3), True
         weigh(cut, mask, tiles, where, volume, base, work, joule, second, weights)
         while more:
-            if fits(np.ceil(tiles / outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1]):
+            if fits(_block(tiles, outer), outer, outer[2] > 1.0, held[1], kept, room[1], copies[1]):
                 part = _part(tiles, outer, cut)
                 tried = _every_inside(
                     part, held[0], near, room[0], copies[0], outer, cut, mask, weights, aim, best, tried
@@ -364,19 +376,19 @@ def every(tiles, held, where, room, copies, masks, cuts, volume, base, work, jou
 @kernel
 def count(tiles, held, where, room, copies, masks, cuts, most):
     """Legal tilings, every order of loops by itself, without trying them; stops beyond ``most``. [-]"""
-    near, result, inner = where[0].copy(), 0.0, np.ones(3)
+    near, result, inner = where[0], 0.0, np.ones(3)
     outer, more = np.ones(3), True
     while more:
         ways = 0.0
         for mask in masks:
-            block = np.ceil(tiles / outer)
+            block = _block(tiles, outer)
             ways += fits(block, outer, outer[2] > 1.0, held[1], _kept(where, mask), room[1], copies[1])
         for c in range(cuts.shape[0] if ways > 0.0 else 0):
             part = _part(tiles, outer, cuts[c])
             inner[:] = 1.0
             again = True
             while again:
-                own = np.ceil(part / inner)
+                own = _block(part, inner)
                 if fits(own, inner * outer, inner[2] * outer[2] > 1.0, held[0], near, room[0], copies[0]):
                     result += 36.0 * ways
                 again = _advance(part, inner)

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from engine.kernels.jit import CACHE_DIR, JIT_ENABLED
+from engine.kernels.jit import CACHE_DIR, JIT_ENABLED, inner, kernel
 
 FACTORY = """
 from engine.kernels.jit import inner, kernel
@@ -154,3 +155,48 @@ def test_a_damaged_cache_heals(project):
         file.write_bytes(harms[harm](file.read_bytes()))
     assert project(*tops) == (6.0, 0)
     assert project(*tops) == (6.0, len(tops))
+
+
+@kernel
+def _stretch(low, high, x):
+    total = 0.0
+    for i in range(low, high):
+        total += x[i]
+    return total
+
+
+@inner
+def _stretches(x, size):
+    low, total = 0, 0.0
+    while low < x.shape[0]:
+        total += _stretch(low, min(low + size, x.shape[0]), x)
+        low += size
+    return total
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_what_compiled_code_calls_is_compiled_once_and_without_what_python_needs():
+    """A loop that starts at 0 had its callee compiled for that 0, too, and both with wrappers that nobody called."""
+    x = np.arange(7.0)
+    assert _stretches(x, 2) == x.sum()
+    assert len(_stretch.within.signatures) == 1, _stretch.within.signatures
+    assert not _stretch.signatures
+    assert _stretch(2, 4, x) == 5.0, "from Python, later"
+    assert _stretches(x, 3) == x.sum()
+
+
+PRODUCT = """
+import sys
+import numpy as np
+from engine.kernels.jit import inner
+assert inner(lambda x: x + 1.0)(2.0) == 3.0
+print("scipy.linalg" in sys.modules, float(inner(lambda a, b: np.dot(a, b))(np.ones((2, 3)), np.ones((3, 2))).sum()))
+"""
+
+
+@pytest.mark.skipif(not JIT_ENABLED, reason="nothing is compiled")
+def test_the_first_compiled_call_does_not_wait_for_scipy():
+    """numba loaded SciPy's linear algebra, 0.2 s, before any call; a compiled product of matrices still finds it."""
+    root = Path(__file__).resolve().parents[3]
+    said = subprocess.check_output([sys.executable, "-c", PRODUCT], cwd=root, text=True)
+    assert said.split() == ["False", "12.0"]
