@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from engine.devices.common.cached import remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.fabric import Demand, shortage
 from engine.devices.common.instruction_set import Density
@@ -66,6 +67,7 @@ def _product(bits: int) -> float:
     return bits * bits / 2
 
 
+@remembered(id)
 def densities(device: Device) -> tuple[Density, ...]:
     """For each format what the part holds, and its peak at the instance's clock. [-], [FLOP/s] An estimate."""
     npu, fabric = device.npu, device.fpga
