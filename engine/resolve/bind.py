@@ -23,7 +23,7 @@ from model_zoo.families.family import NetworkFamily
 from model_zoo.ops import Graph
 from model_zoo.schema import Workload, WorkloadError
 
-__all__ = ["Bound", "Wire", "bind", "check", "checked", "lowered", "named", "own_model", "set_path"]
+__all__ = ["Bound", "Wire", "bind", "check", "checked", "lowered", "named", "own_model", "set_path", "told_as"]
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,17 @@ def _replacement(spec: Any, path: list[str], value: str | float, shown: str) -> 
         node, quantity = quantity, _enter(quantity, step, shown)
     if not isinstance(quantity, Quantity) or isinstance(node, tuple):
         raise ScenarioError(f"{shown} is not a number of the specification: name one of its quantities")
-    printed: str | float = value
-    if not isinstance(value, str) and quantity.dimension != "1":
-        printed = f"{value!r} {quantity.dimension}"
     return {
-        "value": printed,
+        "value": value if isinstance(value, str) else told_as(quantity, value),
         "basis": "assumed",
         "note": f"what-if of the scenario; the catalog says {quantity.value}",
         "before": quantity.value if quantity.before is None else quantity.before,
     }
+
+
+def told_as(quantity: Quantity, value: float) -> str | float:
+    """A value in SI as a quantity prints it: with its unit, a bare number where it has none."""
+    return value if quantity.dimension == "1" else f"{value!r} {quantity.dimension}"
 
 
 def _with(node: Any, path: list[str], replacement: Any) -> Any:

@@ -7,7 +7,7 @@ the model says by its shape which axes it depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -22,8 +22,8 @@ from engine.plan.schemes import Plan, open_plan
 from engine.resolve.bind import Bound, lowered, named, own_model
 from engine.scenario import Costs, Scenario
 from engine.scenario.overrides import HARDWARE
-from engine.sweep.pricing.setting import head_of, read_setting
-from engine.sweep.space import SIZES, Space, apply_settings
+from engine.sweep.pricing.setting import between, head_of, read_setting, restated
+from engine.sweep.space import Space, apply_settings
 from hardware_specs.catalog import Catalog
 from hardware_specs.quantity import Quantity
 from model_zoo.catalog import Zoo
@@ -96,10 +96,16 @@ def _put(spec: Any, keys: Sequence[Any], value: Any) -> Any:
 class _Values:
     """What each digit of an axis sets, as (kind, where, value), or the sentence that refuses it."""
 
+    allowed: Sequence[int]
+
     def __init__(self, settings: list[Any]) -> None:
         self.settings = settings
         self.refused = [(digit, harvest) for digit, harvest in enumerate(settings) if isinstance(harvest, str)]
         self.allowed = [digit for digit, harvest in enumerate(settings) if not isinstance(harvest, str)]
+
+    def of(self, digit: int) -> list[tuple[str, Any, Any]]:
+        """What an allowed digit sets."""
+        return self.settings[digit]
 
     def columns(self, axis: int) -> list[tuple[str, Any, Any, np.ndarray]]:
         """What the axis sets, as (kind, where, one value, all allowed ones as numbers); Structural where uneven."""
@@ -119,6 +125,21 @@ class _Values:
                        for _, _, value in settings]  # fmt: skip
             columns.append((kind, where, one, np.array(numbers, dtype=np.float64)))
         return columns
+
+
+class _Between(_Values):
+    """The same of one setting whose values lie in a range that is allowed, like one of them; made when asked for."""
+
+    def __init__(self, like: tuple[str, Any, Any], values: Sequence[float]) -> None:
+        self.like, self.values = like, values
+        self.refused, self.allowed = [], range(len(values))
+
+    def of(self, digit: int) -> list[tuple[str, Any, Any]]:
+        return [restated(*self.like, self.values[digit])]
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Any, Any, np.ndarray]]:
+        return [(*self.like, np.array(self.values, dtype=np.float64))]
 
 
 class DesignFamily:
@@ -149,7 +170,7 @@ class DesignFamily:
         self._radix = tuple(len(space.axes[axis]) for axis in numeric)
         harvest = [self._harvest(axis, known) for axis in numeric]
         self.refused = {(axis, d): text for axis, one in zip(numeric, harvest, strict=True) for d, text in one.refused}
-        self._set = [one.settings for one in harvest]
+        self._set = [one.of for one in harvest]
         self._joint()
         self._allowed = [one.allowed for one in harvest]
         for axis, one in zip(numeric, harvest, strict=True):
@@ -172,20 +193,23 @@ class DesignFamily:
         plain = all("." not in path for path in one.paths)  # what a scenario takes is the same on every system
         key = (axis,) if plain else (self.base.system.id, self.base.workload.id, axis)
         if key not in known:
-            settings = self._between(axis)
-            for digit in () if settings else range(len(one)):
-                self.beat(digit, len(one))
-                settings.append(self._setting(axis, digit))
-            known[key] = _Values(settings)
+            known[key] = self._between(axis) or _Values([*self._settings(axis)])
         return known[key]
 
-    def _between(self, axis: int) -> list[Any]:
-        """What an axis of whole numbers sets, where the least and the most are allowed: so is every one between."""
+    def _settings(self, axis: int) -> Iterator[list[tuple[str, Any, Any]] | str]:
+        one = self.space.axes[axis]
+        for digit in range(len(one)):
+            self.beat(digit, len(one))
+            yield self._setting(axis, digit)
+
+    def _between(self, axis: int) -> _Between | None:
+        """What an axis of whole sizes or positive numbers sets, where the least and the most are allowed: what a size,
+        a specification or a parameter allows is a range, so every one between is. None elsewhere."""
         (path, *more), values = self.space.axes[axis].paths, self.space.axes[axis].values
-        if more or path not in SIZES or any(type(value) is not int for value in values):
-            return []
-        ends = [self._setting(axis, values.index(end)) for end in (min(values), max(values))]
-        return [] if any(isinstance(end, str) for end in ends) else [[("field", path, value)] for value in values]
+        if more or not between(path, values):
+            return None
+        low, high = (self._setting(axis, values.index(end)) for end in (min(values), max(values)))
+        return None if isinstance(low, str) or isinstance(high, str) else _Between(low[0], values)
 
     def _joint(self) -> None:
         """Structural where a value that is refused on its own may hold beside another axis of the same part."""
@@ -225,7 +249,7 @@ class DesignFamily:
             shape = [-1 if a == at else 1 for a in range(len(of))]
             for kind, where, one, values in self._columns[at]:
                 if hi - lo == 1:
-                    own = next(v for k, w, v in self._set[at][self.allowed[at][lo]] if (k, w) == (kind, where))
+                    own = next(v for k, w, v in self._set[at](self.allowed[at][lo]) if (k, w) == (kind, where))
                     settings.append((kind, where, own))
                     continue
                 column = Column(values[lo:hi].reshape(shape))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from pydantic import BaseModel
 
 from engine.devices import family
-from engine.resolve.bind import Bound, named, set_path
+from engine.resolve.bind import Bound, named, set_path, told_as
 from engine.scenario import Scenario, ScenarioError
 from engine.scenario.overrides import HARDWARE, apply
 from engine.sweep.space import SIZES, Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["head_of", "numeric_axes", "read_setting"]
+__all__ = ["between", "head_of", "numeric_axes", "read_setting", "restated"]
 
 
 def head_of(path: str) -> tuple[str, str]:
@@ -35,6 +36,23 @@ def numeric_axes(space: Space) -> tuple[int, ...]:
     A table is made of what is read where the axes set something: one value of an uneven axis says nothing of another.
     """
     return tuple(i for i, axis in enumerate(space.axes) if axis.even and all(_is_number(path) for path in axis.paths))
+
+
+def between(path: str, values: Sequence[Any]) -> bool:
+    """Whether what a path allows is a range that these values lie in together: whole sizes, or positive numbers."""
+    if path in SIZES:
+        return all(type(value) is int for value in values)
+    return head_of(path)[0] in HARDWARE and all(type(v) in (int, float) and 0.0 < v < inf for v in values)
+
+
+def restated(kind: str, where: Any, one: Any, value: float) -> tuple[str, Any, Any]:
+    """A setting of `read_setting` with another value that its path allows."""
+    if kind == "field":
+        return kind, where, value
+    value = float(value)
+    if kind == "model":
+        return kind, where, (value, value)
+    return kind, where, (value, one[1].model_copy(update={"value": told_as(one[1], value)}))
 
 
 def _keys(spec: Any, path: Sequence[str]) -> tuple[list[Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 
@@ -24,11 +25,12 @@ from engine.devices.common.column import (
     one_by_one,
     smaller,
 )
-from engine.resolve.bind import bind
+from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
 from engine.sweep import price, space_of
-from engine.sweep.pricing import tables
+from engine.sweep.pricing import design, tables
 from engine.sweep.pricing.blocks import Programs
+from engine.sweep.pricing.setting import between, read_setting, restated
 from engine.sweep.sensitivity import knobs_of
 from hardware_specs import default_catalog
 from tests.laws.sweep.test_sweep import PAIRS
@@ -195,6 +197,39 @@ def test_sizes_on_no_gpu_are_taken_apart_value_by_value(monkeypatch) -> None:
     monkeypatch.setattr(tables, "_apart", lambda fam, *given: apart.add(fam.base.system.id) or work(fam, *given))
     assert len(list(Programs(space, None, None).blocks())) == len(systems) > 30
     assert apart == set()
+
+
+@pytest.mark.parametrize(("system", "workload"), PAIRS)
+def test_a_number_between_two_allowed_ones_sets_what_it_sets_by_itself(system: str, workload: str) -> None:
+    """Every number of hardware and model: the range's ends are validated, what lies between is set as each would be."""
+    scenario = default_scenario(system, workload)
+    base, held = named(scenario), 0
+    for path, known in knobs_of(scenario).items():
+        values = [known * f for f in (1e-6, 1e-3, 0.5, 0.9, 1, 1.1, 2, 1e3, 1e6) if known > 0]
+        ran = []
+        for value in values:
+            with contextlib.suppress(ValueError):
+                ran.append((value, read_setting(scenario, base, path, value, None, None)))
+        if not between(path, values):
+            continue
+        assert [one for one, _ in ran] == values[values.index(ran[0][0]) :][: len(ran)]  # what is allowed is a range
+        for value, one in ran:
+            kind, where, put = restated(*ran[0][1], value)
+            assert (kind, where, put) == one, path
+            if kind == "spec":
+                assert put[1].si == value
+            held += 1
+    assert held > 20
+
+
+def test_a_fine_axis_of_hardware_is_read_at_its_ends(monkeypatch) -> None:
+    read = []
+    work = design.read_setting
+    monkeypatch.setattr(design, "read_setting", lambda *given: read.append(given[3]) or work(*given))
+    axes = {"devices.0.peak.bf16": {"from": 1e14, "to": 1e15, "steps": 400}}
+    space = space_of({"scenario": {"system": "h100-sxm", "workload": "llama3.1-8b"}, "axes": axes, "constraints": []})
+    assert len(list(Programs(space, None, None).blocks())) == 1
+    assert read == [1e14, 1e15]
 
 
 def test_lengths_on_dfx_are_taken_apart_for_the_first_token_alone(monkeypatch) -> None:
