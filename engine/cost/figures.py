@@ -200,23 +200,23 @@ class Layout:
 
 
 @kernel
-def column_totals(seconds, rows, out):
-    """Adds those rows of seconds by resource and joules (n_ops, k), first to last, to ``out`` (k,)."""
-    for j in rows:
+def column_totals(seconds, rows, times, out):
+    """Adds those rows of seconds by resource and joules (n_ops, k), so many times each, first to last, to ``out``."""
+    for i in range(rows.shape[0]):
         for r in range(seconds.shape[1]):
-            out[r] += seconds[j, r]
+            out[r] += times[i] * seconds[rows[i], r]
 
 
 def column_sums(seconds: np.ndarray, groups: Iterable[Group], places: np.ndarray) -> np.ndarray:
-    """Columns of a pass: a group of operators after the other, as often as there are of each. [s], [J]
+    """Columns of a pass: a group of operators after the other, each as often as there are alike. [s], [J]
 
     ``places`` says where in its phase each operator of ``seconds`` (n_ops, k) lies, in rising order.
     """
     out = np.zeros(seconds.shape[1])
     for group in groups:
         part = np.zeros(seconds.shape[1])
-        column_totals(seconds, np.searchsorted(places, group.rows), part)
-        out += group.times * part
+        column_totals(seconds, np.searchsorted(places, group.rows), group.times, part)
+        out += part
     return out
 
 

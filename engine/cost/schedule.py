@@ -25,6 +25,7 @@ from engine.devices import family
 from engine.devices.common.collective import OPS, collective_time, link_form
 from engine.devices.common.column import larger
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
+from engine.devices.common.counts import records
 from engine.plan.jobs import job_of
 from engine.plan.plan import terms
 from engine.plan.schemes import Hop, Plan, Stage
@@ -220,11 +221,12 @@ def _brief(fam: DeviceFamily, jobs: Sequence[Job]) -> tuple[np.ndarray, list[Seq
         return np.array(sums).T, [other for _, other in costs]
     out = np.zeros((len(RESOURCES), len(jobs)))
     sizes = np.repeat(np.array([first.sizes], dtype=np.float64).T, len(jobs), axis=1)
-    record = np.ascontiguousarray(np.array([compiled.record(job) for job in jobs], dtype=np.float64).T)
+    record = records([compiled.record(job) for job in jobs])
     for group in fam.groups(first):
         part = np.zeros(out.shape)
-        compiled.points(0, len(jobs), group.rows, *compiled.tables(first), float(first.ways), sizes, record, part)
-        out += group.times * part
+        tables = compiled.tables(first)
+        compiled.points(0, len(jobs), group.rows, group.times, *tables, float(first.ways), sizes, record, part)
+        out += part
     return out, [compiled.other(job) if compiled.other else () for job in jobs]
 
 

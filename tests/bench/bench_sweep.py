@@ -17,7 +17,7 @@ from engine.evaluate import evaluate
 from engine.kernels.jit import kernel
 from engine.kernels.search.pareto import front_mask
 from engine.sweep import price, space_of, sweep
-from engine.sweep.pricing.blocks import Programs, families
+from engine.sweep.pricing.blocks import Programs
 from engine.sweep.pricing.chunk import PIECE
 from engine.sweep.space import Space
 
@@ -215,7 +215,8 @@ print(found.space.size, found.seconds, kept("VmHWM") - base)
 def rows() -> list[dict]:
     """Rates of one core and two, fronts of 10^6 designs, bytes that 10^7 designs take."""
     grid = space(100, 100, 28)
-    program = next(p for _, p, _ in families(space(100, 100, 28)) if p is not None)
+    blocks = Programs(space(100, 100, 28), None, None).blocks()
+    program = next(block.program for block in blocks if block.program is not None)
     names = [o.figure for o in grid.objectives]
     once, passes = 1 << 16, 1  # long enough that starting two threads is not what is timed
     n = once * passes

@@ -17,7 +17,7 @@ import numpy as np
 from engine.devices.card import cores as C
 from engine.devices.card import demand as D
 from engine.devices.card.tiling import SIDES
-from engine.devices.common.counts import SIZES
+from engine.devices.common.counts import SIZES, side_by_side
 from engine.kernels.ir.doubles import ALL, LANES, above, at_least, chosen, larger, load, smaller, spread, store
 from engine.kernels.jit import kernel
 
@@ -387,26 +387,27 @@ def _cut_alike(one, other):
 
 
 @kernel
-def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways, sizes, record, totals):
+def price_points(lo, hi, rows, times, table, traits, first, needs, lookups, lists, ways, sizes, record, totals):
     """Times of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`.
 
     Designs in a row that ask the same of the card are scheduled together, and so are those that ask for other amounts.
     """
-    mapping = record.shape[0] - C.SUPPLIES
+    each = side_by_side(record, hi)
+    mapping = each.shape[0] - C.SUPPLIES
     rec, asked = np.empty(mapping), np.zeros((LANES, table.shape[0], D.DEMANDS))
     sides, size = np.zeros((table.shape[0], SIDES)), np.empty(SIZES)
     start, known = lo, 0
     while start < hi:
         end, count = start + 1, known
-        while end < hi and _alike(sizes, SIZES, start, end) and _alike(record, mapping, start, end):
+        while end < hi and _alike(sizes, SIZES, start, end) and _alike(each, mapping, start, end):
             end += 1
         most = 1 if end > start + 1 else min(LANES, hi - start)
         while count < most and (count == 0 or _cut_alike(asked[0], asked[count - 1])):
             at = start + count
-            if record[D.CORES, at] != record[D.CORES, start] or record[D.RANKED, at] != record[D.RANKED, start]:
+            if each[D.CORES, at] != each[D.CORES, start] or each[D.RANKED, at] != each[D.RANKED, start]:
                 break
             for f in range(mapping):
-                rec[f] = record[f, at]
+                rec[f] = each[f, at]
             for s in range(SIZES):
                 size[s] = sizes[s, at]
             D.ask(table, traits, lookups, lists, size, rec, asked[count], sides)
@@ -415,8 +416,8 @@ def price_points(lo, hi, rows, table, traits, first, needs, lookups, lists, ways
         count -= known
         if count > 1:
             end = start + count
-        cores, ranked = int(record[D.CORES, start]), record[D.RANKED, start] > 0.0
-        supply_block(start, end, asked[:count], first, needs, cores, ranked, record[mapping:], totals)
+        cores, ranked = int(each[D.CORES, start]), each[D.RANKED, start] > 0.0
+        supply_block(start, end, asked[:count], first, needs, cores, ranked, each[mapping:], totals)
         if known > 0:  # asked already, and cut up otherwise
             asked[0] = asked[count]
         start = end

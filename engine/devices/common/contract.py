@@ -308,9 +308,10 @@ class Compiled:
     record : job -> every number of the device, the model, the format and the switches that the price reads, one after
         the other. Plain arithmetic; reads neither batch nor lengths.
     tables : job -> arrays of the network, the first one with a row an operator. They read no number that may vary.
-    points : compiled (lo, hi, rows, *tables, ways, sizes, record, totals): adds the seconds of the operators ``rows``,
-        in that order, at the designs lo..hi to ``totals`` (6, n) by resource. ``sizes`` (3, n) are batch, pass length
-        and context of each design, ``record`` (fields, n) its record. Bit-equal to the sums of `DeviceFamily.price`.
+    points : compiled (lo, hi, rows, times, *tables, ways, sizes, record, totals): adds the seconds of the operators
+        ``rows``, each so many ``times``, in that order, at the designs lo..hi to ``totals`` (6, n) by resource.
+        ``sizes`` (4, n) are batch, pass length, context and span of each design; ``record`` is (that of any, places of
+        the fields that may vary, their values of each design (k, n)). Bit-equal to the sums of `DeviceFamily.price`.
         Where ``totals`` has a seventh row, a family adds the joules of `PhaseCost.drawn` to it.
     apart : whether an operator's seconds follow from its own counts and the record alone; else all are priced at once.
     other : job -> `PhaseCost.other` of `DeviceFamily.price`.
@@ -428,7 +429,7 @@ class DeviceFamily:
     def groups(self, job: Job) -> tuple[Group, ...]:
         """Groups in which the seconds of a job's operators are added up."""
         if self.compiled is None or not self.compiled.apart:
-            return (Group((0, 1, 2), job.rows, 1.0),)
+            return (Group((0, 1, 2), job.rows, np.ones(len(job.rows))),)
         return groups_of(self.compiled.tables(job), job.rows)
 
     def times(self, job: Job) -> tuple[np.ndarray, tuple[tuple[str, str, float], ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from engine.kernels.ir.doubles import above, alike, at_least, chosen, larger, ro
 from engine.kernels.jit import kernel
 from model_zoo import table as T
 
-__all__ = ["SIZES", "Group", "at", "dealt", "groups_of", "in_chunks", "parts", "seen"]
+__all__ = ["SIZES", "Group", "at", "dealt", "groups_of", "in_chunks", "parts", "records", "seen", "side_by_side"]
 
 SIZES = 4
 """Rows of sizes that compiled models take: batch, pass length, context and span, as `model_zoo.ops.Phase.sizes`."""
@@ -18,15 +19,15 @@ SIZES = 4
 
 @dataclass(frozen=True)
 class Group:
-    """Operators whose seconds are added up together: their counts carry the same sizes, and of each there are as many.
+    """Operators whose seconds are added up together: their counts carry the same sizes.
 
     `carried` says which sizes: 0 batch, 1 pass length, 2 context, 3 span. `rows` are their places in the phase, of
-    operators that are alike in everything the first one's; `times` is how many are alike.
+    operators that are alike in everything the first one's; `times` (n_rows,) is how many are alike.
     """
 
     carried: tuple[int, ...]
     rows: np.ndarray
-    times: float
+    times: np.ndarray
 
 
 _GROUPS: dict[tuple, tuple[tuple[np.ndarray, ...], tuple[Group, ...]]] = {}
@@ -53,9 +54,29 @@ def _groups(tables: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[Group, ..
     own = np.where(once, -1, np.arange(len(rows)))  # what runs step by step belongs to what stands beside it
     whole = np.column_stack([*(one[rows].reshape(len(rows), -1) for one in tables), own])
     _, first, many = np.unique(whole, axis=0, return_index=True, return_counts=True)
-    kinds = sorted(set(zip(told[first].tolist(), many.tolist(), strict=True)))
-    alike = ((kind, times, np.sort(first[(told[first] == kind) & (many == times)])) for kind, times in kinds)
-    return tuple(Group(tuple(k for k in range(SIZES) if kind >> k & 1), rows[at], float(t)) for kind, t, at in alike)
+    order = np.argsort(first)
+    first, times, told = first[order], many[order].astype(np.float64), told[first[order]]
+    some = ((tuple(k for k in range(SIZES) if kind >> k & 1), told == kind) for kind in sorted(set(told.tolist())))
+    return tuple(Group(carried, rows[first[own]], times[own]) for carried, own in some)
+
+
+def records(each: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Records of designs, (n, fields), as `Compiled.points` takes them."""
+    matrix = np.array(each, dtype=np.float64).T
+    fields = np.flatnonzero((matrix != matrix[:, :1]).any(axis=1))
+    return matrix[:, 0].copy(), fields, np.ascontiguousarray(matrix[fields])
+
+
+@kernel
+def side_by_side(record, n):
+    """The record of each of ``n`` designs, (fields, n), from one as `Compiled.points` takes it."""
+    first, fields, values = record
+    out = np.empty((first.shape[0], n))
+    for f in range(first.shape[0]):
+        out[f, :] = first[f]
+    for i in range(fields.shape[0]):
+        out[fields[i], :] = values[i, :n]
+    return out
 
 
 @kernel

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Knob, PhaseCost
+from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.cpu import model as M
@@ -119,7 +120,7 @@ def _priced(job: Job) -> np.ndarray:
     (table, flags), rows = _tables(job), job.rows
     out = np.zeros((table.shape[0], M.WIDTH))
     sizes = np.array([job.sizes], dtype=np.float64).T.copy()
-    M.price_ops(rows, table, flags, sizes, float(job.ways), np.array(record(job)).reshape(-1, 1), out)
+    M.price_ops(rows, table, flags, sizes, float(job.ways), records([record(job)]), out)
     return out[rows]
 
 

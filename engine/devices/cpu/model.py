@@ -486,9 +486,10 @@ def _price_ops(rows, table, flags, size, ways, rec, done, out):
 
 
 @kernel
-def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
+def _fill(lo, hi, rows, times, table, flags, ways, sizes, record, out, totals):
     """Adds the times of the ops ``rows`` at the designs lo..hi; ``out``, flat (n_ops, WIDTH, LANES), has the last's."""
-    rec, sums, at_once = np.empty(record.shape[0] * LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
+    first, fields, values = record
+    rec, sums, at_once = np.repeat(first, LANES), np.empty(6 * LANES), np.empty(SIZES * LANES)
     part, tried, done, threads = (
         np.empty(rec.shape),
         np.empty(out.shape),
@@ -498,17 +499,18 @@ def _fill(lo, hi, rows, table, flags, ways, sizes, record, out, totals):
     for start in range(lo, hi, LANES):
         for lane in range(LANES):
             point = min(start + lane, hi - 1)  # the last design once more where there are fewer
-            for f in range(record.shape[0]):
-                rec[f * LANES + lane] = record[f, point]
+            for i in range(fields.shape[0]):
+                rec[fields[i] * LANES + lane] = values[i, point]
             for r in range(SIZES):
                 at_once[r * LANES + lane] = sizes[r, point]
             for r in range(6):
                 sums[r * LANES + lane] = totals[r, point]
         size = load(at_once, 0), load(at_once, LANES), load(at_once, 2 * LANES), load(at_once, 3 * LANES)
         _priced(rows, table, flags, size, ways, rec, (part, tried, done, threads), out)
-        for j in rows:
+        for i in range(rows.shape[0]):
             for r in range(6):
-                store(sums, r * LANES, load(sums, r * LANES) + load(out, (j * WIDTH + r) * LANES))
+                own = times[i] * load(out, (rows[i] * WIDTH + r) * LANES)
+                store(sums, r * LANES, load(sums, r * LANES) + own)
         for lane in range(min(LANES, hi - start)):
             for r in range(6):
                 totals[r, start + lane] = sums[r * LANES + lane]
@@ -520,16 +522,16 @@ def price_ops(
     flags: np.ndarray,
     sizes: np.ndarray,
     ways: float,
-    record: np.ndarray,
+    record: tuple[np.ndarray, np.ndarray, np.ndarray],
     out: np.ndarray,
 ) -> None:
     """Price the ops ``rows`` of a pass for one stream; fills their rows of ``out`` (n_ops, WIDTH). [s], [FLOP], [B]
 
-    ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (fields, 1) is what `Record` describes.
-    An estimate.
+    ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` is what `Record` describes, as
+    `engine.devices.common.contract.Compiled` has it. An estimate.
     """
     wide = np.empty(table.shape[0] * WIDTH * LANES)
-    _fill(0, 1, rows, table, flags, ways, sizes, record, wide, np.zeros((6, 1)))
+    _fill(0, 1, rows, np.ones(len(rows)), table, flags, ways, sizes, record, wide, np.zeros((6, 1)))
     out[rows] = wide.reshape(-1, WIDTH, LANES)[rows, :, 0]
 
 
@@ -537,12 +539,13 @@ def price_points(
     lo: int,
     hi: int,
     rows: np.ndarray,
+    times: np.ndarray,
     table: np.ndarray,
     flags: np.ndarray,
     ways: float,
     sizes: np.ndarray,
-    record: np.ndarray,
+    record: tuple[np.ndarray, np.ndarray, np.ndarray],
     totals: np.ndarray,
 ) -> None:
     """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
-    _fill(lo, hi, rows, table, flags, ways, sizes, record, np.empty(table.shape[0] * WIDTH * LANES), totals)
+    _fill(lo, hi, rows, times, table, flags, ways, sizes, record, np.empty(table.shape[0] * WIDTH * LANES), totals)

@@ -8,11 +8,13 @@ of a homogeneous group.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from engine.devices.common.cached import remembered
 from engine.devices.common.contract import Compiled, DeviceFamily, Fit, Job, Parameter, PhaseCost, Switch
+from engine.devices.common.counts import records
 from engine.devices.common.footprint import footprint
 from engine.devices.common.kv_cache import kv_format
 from engine.devices.gpu import price as P
@@ -76,12 +78,18 @@ def idles(device: Device, model: Mapping[str, float]) -> float | None:
     return None if device.power.max is None else model["idle_share"] * device.power.max.si
 
 
+def points(lo: int, hi: int, rows: np.ndarray, times: np.ndarray, table: np.ndarray, *given: Any) -> None:
+    """`Compiled.points`."""
+    P.price_points(lo, hi, rows, times, table, *given, np.empty((len(table), P.WIDTH)))
+
+
 def price(job: Job) -> PhaseCost:
     """Cost of one pass on one device. An estimate."""
     (table,) = tables(job)
-    every, rec = np.zeros((table.shape[0], P.WIDTH)), np.array(record(job))
+    every, rec = np.zeros((table.shape[0], P.WIDTH)), record(job)
     sizes = np.array([job.sizes], dtype=np.float64).T.copy()
-    P.price_ops(job.rows, table, sizes, float(job.ways), rec.reshape(-1, 1), every)
+    once, sums = np.ones(len(job.rows)), np.zeros((P.DRAWN + 1, 1))
+    P.price_points(0, 1, job.rows, once, table, float(job.ways), sizes, records([rec]), sums, every)
     out = every[job.rows]
     roofs = np.array(_roofs(job))[out[:, P.RATE].astype(int)]
     spent = dict.fromkeys(("matrix units", "vector lanes", "memory", "cache"), 0.0)
@@ -106,7 +114,7 @@ FAMILY = DeviceFamily(
     supports=supports,
     place=place,
     price=price,
-    compiled=Compiled(record, tables, P.price_points),
+    compiled=Compiled(record, tables, points),
     issue=_ISSUE,
     own=own_constants,
     exchanged=wide_format,

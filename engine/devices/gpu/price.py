@@ -290,14 +290,14 @@ def _experts(table, j, q, machine, rec, out, answer):
 
 
 @kernel
-def _where(table, j, q, rec, menu):
-    """Where the operands of a product lie, and its menu of tiles: executions, bytes, ways on the menu, FLOPs, rows."""
+def _laid(table, j, q, rec):
+    """Where a product's operands lie: executions, rows, bytes in, read, passing and missed, share of weights held."""
     machine, at = rec[L.machine : L.low], L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide
-    form, room = rec[at : at + L.wide - L.low], machine[slots.L2_SHARE] * machine[slots.L2]
+    room = machine[slots.L2_SHARE] * machine[slots.L2]
     m, runs, again, inside, made = q[M], q[RUNS], q[STEPS], q[READS] * q[ACT], q[WRITES] * q[ACT]
     if rec[FUSE] > 0.0 and table[j, R.HOISTS] > 0.0:  # every step's input is known: one product of them all
         m, inside, made, runs, again = m * again, inside * again, made * again, runs / again, alike(again, 1.0)
-    weights, state = q[WEIGHTS] * form[gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
+    weights, state = q[WEIGHTS] * rec[at + gemm.WEIGHT_BYTES], (q[STATE] - q[KEPT]) * q[ACT]
     read = weights + state
     step = (1.0 - 1.0 / again) * hit_share(read, room)  # a step finds what the step before it read
     kept = weights * larger(step, hit_share(rec[HELD], room)) + state * step  # and a pass weights, but no state
@@ -305,18 +305,23 @@ def _where(table, j, q, rec, menu):
     stays = weights + made  # a cache of keys and values streams past, evicted first
     missed = inside * (1.0 - left_share(inside, stays, room)) + made * (1.0 - left_share(made, made, room))
     missed = missed + q[KEPT] * q[ACT]  # what it keeps for later streams out
-    count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, menu)
-    return runs, inside + read + made + q[KEPT] * q[ACT], count, 2.0 * q[G] * m * q[N] * q[K], m
+    return runs, m, inside, read, inside + read + made + q[KEPT] * q[ACT], missed, kept
 
 
 @kernel
-def _products(table, j, q, launches, first, upto, some, rec, room, out):
+def _products(table, j, times, q, launches, places, some, rec, room, out):
     """Books a matrix product: where its operands lie, the fastest tile, what quantising its input takes."""
-    block, menu, best, gain, sums, kept, _ = room
-    runs, every, count, flops, m = _where(table, j, q, rec, menu)
-    if upto - first > LANES:
-        count = gemm.thinned(menu, count)
-    at, way = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, min(int(kept[j]), count - 1)
+    (block, menus, counts, best, gain, sums, tried, _), (first, upto) = room, places
+    at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
+    runs, m, inside, read, every, missed, kept = _laid(table, j, q, rec)
+    flops, count = 2.0 * q[G] * m * q[N] * q[K], counts[j]
+    if count == 0 or len(menus) == 1:
+        machine, form = rec[L.machine : L.low], rec[at : at + L.wide - L.low]
+        count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, menu)
+        if upto - first > LANES:
+            count = gemm.thinned(menu, count)
+        counts[j] = count
+    way = min(int(tried[j]), count - 1)
     for point in range(first, upto, LANES):
         way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, best)
         start = load(best, gemm.REST_S * LANES) + load(block, slots.START * STRIDE + point)
@@ -328,8 +333,8 @@ def _products(table, j, q, launches, first, upto, some, rec, room, out):
         busy, which = load(best, gemm.BUSY_S * LANES), load(best, gemm.LARGEST * LANES)
         issue = load(block, ISSUE * STRIDE + point)
         _spend(gain, runs, busy, which, start, launches, rec[GRAPH] > 0.0, issue)
-        _tally(gain, some, q[RUNS] * q[FLOPS], block, out, j, point, sums)
-    kept[j] = way
+        _tally(gain, some, q[RUNS] * q[FLOPS], times, block, out, j, point, sums)
+    tried[j] = way
 
 
 @kernel
@@ -383,8 +388,8 @@ def _energy(rate):
 
 
 @kernel
-def _tally(gain, some, work, block, out, j, point, sums):
-    """Adds what the designs ``some`` of `LANES` spend on an operator to ``sums``; keeps the first one's detail."""
+def _tally(gain, some, work, times, block, out, j, point, sums):
+    """Adds what the designs ``some`` of `LANES` spend on so many operators to ``sums``; keeps the first's detail."""
     work = alike(load(gain, 0), work)
     store(gain, WORK * LANES, work)
     drawn = work * load(block, _energy(out[j, RATE]) * STRIDE + point)
@@ -393,16 +398,17 @@ def _tally(gain, some, work, block, out, j, point, sums):
     store(gain, DRAWN * LANES, drawn)
     for r in range(sums.shape[0] // STRIDE):
         at = r * STRIDE + point
-        store(sums, at, load(sums, at) + chosen(some, load(gain, r * LANES), 0.0))
+        store(sums, at, load(sums, at) + times * chosen(some, load(gain, r * LANES), 0.0))
     for r in range(WIDTH if some & 1 else 0):
         if r != RATE:
             out[j, r] = gain[r * LANES]
 
 
 @kernel
-def _together(table, j, q, size, launches, kind, first, upto, some, rec, room, out):
+def _together(table, j, times, q, size, launches, kind, places, some, rec, room, out):
     """Books what is kept for later, an attention, or what reads and writes once, alone or in a kernel of another."""
-    block, _, _, gain, sums, _, _ = room
+    block, _, _, _, gain, sums, _, _ = room
+    first, upto = places
     for point in range(first, upto, LANES):
         bus, issue = load(block, FIELDS * STRIDE + point), load(block, ISSUE * STRIDE + point)
         work = alike(bus, q[RUNS] * q[FLOPS])
@@ -415,13 +421,13 @@ def _together(table, j, q, size, launches, kind, first, upto, some, rec, room, o
             _riding(q, rec, bus, load(block, LANES_S * STRIDE + point), issue, gain)
         else:
             _stream(table, j, q, launches, rec, block, point, gain)
-        _tally(gain, some, work, block, out, j, point, sums)
+        _tally(gain, some, work, times, block, out, j, point, sums)
 
 
 @kernel
-def _apart(table, j, ways, sizes, points, varying, rec, room, out):
+def _apart(table, j, times, ways, sizes, points, varying, rec, room, out):
     """Books a part of a routed block, one design after the other."""
-    block, _, _, _, sums, _, answer = room
+    block, _, _, _, _, sums, _, answer = room
     for point in points:
         for f in varying:
             rec[f] = block[f * STRIDE + point]
@@ -433,17 +439,18 @@ def _apart(table, j, ways, sizes, points, varying, rec, room, out):
         work_j, far_j, near_j = rec[_energy(out[j, RATE])], rec[FAR_J], rec[NEAR_J]
         out[j, DRAWN] = out[j, WORK] * work_j + out[j, MOVED] * far_j + out[j, NEAR] * near_j
         for r in range(sums.shape[0] // STRIDE):
-            sums[r * STRIDE + point] += out[j, r]
+            sums[r * STRIDE + point] += times * out[j, r]
 
 
 @kernel
-def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, out):
+def _priced(rows, times, table, ways, size, sizes, places, points, varying, rec, room, out):
     """Adds up the times of the ops ``rows`` at the ``places`` of ``block``, designs that have `STEADY` in common.
 
     ``size`` are batch, pass length, context and span of all, or of each of `LANES`; ``sizes`` those of every design.
     """
-    fused, (first, upto) = rec[FUSE] > 0.0, places
-    for j in rows:
+    fused = rec[FUSE] > 0.0
+    for i in range(rows.shape[0]):
+        j = rows[i]
         out[j, :] = 0.0
         role, product = table[j, R.ROLE], table[j, T.CLASS] == T.CONTRACTION
         attended = fused and role >= R.ATTENDED
@@ -452,7 +459,7 @@ def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, 
         if not attended:
             out[j, RATE] = LANES_RATE if not product else LOW if table[j, T.QUANTISABLE] > 0.0 else WIDE
         if R.EXPERT <= role < R.ATTENDED:
-            _apart(table, j, ways, sizes, points, varying, rec, room, out)
+            _apart(table, j, times[i], ways, sizes, points, varying, rec, room, out)
             continue
         q = _count(table, j, size, ways, rec)
         launches = table[j, R.KERNELS] if rec[SPLIT] > 0.0 else 1.0
@@ -461,33 +468,13 @@ def _priced(rows, table, ways, size, sizes, places, points, varying, rec, room, 
         if product and kind == _PASSING:
             dense = at_least(1.0, q[G]) | at_least(q[N], _THIN) | at_least(0.0, q[WEIGHTS])
         if dense:
-            _products(table, j, q, launches, first, upto, dense, rec, room, out)
+            _products(table, j, times[i], q, launches, places, dense, rec, room, out)
         if dense != ALL:
-            _together(table, j, q, size, launches, kind, first, upto, ALL & ~dense, rec, room, out)
+            _together(table, j, times[i], q, size, launches, kind, places, ALL & ~dense, rec, room, out)
 
 
 @kernel
-def _varying(record, lo, hi):
-    """Fields that differ between the designs lo..hi."""
-    best, count = np.empty(FIELDS, np.int64), 0
-    for f in range(FIELDS):
-        row, alike, point = record[f], ALL, lo
-        first = spread(row[lo])
-        while point + LANES <= hi and alike == ALL:
-            here = load(row, point)
-            alike &= at_least(here, first) & at_least(first, here)
-            point += LANES
-        while point < hi and alike == ALL:
-            alike = ALL if row[point] == row[lo] else 0
-            point += 1
-        if alike != ALL:
-            best[count] = f
-            count += 1
-    return best[:count]
-
-
-@kernel
-def _upto(start, hi, steady, record, sizes):
+def _upto(start, hi, steady, values, sizes):
     """Where designs end that have those fields in common with the one at ``start``, and whether their sizes too."""
     end, more, one = start, True, True
     while more:
@@ -495,48 +482,73 @@ def _upto(start, hi, steady, record, sizes):
             one &= sizes[r, start] == sizes[r, end]
         end += 1
         more = end < hi and end - start < STRIDE
-        for f in steady:
-            more = more and record[f, start] == record[f, end]
+        for i in steady:
+            more = more and values[i, start] == values[i, end]
     return end, one
 
 
 @kernel
-def _put(record, fields, start, end, places, block):
+def _put(fields, values, start, end, places, block):
     """Puts fields of the designs start..end side by side, the last one's again on what places are left."""
-    for f in fields:
+    for i in range(fields.shape[0]):
+        row = fields[i] * STRIDE
         for at in range(end - start):
-            block[f * STRIDE + at] = record[f, start + at]
+            block[row + at] = values[i, start + at]
         for at in range(end - start, places):
-            block[f * STRIDE + at] = record[f, end - 1]
+            block[row + at] = values[i, end - 1]
     gemm.follow(block, L.machine, FIELDS, places)
 
 
 @kernel
-def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
-    """Adds the times of the ops ``rows`` at the designs lo..hi; ``out`` (n_ops, WIDTH) keeps detail of the last."""
-    varying = _varying(record, lo, hi)
-    steady = varying[STEADY[varying]]
-    rec, block, here = record[:, lo].copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((SIZES, STRIDE))
+def _taken_in(start, end, places, given, rec, here):
+    """Puts what the designs start..end have in common, and their sizes, into ``rec`` and ``here``: whether it is other
+    than what was there of the first."""
+    (steady, varying, values, sizes), other = given, False
+    for i in steady:
+        other |= rec[varying[i]] != values[i, start]
+        rec[varying[i]] = values[i, start]
+    for r in range(SIZES):
+        other |= here[r, 0] != sizes[r, start]
+        here[r, : end - start] = sizes[r, start:end]
+        here[r, end - start : places] = sizes[r, end - 1]
+    return other
+
+
+@kernel
+def price_points(lo, hi, rows, times, table, ways, sizes, record, totals, out):
+    """Adds the seconds of the ops ``rows``, so many ``times`` each, at the designs lo..hi: see `Compiled`.
+
+    ``table`` is `flags.lowered`, a record is what `Layout` describes. ``out`` (n_ops, WIDTH) keeps the last design's
+    detail: seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip and on it,
+    executions multiplied in. An estimate.
+    """
+    first, varying, values = record
+    steady = np.flatnonzero(STEADY[varying])
+    rec, block, here = first.copy(), np.empty((FIELDS + len(gemm.PER)) * STRIDE), np.empty((SIZES, STRIDE))
     best, gain, sums = np.empty(gemm.FOUND * LANES), np.zeros(WIDTH * LANES), np.empty(totals.shape[0] * STRIDE)
-    kept, answer = np.zeros(table.shape[0]), np.empty(slots.ANSWER)
-    menu, wide = np.empty((gemm.MOST, len(gemm.MENU))), np.empty((gemm.MOST, len(gemm.MENU) * LANES))
-    room, apart = (block, menu, best, gain, sums, kept, answer), (block, wide, best, gain, sums, kept, answer)
-    _put(record, np.arange(FIELDS), lo, lo + 1, min(-(-(hi - lo) // LANES) * LANES, STRIDE), block)
+    tried, answer, counts = np.zeros(table.shape[0]), np.empty(slots.ANSWER), np.zeros(table.shape[0], np.int64)
+    menus = np.empty((table.shape[0] if hi - lo > STRIDE else 1, gemm.MOST, len(gemm.MENU)))
+    wide = np.empty((1, gemm.MOST, len(gemm.MENU) * LANES))
+    room, apart = (
+        (block, menus, counts, best, gain, sums, tried, answer),
+        (block, wide, counts, best, gain, sums, tried, answer),
+    )
+    every = min(-(-(hi - lo) // LANES) * LANES, STRIDE)
+    for f in range(FIELDS):
+        block[f * STRIDE : f * STRIDE + every] = first[f]
+    _put(varying, values, lo, lo + 1, every, block)
     start = lo
     while start < hi:
-        end, one = _upto(start, hi, steady, record, sizes)
+        end, one = _upto(start, hi, steady, values, sizes)
         count, places = end - start, -(-(end - start) // LANES) * LANES
         if len(varying):
-            _put(record, varying, start, end, places, block)
-        for f in steady:
-            rec[f] = record[f, start]
-        for at in range(places):
-            for r in range(SIZES):
-                here[r, at] = sizes[r, start + min(at, count - 1)]
+            _put(varying, values, start, end, places, block)
+        if _taken_in(start, end, places, (steady, varying, values, sizes), rec, here) or start == lo or not one:
+            counts[:] = 0  # else the menus of the block before are as good
         sums[:] = 0.0
         if one:
             size, points = (here[0, 0], here[1, 0], here[2, 0], here[3, 0]), range(count)
-            _priced(rows, table, ways, size, here, (0, places), points, varying, rec, room, out)
+            _priced(rows, times, table, ways, size, here, (0, places), points, varying, rec, room, out)
         else:
             for at in range(0, places, LANES):
                 each, points = (
@@ -544,34 +556,8 @@ def _fill(lo, hi, rows, table, ways, sizes, record, out, totals):
                     range(at, min(at + LANES, count)),
                 )
                 span = at, at + LANES
-                _priced(rows, table, ways, each, here, span, points, varying, rec, apart, out)
+                _priced(rows, times, table, ways, each, here, span, points, varying, rec, apart, out)
         for r in range(totals.shape[0]):
             for point in range(start, end):
                 totals[r, point] += sums[r * STRIDE + point - start]
         start = end
-
-
-def price_ops(
-    rows: np.ndarray, table: np.ndarray, sizes: np.ndarray, ways: float, record: np.ndarray, out: np.ndarray
-) -> None:
-    """Cost of the ops ``rows`` of a phase on one device of ``ways``; fills their rows of ``out`` (n_ops, WIDTH).
-
-    ``table`` is `flags.lowered`, ``sizes`` (4, 1) are batch, pass length, context and span, ``record`` (FIELDS, 1) is
-    what `Layout` describes. Seconds by resource, joules, work [FLOP], which roof it is held against, bytes off the chip
-    and on it, executions multiplied in. An estimate.
-    """
-    _fill(0, 1, rows, table, ways, sizes, record, out, np.zeros((DRAWN + 1, 1)))
-
-
-def price_points(
-    lo: int,
-    hi: int,
-    rows: np.ndarray,
-    table: np.ndarray,
-    ways: float,
-    sizes: np.ndarray,
-    record: np.ndarray,
-    totals: np.ndarray,
-) -> None:
-    """Times of the ops ``rows`` of a pass at the designs lo..hi: see `engine.devices.common.contract.Compiled`. [s]"""
-    _fill(lo, hi, rows, table, ways, sizes, record, np.empty((table.shape[0], WIDTH)), totals)

@@ -24,7 +24,7 @@ from engine.sweep.space import Space
 from hardware_specs.catalog import Catalog
 from model_zoo.catalog import Zoo
 
-__all__ = ["TABLE_LIMIT", "DesignBlock", "Programs", "families", "figures_of", "price", "table_rows"]
+__all__ = ["TABLE_LIMIT", "DesignBlock", "Programs", "figures_of", "price", "table_rows"]
 
 TABLE_LIMIT = 1_000_000
 
@@ -94,14 +94,6 @@ class Programs:
             return DesignBlock(digits, first, (), size, None, (str(refusal),))
         strides = tuple(space.strides[axis] for axis in program.order)
         return DesignBlock(digits, first, strides, size, program, program.sentences)
-
-
-def families(
-    space: Space, catalog: Catalog | None = None, zoo: Zoo | None = None
-) -> Iterator[tuple[np.ndarray, Program | Choice | None, tuple[str, ...]]]:
-    """Blocks of a space that share a program: (numbers of its designs in the program's order, program, refusals)."""
-    for block in Programs(space, catalog, zoo).blocks():
-        yield block.numbers(np.arange(block.size)), block.program, block.sentences
 
 
 def price(

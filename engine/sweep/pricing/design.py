@@ -138,7 +138,7 @@ class _Between(_Values):
         return [restated(*self.like, self.values[digit])]
 
     @cached_property
-    def _columns(self) -> list[tuple[str, Any, Any, np.ndarray]]:
+    def _columns(self) -> list[tuple[str, Any, Any, np.ndarray]] | None:
         return [(*self.like, np.array(self.values, dtype=np.float64))]
 
 

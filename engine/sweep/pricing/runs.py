@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.cost.figures import M
 from engine.devices.common.contract import DeviceFamily, Job
-from engine.devices.common.counts import SIZES, Group
+from engine.devices.common.counts import Group
 from engine.sweep.pricing.points import gather_range, gather_rows
 
 __all__ = ["AT_ONCE", "CompiledRun", "GroupTable", "LiveRun", "laid"]
@@ -100,11 +100,11 @@ class CompiledRun:
         given = tuple(sizes), tuple(record)
         return cls(number, fam.compiled.points, tables, float(job.ways), fam.groups(job), *given)
 
-    def price(self, group: Group, matrix: np.ndarray) -> np.ndarray:
-        """Seconds of a group by resource, (6, n), from sizes and record of each design, (SIZES + fields, n). [s]"""
-        out = np.zeros((M, matrix.shape[1]))
-        self.points(0, matrix.shape[1], group.rows, *self.tables, self.ways, matrix[:SIZES], matrix[SIZES:], out)
-        return group.times * out
+    def price(self, group: Group, sizes: np.ndarray, record: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Seconds of a group by resource, (6, n), from sizes and record as `Compiled.points` takes them. [s]"""
+        out = np.zeros((M, sizes.shape[1]))
+        self.points(0, sizes.shape[1], group.rows, group.times, *self.tables, self.ways, sizes, record, out)
+        return out
 
     def tabulated(self, radix: Sequence[int], beat: Callable[[int, int], None]) -> list[GroupTable | None]:
         """Each group as a table; None where its entries are not much fewer than the designs.
@@ -143,40 +143,45 @@ class CompiledRun:
             for k, one in zip(which, values, strict=True):
                 sizes[k] = one.reshape([*inside, *(-1 if i == j else 1 for j in range(len(kinds)))])
         virtual = [radix[a] for a in axes] + [values.shape[1] for _, values, _ in kinds]
-        matrix, entries, out = Matrix.of([*sizes, *fields], range(len(virtual))), prod(virtual), []
+        matrix, entries, out = Matrix.of(sizes, fields, range(len(virtual))), prod(virtual), []
         steps = np.array(virtual or [1], dtype=np.int64)
         for lo in range(0, entries, AT_ONCE):
             beat(lo, entries)
             here = matrix.at(lo, min(AT_ONCE, entries - lo), None, steps)
-            out.append([self.price(self.groups[group], here) for group in groups])
+            out.append([self.price(self.groups[group], *here) for group in groups])
         return [np.concatenate(parts, axis=1) for parts in zip(*out, strict=True)]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Sizes and record of designs as rows: those that vary, laid out flat, and what all the others hold."""
+    """Sizes and record of designs: what all of them hold, and those that vary, laid out flat."""
 
-    constant: np.ndarray
-    varying: np.ndarray
+    sizes: np.ndarray
+    record: np.ndarray
+    varying: tuple[np.ndarray, np.ndarray]  # of each, which
     given: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     @classmethod
-    def of(cls, values: Sequence[Any], order: Sequence[int]) -> Matrix:
-        """A row for each double or array, axes in that order."""
-        varying = [i for i, value in enumerate(values) if type(value) is not float]
-        constant = np.array([value if type(value) is float else 0.0 for value in values])
-        return cls(constant, np.array(varying, dtype=np.int64), laid([values[i] for i in varying], order))
+    def of(cls, sizes: Sequence[Any], record: Sequence[Any], order: Sequence[int]) -> Matrix:
+        """Each a double or an array, axes in that order."""
+        first, which, some = [], [], []
+        for values in (sizes, record):
+            own = [i for i, value in enumerate(values) if type(value) is not float]
+            first.append(np.array([value if type(value) is float else value.flat[0] for value in values]))
+            which.append(np.array(own, dtype=np.int64))
+            some += [values[i] for i in own]
+        return cls(*first, tuple(which), laid(some, order))
 
-    def at(self, lo: int, n: int, numbers: np.ndarray | None, radix: np.ndarray) -> np.ndarray:
-        """Rows (fields, n) of the designs from ``lo`` on, or of some numbers."""
-        part, result = np.empty((len(self.varying), n)), np.empty((len(self.constant), n))
-        result[:] = self.constant[:, None]
+    def at(self, lo: int, n: int, numbers: np.ndarray | None, radix: np.ndarray) -> tuple[np.ndarray, tuple]:
+        """Of the designs from ``lo`` on, or of some numbers, as `Compiled.points` takes them."""
+        which, fields = self.varying
+        part, sizes = np.empty((len(which) + len(fields), n)), np.repeat(self.sizes[:, None], n, axis=1)
         if numbers is None:
             gather_range(lo, radix, *self.given, part)
         else:
             gather_rows(numbers, radix, *self.given, part)
-        result[self.varying] = part
-        return result
+        sizes[which] = part[: len(which)]
+        return sizes, (self.record, fields, part[len(which) :])
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class LiveRun:
     @classmethod
     def of(cls, run: CompiledRun, groups: Sequence[int], order: Sequence[int]) -> LiveRun:
         """Those groups, axes in that order."""
-        return cls(run, tuple(groups), Matrix.of([*run.sizes, *run.record], order))
+        return cls(run, tuple(groups), Matrix.of(run.sizes, run.record, order))
 
     @property
     def ops(self) -> int:
@@ -199,6 +204,6 @@ class LiveRun:
 
     def seconds(self, lo: int, numbers: np.ndarray | None, radix: np.ndarray, out: np.ndarray) -> None:
         """Seconds by resource, a group after the other, of designs from ``lo`` on or of some: fills ``out``. [s]"""
-        matrix = self.matrix.at(lo, out.shape[1], numbers, radix)
+        here = self.matrix.at(lo, out.shape[1], numbers, radix)
         for i, group in enumerate(self.groups):
-            out[M * i : M * i + M] = self.run.price(self.run.groups[group], matrix)
+            out[M * i : M * i + M] = self.run.price(self.run.groups[group], *here)

@@ -46,7 +46,7 @@ def between(path: str, values: Sequence[Any]) -> bool:
 
 
 def restated(kind: str, where: Any, one: Any, value: float) -> tuple[str, Any, Any]:
-    """A setting of `read_setting` with another value that its path allows."""
+    """A setting of `read_setting` with another value that its path allows, in its unit in SI, as [B/s]."""
     if kind == "field":
         return kind, where, value
     value = float(value)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.devices.common.contract import Job
+from engine.devices.common.counts import records
 from engine.devices.cpu import family
 from engine.evaluate import evaluate
 from engine.resolve.bind import set_path
@@ -311,12 +312,13 @@ def test_designs_side_by_side_take_the_seconds_of_each_alone(workload) -> None:
         for _ in range(37)
     ]
     sizes = np.array([one.sizes for one in jobs]).T.copy()
-    record = np.array([family.FAMILY.compiled.record(one) for one in jobs]).T.copy()
+    record = records([family.FAMILY.compiled.record(one) for one in jobs])
     tables, rows = family.FAMILY.compiled.tables(jobs[0]), np.arange(len(jobs[0].ops))
+    times = draw.integers(1, 5, len(rows)).astype(np.float64)
     beside, alone = np.ones((2, 6, len(jobs)))
     for lo, hi in ((0, 1), (1, 10), (10, 37)):
-        family.FAMILY.compiled.points(lo, hi, rows, *tables, 1.0, sizes, record, beside)
+        family.FAMILY.compiled.points(lo, hi, rows, times, *tables, 1.0, sizes, record, beside)
     for at in range(len(jobs)):
-        family.FAMILY.compiled.points(at, at + 1, rows, *tables, 1.0, sizes, record, alone)
+        family.FAMILY.compiled.points(at, at + 1, rows, times, *tables, 1.0, sizes, record, alone)
     assert beside.tobytes() == alone.tobytes()
     assert (beside[:3].sum(axis=0) > 3.0).all()

@@ -25,6 +25,7 @@ from engine.devices.common.column import (
     one_by_one,
     smaller,
 )
+from engine.devices.common.counts import records
 from engine.resolve.bind import bind, named
 from engine.resolve.choices import default_scenario
 from engine.sweep import price, space_of
@@ -253,15 +254,16 @@ def test_designs_beside_each_other_have_the_bits_of_each_by_itself() -> None:
         for phase in bound.graph.phases:
             job = job_of(bound, stage, family("gpu"), phase)
             table, rows, n = compiled.tables(job)[0], job.rows, 203
+            times = draw.integers(1, 5, len(rows)).astype(np.float64)
             record = np.repeat(np.array(compiled.record(job))[:, None], n, axis=1)
             for field in draw.permutation(len(record))[:9]:
                 record[field] *= draw.choice([0.5, 1.0, 1.0, 1.3], n)
             sizes = np.repeat([[8.0], [job.length], [job.context], [job.span]], n, axis=1)
             sizes[0, 150:] = draw.integers(1, 9, n - 150)
             whole = np.zeros((7, n))  # seconds by resource, and joules
-            compiled.points(0, n, rows, table, float(job.ways), sizes, record, whole)
+            compiled.points(0, n, rows, times, table, float(job.ways), sizes, records(record.T), whole)
             for at in draw.integers(0, n, 40):
                 one = np.zeros((7, 1))
-                own = np.ascontiguousarray(record[:, [at]]), np.ascontiguousarray(sizes[:, [at]])
-                compiled.points(0, 1, rows, table, float(job.ways), own[1], own[0], one)
+                own = np.ascontiguousarray(sizes[:, [at]])
+                compiled.points(0, 1, rows, times, table, float(job.ways), own, records(record[:, at : at + 1].T), one)
                 assert whole[:, at].tobytes() == one.tobytes()

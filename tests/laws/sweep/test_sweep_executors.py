@@ -20,6 +20,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.figures import column_sums
 from engine.cost.schedule import job_of
 from engine.devices import family
+from engine.devices.common.counts import records
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
 from engine.resolve.presets import PRESETS
@@ -196,7 +197,7 @@ def test_a_sweep_is_cancelled_while_its_tables_are_made() -> None:
     def preparing(at: int, of: int) -> None:
         asked.append((at, of))
 
-    given = CORES | {"axes": {"devices.0.npu.clock": {"from": 2e8, "to": 6e8, "steps": 400}}}
+    given = CORES | {"axes": {"devices.0.npu.clock": [f"{200 + n} MHz" for n in range(400)]}}  # read one by one
     given |= {"scenario": {"system": "brainwave-s10-isca18", "workload": "deepbench-gru-512"}}
     with pytest.raises(SweepCancelled) as stopped:
         sweep(given, preparing=preparing, cancelled=lambda: (99, 400) in asked)
@@ -253,12 +254,12 @@ def test_the_brief_price_is_the_price(id: str) -> None:
             assert other == cost.other
             if fam.compiled is not None:
                 sizes = np.array([job.sizes] * 2, dtype=np.float64).T.copy()
-                record, groups = np.array([[one] * 2 for one in fam.compiled.record(job)]), fam.groups(job)
+                record, groups = records([fam.compiled.record(job)] * 2), fam.groups(job)
                 totals = np.zeros((6, 2))
                 for group in groups:
                     part, tables = np.zeros((6, 2)), fam.compiled.tables(job)
-                    fam.compiled.points(0, 2, group.rows, *tables, float(job.ways), sizes, record, part)
-                    totals += group.times * part
+                    fam.compiled.points(0, 2, group.rows, group.times, *tables, float(job.ways), sizes, record, part)
+                    totals += part
                 detail = column_sums(cost.seconds, groups, job.rows)
                 assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == detail.tobytes()
                 assert detail == pytest.approx(cost.seconds.sum(axis=0), rel=1e-12, abs=0)

@@ -31,7 +31,7 @@ from engine.devices.gpu.operators.slots import (
     STORE,
     UNITS,
 )
-from engine.devices.gpu.operators.terms import hit_share, overlapped
+from engine.devices.gpu.operators.terms import hit_share
 from engine.kernels.ir.doubles import (
     ALL,
     LANES,
@@ -108,7 +108,7 @@ _BUS, _PER_BUS, _PER_FEED, _PER_STORE, _PER_JOIN = range(5)
 
 BUSY_S, REST_S, MISSED, LARGEST = range(4)  # what `best_of` answers, a row of `LANES` parts each
 FOUND = 4
-_SURE = 1.0 - 1e-11  # of a bound that must hold after rounding
+_SLACK = 1.0 + 1e-11  # of a bound that must hold after rounding
 
 
 @kernel
@@ -190,13 +190,14 @@ def thinned(menu, count):
 @kernel
 def follow(block, machine, more, places):
     """Fills the rows `PER` from ``more`` on, of parts whose `slots.MACHINE` begins at the row ``machine``."""
-    for at in range(places):
-        bus = block[(machine + BANDWIDTH) * STRIDE + at] * block[(machine + DRAM_SHARE) * STRIDE + at]
-        block[(more + _BUS) * STRIDE + at], block[(more + _PER_BUS) * STRIDE + at] = bus, 1.0 / bus
-        block[(more + _PER_FEED) * STRIDE + at] = 1.0 / block[(machine + FEED) * STRIDE + at]
-        block[(more + _PER_STORE) * STRIDE + at] = 1.0 / block[(machine + STORE) * STRIDE + at]
-        joined = block[(machine + UNITS) * STRIDE + at] * block[(machine + FEED) * STRIDE + at]
-        block[(more + _PER_JOIN) * STRIDE + at] = 1.0 / joined
+    for at in range(0, places, LANES):
+        feed, units = load(block, (machine + FEED) * STRIDE + at), load(block, (machine + UNITS) * STRIDE + at)
+        bus = load(block, (machine + BANDWIDTH) * STRIDE + at) * load(block, (machine + DRAM_SHARE) * STRIDE + at)
+        store(block, (more + _BUS) * STRIDE + at, bus)
+        store(block, (more + _PER_BUS) * STRIDE + at, 1.0 / bus)
+        store(block, (more + _PER_FEED) * STRIDE + at, 1.0 / feed)
+        store(block, (more + _PER_STORE) * STRIDE + at, 1.0 / load(block, (machine + STORE) * STRIDE + at))
+        store(block, (more + _PER_JOIN) * STRIDE + at, 1.0 / (units * feed))
 
 
 @kernel
@@ -216,15 +217,16 @@ def _way(menu, c, flops):
 
 
 @kernel
-def _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start):
-    """Seconds of a way on the menu: computing, being fed, DRAM, and what does not overlap."""
-    compute = one[_COMPUTE] * flop_s * units
-    feed = one[_FEEDS] / fed + one[_WIDENS] * widen_s
-    dram = one[_FAR] / bus
-    rest = one[_DEEPS] * step + one[_STORES] / stored
-    if above(one[_JOINS], 0.0):
-        rest = rest + (one[_JOINS] * start + one[_PARTS] / (units * fed))
-    return compute, feed, dram, rest
+def _terms(one, rates, drawn):
+    """Of a way on the menu: seconds computing, being fed and of DRAM, the fourth power of what they overlap in with a
+    power limit's, and seconds that do not overlap."""
+    computes, per_fed, widen_s, per_bus, step, per_stored, start, per_joined = rates
+    compute, dram = one[_COMPUTE] * computes, one[_FAR] * per_bus
+    feed = one[_FEEDS] * per_fed + one[_WIDENS] * widen_s
+    rest = one[_DEEPS] * step + one[_STORES] * per_stored
+    rest = rest + (one[_JOINS] * start + one[_PARTS] * per_joined)
+    a, b, c = compute * compute, feed * feed, dram * dram
+    return compute, feed, dram, a * a + b * b + c * c + drawn, rest
 
 
 @kernel
@@ -237,31 +239,29 @@ def best_of(menu, count, flops, block, at, machine, form, more, guess, fastest):
     and streams overlap in, seconds behind them, bytes of DRAM, and what of `slots.REGIMES` is the largest term. Of
     equal ways the first. ``guess`` is one that may be good; returns the way that the first part takes. Estimate.
     """
-    units, flop_s = load(block, (machine + UNITS) * STRIDE + at), load(block, (form + FLOP_S) * STRIDE + at)
-    fed, stored = load(block, (machine + FEED) * STRIDE + at), load(block, (machine + STORE) * STRIDE + at)
-    step, start = load(block, (machine + STEP) * STRIDE + at), load(block, (machine + START) * STRIDE + at)
-    widen_s, bus = load(block, (form + WIDEN_S) * STRIDE + at), load(block, (more + _BUS) * STRIDE + at)
-    per_bus, per_fed = load(block, (more + _PER_BUS) * STRIDE + at), load(block, (more + _PER_FEED) * STRIDE + at)
-    per_stored, draw = load(block, (more + _PER_STORE) * STRIDE + at), load(block, (form + DRAW_S) * STRIDE + at)
-    per_joined = load(block, (more + _PER_JOIN) * STRIDE + at)
-    draw, computes, slack = flops * draw, flop_s * units, 2.0 - _SURE
+    draw = flops * load(block, (form + DRAW_S) * STRIDE + at)
+    rates = (
+        load(block, (form + FLOP_S) * STRIDE + at) * load(block, (machine + UNITS) * STRIDE + at),
+        load(block, (more + _PER_FEED) * STRIDE + at),
+        load(block, (form + WIDEN_S) * STRIDE + at),
+        load(block, (more + _PER_BUS) * STRIDE + at),
+        load(block, (machine + STEP) * STRIDE + at),
+        load(block, (more + _PER_STORE) * STRIDE + at),
+        load(block, (machine + START) * STRIDE + at),
+        load(block, (more + _PER_JOIN) * STRIDE + at),
+    )
     drawn = draw * draw
     drawn = drawn * drawn
-    one = _way(menu, guess, flops)
-    compute, feed, dram, rest = _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start)
-    best, limit, way = spread(np.inf), overlapped(compute, feed, dram, draw) + rest, 0
+    _, _, _, fourth, rest = _terms(_way(menu, guess, flops), rates, drawn)
+    best, limit, way = spread(np.inf), root(root(fourth)) + rest, 0
     for c in range(count):
-        one = _way(menu, c, flops)  # first whether it may be the best at all, without a division or a root
-        compute, dram = one[_COMPUTE] * computes, one[_FAR] * per_bus
-        feed = one[_FEEDS] * per_fed + one[_WIDENS] * widen_s
-        left = limit * slack - one[_DEEPS] * step - one[_STORES] * per_stored
-        left = left - one[_JOINS] * start - one[_PARTS] * per_joined
-        compute, feed, dram, room = compute * compute, feed * feed, dram * dram, left * left
-        least = compute * compute + feed * feed + dram * dram + drawn
-        if at_least(left, 0.0) & at_least(room * room, least * _SURE) == 0:
+        one = _way(menu, c, flops)
+        compute, feed, dram, fourth, rest = _terms(one, rates, drawn)
+        left = limit * _SLACK - rest  # first whether it may be the best at all, without a root
+        room = left * left
+        if at_least(left, 0.0) & at_least(room * room, fourth) == 0:
             continue
-        compute, feed, dram, rest = _terms(one, units, flop_s, fed, widen_s, bus, step, stored, start)
-        busy = overlapped(compute, feed, dram, draw)
+        busy = root(root(fourth))
         total = busy + rest
         less = above(best, total)
         if less == 0:
