@@ -382,7 +382,7 @@ def _bags(table, lookups, lists, batch, length, context, rec, bags):
             continue
         busiest(
             lists[:, lookups[i, 2] : lookups[i, 3]],
-            rec[AWARE] > 0.0,
+            int(rec[AWARE] * (1.0 + rec[RANKED])),
             int(rec[WAYS]),
             int(rec[CORES]),
             own[MOST],

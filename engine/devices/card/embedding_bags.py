@@ -2,8 +2,8 @@
 
 Requests bring lists of different lengths to each table. A table belongs to one core of one card; all wait for the
 core with the most work, and for the card with the most rows. Without the expected lengths, tables are dealt out in
-turn; with them, the longest go first to the card that has least so far, and there to such a core (Graham's
-longest-processing-time rule, twice). Estimates, deterministic.
+turn; with them, the longest go first to the card that has least so far, and there, where operators are placed on
+cores, to such a core (Graham's longest-processing-time rule, twice). Estimates, deterministic.
 """
 
 from __future__ import annotations
@@ -117,22 +117,36 @@ def _by_work(work, falling):
 
 
 @kernel
-def _least(load):
-    """The first place of the least of some loads."""
-    at = 0
-    for c in range(1, load.shape[0]):
-        if load[c] < load[at]:
-            at = c
+def _least(load, held, most):
+    """The first place of the least of some loads, of those that hold fewer tables than `most`; 0 where none does."""
+    best, at = 1e300, 0
+    for c in range(load.shape[0]):
+        if held[c] < most and load[c] < best:
+            best, at = load[c], c
     return at
 
 
 @kernel
-def busiest(lists, aware, cards, cores, most, row, bag, single_row, single_kernel, start, items, out):
+def _longest(load, starts, rows, start, out):
+    """Fills ``out`` of `busiest` from what each core has to do, the kernels it starts and the rows of each card."""
+    worst = out[2] = 0.0
+    for c in range(load.shape[0]):
+        out[2] = max(out[2], rows[c])
+        for k in range(load.shape[1]):
+            if load[c, k] > worst:
+                worst = load[c, k]
+                out[0] = load[c, k] - starts[c, k] * start
+                out[1] = starts[c, k]
+
+
+@kernel
+def busiest(lists, known, cards, cores, most, row, bag, single_row, single_kernel, start, items, out):
     """Load of the busiest card and core; fills ``out`` (3,): cycles of that core, its kernel starts, rows of the card.
 
-    ``lists`` (2, tables) holds lengths of lists, and which are the longest, the next and so on. `row` and `bag` are
-    cycles of a looked-up row and of an item's list; a table of single lookups costs `single_row` an item where
-    `single_kernel` is set. `start` is the cycles of a kernel start, `most` tables fit a card.
+    ``lists`` (2, tables) holds lengths of lists, and which are the longest, the next and so on. `known` is who goes by
+    them: 0 nobody, 1 cards, 2 their cores as well; else tables go to each in turn. `row` and `bag` are cycles of a
+    looked-up row and of an item's list; a table of single lookups costs `single_row` an item where `single_kernel` is
+    set. `start` is the cycles of a kernel start, `most` tables fit a card.
     """
     lengths, n = lists[0], lists.shape[1]
     work = np.empty(n)
@@ -141,33 +155,28 @@ def busiest(lists, aware, cards, cores, most, row, bag, single_row, single_kerne
             work[i] = items * single_row
         else:
             work[i] = items * (lengths[i] * row + bag)
-    order = _by_work(work, lists[1]) if aware else np.arange(n)
+    order = _by_work(work, lists[1]) if known else np.arange(n)
     load, whole = np.zeros((cards, cores)), np.zeros(cards)
     starts = np.zeros((cards, cores))
     rows = np.zeros(cards)
     held = np.zeros(cards)
+    of = np.empty(n, np.int64)
     for at in range(n):
         i = order[at]
-        card, core = at % cards, (at // cards) % cores
-        if aware:
-            best = 1e300
-            for c in range(cards):
-                if held[c] < most and whole[c] < best:
-                    best, card = whole[c], c
-            core = _least(load[card])
-        load[card, core] += work[i] + start
+        card = _least(whole, held, most) if known else at % cards
+        of[i] = card
         whole[card] += work[i] + start
-        starts[card, core] += 1.0
         rows[card] += lengths[i] * items
         held[card] += 1.0
-    worst = out[2] = 0.0
-    for c in range(cards):
-        out[2] = max(out[2], rows[c])
-        for k in range(cores):
-            if load[c, k] > worst:
-                worst = load[c, k]
-                out[0] = load[c, k] - starts[c, k] * start
-                out[1] = starts[c, k]
+    turn = np.zeros(cards, np.int64)
+    for at in range(n):
+        i = order[at] if known == 2 else at
+        card = of[i]
+        core = _least(load[card], starts[card], 1e300) if known == 2 else turn[card] % cores
+        turn[card] += 1
+        load[card, core] += work[i] + start
+        starts[card, core] += 1.0
+    _longest(load, starts, rows, start, out)
 
 
 def overflow(lengths: np.ndarray, beyond: int, locality: bool) -> float:

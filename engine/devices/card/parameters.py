@@ -153,7 +153,7 @@ SWITCHES = (
            "Each product takes the fastest of all its tilings: cut over cores, blocks and loops for two levels of "
            "memory; off: the one its sizes suggest.", default=False),
     Switch("placement", "Explicit placement",
-           "List scheduling, longest path first; otherwise program order and cores in turn."),
+           "List scheduling, longest path first, tables by their lists; otherwise program order and cores in turn."),
     Switch("on-chip-weights", "Weights stay on chip", "Weights that fit in SRAM and cache stay between requests."),
     Switch("large-pools", "Average-pool kernels for large windows", "Vectorised for every size, whole images too.",
            applies=_pools),

@@ -229,16 +229,28 @@ def test_balance_conserves_lookups_and_gains_nothing_where_lists_are_alike():
     assert 1 - lookup_s(alike) / lookup_s(without(alike, "length-aware")) == pytest.approx(0, abs=0.02)
     out = np.zeros(3)
     lengths = list_lengths(160, 8.0, 0.8, 0.2)
-    busiest(np.stack([lengths, np.argsort(-lengths)]), True, 1, 1, 1e9, 10.0, 0.0, 10.0, False, 0.0, 48.0, out)
+    busiest(np.stack([lengths, np.argsort(-lengths)]), 2, 1, 1, 1e9, 10.0, 0.0, 10.0, False, 0.0, 48.0, out)
     assert out[0] == pytest.approx(160 * 8 * 48 * 10)
     assert out[1] == 160
     assert out[2] == pytest.approx(160 * 8 * 48)
 
 
+@pytest.mark.parametrize("items", [1, 165])
+@pytest.mark.parametrize("workload", ["dlrm-more-complex", "dlrm-less-complex"])
+def test_placing_tables_on_cores_gains_what_document_000_says(workload, items):
+    """It generally does not exceed 10 to 20% (VI-B): every table is an operator that a hint may put on a core."""
+    node = default_scenario("fb-node", workload, inputs=items)
+    assert 1.05 <= slower(node, "placement") <= 1.2
+    alike = node.with_(overrides={"model.list_spread": 0.0, "model.single_share": 0.0})
+    assert slower(alike, "placement") == pytest.approx(1.0, abs=0.01)
+    blind = without(node, "length-aware").with_(tile=(4,))  # who knows no lengths has nothing to place by
+    assert lookup_s(without(blind, "placement")) == lookup_s(blind)
+
+
 def test_the_length_rule_is_near_the_bound():
     lengths = list_lengths(160, 8.0, 0.8, 0.2)
     out = np.zeros(3)
-    busiest(np.stack([lengths, np.argsort(-lengths)]), True, 6, 4, 40.0, 10.0, 0.0, 10.0, False, 0.0, 1.0, out)
+    busiest(np.stack([lengths, np.argsort(-lengths)]), 2, 6, 4, 40.0, 10.0, 0.0, 10.0, False, 0.0, 1.0, out)
     least = max(lengths.sum() * 10 / 24, lengths.max() * 10)
     assert least <= out[0] <= 4 / 3 * least
 
