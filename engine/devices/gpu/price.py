@@ -32,13 +32,13 @@ class Layout(NamedTuple):
     wide: int = 22  # and of those that stay wide
     decode: int = 32  # `attention.FORMAT`, of a cache in the scenario's format
     decode16: int = 50  # and of one of 16 bits
-    prefill: int = 68  # its first five, of both again
-    prefill16: int = 73
-    experts: int = 78  # `moe.FORMAT`
-    norm: int = 84  # `stream.FORMAT`: of norms and other reductions
-    point: int = 87  # of element-wise operators
-    lookup: int = 90  # of rows of tables
-    rest: int = 93  # `REST`
+    prefill: int = 68  # `attention.PROMPT`, of both again
+    prefill16: int = 74
+    experts: int = 80  # `moe.FORMAT`
+    norm: int = 86  # `stream.FORMAT`: of norms and other reductions
+    point: int = 89  # of element-wise operators
+    lookup: int = 92  # of rows of tables
+    rest: int = 95  # `REST`
 
 
 L = Layout()
@@ -185,6 +185,12 @@ def _token_form(block, wide, at, point):
 
 
 @kernel
+def _prompt_form(block, wide, at, point):
+    """`attention.PROMPT` of a prompt's kernels."""
+    return (*_fields(block, wide, at, 0, point), _field(block, wide, (at[0] + 5, at[1] + 5), point))
+
+
+@kernel
 def _latent(form, many):
     """`attention.FORMAT` of a token whose rows are latent: every query head reads the same ones, in one kernel."""
     none, kept = 0.0 * many, form[attention.MOST_PARTS : attention.COPIED]
@@ -221,10 +227,10 @@ def _attended(table, j, batch, length, context, q, rec, block, point, gain):
             whole = context
             window = chosen(above(context, keys), keys, window)
         wide |= above(rec[LEAST_HEAD], depth) | above(depth, rec[MOST_HEAD])
-        form = _fields(block, wide, (L.prefill, L.prefill16), 0, point)
+        form = _prompt_form(block, wide, (L.prefill, L.prefill16), point)
         anew = table[j, T.ANEW] > 0.0
         prompt = attention.prompted(
-            batch, length, whole, heads, kv_heads, depth, values, window, anew, causal, machine, form
+            batch, length, whole, heads, kv_heads, depth, values, window, anew, causal, (False, False), machine, form
         )
         moved = batch * length * heads * (depth + values) * q[ACT]
         more = batch * keys * kv_heads * (depth + values) * q[ACT]

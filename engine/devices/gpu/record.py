@@ -16,7 +16,7 @@ from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
 from engine.devices.gpu.operators.gemm import FORMAT as PRODUCT
-from engine.devices.gpu.operators.kinds import decode_way, prefill_heads
+from engine.devices.gpu.operators.kinds import decode_way, prefill_heads, prefill_tile
 from engine.devices.gpu.operators.record import draw_s, facts, fitted, reference
 from engine.devices.gpu.operators.slots import MACHINE
 from engine.devices.gpu.price import REST
@@ -363,8 +363,13 @@ def _attends(wide: bool) -> tuple[tuple[Callable[[Job], float], ...], tuple[Call
     decode, prefill = "attention_decode", "attention_prefill"
     token = (flop_s, lambda job: 2.0, start(of(decode, "start")), of(decode, "block"), of(decode, "flow"))
     apart = (start(own("start")), own("block"), own("flow"), *map(way, TOKEN[len(token) + 3 :]))
-    prompt = (flop_s, width, start(of(prefill, "start")), of(prefill, "share"), of(prefill, "passes"))
+    prompt = (flop_s, width, start(of(prefill, "start")), of(prefill, "share"), of(prefill, "passes"), _prompt_tile)
     return (*token, *apart), prompt
+
+
+def _prompt_tile(job: Job) -> float:
+    assert job.device.gpu is not None
+    return prefill_tile(job.device.gpu.generation)
 
 
 def _moe(job: Job) -> Mapping[str, float]:

@@ -29,6 +29,7 @@ from engine.devices.gpu.operators.slots import (
     SECONDS,
     SOFTMAX,
     START_S,
+    STORE,
     STREAM,
     UNITS,
 )
@@ -52,7 +53,6 @@ PARTS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64
 _LEAST_PART = 128.0  # tokens a block keeps; the latency of its first ones is that of its start
 _ROWS = 16.0  # query heads a matrix instruction takes at once; fewer leave it idle
 _THIN, _THICK = 0.12, 0.7  # shares of the tensor peak with one such instruction's rows, and with many
-_TILE = 128.0  # queries a tile of a prompt has
 _RESULT_BYTES = 4.0  # a partial result is kept in 32 bits
 _OWN_PART = 256.0  # what they keep where a query head has a block of its own, whose threads each take more of them
 _WHOLE = 4.0  # blocks a sequence where none of them ends at a window: the root of its tokens over this, as measured ...
@@ -83,8 +83,10 @@ FORMAT = (
     "copied",
     "whole",
 )
+PROMPT = (*FORMAT[:5], "tile")  # of a prompt's kernel: the last are the queries a tile of it has
 FLOP_S, BYTES, START, SECOND, THIRD, OWN_START, OWN_SECOND, OWN_THIRD, MOST_GROUP, LEAST_GROUP = range(10)
 APART, MOST_PARTS, OWN_PARTS, RESIDENT, OWN_RESIDENT, QUERIES, COPIED, WHOLE = range(10, len(FORMAT))
+TILE = 5
 
 
 @kernel
@@ -178,27 +180,41 @@ def seen_by(length, context, window, anew, causal):
 
 
 @kernel
-def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causal, machine, form):
+def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causal, way, machine, form):
     """Attention of the last ``length`` of ``context`` tokens, where causal, or of all keys: what `decoded` gives.
 
-    A window of 0 sees all before; where it begins ``anew`` it is a chunk. Estimate.
+    A window of 0 sees all before; where it begins ``anew`` it is a chunk. ``way`` tells of its kernel whether it packs:
+    fills a tile that queries of one head do not with those of other heads of their KV head; and whether its keys and
+    values lie in pages: those alone cross the memory again, as its queries come rotated. Estimate.
     """
-    units, start = machine[UNITS], form[START]
-    exact = seen_by(length, context, window, anew, causal)
-    tiled = (exact + length * _TILE / 2.0) if causal else length * rounded_up(context / _TILE) * _TILE
-    tiled = chosen(above(_TILE, length), tiled * (_TILE / length), tiled)  # the tile is full all the same
+    packs, paged = way
+    units, start, tile = machine[UNITS], form[START], form[TILE]
+    length, context = alike(tile, length), alike(tile, context)
+    exact = alike(tile, seen_by(length, context, window, anew, causal))
+    if causal:  # at the diagonal half a tile sees what it may not, at a window's other end the other half
+        tiled = length * tile / 2.0
+        tiled = exact + chosen(
+            above(alike(tile, window), 0.0) & above(context, alike(tile, window)), 2.0 * tiled, tiled
+        )
+    else:
+        tiled = length * rounded_up(context / tile) * tile
+    tiles, lone = heads * rounded_up(length / tile), above(tile, length)
+    if packs:
+        tiles = chosen(lone, smaller(tiles, kv_heads * rounded_up(length * heads / kv_heads / tile)), tiles)
+    tiled = chosen(lone, tiled * (tiles * tile / (length * heads)), tiled)  # a tile is full all the same
     pair = 2.0 * (qk + v) * units * form[FLOP_S] / form[SECOND] + 1.0 / machine[SOFTMAX]
     work = batch * heads * tiled * pair
-    keys = chosen(above(window, 0.0), smaller(context, window + _TILE), context) if causal else context
-    longest = _TILE * keys * pair
-    waves = batch * heads * rounded_up(length / _TILE) / units
+    keys = chosen(above(alike(tile, window), 0.0), smaller(context, window + tile), context) if causal else context
+    longest = tile * keys * pair
+    waves = batch * tiles / units
     # long tiles first; a last wave is half full, causal, or as full as it comes
     last = alike(waves, 0.5) if causal else rounded_up(waves) - waves
     busy = chosen(at_least(1.0, waves), larger(work / units, longest), work / units + longest * last)
-    rows = batch * (length * heads + larger(length, keys) * kv_heads) * (qk + v)
-    moved = rows * 2.0 * form[THIRD]
-    near = hit_share(moved, 2.0 * machine[L2])
-    passing = moved * ((1.0 - near) / (machine[BANDWIDTH] * machine[DRAM_SHARE]) + near / (units * machine[FEED]))
+    own, shared = batch * length * heads * (qk + v), batch * larger(length, keys) * kv_heads * (qk + v)
+    rows = own + shared
+    moved = 2.0 * (own + shared * form[THIRD] if paged else rows * form[THIRD])
+    near = hit_share(rows * 2.0, machine[L2_SHARE] * machine[L2])
+    passing = moved * ((1.0 - near) / (machine[BANDWIDTH] * machine[DRAM_SHARE]) + near / (units * machine[STORE]))
     compute = batch * heads * exact * 2.0 * (qk + v) * form[FLOP_S]
     memory = larger(rows * form[BYTES] - machine[L2], 0.0) / machine[BANDWIDTH]
     filling = larger(0.0, waves - 1.0) * machine[BLOCK]
@@ -209,9 +225,9 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
 
 
 @kernel
-def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, machine, form, out):
+def prefill_seconds(batch, length, heads, kv_heads, qk, v, window, causal, way, machine, form, out):
     """Seconds of attention over fresh prompts, queries and keys ``qk`` wide, values ``v``; fills ``out``. Estimate."""
-    _answer(prompted(batch, length, length, heads, kv_heads, qk, v, window, False, causal, machine, form), out)
+    _answer(prompted(batch, length, length, heads, kv_heads, qk, v, window, False, causal, way, machine, form), out)
 
 
 @kernel
@@ -234,9 +250,9 @@ def decode_rows(lo, hi, batch, tokens, context, heads, kv_heads, row, pair_flops
 
 
 @kernel
-def prefill_rows(lo, hi, batch, length, heads, kv_heads, qk, v, window, causal, machine, form, out):
+def prefill_rows(lo, hi, batch, length, heads, kv_heads, qk, v, window, causal, way, machine, form, out):
     """`prefill_seconds` of the rows lo..hi; ``out`` is (rows, `slots.ANSWER`)."""
     for i in range(lo, hi):
         prefill_seconds(
-            batch[i], length[i], heads[i], kv_heads[i], qk[i], v[i], window[i], causal, machine, form, out[i]
+            batch[i], length[i], heads[i], kv_heads[i], qk[i], v[i], window[i], causal, way, machine, form, out[i]
         )

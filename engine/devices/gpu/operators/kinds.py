@@ -23,7 +23,7 @@ from engine.devices.gpu.operators.record import (
 from engine.devices.gpu.operators.slots import ANSWER
 from engine.kernels.jit import run_chunks
 
-__all__ = ["KINDS", "Kind", "Numbers", "Texts", "constants_of", "prefill_heads", "runtime_of"]
+__all__ = ["KINDS", "Kind", "Numbers", "Texts", "constants_of", "prefill_heads", "prefill_tile", "runtime_of"]
 
 Texts = Mapping[str, str]
 Numbers = Mapping[str, np.ndarray]
@@ -67,9 +67,10 @@ def _nearest(table: Mapping[str, Any], runtime: str) -> str:
 
 
 def runtime_of(texts: Texts) -> str:
-    """Runtime a row names, trtllm where it names none; kernels that a host launches one by one are their own."""
-    name = texts.get("framework") or "trtllm"
-    return f"{name}-eager" if texts.get("kernel", "").endswith("eager") else name
+    """Runtime a row names, trtllm where it names none; kernels that a host launches one by one, or that stand in where
+    a runtime's own take no such head, are their own."""
+    name, kernel = texts.get("framework") or "trtllm", texts.get("kernel", "")
+    return f"{name}-eager" if kernel.endswith("eager") else f"{name}-triton" if "triton" in kernel else name
 
 
 def format_key(kind: Kind, texts: Texts) -> str:
@@ -186,6 +187,11 @@ def _decode(kind: str, row: float, pair_flops: float) -> Model:
     return model
 
 
+def prefill_tile(generation: str | None) -> float:
+    """Queries a tile of a generation's prompt kernels has. [-] A count."""
+    return float(facts()["prefill_tiles"].get(generation, 128))
+
+
 def prefill_heads(generation: str, mixed: str) -> tuple[float, float]:
     """Least and largest width of a head that a generation's prompt kernels take in formats of arithmetic and cache. [-]
 
@@ -194,9 +200,11 @@ def prefill_heads(generation: str, mixed: str) -> tuple[float, float]:
     return tuple(facts()["prefill_heads"].get(f"{generation} {mixed}", (0.0, np.inf)))
 
 
-def _prompts(columns: list[np.ndarray], causal: bool, rig: np.ndarray, form: np.ndarray) -> np.ndarray:
+def _prompts(
+    columns: list[np.ndarray], causal: bool, way: tuple[bool, bool], rig: np.ndarray, form: np.ndarray
+) -> np.ndarray:
     out = np.zeros((len(columns[0]), ANSWER))
-    spread(len(out), lambda lo, hi: attention.prefill_rows(lo, hi, *columns, causal, rig, form, out))
+    spread(len(out), lambda lo, hi: attention.prefill_rows(lo, hi, *columns, causal, way, rig, form, out))
     return out
 
 
@@ -214,12 +222,14 @@ def _prefill(kind: str, column: str, widths: tuple[float, float], causal: bool) 
         out, rig, length = np.zeros((batch.shape[0], ANSWER)), _machine(part, given), numbers["seq_len"]
         least, most = prefill_heads(part.generation, mixed)
         has = (qk >= least) & (qk <= most)
+        tile = prefill_tile(part.generation)
+        way = f"{part.generation} {runtime}" in facts()["prefill_packs"], causal and runtime in facts()["prefill_pages"]
         for some, runs_in in ((has, format), (~has, "bfloat16")):
             if some.any():
                 taken = constants if runs_in == format else _triple(kind, part, runs_in, runtime, None)
-                form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *taken])
+                form = np.array([1.0 / _peak(part, runs_in), facts()["formats"][runs_in]["in"], *taken, tile])
                 columns = [c[some] for c in (batch, length, heads, kv_heads, qk, v, window)]
-                out[some] = _prompts(columns, causal, rig, form)
+                out[some] = _prompts(columns, causal, way, rig, form)
         return out
 
     return model
