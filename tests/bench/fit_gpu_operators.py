@@ -1,9 +1,11 @@
 """Fit the constants of the GPU operator models on one half of the measured shapes, and judge them on the other.
 
-    python -m tests.bench.fit_gpu_operators [--data DIR] [--kinds gemm,moe] [--only hopper] [--write]
+    python -m tests.bench.fit_gpu_operators [--data DIR] [--kinds gemm,moe] [--only hopper] [--write] [--table FILE]
 
 Reads ``<kind>.csv.xz`` of ``--data`` (the thinned rows beside this file unless given), prints a row of errors for
 each part, format and runtime, and with ``--write`` renews ``fitted.yaml`` and ``bands.yaml`` beside the models.
+``--table`` fits nothing: it writes how far off the shipped constants are, beside what was aimed at and how far
+runtimes disagree.
 Shapes are halved by a digest of the shape, so that a shape left out is left out on every part.
 """
 
@@ -32,6 +34,28 @@ HOME = Path(__file__).parents[2] / "engine" / "devices" / "gpu" / "operators"
 LEAST_ROWS = 40  # of a band
 FLOOR_RATE = 0.08  # residuals in logarithms beyond this count linearly: a few rows are 10 to 100 times off
 WEIGHTS = {"sglang": 0.4, "int8_wo": 0.15, "int4_wo": 0.15, "sq": 0.15, "nvfp4": 0.5}
+AIMS = {  # kind and format: median and 90th percentile of |predicted / measured - 1| that are aimed at
+    "gemm bfloat16": (0.06, 0.20),
+    "gemm fp8": (0.07, 0.20),
+    "gemm fp8_block": (0.10, 0.35),
+    "gemm nvfp4": (0.10, 0.35),
+    "attention_decode": (0.08, 0.25),
+    "attention_prefill": (0.12, 0.35),
+    "moe": (0.18, 0.45),
+    "all_reduce": (0.15, np.inf),
+}
+FEW_HEADS = 16  # KV heads up to which decoding is judged
+TABLE = """# Measured GPU operators: how far off
+
+Written by `python -m tests.bench.fit_gpu_operators --data DIR --table docs/GPU_OPERATORS.md`, from every row of the
+sample that `tests/bench/gpu_operators/README.md` names: predicted over measured, on the half of the shapes that no
+constant has seen. Decoding is judged where KV heads are {few} or fewer. Apart is how far two runtimes measured on the
+same shapes disagree, after their median ratio is taken out (median / 90th percentile). Products of 16 bits run one
+library in both, so there it is the data's own noise; elsewhere kernels differ.
+
+| kind | part | format, runtime | rows | median | 90th | bias | aim | met | apart |
+|---|---|---|---:|---:|---:|---:|---|---|---|
+"""
 FIRST = {"stream": 0.9, "softmax": 3e10, "block": 2e-6}  # constants that a later kind sets, before it has
 HEAD = "# Written by `python -m tests.bench.fit_gpu_operators --write`: basis calibrated, on the files named `data`.\n"
 
@@ -209,12 +233,57 @@ def banded(judged: list[tuple[Group, np.ndarray, np.ndarray]]) -> dict[str, Any]
     return table | {"all": ends(np.concatenate([ratio for _, ratio, _ in judged]))}
 
 
-def thinned(source: Path, target: Path, share: int) -> None:
-    """Writes every ``share``-th row of a file, chosen by a digest of the row, so that all of it stays represented."""
-    with lzma.open(source, "rt") as file:
-        head, *rows = file.read().splitlines()
-    with lzma.open(target, "wt", preset=9) as file:
-        file.write("\n".join([head, *(row for row in rows if zlib.crc32(row.encode()) // 2 % share == 0)]) + "\n")
+def noise_of(groups: list[Group]) -> dict[str, tuple[float, float]]:
+    """Disagreement of the runtimes of each part and format on shapes they share: median and 90th percentile. [-]"""
+    seen: dict[str, dict[tuple[float, ...], dict[str, list[float]]]] = {}
+    for g in groups:
+        format, runtime = g.name.split()
+        if "-" in runtime:  # kernels that stand in where a runtime's own take no such head
+            continue
+        shapes = seen.setdefault(f"{g.part.id} {format}", {})
+        for *shape, seconds in zip(*g.numbers.values(), g.seconds, strict=True):
+            shapes.setdefault(tuple(shape), {}).setdefault(runtime, []).append(seconds)
+    result = {}
+    for name, shapes in seen.items():
+        both = [[float(np.median(v)) for _, v in sorted(by.items())][:2] for by in shapes.values() if len(by) > 1]
+        if len(both) >= LEAST_ROWS:
+            ratio = np.divide(*np.array(both).T)
+            spread = np.abs(ratio / np.median(ratio) - 1.0)
+            result[name] = float(np.median(spread)), float(np.quantile(spread, 0.9))
+    return result
+
+
+def tabled(data: Path) -> Iterator[str]:
+    """A line of the table for each kind, part, format and runtime, with the constants the package ships."""
+    for kind in KINDS.values():
+        groups = list(groups_of(kind, data))
+        noise, pooled = noise_of(groups), {}
+        for group in groups:
+            ratio = judge_shipped(group)
+            if kind.name == "attention_decode":
+                ratio = ratio[group.numbers["kv_heads"][~group.fit] <= FEW_HEADS]
+            pooled.setdefault((group.part.id, group.name), []).append(ratio)
+        for (part, name), parts in pooled.items():
+            ratio = np.concatenate(parts)
+            error, format = np.abs(ratio - 1.0), name.split()[0]
+            median, tail = np.median(error), np.quantile(error, 0.9)
+            aim = AIMS.get(f"{kind.name} {format}", AIMS.get(kind.name))
+            told = f"{aim[0]:.0%} / {aim[1]:.0%}".removesuffix(" / inf%") if aim else ""
+            met = ("yes" if median <= aim[0] and tail <= aim[1] else "no") if aim else ""
+            own = "{:.0%} / {:.0%}".format(*noise[f"{part} {format}"]) if f"{part} {format}" in noise else ""
+            yield (
+                f"| {kind.name} | {part} | {name} | {len(ratio)} | {median:.1%} | {tail:.0%} | "
+                f"{np.median(ratio) - 1.0:+.1%} | {told} | {met} | {own} |"
+            )
+
+
+def thinned(source: Path, names: list[str], share: int) -> None:
+    """Writes every ``share``-th row of files, chosen by a digest of the row, so that all of it stays represented."""
+    for name in names:
+        with lzma.open(source / f"{name}.csv.xz", "rt") as file:
+            head, *rows = file.read().splitlines()
+        with lzma.open(HERE / f"{name}.csv.xz", "wt", preset=9) as file:
+            file.write("\n".join([head, *(row for row in rows if zlib.crc32(row.encode()) // 2 % share == 0)]) + "\n")
 
 
 def main() -> None:
@@ -224,11 +293,14 @@ def main() -> None:
     parser.add_argument("--only", help="one generation")
     parser.add_argument("--bands", action="store_true", help="keep the constants, judge and band them anew")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write how far off the shipped constants are")
     parser.add_argument("--thin", type=int, metavar="N", help="keep every N-th row of --data, fit nothing")
     args = parser.parse_args()
+    if args.table:
+        args.table.write_text(TABLE.format(few=FEW_HEADS) + "\n".join(tabled(args.data)) + "\n")
+        return
     if args.thin:
-        for name in args.kinds.split(","):
-            thinned(args.data / f"{name}.csv.xz", HERE / f"{name}.csv.xz", args.thin)
+        thinned(args.data, args.kinds.split(","), args.thin)
         return
     files = {name: HOME / f"{name}.yaml" for name in ("fitted", "bands")}
     held = {name: (yaml.safe_load(path.read_text()) or {}) if path.exists() else {} for name, path in files.items()}

@@ -394,3 +394,21 @@ def test_tensor_parallelism_over_two_nodes_prices() -> None:
     assert np.isnan(answers.high[1])
     bridged = predict(KINDS["all_reduce"], {"device": ["h100-pcie"] * 2, "dtype": ["bfloat16"] * 2}, shapes)
     assert "joins 2" in bridged.reasons[1]
+
+
+@pytest.mark.parametrize("name", ["a10", "h20", "rtx-5090", "b300-sxm"])
+@pytest.mark.parametrize("framework", ["trtllm", "vllm"])
+def test_a_prompt_that_outgrows_its_window_takes_no_jump(name: str, framework: str) -> None:
+    """A token more than a window or a tile costs at most a tile more, on parts that nobody measured as well."""
+    lengths = np.array([63.0, 64.0, 65.0, 127.0, 128.0, 129.0, 511.0, 512.0, 513.0, 1023.0, 1024.0, 1025.0])
+    texts = {"kv_dtype": "bfloat16", "attn_dtype": "bfloat16", "framework": framework, "device": name}
+    for heads, kv_heads, width in ((32, 8, 128), (64, 1, 64), (8, 8, 256)):
+        for window in (0, 128, 512, 1024):
+            fixed = {"batch": 64, "heads": heads, "kv_heads": kv_heads, "head_dim": width, "window": window}
+            shape = {"seq_len": lengths} | {n: np.full(12, float(v)) for n, v in fixed.items()}
+            took = predict(KINDS["attention_prefill"], {n: [v] * 12 for n, v in texts.items()}, shape).seconds
+            tiles = np.ceil(lengths / 64.0)
+            step = took[1:] / took[:-1]
+            near = lengths[1:] - lengths[:-1] == 1.0
+            assert (step >= 1.0 - 1e-9).all()
+            assert (step[near] <= 1.1 * (tiles[1:] / tiles[:-1])[near]).all(), (heads, window, step)

@@ -191,11 +191,9 @@ def prompted(batch, length, context, heads, kv_heads, qk, v, window, anew, causa
     units, start, tile = machine[UNITS], form[START], form[TILE]
     length, context = alike(tile, length), alike(tile, context)
     exact = alike(tile, seen_by(length, context, window, anew, causal))
-    if causal:  # at the diagonal half a tile sees what it may not, at a window's other end the other half
-        tiled = length * tile / 2.0
-        tiled = exact + chosen(
-            above(alike(tile, window), 0.0) & above(context, alike(tile, window)), 2.0 * tiled, tiled
-        )
+    if causal:  # half a tile at the diagonal sees what it may not, and where a window ends the other half
+        ends = chosen(above(alike(tile, window), 0.0), smaller(larger(context - window, 0.0) / tile, 1.0), 0.0 * tile)
+        tiled = exact + (1.0 + ends) * length * tile / 2.0
     else:
         tiled = length * rounded_up(context / tile) * tile
     tiles, lone = heads * rounded_up(length / tile), above(tile, length)
