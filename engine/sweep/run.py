@@ -38,7 +38,7 @@ from model_zoo.catalog import Zoo
 __all__ = ["CLOUD", "SweepCancelled", "sweep"]
 
 CLOUD = 3000
-CHUNK = 1 << 17  # milliseconds of work: handing it out and taking it in costs a tenth of one
+CHUNK = 1 << 14  # tens of milliseconds of work at most, so that threads end together; handing it out takes 0.1 ms
 _AHEAD = 4  # chunks a thread that are handed out: work for while the tables of the next block are made
 FRONT_LIMIT = 2_000_000
 _NOT_DRAWN, _REFUSED = -1, 2  # states of a cloud's design: its chunk was never reached; it can't run

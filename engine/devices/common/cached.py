@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.devices.common.column import NotAlike
 
-__all__ = ["remembered"]
+__all__ = ["once", "remembered"]
 
 _MOST = 2048
 
@@ -39,3 +39,19 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
         return found
 
     return of
+
+
+def once(work: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one thing and names, worked out once for each and kept beside the thing's fields, which stay.
+
+    For what holds columns: they are as long as a grid.
+    """
+
+    @wraps(work)
+    def found(one: Any, *names: str) -> Any:
+        kept, at = vars(one), " ".join((work.__module__, work.__name__, *names))
+        if at not in kept:
+            kept[at] = work(one, *names)
+        return kept[at]
+
+    return found

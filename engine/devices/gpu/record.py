@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from engine.devices.common.cached import remembered
+from engine.devices.common.cached import once, remembered
 from engine.devices.common.column import larger, smaller
 from engine.devices.common.contract import Job
 from engine.devices.gpu.operators.attention import FORMAT as TOKEN
@@ -136,6 +136,7 @@ def _cache(job: Job) -> float:
     return larger(cache, 1.0) if offchip(job.device).role == "offchip" else 1.0
 
 
+@once
 def _feed(job: Job) -> float:
     """Operands a unit takes from the cache, where none was measured: tiles of 128 by 128 keep its arithmetic fed, and
     a stream from memory passes."""
@@ -191,6 +192,7 @@ _PER_UNIT = ("rate", "quantise_rate", "flow")
 """Constants that are what one unit does: where another part's stand in, they go by what a unit takes from its cache."""
 
 
+@once
 def _constants(job: Job, kind: str, name: str) -> Mapping[str, float]:
     """Constants of a kind of operator in a format: the generation's, else those of any that has some, scaled to it."""
     own = _of(job)
