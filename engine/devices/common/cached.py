@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
 from engine.devices.common.column import NotAlike
@@ -41,7 +42,7 @@ def remembered(key: Callable[[Any], Hashable]) -> Callable[[Callable[[Any], Any]
     return of
 
 
-def once(work: Callable[..., Any]) -> Callable[..., Any]:
+def once(work: FunctionType) -> Callable[..., Any]:
     """A function of one thing and names, worked out once for each and kept beside the thing's fields, which stay.
 
     For what holds columns: they are as long as a grid.
