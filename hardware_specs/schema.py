@@ -287,6 +287,11 @@ class Link(Record):
     power: Watts | None = None
     price: Usd | None = None
 
+    @property
+    def usable(self) -> float:
+        """Payload it carries one way. [B/s]"""
+        return self.bandwidth.si * (self.payload.si if self.payload else 1.0)
+
 
 class Nic(Record):
     schema_version: Literal[1]

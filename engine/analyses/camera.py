@@ -17,7 +17,6 @@ from engine.cost.report import ErrorBand
 from engine.cost.schedule import wire_time
 from engine.devices.common.contract import Unsupported
 from engine.evaluate import evaluate
-from engine.plan.plan import usable
 from engine.resolve.bind import Wire
 from engine.scenario import Scenario, ScenarioError, make
 from hardware_specs.catalog import Catalog, default_catalog
@@ -124,7 +123,7 @@ def placements(
         travel = _way(catalog, tier.way, camera.frame_bytes, extra_m) + _way(catalog, tier.way, ANSWER_BYTES, extra_m)
         uplink = camera.frame_bytes * camera.frames_per_s if tier.way else 0.0
         links = [catalog.link(id) for id in tier.way]
-        room = min((usable(Wire(link, "peer", 1)) for link in links), default=inf) / camera.frame_bytes
+        room = min((link.usable for link in links), default=inf) / camera.frame_bytes
         rate = min(report.throughput_per_s, room)
         cuts.append(
             _placement(tier.name, "", travel, report.latency_s, uplink, rate, camera, limit_s, report.error_band)

@@ -120,16 +120,23 @@ def _links(plan: Plan, times: Schedule, requests_per_s: float) -> tuple[LinkRow,
         moved[key] += hop.bytes_per_message * hop.messages
         load[key][hop.way] += hop.bytes_per_message * hop.messages / hop.alike
         spent[key] += seconds
-        rates[key] = hop.wire.link.bandwidth.si * (hop.wire.link.payload.si if hop.wire.link.payload else 1.0)
+        rates[key] = hop.wire.link.usable
     for priced in times.priced:
         wire = priced.stage.wire
         if wire is None:
             continue
         key = (wire.link.name, wire.role)
-        rates[key] = wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
+        rates[key] = wire.link.usable
         for run in priced.runs:
-            moved[key] += run.cost.link_bytes * run.passes
-            load[key]["in"] += run.cost.link_bytes * run.passes
+            away = run.cost.beyond_bytes * run.passes
+            if away and wire.beyond:
+                far = (wire.beyond.name, "scale-out")
+                rates[far] = wire.beyond.usable
+                moved[far] += away
+                load[far]["in"] += away
+                spent[far] += away / rates[far]
+            moved[key] += run.cost.link_bytes * run.passes - away
+            load[key]["in"] += run.cost.link_bytes * run.passes - away
             spent[key] += sum(t for _, r, t in run.cost.other if r == "links") * run.passes
             spent[key] += float(run.cost.seconds[:, RESOURCES.index("links")].sum()) * run.passes
     per_wire = requests_per_s / max(plan.replicas, 1)

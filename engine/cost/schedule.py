@@ -22,7 +22,7 @@ from engine.cost.figures import (
     time_figures,
 )
 from engine.devices import family
-from engine.devices.common.collective import OPS, collective_time, link_form
+from engine.devices.common.collective import OPS, collective_time, link_form, sent_beyond
 from engine.devices.common.column import larger
 from engine.devices.common.contract import RESOURCES, DeviceFamily, Fit, Job, PhaseCost
 from engine.devices.common.counts import records
@@ -202,6 +202,11 @@ def exchange(job: Job) -> tuple[list[tuple[str, str, float]], float]:
     return other, sent
 
 
+def _sent_beyond(job: Job) -> float:
+    """Bytes of a pass that a device sends to those of other nodes. [B]"""
+    return sum(c.count * sent_beyond(OPS[c.kind], job.ways, c.size, job.link_joins) for c in collectives(job))
+
+
 def link_joules(job: Job, sent: float) -> float:
     """Energy of bytes that a device sends to its peers, where its family's power follows from its work. [J]"""
     return sent * job.model.get("wire_byte_j", 0.0)
@@ -300,7 +305,13 @@ def price_stage(bound: Bound, stage: Stage) -> Priced:
         if exchanges(stage, fam):
             other, sent = exchange(job)
             shown, spent = (row for row in other if row[2]), link_joules(job, sent)
-            cost = replace(cost, other=(*cost.other, *shown), link_bytes=cost.link_bytes + sent, link_j=spent)
+            cost = replace(
+                cost,
+                other=(*cost.other, *shown),
+                link_bytes=cost.link_bytes + sent,
+                beyond_bytes=_sent_beyond(job),
+                link_j=spent,
+            )
         if not runs:
             fits = fam.place(job)
             fixed = fam.request(job) if fam.request else ()

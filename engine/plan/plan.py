@@ -38,7 +38,6 @@ __all__ = [
     "terms",
     "through_switch",
     "tiled",
-    "usable",
     "wire_bytes",
 ]  # fmt: skip
 
@@ -173,15 +172,10 @@ def padding(bound: Bound) -> Callable[[Mapping[str, float], float, float], float
     return bound.family.padded(switches_of(bound)) if bound.family.padded is not None else None
 
 
-def usable(wire: Wire) -> float:
-    """Rate of a wire after encoding and headers. [B/s]"""
-    return wire.link.bandwidth.si * (wire.link.payload.si if wire.link.payload else 1.0)
-
-
 def terms(wire: Wire) -> tuple[float, float]:
     """What a message over a wire takes before its bytes, and the rate of those: (start [s], rate [B/s])."""
     start = wire.link.per_transfer.si if wire.link.per_transfer else 0.0
-    return start + wire.hops * wire.link.latency.si, usable(wire)
+    return start + wire.hops * wire.link.latency.si, wire.link.usable
 
 
 @lru_cache(maxsize=64)
@@ -212,7 +206,7 @@ def from_network(name: str, network: Wire, memory: Wire | None, size: float, way
     if memory is None:
         return (Hop(name, network, size, 1.0, way=way, after=after),)
     start, rate = terms(network)
-    slow = exceeds(size / usable(memory), start + size / rate)
+    slow = exceeds(size / memory.link.usable, start + size / rate)
     return (
         Hop(name, network, size, 1.0, hidden=slow, way=way, after=after),
         Hop(name, memory, size, 1.0, hidden=1.0 - slow, after=after),
@@ -245,7 +239,7 @@ def through_switch(
     quick, slow = exceeds(card, host), 0.0
     memory: tuple[Hop, ...] = ()
     if ways.memory is not None:
-        slow = exceeds(size / usable(ways.memory), larger(host, card))
+        slow = exceeds(size / ways.memory.link.usable, larger(host, card))
         memory = (Hop(name, ways.memory, size, 1.0, hidden=1.0 - slow, after=after),)
     both = Hop(name, ways.host, each, count, way=way, command_s=command, after=after)
     return (

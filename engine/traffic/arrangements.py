@@ -16,7 +16,7 @@ from engine.devices import family
 from engine.plan.schemes import Plan
 from engine.scenario import Scenario
 from engine.traffic.policies import PLAIN, DynamicBatching, NoBatching, Policy, Station, TandemQueue
-from engine.traffic.scenario_load import checked, ladder, priced, service_table, sized, sizes_of, usable_rate
+from engine.traffic.scenario_load import checked, ladder, priced, service_table, sized, sizes_of
 from engine.traffic.service import Resource, Service, TrafficError, whole
 from engine.traffic.sizes import Mixed
 
@@ -133,7 +133,7 @@ def pool(scenario: Scenario, policy: Policy = PLAIN, services: int = 1) -> Tande
     for hop, seconds in times.hops:
         if hop.wire.role == "network":
             held, adds = ways.get(hop.way, (0.0, 0.0))
-            wire_s = hop.bytes_per_message * hop.messages / hop.alike / usable_rate(hop.wire.link)
+            wire_s = hop.bytes_per_message * hop.messages / hop.alike / hop.wire.link.usable
             ways[hop.way] = (held + wire_s, adds + seconds)
     devices = Service.from_points(counts, service_s, servers=copies * scenario.streams)
     row = [Station(devices, policy, name="pool")]

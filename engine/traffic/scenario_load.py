@@ -24,7 +24,6 @@ from engine.traffic.plan import NodeFacts
 from engine.traffic.policies import ContinuousBatching, DecoderServer, Policy, TandemQueue, single
 from engine.traffic.service import DecoderService, Service, TrafficError, whole
 from engine.traffic.sla import Headline
-from hardware_specs.schema import Link
 
 __all__ = [
     "SIZES",
@@ -39,7 +38,6 @@ __all__ = [
     "service_table",
     "sized",
     "sizes_of",
-    "usable_rate",
 ]
 
 SIZES = {"inputs": "inputs", "items": "batch", "lookups": "params.lookups"}
@@ -83,11 +81,6 @@ def checked(scenario: Scenario) -> Report:
     return report
 
 
-def usable_rate(link: Link) -> float:
-    """Payload a link carries. [B/s]"""
-    return link.bandwidth.si * (link.payload.si if link.payload else 1.0)
-
-
 def _links(plan: Plan, times: Schedule) -> dict[str, float]:
     """Seconds one launch keeps each wire busy: bytes at the usable rate, latencies left out. [s]
 
@@ -96,12 +89,15 @@ def _links(plan: Plan, times: Schedule) -> dict[str, float]:
     moved = [(hop.wire.link, hop.way, hop.bytes_per_message * hop.messages / hop.alike) for hop, _ in times.hops]
     for part in times.priced:
         if part.stage.wire is not None:
+            away = sum(run.cost.beyond_bytes * run.passes for run in part.runs)
             sent = sum(run.cost.link_bytes * run.passes for run in part.runs)
-            moved.append((part.stage.wire.link, "in", sent))
+            moved.append((part.stage.wire.link, "in", sent - away))
+            if away and part.stage.wire.beyond:
+                moved.append((part.stage.wire.beyond, "in", away))
     busy: dict[str, dict[str, float]] = {}
     for link, way, size in moved:
         ways = busy.setdefault(link.name, {})
-        ways[way] = ways.get(way, 0.0) + size / usable_rate(link)
+        ways[way] = ways.get(way, 0.0) + size / link.usable
     return {name: max(ways.values()) for name, ways in busy.items()}
 
 

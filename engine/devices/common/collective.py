@@ -9,6 +9,7 @@ a single operator, a network's exchanges and a sweep's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,17 @@ from engine.devices.common.column import Column, together
 from engine.devices.common.contract import Job
 from engine.kernels.jit import kernel
 
-__all__ = ["ALL_GATHER", "ALL_REDUCE", "FORMAT", "OPS", "beyond", "collective_seconds", "collective_time", "link_form"]
+__all__ = [
+    "ALL_GATHER",
+    "ALL_REDUCE",
+    "FORMAT",
+    "OPS",
+    "beyond",
+    "collective_seconds",
+    "collective_time",
+    "link_form",
+    "sent_beyond",
+]
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = range(5)
 OPS = {
@@ -137,6 +148,12 @@ def collective_time(op: int, devices: float, size: Any, form: Sequence[Any]) -> 
     return Column(out[0].reshape(sizes.shape)), Column(out[1].reshape(sizes.shape))
 
 
+def sent_beyond(op: int, devices: float, size: float, joins: float) -> float:
+    """Bytes of what a device sends in `collective_seconds` that go to other nodes, each of ``joins`` devices. [B]"""
+    nodes = math.ceil(devices / joins)
+    return _round(op, float(nodes), size if op == ALL_TO_ALL else size * nodes / devices)[1] if nodes > 1 else 0.0
+
+
 def link_form(job: Job) -> tuple[Any, ...]:
     """`FORMAT` of a wire whose collectives nobody measured: its link's latency, and its rate after headers. [SI]
 
@@ -155,4 +172,4 @@ def beyond(job: Job) -> tuple[Any, ...]:
     far = job.link_beyond
     if far is None:
         return ALONE
-    return job.link_joins, far.bandwidth.si * (far.payload.si if far.payload else 1.0), far.latency.si
+    return job.link_joins, far.usable, far.latency.si

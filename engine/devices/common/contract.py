@@ -243,6 +243,8 @@ class PhaseCost:
         Time of a pass that belongs to no op: pipeline fill, synchronisation between devices.
     link_bytes : float
         Bytes this device sent to its peers in a pass. [B]
+    beyond_bytes : float
+        Those of them that went to peers in other nodes, over a link of their own. [B]
     levels : mapping of a memory level's name to an (n_ops,) array
         Bytes that pass it, where a family tells its levels apart. [B]
     joules : mapping of a part's name to the energy of the pass, leakage apart, where a family counts it [J]
@@ -261,6 +263,7 @@ class PhaseCost:
     onchip: np.ndarray
     other: tuple[tuple[str, str, float], ...] = ()
     link_bytes: float = 0.0
+    beyond_bytes: float = 0.0
     timeline: tuple[Span, ...] = ()
     timeline_of: str = ""
     notes: tuple[str, ...] = ()

@@ -127,7 +127,7 @@ def core_record(
     depth = {name: dfx.depths[name].si if name in dfx.depths else cycles for name, cycles in DEPTHS.items()}
     integers, (weight, cached) = format == "int8", STORED[format]
     widened = 0.0 if format == "fp16" else depth["fp-mul"] + (not integers)  # times the scale; a conversion before it
-    rate = link.bandwidth.si * (link.payload.si if link.payload else 1.0) / clock if link else 1.0
+    rate = link.usable / clock if link else 1.0
     values = {
         isa.D: d,
         isa.L: lanes,

@@ -196,7 +196,7 @@ def _exchange(job: Job, peers: float, elements: float) -> tuple[float, float]:
     if peers <= 1 or job.link is None:
         return 0.0, 0.0
     sent = (peers - 1.0) / peers * elements * 2.0
-    rate = job.link.bandwidth.si * (job.link.payload.si if job.link.payload else 1.0)
+    rate = job.link.usable
     return job.link.latency.si * job.link_hops + sent / rate, sent
 
 

@@ -388,6 +388,10 @@ def test_tensor_parallelism_over_two_nodes_prices() -> None:
     assert not eight.fits
     assert sixteen.fits
     assert sixteen.latency_s > 0.5 * eight.latency_s
+    within, between = ({row.role: row for row in sixteen.links}[role] for role in ("peer", "scale-out"))
+    share = between.bytes_per_request / within.bytes_per_request  # an eighth to the other node, there and back
+    assert 1.0 / 14.0 <= share <= (1.0 + 1e-9) / 9.0  # of 14 eighths in a ring of eight, 9 where its switch adds up
+    assert 0 < within.utilisation < between.utilisation < 1
     shapes = {"gpus": np.array([8.0, 16.0]), "bytes": np.array([131072.0, 131072.0])}
     answers = predict(KINDS["all_reduce"], {"device": ["h100-sxm"] * 2, "dtype": ["bfloat16"] * 2}, shapes)
     assert answers.seconds[1] > answers.seconds[0] + 2 * named_part("h100-sxm").beyond[2]

@@ -104,7 +104,7 @@ def _wires(device: Device, catalog: Catalog) -> tuple[float, str, tuple[float, f
         if use.role == "peer":
             wire, name, joins = link.bandwidth.si, link.id, use.joins or joins
         elif use.role == "scale-out":
-            far = [link.bandwidth.si * (link.payload.si if link.payload else 1.0), link.latency.si]
+            far = [link.usable, link.latency.si]
     return wire, name, (joins, far[0], far[1])
 
 
