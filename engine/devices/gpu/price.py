@@ -320,13 +320,15 @@ def _products(table, j, times, q, launches, places, some, rec, room, out):
     (block, menus, counts, best, gain, sums, tried, _), (first, upto) = room, places
     at, menu = L.low if table[j, T.QUANTISABLE] > 0.0 else L.wide, menus[j % len(menus)]
     runs, m, inside, read, every, missed, kept = _laid(table, j, q, rec)
-    flops, count = 2.0 * q[G] * m * q[N] * q[K], counts[j]
-    if count == 0 or len(menus) == 1:
+    keeps = len(menus) > 1
+    flops, count = 2.0 * q[G] * m * q[N] * q[K], counts[j] if keeps else 0
+    if count == 0:
         machine, form = rec[L.machine : L.low], rec[at : at + L.wide - L.low]
         count = gemm.menu_of(q[G], m, q[N], q[K], inside, read, missed, kept, machine, form, menu)
         if upto - first > LANES:
             count = gemm.thinned(menu, count)
-        counts[j] = count
+        if keeps:
+            counts[j] = count
     way = min(int(tried[j]), count - 1)
     for point in range(first, upto, LANES):
         way = gemm.best_of(menu, count, flops, block, point, L.machine, at, FIELDS, way, best)

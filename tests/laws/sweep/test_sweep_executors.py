@@ -20,6 +20,7 @@ from engine.cost.best_plan import make_plan
 from engine.cost.figures import column_sums
 from engine.cost.schedule import job_of
 from engine.devices import family
+from engine.devices.common.contract import Job
 from engine.devices.common.counts import records
 from engine.evaluate import evaluate
 from engine.resolve.bind import bind
@@ -279,6 +280,34 @@ def test_the_brief_price_is_the_price(id: str) -> None:
                 detail = column_sums(cost.seconds, groups, job.rows)
                 assert totals[:, 0].tobytes() == totals[:, 1].tobytes() == detail.tobytes()
                 assert detail == pytest.approx(cost.seconds.sum(axis=0), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("count", [65, 130])
+@pytest.mark.parametrize("id", sorted(PRESETS))
+def test_designs_of_several_batches_are_priced_as_each_alone(id: str, count: int) -> None:
+    """Batches take turns, so that designs side by side differ, and what is left over is a design of the first batch."""
+    bound = bind(PRESETS[id].scenario)
+    for stage in make_plan(bound).stages:
+        fam = family(stage.device.kind)
+        job = job_of(bound, stage, fam, bound.graph.phases[0])
+        if fam.compiled is None or not job.ops:
+            continue
+        turns = [job, replace(job, batch=job.batch + 1)]
+        sizes = np.array([turns[at % 2].sizes for at in range(count)], dtype=np.float64).T
+        together = _seconds(job, sizes)
+        for at in (0, 1, 63, 64, count - 1):
+            assert together[:, at].tobytes() == _seconds(job, sizes[:, at : at + 1]).tobytes(), at
+
+
+def _seconds(job: Job, sizes: np.ndarray) -> np.ndarray:
+    """Seconds by resource of a job's operators at designs of those sizes, (6, n)."""
+    fam, found = family(job.device.kind), np.zeros((6, sizes.shape[1]))
+    assert fam.compiled is not None
+    each, tables = records([fam.compiled.record(job)] * sizes.shape[1]), fam.compiled.tables(job)
+    for group in fam.groups(job):
+        given = *tables, float(job.ways), np.ascontiguousarray(sizes), each, found
+        fam.compiled.points(0, sizes.shape[1], group.rows, group.times, *given)
+    return found
 
 
 @pytest.mark.parametrize("id", sorted(PRESETS))
