@@ -89,10 +89,10 @@ def _number_apart() -> None:
 
 def _load_blas_later() -> None:
     """Has numba's array functions loaded without SciPy, which takes 0.2 s: compiled products of matrices find it."""
-    ensure = linalg.ensure_blas
-    setattr(linalg, "ensure_blas", lambda: None)  # noqa: B010  # what numba says of the type of its own name
+    names = vars(linalg)
+    ensure, names["ensure_blas"] = names["ensure_blas"], lambda: None
     importlib.import_module("numba.np.arraymath")
-    linalg.ensure_blas = ensure
+    names["ensure_blas"] = ensure
 
 
 if importlib.util.find_spec("scipy") is not None:
