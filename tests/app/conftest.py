@@ -16,6 +16,7 @@ from app.main import ROOMS
 ROOT = Path(__file__).parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+PATIENCE_MS = 240_000  # a cold cache compiles on the first visit
 PROBES = ("/_stcore/health", "/_stcore/host-config")  # Streamlit's own, under a deep link
 
 
@@ -56,8 +57,9 @@ def chromium() -> Iterator[object]:
         if os.environ.get("CI"):
             pytest.fail(f"no Chromium at {CHROMIUM}: the walks are part of CI")
         pytest.skip(f"no Chromium at {CHROMIUM}; set CHROMIUM to its path")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
@@ -70,7 +72,7 @@ class Visitor:
     def __init__(self, browser: object, server: str, **context: object) -> None:
         self.server = server
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | context)
-        self.context.set_default_timeout(240_000)  # a cold cache compiles on the first visit
+        self.context.set_default_timeout(PATIENCE_MS)
         self.page = self.context.new_page()
         self.outside: list[str] = []
         self.complaints: list[str] = []

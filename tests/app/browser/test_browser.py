@@ -6,6 +6,7 @@ import re
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 from engine.resolve.presets import PRESETS
 from engine.scenario import Scenario, decode, encode
@@ -384,4 +385,4 @@ def test_charts_take_the_other_theme_when_it_is_turned(visit):
     me.page.locator(bar.format("169, 68, 17")).first.wait_for(state="attached")
     me.page.emulate_media(color_scheme="dark")
     me.page.locator(bar.format("253, 150, 35")).first.wait_for(state="attached")
-    assert me.page.locator(bar.format("169, 68, 17")).count() == 0
+    expect(me.page.locator(bar.format("169, 68, 17"))).to_have_count(0)  # bars are repainted one by one
